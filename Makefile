@@ -1,0 +1,40 @@
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Without an NVIDIA driver the CPU build of torch serves, and spares gigabytes of CUDA libraries.
+TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu)
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: setup  ## train a tiny model on search problems and show what it learned (CPU, minutes)
+	$(BIN)/barl demo
+
+test: setup  ## run the tests
+	$(BIN)/python -m pytest -q
+
+test-all: setup  ## run the tests, the slow ones too
+	$(BIN)/python -m pytest -q -m ""
+
+check: setup  ## lint, format check, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+fix: setup  ## mend what lint and format can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
+	$(BIN)/python scripts/make_tiny_model.py
+
+setup: .venv/installed  ## make .venv with everything in it
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(INSTALL) $(TORCH_INDEX) torch
+	$(INSTALL) --editable '.[dev,deepspeed]'
+	touch $@
+
+.PHONY: help demo test test-all check fix tiny-model setup
