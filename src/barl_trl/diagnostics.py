@@ -1,0 +1,69 @@
+"""What is logged about the beliefs of a rollout batch: numbers per rollout, and the spread of
+values inside groups.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from .posterior import discrepancy, posterior
+
+
+class RolloutDiagnostics(NamedTuple):
+    """Each of shape (batch,), NaN where undefined."""
+
+    value: Tensor
+    """Mean posterior-weighted value of the steps, before whitening."""
+    posterior_entropy: Tensor
+    """Mean entropy of the belief over the states, in nats."""
+    truth_mass: Tensor
+    """Mean posterior mass on the ground truth over the states."""
+    discrepancy: Tensor
+    """Mean discrepancy of the wrong hypotheses at the last state."""
+
+
+def rollout_diagnostics(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    values: Float[Tensor, "batch step"],
+    state_mask: Bool[Tensor, "batch state"],
+    hypothesis_mask: Bool[Tensor, "batch hypothesis"],
+    *,
+    beta: float,
+) -> RolloutDiagnostics:
+    """Args:
+    answer_logps: As in [`progress_rewards`].
+    values: Posterior-weighted value of each step, 0 where padded.
+    state_mask: The states that exist.
+    hypothesis_mask: The hypotheses that exist.
+    beta: Consistency coefficient.
+    """
+    num_states = state_mask.sum(dim=1)
+    weights = posterior(
+        answer_logps, beta=beta, state_mask=state_mask, hypothesis_mask=hypothesis_mask
+    )
+    entropy = torch.special.entr(weights).sum(dim=-1).sum(dim=1) / num_states
+    truth = weights[..., :1].sum(dim=(1, 2)) / num_states
+    # the discrepancy never decreases, and is 0 in padded states
+    last = discrepancy(answer_logps, state_mask=state_mask).amax(dim=1)[:, 1:]
+    wrong = hypothesis_mask[:, 1:]
+    return RolloutDiagnostics(
+        value=values.sum(dim=1) / (num_states - 1),
+        posterior_entropy=entropy,
+        truth_mass=truth,
+        discrepancy=torch.where(wrong, last, 0.0).sum(dim=1) / wrong.sum(dim=1),
+    )
+
+
+def value_spread(
+    values: Float[Tensor, " rollout"], outcomes: Float[Tensor, " rollout"], *, group_size: int
+) -> float:
+    """Standard deviation of the rollouts' mean values inside the groups whose outcomes are all
+    equal (where GRPO has no signal), averaged over those groups; NaN if there are none.
+    """
+    values, outcomes = values.reshape(-1, group_size), outcomes.reshape(-1, group_size)
+    equal = (outcomes == outcomes[:, :1]).all(dim=1)
+    if not equal.any():
+        return torch.nan
+    return values[equal].std(dim=1, correction=0).nanmean().item()

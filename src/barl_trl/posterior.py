@@ -1,0 +1,227 @@
+r"""The paper's equations: from answer log-likelihoods to the posterior-weighted value of every
+reasoning step.
+
+All functions are batched over rollouts and pure. Hypothesis 0 is the ground truth. Axes: `state`
+has T + 1 entries (state 0 is the prompt), `step` has T (step t leads from state t to state t + 1).
+Short rollouts and small hypothesis sets are
+padded: `state_mask[b]` is true for a leading run of states, `hypothesis_mask[b]` for the hypotheses
+that exist. Padded entries of every result are 0, whatever stands in the padding of the inputs.
+Results are float32, or float64 if the inputs are.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def progress_rewards(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    *,
+    state_mask: Bool[Tensor, "batch state"] | None = None,
+) -> Float[Tensor, "batch step hypothesis"]:
+    r"""Progress reward of every step under every hypothesis, eq. (def_r):
+
+    $$r_i(t) = p_i(t+1) - p_i(t), \qquad p_i(t) = \exp(\ell_i(t)), \qquad t = 0 \dots T-1$$
+
+    Args:
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats, at most 0;
+            `-inf` is allowed.
+        state_mask: The states that exist. `None`: all.
+
+    Returns:
+        Rewards in [-1, 1]. Those of hypothesis 0 are the observed rewards.
+
+    Example:
+    ```python
+    >>> progress_rewards(torch.tensor([[[0.25], [0.75]]]).log())
+    tensor([[[0.5000]]])
+
+    ```
+    """
+    p = _plausibilities(answer_logps)
+    return _masked(p[:, 1:] - p[:, :-1], _step_mask(answer_logps, state_mask))
+
+
+def discrepancy(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    *,
+    state_mask: Bool[Tensor, "batch state"] | None = None,
+) -> Float[Tensor, "batch state hypothesis"]:
+    r"""How far the rewards that a hypothesis predicts have been from the observed ones so far, the
+    exponent of eq. (error):
+
+    $$D_i(t) = \sum_{t' < t} |r_0(t') - r_i(t')|, \qquad t = 0 \dots T$$
+
+    `D_i(0) = 0` and `D_0 = 0`. The consistency of hypothesis i is `exp(-beta * D_i)`.
+
+    Args:
+        answer_logps: As in [`progress_rewards`].
+        state_mask: As in [`progress_rewards`].
+
+    Returns:
+        Discrepancies in [0, 2t].
+    """
+    rewards = progress_rewards(answer_logps, state_mask=state_mask)
+    gaps = (rewards[..., :1] - rewards).abs()
+    summed = torch.nn.functional.pad(gaps.cumsum(dim=1), (0, 0, 1, 0))
+    return _masked(summed, state_mask)
+
+
+def posterior(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    *,
+    beta: float,
+    state_mask: Bool[Tensor, "batch state"] | None = None,
+    hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
+) -> Float[Tensor, "batch state hypothesis"]:
+    r"""Belief over the hypotheses at every state, the self-normalised weights of eq. (adv_algo):
+
+    $$w_i(t) = \mathrm{softmax}_i\bigl(\ell_i(t) - \beta D_i(t)\bigr)$$
+
+    computed in log space. With `beta = inf` the consistency is 1 where `D_i(t) = 0`, else 0. Where
+    no consistent hypothesis has any plausibility, the plausibilities say nothing and the
+    consistencies alone decide.
+
+    Args:
+        answer_logps: As in [`progress_rewards`].
+        beta: Consistency coefficient, from 0 to `inf`.
+        state_mask: As in [`progress_rewards`].
+        hypothesis_mask: The hypotheses that exist. `None`: all.
+
+    Returns:
+        Rows over the hypotheses that exist sum to 1.
+
+    Raises:
+        ValueError: `beta` is negative or NaN.
+    """
+    if not beta >= 0:
+        raise ValueError(f"beta must be in [0, inf], got {beta}: use 1.0, the paper's value.")
+    d = discrepancy(answer_logps, state_mask=state_mask)
+    # inf * 0 is NaN, so the limit is written out
+    log_consistency = torch.where(d == 0, 0.0, -math.inf) if beta == math.inf else -beta * d
+    if hypothesis_mask is not None:
+        absent = ~hypothesis_mask[:, None]
+        log_consistency = log_consistency.masked_fill(absent, -math.inf)
+        answer_logps = answer_logps.masked_fill(absent, -math.inf)
+    logits = answer_logps.to(d.dtype) + log_consistency
+    no_mass = logits.amax(dim=-1, keepdim=True) == -math.inf
+    weights = torch.where(no_mass, log_consistency, logits).softmax(dim=-1)
+    return _masked(torch.where(log_consistency == -math.inf, 0.0, weights), state_mask)
+
+
+def q_values(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    outcome_rewards: Float[Tensor, " batch"] | Float[Tensor, "batch hypothesis"],
+    *,
+    state_mask: Bool[Tensor, "batch state"] | None = None,
+    outcome: str = "ground_truth",
+) -> Float[Tensor, "batch step hypothesis"]:
+    r"""Value of every step under every hypothesis, eq. (def_q_m) with its sum of progress rewards
+    telescoped:
+
+    $$Q_i(t) = p_i(T) - p_i(t) + v, \qquad t = 0 \dots T-1$$
+
+    Args:
+        answer_logps: As in [`progress_rewards`].
+        outcome_rewards: Outcome reward v of each rollout; with `outcome="hypothesis"` one for each
+            hypothesis.
+        state_mask: As in [`progress_rewards`].
+        outcome: `"ground_truth"`: the same v in every hypothesis (the paper's equation).
+            `"hypothesis"`: each hypothesis's own, verifier(s_T, y_i).
+
+    Returns:
+        Values in [v - 1, v + 1].
+
+    Raises:
+        ValueError: `outcome` is unknown, or `outcome_rewards` does not have its shape.
+    """
+    batch, _, hypotheses = answer_logps.shape
+    shapes = {"ground_truth": (batch,), "hypothesis": (batch, hypotheses)}
+    if outcome not in shapes:
+        raise ValueError(f"outcome must be one of {sorted(shapes)}, got {outcome!r}.")
+    if outcome_rewards.shape != shapes[outcome]:
+        raise ValueError(
+            f"outcome_rewards must have shape {shapes[outcome]} with outcome={outcome!r}, "
+            f"got {tuple(outcome_rewards.shape)}: pass a reward for each "
+            f"{'rollout' if outcome == 'ground_truth' else 'rollout and hypothesis'}."
+        )
+    p = _plausibilities(answer_logps)
+    if state_mask is None:
+        last = p[:, -1:]
+    else:
+        last_state = (state_mask.sum(dim=1) - 1).clamp(min=0)
+        last = p.take_along_dim(last_state[:, None, None], dim=1)
+    v = outcome_rewards.to(p.dtype).reshape(batch, 1, -1)
+    return _masked(last - p[:, :-1] + v, _step_mask(answer_logps, state_mask))
+
+
+def posterior_weighted_values(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    outcome_rewards: Float[Tensor, " batch"] | Float[Tensor, "batch hypothesis"],
+    *,
+    beta: float,
+    state_mask: Bool[Tensor, "batch state"] | None = None,
+    hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
+    outcome: str = "ground_truth",
+) -> Float[Tensor, "batch step"]:
+    r"""The weight of every step in the policy gradient (eq. bayes_gradient), eq. (adv_algo):
+
+    $$V(t) = \sum_i w_i(t) \, Q_i(t), \qquad t = 0 \dots T-1$$
+
+    With the ground truth as the only hypothesis this is the progress baseline, `p_0(T) - p_0(t) +
+    v`.
+
+    Args:
+        answer_logps: As in [`progress_rewards`].
+        outcome_rewards: As in [`q_values`].
+        beta: As in [`posterior`].
+        state_mask: As in [`progress_rewards`].
+        hypothesis_mask: As in [`posterior`].
+        outcome: As in [`q_values`].
+
+    Returns:
+        Values, detached from any graph: they weigh the gradient and carry none.
+
+    Raises:
+        ValueError: As in [`posterior`] and [`q_values`].
+
+    Example:
+    ```python
+    >>> p = torch.tensor([[[0.2, 0.6], [0.8, 0.1]]])  # one step that turns the belief from
+    hypothesis 1 to the truth
+    >>> posterior_weighted_values(p.log(), torch.tensor([1.0]), beta=1.0)  # (0.2 * 1.6 + 0.6 * 0.5)
+    / 0.8 tensor([[0.7750]])
+
+    ```
+    """
+    with torch.no_grad():
+        weights = posterior(
+            answer_logps, beta=beta, state_mask=state_mask, hypothesis_mask=hypothesis_mask
+        )
+        q = q_values(answer_logps, outcome_rewards, state_mask=state_mask, outcome=outcome)
+        # a hypothesis without weight adds nothing, also where its value is undefined
+        return torch.where(weights[:, :-1] > 0, weights[:, :-1] * q, 0.0).sum(dim=-1)
+
+
+def _plausibilities(answer_logps: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    # rounding in the model's dtype may leave a certain answer slightly above log 1
+    return (
+        answer_logps.to(torch.promote_types(answer_logps.dtype, torch.float32)).clamp(max=0).exp()
+    )
+
+
+def _step_mask(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    state_mask: Bool[Tensor, "batch state"] | None,
+) -> Bool[Tensor, "batch step"] | None:
+    if answer_logps.shape[1] == 0:
+        raise ValueError("answer_logps must have at least one state, got 0: state 0 is the prompt.")
+    return None if state_mask is None else state_mask[:, 1:]
+
+
+def _masked(
+    values: Float[Tensor, "batch time hypothesis"], mask: Bool[Tensor, "batch time"] | None
+) -> Float[Tensor, "batch time hypothesis"]:
+    return values if mask is None else torch.where(mask[..., None], values, 0.0)

@@ -1,0 +1,91 @@
+"""Completion tokens and reasoning steps: where the steps end, which states they lead to, and their
+values on tokens.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+StepSegmenter = Callable[[Sequence[int]], list[int]]
+"""Chain-of-thought token ids -> the ends of its steps: ascending token counts, the last one the
+number of tokens.
+"""
+
+
+def chain_of_thought(completion_ids: Sequence[int], end_ids: Collection[int]) -> Sequence[int]:
+    """The completion up to its end-of-turn token: what stands behind it, itself included, is no
+    reasoning.
+    """
+    length = next(
+        (k for k, token in enumerate(completion_ids) if token in end_ids), len(completion_ids)
+    )
+    return completion_ids[:length]
+
+
+def fixed_size_steps(token_ids: Sequence[int], *, step_size: int) -> list[int]:
+    """Ends of steps of `step_size` tokens; the last one may be shorter (the paper's choice).
+
+    Example:
+    ```python
+    >>> fixed_size_steps(range(300), step_size=128)
+    [128, 256, 300]
+
+    ```
+    """
+    return [*range(step_size, len(token_ids), step_size), len(token_ids)] if token_ids else []
+
+
+def delimited_steps(
+    token_ids: Sequence[int], *, decode: Callable[[list[int]], str], delimiter: str
+) -> list[int]:
+    r"""Ends of steps that are separated by a piece of text, such as a blank line or a special
+    token.
+
+    A step ends with the token that completes its delimiter; consecutive delimiters end one step.
+
+    Args:
+        token_ids: Chain-of-thought token ids.
+        decode: The tokenizer's `decode`, special tokens kept.
+        delimiter: For example `"\n\n"`.
+
+    Raises:
+        ValueError: `delimiter` is empty.
+    """
+    if not delimiter:
+        raise ValueError("delimiter must not be empty, got '': use '\\n\\n' for blank lines.")
+    pieces = [decode([token]) for token in token_ids]
+    char_ends = list(accumulate(map(len, pieces)))
+    delimiters = re.finditer(f"(?:{re.escape(delimiter)})+", "".join(pieces))
+    ends = {bisect_left(char_ends, found.end()) + 1 for found in delimiters} | {len(token_ids)}
+    return sorted(ends - {0})
+
+
+def spread_over_tokens(
+    step_values: Float[Tensor, "batch step"],
+    step_ends: Sequence[Sequence[int]],
+    closing_values: Float[Tensor, " batch"],
+    *,
+    num_tokens: int,
+) -> Float[Tensor, "batch token"]:
+    """Gives every token the value of its step: `token_values[b, k] = step_values[b, t]` for
+    `end(t-1) <= k < end(t)`.
+
+    Args:
+        step_values: Value of each step, padded.
+        step_ends: Ends of each rollout's steps, as a segmenter gives them; empty for an empty chain
+            of thought.
+        closing_values: Value of the tokens behind the last step: the end-of-turn token is an action
+            at `s_T`, where the sum in eq. (def_q_m) is empty and the outcome reward alone remains.
+        num_tokens: Length of the padded completions.
+    """
+    columns = []
+    for values, ends, closing in zip(step_values, step_ends, closing_values, strict=True):
+        sizes = torch.diff(torch.tensor([0, *ends]), append=torch.tensor([num_tokens]))
+        per_step = torch.cat([values[: len(ends)], closing[None]])
+        columns.append(per_step.repeat_interleave(sizes.to(values.device)))
+    return torch.stack(columns)

@@ -1,0 +1,39 @@
+"""Standardising token weights over a rollout batch, or within each prompt's group, that may be
+spread over processes.
+"""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+def moments(
+    values: Float[Tensor, "batch token"],
+    mask: Bool[Tensor, "batch token"],
+    groups: Int[Tensor, " batch"],
+    *,
+    num_groups: int,
+) -> Float[Tensor, "group 3"]:
+    """Count, sum and sum of squares of each group's valid values, in float64: add those of all
+    processes up before [`standardize`].
+    """
+    x = values.double() * mask
+    rows = values.new_zeros(len(values), 3).double()
+    for column, statistic in enumerate((mask.double(), x, x * x)):
+        rows[:, column] = statistic.sum(dim=1)
+    return rows.new_zeros(num_groups, 3).index_add_(0, groups, rows)
+
+
+def standardize(
+    values: Float[Tensor, "batch token"],
+    groups: Int[Tensor, " batch"],
+    group_moments: Float[Tensor, "group 3"],
+    *,
+    min_variance: float = 1e-8,
+) -> Float[Tensor, "batch token"]:
+    """`(values - mean) / std` of each row's group; a constant group becomes 0. `min_variance` is
+    the released code's.
+    """
+    count, total, squares = group_moments.unbind(dim=1)
+    mean = total / count.clamp(min=1)
+    std = (squares / count.clamp(min=1) - mean**2).clamp(min=min_variance).sqrt()
+    return ((values - mean[groups, None]) / std[groups, None]).to(values.dtype)

@@ -1,0 +1,212 @@
+"""spec.md section 2, equation by equation, against `reference.py`, and its properties and limits by
+name.
+"""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barl_trl.posterior import (
+    discrepancy,
+    posterior,
+    posterior_weighted_values,
+    progress_rewards,
+    q_values,
+)
+
+from . import reference
+
+LOGPS = st.floats(-30, 0) | st.just(-math.inf)
+BETAS = st.sampled_from([0.0, 0.5, 1.0, 7.0, math.inf])
+
+
+@st.composite
+def rollout(draw, logps=LOGPS, min_steps=0):
+    states, hypotheses = draw(st.integers(min_steps + 1, 6)), draw(st.integers(1, 5))
+    return [[draw(logps) for _ in range(hypotheses)] for _ in range(states)]
+
+
+def padded(rollouts, fill=0.0, dtype=torch.float64):
+    """Rollouts of different sizes -> `answer_logps`, `state_mask`, `hypothesis_mask`."""
+    shape = len(rollouts), max(map(len, rollouts)), max(len(r[0]) for r in rollouts)
+    ell = torch.full(shape, fill, dtype=dtype)
+    states, hypotheses = (
+        torch.zeros(shape[:2], dtype=bool),
+        torch.zeros(shape[0], shape[2], dtype=bool),
+    )
+    for b, r in enumerate(rollouts):
+        ell[b, : len(r), : len(r[0])] = torch.tensor(r, dtype=dtype)
+        states[b, : len(r)], hypotheses[b, : len(r[0])] = True, True
+    return ell, {"state_mask": states, "hypothesis_mask": hypotheses}
+
+
+def check(got, expected):
+    """`got[b]` equals the nested list `expected[b]` in its corner and is 0 in the padding."""
+    for row, want in zip(got, expected, strict=True):
+        want = torch.tensor(want, dtype=torch.float64).reshape(len(want), -1 if want else 0)
+        row = row.unsqueeze(-1) if row.dim() == 1 else row
+        corner = tuple(slice(n) for n in want.shape)
+        torch.testing.assert_close(row[corner], want, rtol=1e-9, atol=1e-9, check_dtype=False)
+        rest = row.clone()
+        rest[corner] = 0
+        assert not rest.any()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(rollout(), min_size=1, max_size=4),
+    BETAS,
+    st.lists(st.floats(-1, 2), min_size=20, max_size=20),
+)
+def test_every_equation_equals_the_plain_loops(rollouts, beta, numbers):
+    ell, masks = padded(rollouts, fill=-3.3)
+    states = {"state_mask": masks["state_mask"]}
+    v = torch.tensor(numbers[: len(rollouts)], dtype=torch.float64)
+    per_hypothesis = torch.tensor(numbers, dtype=torch.float64).reshape(4, 5)[
+        : len(rollouts), : ell.shape[2]
+    ]
+    same = [[v_b] * len(r[0]) for v_b, r in zip(v.tolist(), rollouts, strict=True)]
+
+    exists = masks["hypothesis_mask"][:, None]
+    check(
+        progress_rewards(ell, **states) * exists, [reference.progress_rewards(r) for r in rollouts]
+    )
+    check(discrepancy(ell, **states) * exists, [reference.discrepancy(r) for r in rollouts])
+    check(posterior(ell, beta=beta, **masks), [reference.posterior(r, beta) for r in rollouts])
+    check(q_values(ell, v, **states) * exists, list(map(reference.q_values, rollouts, same)))
+    check(
+        posterior_weighted_values(ell, v, beta=beta, **masks),
+        [
+            reference.posterior_weighted_values(r, o, beta)
+            for r, o in zip(rollouts, same, strict=True)
+        ],
+    )
+    check(
+        posterior_weighted_values(ell, per_hypothesis, beta=beta, outcome="hypothesis", **masks),
+        [
+            reference.posterior_weighted_values(r, o, beta)
+            for r, o in zip(rollouts, per_hypothesis.tolist(), strict=True)
+        ],
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(rollout(), BETAS)
+def test_posterior_rows_sum_to_one_and_discrepancies_start_at_zero(r, beta):
+    ell, masks = padded([r])
+    torch.testing.assert_close(
+        posterior(ell, beta=beta, **masks).sum(-1), torch.ones(1, len(r)).double()
+    )
+    d = discrepancy(ell)
+    assert not d[:, 0].any() and not d[..., 0].any()
+    assert (progress_rewards(ell).abs() <= 1).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(rollout(logps=st.sampled_from([-math.inf, -3e38, -1e4, -1e-30, 0.0, 50.0, 3e38])), BETAS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_finite_on_every_finite_or_minus_inf_input(dtype, r, beta):
+    ell = torch.tensor([r]).to(torch.float32).clamp(min=-math.inf).to(dtype)
+    ell = torch.where(ell == math.inf, torch.finfo(dtype).max, ell)
+    values = posterior_weighted_values(ell, torch.ones(1, dtype=dtype), beta=beta)
+    assert values.dtype == torch.float32
+    assert values.isfinite().all() and posterior(ell, beta=beta).isfinite().all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(rollout(min_steps=1), BETAS, st.randoms())
+def test_order_of_the_wrong_hypotheses_is_irrelevant(r, beta, random):
+    order = list(range(1, len(r[0])))
+    random.shuffle(order)
+    ell = torch.tensor([r], dtype=torch.float64)
+    v = torch.ones(1, dtype=torch.float64)
+    torch.testing.assert_close(
+        posterior_weighted_values(ell[..., [0, *order]], v, beta=beta),
+        posterior_weighted_values(ell, v, beta=beta),
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(rollout(), min_size=2, max_size=4), BETAS)
+def test_a_rollout_does_not_depend_on_its_neighbours(rollouts, beta):
+    ell, masks = padded(rollouts, fill=float("nan"))
+    together = posterior_weighted_values(
+        ell, torch.ones(len(rollouts)).double(), beta=beta, **masks
+    )
+    for b, r in enumerate(rollouts):
+        ell, masks = padded([r])
+        alone = posterior_weighted_values(ell, torch.ones(1).double(), beta=beta, **masks)
+        torch.testing.assert_close(together[b : b + 1, : len(r) - 1], alone)
+
+
+def test_single_hypothesis_is_the_progress_baseline():
+    p = torch.tensor([[[0.1], [0.5], [0.4]]])
+    values = posterior_weighted_values(p.log(), torch.tensor([1.0]), beta=1.0)
+    torch.testing.assert_close(values, torch.tensor([[0.4 - 0.1 + 1, 0.4 - 0.5 + 1]]))
+
+
+def test_at_the_prompt_the_posterior_is_the_normalised_plausibility():
+    p = torch.tensor([[[0.1, 0.3], [0.9, 0.02]]])
+    torch.testing.assert_close(posterior(p.log(), beta=5.0)[:, 0], torch.tensor([[0.25, 0.75]]))
+
+
+def test_beta_zero_ignores_the_rewards():
+    p = torch.tensor([[[0.1, 0.8], [0.9, 0.1], [0.2, 0.2]]])
+    torch.testing.assert_close(posterior(p.log(), beta=0.0), p / p.sum(-1, keepdim=True))
+
+
+def test_beta_inf_keeps_only_hypotheses_that_never_disagreed():
+    p = torch.tensor(
+        [[[0.2, 0.2, 0.6], [0.5, 0.5, 0.1]]]
+    )  # hypothesis 1 moved just like the truth, 2 did not
+    torch.testing.assert_close(
+        posterior(p.log(), beta=math.inf)[0, 1], torch.tensor([0.5, 0.5, 0.0])
+    )
+
+
+def test_large_beta_tends_to_beta_inf():
+    p = torch.tensor([[[0.2, 0.3, 0.6], [0.5, 0.4, 0.1]]]).double()
+    torch.testing.assert_close(posterior(p.log(), beta=1e6), posterior(p.log(), beta=math.inf))
+
+
+def test_impossible_answers_get_no_weight_and_a_posterior_without_mass_falls_back_to_consistency():
+    inf = math.inf
+    ell = torch.tensor([[[-1.0, -inf], [-inf, -inf]]])
+    torch.testing.assert_close(posterior(ell, beta=0.0), torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]))
+    torch.testing.assert_close(posterior(ell, beta=inf)[0, 1], torch.tensor([1.0, 0.0]))
+
+
+def test_empty_completion_has_no_steps():
+    assert posterior_weighted_values(torch.zeros(2, 1, 3), torch.ones(2), beta=1.0).shape == (2, 0)
+
+
+def test_values_carry_no_gradient():
+    ell = torch.randn(1, 3, 2).requires_grad_()
+    assert not posterior_weighted_values(ell, torch.ones(1), beta=1.0).requires_grad
+
+
+def test_inputs_are_not_changed():
+    ell = torch.randn(2, 3, 2)
+    before = ell.clone()
+    posterior_weighted_values(
+        ell, torch.ones(2), beta=math.inf, state_mask=torch.tensor([[True, True, False]] * 2)
+    )
+    assert torch.equal(ell, before)
+
+
+@pytest.mark.parametrize("beta", [-1.0, math.nan])
+def test_beta_out_of_range_is_refused(beta):
+    with pytest.raises(ValueError, match=r"beta must be in \[0, inf\], got"):
+        posterior(torch.zeros(1, 2, 2), beta=beta)
+
+
+def test_outcome_rewards_of_the_wrong_shape_are_refused():
+    with pytest.raises(
+        ValueError, match=r"must have shape \(2, 3\) with outcome='hypothesis', got \(2,\)"
+    ):
+        q_values(torch.zeros(2, 2, 3), torch.ones(2), outcome="hypothesis")
+    with pytest.raises(ValueError, match="outcome must be one of"):
+        q_values(torch.zeros(2, 2, 3), torch.ones(2), outcome="truth")
