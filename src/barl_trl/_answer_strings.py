@@ -1,0 +1,133 @@
+"""What can be said about an answer by looking at its characters, before any parser sees it."""
+
+import re
+import unicodedata
+
+MAX_COMPARED_CHARS = 512
+_MAX_NESTING = 12
+_MAX_EXPONENT = 10_000
+_MAX_FACTORIAL = 1_000
+
+# Cc: control (line breaks too); Cf: zero-width and bidirectional marks; Cs: lone surrogates; Zl,
+# Zp: line separators.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+_BRACE = re.compile(r"\\.|[{}\\]", re.DOTALL)
+_MATH_MODE = re.compile(r"(\${1,2})([^$]*)(?<!\\)\1")
+_LEFT_RIGHT = re.compile(r"\\(?:left|right)(?![A-Za-z])")
+_DIGIT_GROUP = re.compile(r"(?<=\d)(?:\\[,!]|\{,\})(?=\d{3}(?!\d))")
+_SPACING = re.compile(r"(\\\\)|\\(?:[,;:! ]|quad(?![A-Za-z])|qquad(?![A-Za-z]))|~")
+# Spaces between two digits, letters or after a comma mean something: `1 1/2`, `x y`, `1, 200`.
+_IDLE_SPACE = re.compile(r"(?<![0-9A-Za-z,]) | (?![0-9A-Za-z])")
+_TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}\\]*)\}")
+
+_REFUSED = {
+    "digit run": re.compile(r"\d{101}"),
+    "nested power": re.compile(r"(?:\^|\*\*)[\s{(-]*\d+[\s})]*(?:\^|\*\*)"),
+    "nested factorial": re.compile(r"![\s)}\]]*!"),
+    "eager operation": re.compile(
+        r"\\(?:sum|prod|i*nt|oint|lim|det|gcd|lcm|Gamma|def)(?![A-Za-z])"
+    ),
+    "code": re.compile(r"__|\b(?:import|lambda|eval|exec)\b"),
+}
+_EXPONENT = re.compile(r"(?:\^|\*\*)[\s{(+-]*(\d+)")
+_FACTORIAL = re.compile(r"(\d+)[\s)}]*!|\\[dt]?binom\s*\{?\s*(\d+)")
+_MAX_COUNTS = {
+    "commas": (re.compile(","), 64),
+    "bars": (re.compile(r"\||\\[lr]?vert"), 8),
+    "matrix cells": (re.compile(r"&|\\\\"), 200),
+    "operators": (re.compile(r"[-+*/^=<>]|\\(?:frac|cdot|times|sqrt)"), 256),
+}
+
+
+def is_balanced(text: str) -> bool:
+    r"""Return whether every brace is matched.
+
+    `\{` and `\}` are not braces. A lone backslash at the end is not balanced: it would escape
+    whatever is put behind it.
+    """
+    depth = 0
+    for token in _BRACE.finditer(text):
+        if token[0] == "\\":
+            return False
+        depth += (token[0] == "{") - (token[0] == "}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def has_unseen_characters(text: str) -> bool:
+    """Return whether some character is a control character, a line break or an invisible mark."""
+    return any(unicodedata.category(character) in _UNSEEN for character in text)
+
+
+def without_math_mode(text: str) -> str:
+    r"""Return the text without blanks and without one `$…$` or `$$…$$` around all of it."""
+    text = text.strip()
+    enclosed = _MATH_MODE.fullmatch(text)
+    return enclosed[2].strip() if enclosed else text
+
+
+def normal_form(answer: str) -> str:
+    r"""Return the answer in a form in which equal strings are surely equal answers.
+
+    Undone are only differences without a meaning: `$…$`, a final full stop, `\left` and `\right`,
+    the size of a fraction, the separators of `10{,}000` and `10\,000`, idle spaces and the
+    backslash of `\%`.
+    """
+    form = without_math_mode(answer).removesuffix(".")
+    form = _DIGIT_GROUP.sub("", _LEFT_RIGHT.sub("", form))
+    form = form.replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").replace(r"\%", "%")
+    form = _SPACING.sub(lambda match: match[1] or " ", form)
+    return _IDLE_SPACE.sub("", " ".join(form.split()))
+
+
+def words(answer: str) -> str | None:
+    r"""Return an answer of words, such as `\text{Evelyn}` or `yes`, in lower case, else None.
+
+    A parser reads words as products of variables, so that `seat` equals `east`. Bare answers of two
+    letters stay products.
+    """
+    form = without_math_mode(answer).removesuffix(".")
+    wrapped = _TEXT.fullmatch(form)
+    content = " ".join((wrapped[1] if wrapped else form).split())
+    letters = content.translate(str.maketrans("", "", " -'"))
+    if not letters.isalpha() or len(letters) < (2 if wrapped else 3):
+        return None
+    return content.casefold()
+
+
+def why_not_compared(answer: str) -> str | None:
+    """Return why an answer is not handed to a parser, None if it may be.
+
+    Refused is what could cost seconds or gigabytes there. The limits refuse none of the true
+    answers of MATH-500, OlympiadBench, GSM8K, AIME and AMC, and 3 % of those of CollegeMath. They
+    are no guarantee: the process that compares is limited too.
+    """
+    if len(answer) > MAX_COMPARED_CHARS:
+        return "length"
+    if not is_balanced(answer):  # it would end the box that it is put in
+        return "unbalanced"
+    if has_unseen_characters(answer.translate({ord("\n"): " ", ord("\t"): " "})):
+        return "control characters"
+    if _nesting(answer) > _MAX_NESTING:
+        return "nesting"
+    if any(int(match[1]) > _MAX_EXPONENT for match in _EXPONENT.finditer(answer)):
+        return "exponent"
+    if any(int(match[1] or match[2]) > _MAX_FACTORIAL for match in _FACTORIAL.finditer(answer)):
+        return "factorial or binomial"
+    for reason, pattern in _REFUSED.items():
+        if pattern.search(answer):
+            return reason
+    for reason, (pattern, most) in _MAX_COUNTS.items():
+        if sum(1 for _ in pattern.finditer(answer)) > most:
+            return reason
+    return None
+
+
+def _nesting(text: str) -> int:
+    depth = deepest = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, depth)
+    return deepest

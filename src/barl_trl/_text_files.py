@@ -1,0 +1,127 @@
+"""Local JSON and CSV files as data sets of text.
+
+They are read here and not by `datasets`, which infers a type for each column:
+it turns the answer `123456789012345678901234567890` into the float 1.23e29 and `"2024-01-01"` into
+a date, drops `NA`, and stops at a file whose answers are numbers in its first 10 MB and text later.
+Here an answer is the text that the file has.
+"""
+
+import csv
+import json
+import logging
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+logger = logging.getLogger(__name__)
+
+TEXT_SUFFIXES = (".jsonl", ".json", ".csv")
+_EXACT_FLOAT = 2**53  # from here on a float is no longer a certain integer
+_MAX_DIGITS = 100
+
+
+def read_text_file(path: Path, split: str) -> "Dataset":
+    """Read a JSON array, JSON lines or CSV file.
+
+    Args:
+        path (`Path`):
+            A file whose name ends in one of `TEXT_SUFFIXES`.
+        split (`str`):
+            `"train"`, which is all of the file, or slices of it such as `"train[:100]"`.
+
+    Returns:
+        `Dataset`:
+            The rows; each column is text, None where a row lacks it or has something structured.
+            A line that cannot be read has None in all of them.
+
+    Raises:
+        ValueError: If the file is empty or no text, or the split is another one.
+    """
+    from datasets import Dataset, ReadInstruction
+
+    try:
+        rows = list(_csv_rows(path) if path.suffix == ".csv" else _json_rows(path))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be UTF-8 text, got {error}: convert the file") from error
+    columns = dict.fromkeys(column for row in rows for column in row)
+    if not columns:
+        raise ValueError(f"path_or_id must name a file with rows, got {path}: it is empty")
+    data = Dataset.from_dict({c: [plain_text(row.get(c)) for row in rows] for c in columns})
+    parts = ReadInstruction.from_spec(split).to_absolute({"train": len(rows)})
+    return data.select([i for part in parts for i in range(part.from_, part.to)])
+
+
+def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSON array or of JSON lines, `{}` for a line that holds none."""
+    text = path.read_text(encoding="utf-8-sig")
+    if text.lstrip().startswith("["):
+        try:
+            rows = enumerate(_json(text), 1)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path} must hold JSON, got {error}: repair the file") from error
+    else:
+        rows = ((i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip())
+    for number, row in rows:
+        try:
+            value = _json(row) if isinstance(row, str) else row
+            yield value if isinstance(value, dict) else _unreadable(path, number, f"{value!r:.40}")
+        except (ValueError, RecursionError) as error:
+            yield _unreadable(path, number, str(error))
+
+
+def _json(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal)  # an answer 0.10 or 1e-7 keeps its digits
+
+
+def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows, `{}` for one with another number of cells than the header."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        while True:
+            try:
+                row = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield _unreadable(path, reader.line_num, str(error))
+                continue
+            is_whole = None not in row and None not in row.values()
+            yield row if is_whole else _unreadable(path, reader.line_num, "other cells: unquoted?")
+
+
+def _unreadable(path: Path, line: int, reason: str) -> dict[str, Any]:
+    """A row without cells, which will be skipped and counted."""
+    logger.warning("%s:%d is no row of the data set: %s", path, line, reason)
+    return {}
+
+
+def plain_text(value: Any) -> str | None:
+    """Return a cell as text: the float 27.0 as "27", a list of one item as that item."""
+    if isinstance(value, list) and len(value) == 1:
+        return plain_text(value[0])
+    if isinstance(value, str):
+        return value if _is_unicode(value) else None
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, float) and not abs(value) < _EXACT_FLOAT:  # nan, inf too
+        return None
+    if isinstance(value, float | Decimal):
+        number = Decimal(str(value))
+        if abs(number.adjusted()) > _MAX_DIGITS:  # 1e999999999 would fill the memory
+            return str(number)
+        whole = number.to_integral_value()
+        return format(whole if number == whole else number, "f")
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether the text can be stored: JSON may escape half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,309 @@
+r"""Answers as strings: extract them, decide equivalence, merge a group's into a hypothesis set.
+
+Nothing here may stop or hang training, whatever a policy writes: extraction is linear in the text,
+and a comparison that is slow or fails is a "no".
+"""
+
+import atexit
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ._answer_strings import (
+    has_unseen_characters,
+    is_balanced,
+    normal_form,
+    why_not_compared,
+    without_math_mode,
+    words,
+)
+from ._math_verify_worker import MathVerifyWorker
+
+MAX_TRUTH_CHARS = 512
+"""Longest admissible true answer in characters: longer ones are never handed to a parser either."""
+
+DROP_REASONS = (
+    "no_answer",
+    "empty",
+    "unbalanced",
+    "control_characters",
+    "special_token",
+    "too_long",
+    "over_max_hypotheses",
+)
+"""Why a rollout has no hypothesis: all keys of [`HypothesisSet`]`.dropped`."""
+
+_BOX_OR_BRACE = re.compile(r"(\\(?:boxed|fbox)\s*+\{)|\\.|[{}]", re.DOTALL)
+
+_worker = MathVerifyWorker()
+atexit.register(_worker.close)
+os.register_at_fork(after_in_child=_worker.forget)
+
+
+def extract_answer(text: str) -> str | None:
+    r"""Return the raw inner string of the last `\boxed{…}` or `\fbox{…}`, blanks around it removed.
+
+    Braces are balanced and escapes respected (`\{` is no brace, `\\boxed` is a line break and a
+    word). The last box command decides: if it is never closed there is no answer, not an earlier
+    one. If it is inside other boxes, the outermost of them that is closed is the box. `\boxed`
+    without a brace is no box. Time is linear in the text.
+
+    Args:
+        text (`str`):
+            A completion.
+
+    Returns:
+        `str | None`:
+            The answer, which may be empty; None without a (closed) box.
+
+    Example:
+        >>> extract_answer(r"First \boxed{1}, no: \boxed{\frac{1}{2}}.")
+        '\\frac{1}{2}'
+        >>> extract_answer(r"First \boxed{1}, no: \boxed{\frac{1}{2}") is None
+        True
+    """
+    answer: tuple[int, int] | None = None
+    open_braces: list[int | None] = []  # where the content of a box starts; None for a plain brace
+    for token in _BOX_OR_BRACE.finditer(text):
+        if token[1]:
+            open_braces.append(token.end())
+            answer = None
+        elif token[0] == "{":
+            open_braces.append(None)
+        elif token[0] == "}" and open_braces:
+            start = open_braces.pop()
+            # A box that closes now was opened before the last box, or is the last: it contains it.
+            answer = answer if start is None else (start, token.start())
+    return None if answer is None else text[slice(*answer)].strip()
+
+
+def truth_answer(text: str) -> str:
+    r"""Return the true answer from the text of a data set's answer or solution column.
+
+    It is the answer in the text's last box, else what follows the last `####` (GSM8K), else the
+    whole text. An enclosing `$…$` is taken off, for a box is in math mode already, and line breaks,
+    which TeX reads as spaces, become spaces.
+
+    Args:
+        text (`str`):
+            A bare answer, or a worked solution with its answer in a box or behind `####`.
+
+    Returns:
+        `str`:
+            The answer; it may be empty or inadmissible (see [`why_inadmissible`]).
+
+    Example:
+        >>> truth_answer("She sells 9 eggs for 2 dollars each.\n#### 18"), truth_answer(r"$3\pi$")
+        ('18', '3\\pi')
+    """
+    boxed = extract_answer(text)
+    answer = text.rpartition("####")[2] if boxed is None else boxed
+    return " ".join(line.strip() for line in without_math_mode(answer).split("\n"))
+
+
+def answers_equivalent(a: str, b: str) -> bool:
+    r"""Return whether `b` is the same answer as the true answer `a`.
+
+    Equal strings (up to spacing and the like) are; words are compared as words; anything else is
+    decided by math-verify, each side in a `\boxed{}`. The relation is neither symmetric nor
+    transitive. Answers that could cost a parser seconds are compared as strings only; a comparison
+    that still takes more than 3 s of CPU time, or crashes, is a "no" (see [`failed_comparisons`]).
+    Verdicts are remembered. Safe to call from any thread.
+
+    Args:
+        a (`str`):
+            The true answer.
+        b (`str`):
+            The answer to judge.
+
+    Returns:
+        `bool`:
+            Whether they are equivalent; an answer without content is equivalent to nothing.
+
+    Raises:
+        RuntimeError: If math-verify cannot be started at all.
+
+    Example:
+        >>> answers_equivalent(r"\frac{1}{2}", "0.5"), answers_equivalent(r"3\pi", "3")
+        (True, False)
+    """
+    form = normal_form(a)
+    if not form:
+        return False
+    if form == normal_form(b):
+        return True
+    gold_words = words(a)
+    if gold_words is not None:
+        return gold_words == words(b)
+    if why_not_compared(a) or why_not_compared(b):
+        return False
+    return _math_verify_equal(a, b)
+
+
+@lru_cache(maxsize=1 << 16)
+def _math_verify_equal(gold: str, prediction: str) -> bool:
+    return _worker(gold, prediction)
+
+
+def failed_comparisons() -> int:
+    """Return how many comparisons of this process timed out or crashed, each being a "no"."""
+    return _worker.failures
+
+
+def why_inadmissible(
+    answer: str, *, max_chars: int, special_tokens: Collection[str] = ()
+) -> str | None:
+    r"""Return why an answer may not become a hypothesis, None if it may.
+
+    A hypothesis is put back behind a state as `\boxed{…}.`, so it has to be one line of plain,
+    balanced text.
+
+    Args:
+        answer (`str`):
+            The answer.
+        max_chars (`int`):
+            Longest admissible answer in characters.
+        special_tokens (`Collection[str]`, *optional*, defaults to `()`):
+            Texts of the tokenizer's special tokens: tokenised again they would end or restart a
+            turn.
+
+    Returns:
+        `str | None`:
+            `"empty"`, `"unbalanced"`, `"control_characters"` (line breaks and invisible characters
+            too), `"special_token"`, `"too_long"` or None; the first that applies.
+    """
+    if not answer.strip():
+        return "empty"
+    if not is_balanced(answer):
+        return "unbalanced"
+    if has_unseen_characters(answer):
+        return "control_characters"
+    if any(token in answer for token in special_tokens if token):
+        return "special_token"
+    return "too_long" if len(answer) > max_chars else None
+
+
+@dataclass(frozen=True)
+class HypothesisSet:
+    """The hypotheses of one prompt, and which of its rollouts answered which.
+
+    Attributes:
+        answers (`tuple[str, ...]`):
+            Answer of each hypothesis as it is scored. Index 0 is the ground truth.
+        members (`tuple[int | None, ...]`):
+            For each rollout of the group, the index of the hypothesis it answered; None if it
+            answered none.
+        dropped (`dict[str, int]`):
+            Number of rollouts without a hypothesis, by reason: `"no_answer"`, those of
+            [`why_inadmissible`] and `"over_max_hypotheses"`. Reasons that did not occur are absent.
+    """
+
+    answers: tuple[str, ...]
+    members: tuple[int | None, ...]
+    dropped: dict[str, int]
+
+
+def merge_hypotheses(
+    truth: str,
+    rollout_answers: Sequence[str | None],
+    *,
+    equivalent: Callable[[str, str], bool],
+    max_answer_chars: int = 64,
+    max_hypotheses: int | None = None,
+    special_tokens: Collection[str] = (),
+) -> HypothesisSet | None:
+    """Merge the answers of a prompt's rollouts with the true answer into a hypothesis set.
+
+    The truth is representative 0. Each distinct answer, in rollout order, joins the first
+    representative that it matches both ways, else it becomes a new one: equivalence is not
+    transitive, so a chain of near-equal answers may not join up. The form that is scored is the
+    most frequent one of a hypothesis, the first seen on ties; the truth counts as one occurrence.
+
+    Args:
+        truth (`str`):
+            The true answer, of at most 512 characters. It is exempt from `max_answer_chars`, and so
+            are rollouts that repeat it.
+        rollout_answers (`Sequence[str | None]`):
+            Answer of each rollout in the group; None without one.
+        equivalent (`Callable[[str, str], bool]`):
+            Whether the second answer is the same as the first, taken as true.
+        max_answer_chars (`int`, *optional*, defaults to `64`):
+            Longest answer in characters that may become a hypothesis, >= 1.
+        max_hypotheses (`int`, *optional*):
+            Most hypotheses, the truth included, >= 1. The least frequent ones are dropped, the last
+            seen first.
+        special_tokens (`Collection[str]`, *optional*, defaults to `()`):
+            Texts that may not occur in an answer (see [`why_inadmissible`]).
+
+    Returns:
+        `HypothesisSet | None`:
+            The hypotheses; with no admissible rollout answer the truth alone. None if the truth
+            itself is inadmissible: there is nothing to score then.
+
+    Raises:
+        ValueError: If `max_answer_chars` or `max_hypotheses` is below 1.
+
+    Example:
+        >>> merge_hypotheses("0.5", ["1/2", "2", None, "1/2"], equivalent=answers_equivalent)
+        HypothesisSet(answers=('1/2', '2'), members=(0, 1, None, 0), dropped={'no_answer': 1})
+    """
+    _check_at_least_one(max_answer_chars=max_answer_chars, max_hypotheses=max_hypotheses)
+    if why_inadmissible(truth, max_chars=MAX_TRUTH_CHARS, special_tokens=special_tokens):
+        return None
+    reasons = [
+        "no_answer"
+        if answer is None
+        else None
+        if answer == truth
+        else why_inadmissible(answer, max_chars=max_answer_chars, special_tokens=special_tokens)
+        for answer in rollout_answers
+    ]
+    admissible = [
+        None if reason else answer for answer, reason in zip(rollout_answers, reasons, strict=True)
+    ]
+    counts = Counter([truth, *(answer for answer in admissible if answer is not None)])
+    classes = _classes(counts, equivalent)
+    kept = _most_frequent(classes, counts, max_hypotheses)
+    index = {form: i for i, forms in enumerate(kept) for form in forms}
+    members = tuple(None if answer is None else index.get(answer) for answer in admissible)
+    dropped = Counter(reason for reason in reasons if reason)
+    over = sum(answer is not None and answer not in index for answer in admissible)
+    if over:
+        dropped["over_max_hypotheses"] = over
+    # max keeps the first of equals, and the forms are in the order in which they were seen.
+    answers = tuple(max(forms, key=counts.__getitem__) for forms in kept)
+    return HypothesisSet(answers=answers, members=members, dropped=dict(dropped))
+
+
+def _classes(forms: Collection[str], equivalent: Callable[[str, str], bool]) -> list[list[str]]:
+    """Group distinct answers; the first of each group is its representative."""
+    classes: list[list[str]] = []
+    for form in forms:
+        for members in classes:
+            if equivalent(members[0], form) and equivalent(form, members[0]):
+                members.append(form)
+                break
+        else:
+            classes.append([form])
+    return classes
+
+
+def _most_frequent(
+    classes: list[list[str]], counts: Counter[str], most: int | None
+) -> list[list[str]]:
+    """Keep the truth's class and the most frequent others, in their order."""
+    others = range(1, len(classes))
+    by_frequency = sorted(others, key=lambda i: -sum(counts[form] for form in classes[i]))
+    kept = by_frequency if most is None else by_frequency[: most - 1]
+    return [classes[i] for i in [0, *sorted(kept)]]
+
+
+def _check_at_least_one(**limits: int | None) -> None:
+    for name, limit in limits.items():
+        if limit is not None and limit < 1:
+            raise ValueError(
+                f"{name} must be at least 1, got {limit}: the ground truth is always a hypothesis"
+            )

@@ -1,0 +1,223 @@
+"""Data set row -> `{"prompt", "solution"}`, from the Hub or a local file, whatever its columns."""
+
+import difflib
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._text_files import TEXT_SUFFIXES, plain_text, read_text_file
+from .answers import MAX_TRUTH_CHARS, truth_answer, why_inadmissible
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+logger = logging.getLogger(__name__)
+
+PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
+PROBLEM_COLUMNS = ("problem", "question", "prompt")
+SOLUTION_COLUMNS = ("answer", "final_answer", "solution")
+"""Columns to look for, in this order: `solution` is mostly a worked one, the answer in its box."""
+
+_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """What became of the rows of a data set.
+
+    Attributes:
+        rows (`int`):
+            Rows read.
+        kept (`int`):
+            Rows that can be trained on.
+        skipped (`dict[str, int]`):
+            Number of the other rows by reason: `"no_problem"`, `"no_answer"` (missing, empty, or
+            neither text nor a number), or what makes the true answer inadmissible (see
+            [`~barl_trl.answers.why_inadmissible`]).
+    """
+
+    rows: int
+    kept: int
+    skipped: dict[str, int]
+
+    def __str__(self) -> str:
+        """Return the report on one line."""
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
+        return f"{self.kept} of {self.rows} rows kept" + (
+            f" (skipped: {reasons})" if reasons else ""
+        )
+
+
+def load_problems(
+    path_or_id: str,
+    *,
+    split: str = "train",
+    config: str | None = None,
+    problem_column: str | None = None,
+    solution_column: str | None = None,
+    system_prompt: str | None = None,
+    prompt_format: str = "{problem}",
+    conversational: bool = True,
+) -> tuple["Dataset", DataReport]:
+    """Load problems with their true answers, in the form in which a trainer takes them.
+
+    Args:
+        path_or_id (`str`):
+            A JSONL, JSON, CSV or Parquet file, a folder of such files, or the id of a data set on
+            the Hub.
+        split (`str`, *optional*, defaults to `"train"`):
+            Split to load; may be a slice such as `"train[:100]"`. The split of a file is called
+            `train`.
+        config (`str`, *optional*):
+            Configuration of a Hub data set, such as `"main"`.
+        problem_column (`str`, *optional*):
+            Column of the problem. By default the first of `problem`, `question` and `prompt`, in
+            any case.
+        solution_column (`str`, *optional*):
+            Column of the true answer, bare or in a worked solution. By default the first of
+            `answer`, `final_answer` and `solution`.
+        system_prompt (`str`, *optional*):
+            Content of a system message before each problem, such as [`PAPER_SYSTEM_PROMPT`].
+        prompt_format (`str`, *optional*, defaults to `"{problem}"`):
+            Text of the user message, or of the plain prompt, with `{problem}` in it.
+        conversational (`bool`, *optional*, defaults to `True`):
+            Whether `prompt` is a list of messages, to which the chat template applies, or plain
+            text.
+
+    Returns:
+        `tuple[Dataset, DataReport]`:
+            The data set with the columns `prompt` and `solution` (the bare true answer), and the
+            count of the rows.
+
+    Raises:
+        FileNotFoundError: If there is no such file, or no such data set on the Hub.
+        ValueError: If the file cannot be read, a column is missing, or no row can be used.
+    """
+    _check_prompt(prompt_format, system_prompt, conversational)
+    raw = _read(path_or_id, split, config)
+    columns = raw.column_names
+    problem_column = _column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
+    solution_column = _column(columns, "solution_column", solution_column, SOLUTION_COLUMNS)
+    rows = raw.map(
+        _to_row,
+        input_columns=[problem_column, solution_column],
+        fn_kwargs={
+            "system_prompt": system_prompt,
+            "prompt_format": prompt_format,
+            "conversational": conversational,
+        },
+        remove_columns=columns,
+        features=_features(conversational),
+    )
+    # The reasons are a column: `map` may take its result from the cache and not call the function
+    # at all.
+    skipped = Counter(reason for reason in rows["skipped"] if reason)
+    report = DataReport(len(rows), len(rows) - skipped.total(), dict(sorted(skipped.items())))
+    if not report.kept:
+        raise ValueError(
+            f"{path_or_id} must have at least one usable row, got {report}: check `problem_column` "
+            f"({problem_column!r}) and `solution_column` ({solution_column!r})"
+        )
+    logger.log(logging.WARNING if skipped else logging.INFO, "%s: %s", path_or_id, report)
+    usable = rows.filter(_is_usable, input_columns="skipped").remove_columns("skipped")
+    return usable, report
+
+
+def _check_prompt(prompt_format: str, system_prompt: str | None, conversational: bool) -> None:
+    if "{problem}" not in prompt_format:
+        raise ValueError(
+            f"prompt_format must contain {{problem}}, got {prompt_format!r}: "
+            "the problem is put there"
+        )
+    if system_prompt is not None and not conversational:
+        raise ValueError(
+            f"system_prompt must be None without messages, got {system_prompt!r}: "
+            "put it into `prompt_format`, as the model expects it"
+        )
+
+
+def _to_row(
+    problem: Any,
+    solution: Any,
+    *,
+    system_prompt: str | None,
+    prompt_format: str,
+    conversational: bool,
+) -> dict[str, Any]:
+    problem = (plain_text(problem) or "").strip()
+    answer = truth_answer(plain_text(solution) or "")
+    skipped = why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
+    skipped = "no_problem" if not problem else "no_answer" if not answer else skipped
+    # Not str.format: problems and templates are full of TeX braces.
+    text = prompt_format.replace("{problem}", problem)
+    messages = [("system", system_prompt), ("user", text)]
+    conversation = [{"role": role, "content": content} for role, content in messages if content]
+    prompt = conversation if conversational else text
+    return {"prompt": prompt, "solution": answer, "skipped": skipped}
+
+
+def _is_usable(skipped: str | None) -> bool:
+    return skipped is None
+
+
+def _features(conversational: bool):
+    from datasets import Features, List, Value
+
+    text = Value("string")
+    prompt = List({"role": text, "content": text}) if conversational else text
+    return Features({"prompt": prompt, "solution": text, "skipped": text})
+
+
+def _column(
+    columns: Sequence[str], option: str, wanted: str | None, candidates: Sequence[str]
+) -> str:
+    lowered = {column.lower(): column for column in columns}
+    names = candidates if wanted is None else [wanted]
+    for name in names:
+        if name in columns:
+            return name
+        if wanted is None and name in lowered:
+            return lowered[name]
+    nearest = [
+        lowered[match]
+        for name in names
+        for match in difflib.get_close_matches(name.lower(), lowered, n=1)
+    ]
+    hint = f"did you mean {nearest[0]!r}?" if nearest else "name the column that holds it"
+    raise ValueError(
+        f"{option} must be a column of the data set, got {wanted or ' | '.join(candidates)!r} "
+        f"with columns {', '.join(columns)}: {hint}"
+    )
+
+
+def _read(path_or_id: str, split: str, config: str | None) -> "Dataset":
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetGenerationError
+    from pyarrow import ArrowInvalid
+
+    path = Path(path_or_id)
+    if path.is_file():
+        if path.suffix not in _SUFFIXES:
+            raise ValueError(
+                f"path_or_id must end in {', '.join(_SUFFIXES)}, got {path_or_id}: "
+                "convert the file to JSON lines"
+            )
+        if path.suffix in TEXT_SUFFIXES:
+            return read_text_file(path, split)
+    elif path.suffix in _SUFFIXES:
+        raise FileNotFoundError(
+            f"path_or_id must name an existing file, got {path_or_id}: "
+            f"there is none in {path.absolute().parent}"
+        )
+    try:
+        if path.is_file():
+            return load_dataset("parquet", data_files=str(path), split=split)
+        return load_dataset(path_or_id, config, split=split)
+    except (DatasetGenerationError, ArrowInvalid) as error:
+        raise ValueError(
+            f"path_or_id must name readable data, got {path_or_id} ({error.__cause__ or error}): "
+            "for mixed types name the JSONL or CSV file itself"
+        ) from error

@@ -1,0 +1,130 @@
+"""Outcome rewards: as TRL calls them, on real completions."""
+
+import sys
+
+import pytest
+import trl.rewards
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barl_trl.rewards import accuracy_reward, format_reward, get_reward_func
+
+
+def message(text):
+    return [{"role": "assistant", "content": text}]
+
+
+@pytest.mark.parametrize("form", [str, message], ids=["text", "messages"])
+def test_a_completion_is_rewarded_if_its_last_box_holds_the_true_answer(form):
+    texts = [
+        r"\boxed{0.5}",
+        r"\boxed{1} or \boxed{\frac{1}{2}}",
+        r"\boxed{0.5} or \boxed{5}",
+        "0.5",
+    ]
+    rewards = accuracy_reward([form(text) for text in texts], [r"\frac{1}{2}"] * 4)
+    assert rewards == [1.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("truth", [r"3\pi", r"2\sqrt{3}", "3x+2", r"\text{Evelyn}", "(1,2)", "18"])
+def test_bare_true_answers_reward_correct_completions_and_no_other(truth):
+    completions = [message(rf"So \boxed{{{truth}}}."), message(r"So \boxed{3}.")]
+    assert accuracy_reward(completions, [truth] * 2) == [1.0, 0.0]
+
+
+def test_trl_misreads_bare_true_answers_which_is_why_its_reward_is_not_used():
+    completions = [message(r"So \boxed{3\pi}."), message(r"So \boxed{3}.")]
+    assert trl.rewards.accuracy_reward(completions, [r"3\pi"] * 2) == [0.0, 1.0]
+
+
+def test_the_solution_may_be_a_worked_one():
+    solutions = ["9 * 2 = 18\n#### 18", r"It is $\boxed{18}$.", "$18$"]
+    assert accuracy_reward([r"\boxed{18}"] * 3, solutions) == [1.0] * 3
+
+
+@pytest.mark.parametrize("truth", ["", " ", r"\frac{1}{2", "1\u200b2", "1" * 513])
+def test_an_inadmissible_true_answer_makes_a_completion_unscorable(truth):
+    assert accuracy_reward([r"\boxed{1}", "none"], [truth] * 2) == [None, None]
+
+
+def test_an_unclosed_box_is_not_rewarded():
+    assert accuracy_reward([r"\boxed{18} \boxed{18"], ["18"]) == [0.0]
+
+
+def test_the_last_message_is_judged_and_of_it_the_text():
+    completion = [
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "tool", "content": r"\boxed{1}"},
+        {"role": "assistant", "content": [{"type": "text", "text": r"\boxed{2}"}]},
+    ]
+    assert accuracy_reward([completion, completion[:1], []], ["2", "2", "2"]) == [1.0, 0.0, 0.0]
+
+
+def test_true_and_given_answers_are_logged_for_the_completions_table():
+    columns = {}
+    accuracy_reward(
+        [r"\boxed{1}", "1"], ["$1$", "1"], log_extra=columns.__setitem__, prompts=["a", "b"]
+    )
+    assert columns == {"solution": ["1", "1"], "answer": ["1", "[none]"]}
+
+
+def test_there_must_be_one_solution_per_completion():
+    with pytest.raises(
+        ValueError, match="solution must have one entry per completion, got 1 for 2"
+    ):
+        accuracy_reward(["a", "b"], ["1"])
+
+
+@given(st.lists(st.text(), max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_any_completion_has_a_reward(completions):
+    assert len(accuracy_reward(completions, ["1"] * len(completions))) == len(completions)
+    assert all(reward in (0.0, 1.0) for reward in format_reward(completions))
+
+
+def test_format_is_a_closed_last_box():
+    completions = [r"\boxed{7}", r"\fbox{}", r"\boxed{7} \boxed{7", "7"]
+    assert format_reward(completions, solution=["7"] * 4) == [1.0, 1.0, 0.0, 0.0]
+    assert format_reward([message(text) for text in completions]) == [1.0, 1.0, 0.0, 0.0]
+
+
+# Names
+
+
+def test_our_names_are_ours():
+    assert get_reward_func("accuracy_reward") is accuracy_reward
+    assert get_reward_func("format_reward") is format_reward
+
+
+def test_names_of_trl_are_trls():
+    assert get_reward_func("think_format_reward") is trl.rewards.think_format_reward
+    overlong = get_reward_func("get_soft_overlong_punishment")
+    assert overlong(completion_ids=[[1] * 1024, [1] * 1280]) == [0, -1.0]
+
+
+def test_a_dotted_path_names_any_callable():
+    assert get_reward_func("trl.rewards.accuracy_reward") is trl.rewards.accuracy_reward
+
+
+def test_a_module_in_the_working_directory_is_found(tmp_path, monkeypatch):
+    (tmp_path / "my_rewards_7.py").write_text("def mine(completions, **kwargs): return [7.0]")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert get_reward_func("my_rewards_7.mine")([]) == [7.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("acuracy_reward", "'acuracy_reward': did you mean one of accuracy_reward"),
+        ("reasoning_accuracy_reward", "did you mean one of accuracy_reward"),
+        ("", "known name or a dotted path, got ''"),
+        ("..", "known name or a dotted path"),
+        ("no_such_module.reward", "be importable .*no_such_module"),
+        ("barl_trl.rewards.acuracy_reward", "exist in barl_trl.rewards, .*accuracy_reward"),
+        ("barl_trl.rewards.__name__", "be callable"),
+    ],
+)
+def test_a_wrong_name_is_refused_with_the_nearest_ones(name, message):
+    with pytest.raises(ValueError, match=f"reward function must .*{message}"):
+        get_reward_func(name)
