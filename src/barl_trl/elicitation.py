@@ -1,0 +1,83 @@
+r"""Asking a state for an answer: the token ids of the elicitation and of `{answer}.`, tokenised on
+their own.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .packing import Answer, Rollout
+
+DEFAULT_ELICITATION = "\nBased on the above reasoning, the final answer is \\boxed"
+"""The released code's text; the paper's has no "final". The opening brace belongs to the answer's
+tokens, unscored.
+"""
+
+THOUGHT_START, THOUGHT_END = "<think>", "</think>"
+
+
+class Elicitation:
+    """Token ids that ask a state for an answer.
+
+    Args:
+        tokenizer: Any transformers tokenizer.
+        text: What is placed behind a state, up to the opening brace of the answer.
+    """
+
+    def __init__(self, tokenizer: Any, text: str = DEFAULT_ELICITATION):
+        self.tokenizer = tokenizer
+        self.token_ids = self._encode(text)
+        self.closing_token_ids = self._encode(f"\n{THOUGHT_END}\n{text}")
+
+    def rollout(
+        self,
+        prompt_ids: Sequence[int],
+        chain_ids: Sequence[int],
+        step_ends: Sequence[int],
+        answers: Sequence[str],
+    ) -> Rollout:
+        """A rollout with its states, at the prompt and behind every step, to be asked for answers.
+
+        Args:
+            prompt_ids: Token ids of the prompt.
+            chain_ids: Token ids of the chain of thought, without an end-of-turn token.
+            step_ends: Ends of its steps, counted from the chain's first token.
+            answers: Answers of the hypotheses, the truth first.
+        """
+        token_ids = [*prompt_ids, *chain_ids]
+        positions = [len(prompt_ids) + end for end in (0, *step_ends)]
+        return Rollout(
+            token_ids=token_ids,
+            state_positions=positions,
+            answers=[self.answer(answer) for answer in answers],
+            state_elicitations=self.at_states(token_ids, positions),
+        )
+
+    def at_states(
+        self, token_ids: Sequence[int], state_positions: Sequence[int]
+    ) -> list[list[int]] | None:
+        """The elicitation of every state: where a thought is open it is closed first. `None` if
+        none is open anywhere.
+
+        The text is decoded only to look for the tags; the state's tokens stay the rollout's own.
+        """
+        starts = [0, *state_positions]
+        segments = [list(token_ids[a:b]) for a, b in zip(starts, state_positions, strict=False)]
+        text, elicitations = "", []
+        for segment in self.tokenizer.batch_decode(segments, skip_special_tokens=False):
+            text += segment
+            is_open = text.rfind(THOUGHT_START) > text.rfind(THOUGHT_END)
+            elicitations.append(self.closing_token_ids if is_open else self.token_ids)
+        return elicitations if any(ids is self.closing_token_ids for ids in elicitations) else None
+
+    def answer(self, text: str) -> Answer:
+        """`{text}.`, scored behind its opening brace, which the elicitation forces. Closing brace
+        and dot are scored: without them "2" would be a prefix of "23". A token that joins the brace
+        to the answer is scored as a whole.
+        """
+        token_ids = self._encode(f"{{{text}}}.")
+        return Answer(
+            token_ids, score_from=int(self.tokenizer.decode(token_ids[:1]).strip() == "{")
+        )
+
+    def _encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False)

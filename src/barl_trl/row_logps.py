@@ -1,0 +1,186 @@
+"""Log-probabilities of the scored tokens of rows, through a model's public forward.
+
+Only `model(...)` is called, so that PEFT, DDP, FSDP and DeepSpeed wrappers do their work. The head
+runs at the positions that are read, attention gets the tree mask in the form that it takes.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from .packing import MicroBatch, Rollout, Row, micro_batches, tree_mask
+
+HEAD_TILE = 256
+"""Positions whose logits are held in float32 at a time."""
+
+
+def token_logps(
+    model: nn.Module,
+    rollouts: Sequence[Rollout],
+    rows: Sequence[Row],
+    shared: bool,
+    max_tokens: int,
+    temperature: float = 1.0,
+) -> Float[Tensor, "B S H L"]:
+    """Compute the log-probability of every scored token, 0 elsewhere, from packed or plain rows."""
+    base, device = causal_lm(model), next(model.parameters()).device
+    answers = [answer for rollout in rollouts for answer in rollout.answers]
+    logps = torch.zeros(
+        len(rollouts),
+        max((len(rollout.state_positions) for rollout in rollouts), default=0),
+        max((len(rollout.answers) for rollout in rollouts), default=0),
+        max((len(answer.token_ids) for answer in answers), default=0),
+        device=device,
+    )
+    same_length = rope_depends_on_length(base.config.get_text_config())
+    batches = list(micro_batches(rows, max_tokens, same_length=same_length))
+    # The other processes wait for this one in every forward: it joins in without rows of its own.
+    idle = list(micro_batches([Row([0], [0], [1], [])], 1))
+    batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
+    with _mask_taking_attention(base) if shared else nullcontext():
+        for batch in batches:
+            batch = batch.to(device)
+            logps[batch.targets.unbind(-1)] = _read(model, batch, shared, temperature)
+    return logps
+
+
+def _read(
+    model: nn.Module, batch: MicroBatch, shared: bool, temperature: float
+) -> Float[Tensor, " K"]:
+    """Run one forward pass and return the log-probability of each read in float32."""
+    base = causal_lm(model)
+    inputs: dict[str, object] = {"attention_mask": batch.attention_mask.long()}
+    if shared:
+        inputs = {
+            "attention_mask": _attention_mask(base, batch),
+            "position_ids": batch.position_ids,
+        }
+    if getattr(base.config.get_text_config(), "output_router_logits", False):
+        inputs["output_router_logits"] = False  # the balancing loss cannot use a 4D mask
+    places, index = batch.places.unique(return_inverse=True)
+    logits = _logits_at(model, batch.token_ids, places, **inputs)
+    # A float32 copy of all logits would be the largest tensor of the pass.
+    log_norms = [(tile.float() / temperature).logsumexp(-1) for tile in logits.split(HEAD_TILE)]
+    index, labels = index.to(logits.device), batch.labels.to(logits.device)
+    logps = logits[index, labels].float() / temperature - torch.cat(log_norms)[index]
+    return logps.to(batch.labels.device)
+
+
+def _logits_at(
+    model: nn.Module, token_ids: Int[Tensor, "R N"], places: Int[Tensor, " P"], **inputs: object
+) -> Float[Tensor, "P V"]:
+    """Run a forward pass whose LM head sees only the places (row * N + position) that are read.
+
+    `logits_to_keep` takes such a choice since transformers 5.21; a hook on the head works in all.
+    """
+    length = token_ids.shape[1]
+
+    def at_places(values: Float[Tensor, "R M d"]) -> Float[Tensor, "P d"]:
+        here = places.to(values.device)
+        # PEFT prompt tuning puts M - N tokens of its own in front of each row.
+        return values[here // length, here % length + values.shape[1] - length]
+
+    head, hooks = causal_lm(model).get_output_embeddings(), []
+    if head is not None:
+        hooks.append(head.register_forward_pre_hook(lambda _, args: at_places(args[0])[None]))
+    try:
+        logits = model(input_ids=token_ids, use_cache=False, **inputs).logits
+    finally:
+        for hook in hooks:
+            hook.remove()
+    # The head may be missing, or used without being called: then all logits are there.
+    return logits[0] if logits.shape[:2] == (1, len(places)) else at_places(logits)
+
+
+def _attention_mask(base: PreTrainedModel, batch: MicroBatch) -> Tensor | dict[str, Tensor]:
+    """Return the tree mask as the model takes it: one tensor, or one for each layer type."""
+    config, masks = base.config.get_text_config(), {}
+    for kind in layer_types(config):
+        window = config.sliding_window if kind == "sliding_attention" else None
+        chunk = config.attention_chunk_size if kind == "chunked_attention" else None
+        mask = tree_mask(batch.ends, batch.position_ids, window=window, chunk=chunk)
+        if config._attn_implementation == "eager":  # adds masks to scores: bool is silently wrong
+            hidden = torch.finfo(base.dtype).min
+            mask = torch.zeros_like(mask, dtype=base.dtype).masked_fill(~mask, hidden)
+        masks[kind] = mask
+    return masks if len(masks) > 1 else mask
+
+
+def layer_types(config: PreTrainedConfig) -> set[str]:
+    """Return the kinds of layers; a model without `layer_types` masks all layers alike."""
+    if getattr(config, "layer_types", None):
+        return set(config.layer_types)
+    windowed = getattr(config, "sliding_window", None) is not None
+    return {"sliding_attention" if windowed else "full_attention"}
+
+
+def rope_depends_on_length(config: PreTrainedConfig) -> bool:
+    """Say whether a token's rotary embedding depends on the longest row of its batch."""
+    rope = (
+        getattr(config, "rope_parameters", None) or {}
+    )  # of the model, or one dict per layer type
+    parts = [rope, *(part for part in rope.values() if isinstance(part, dict))]
+    return any(part.get("rope_type") in ("dynamic", "longrope") for part in parts)
+
+
+def takes_masks(config: PreTrainedConfig) -> bool:
+    """Say whether the attention implementation takes a mask of any form."""
+    return config._attn_implementation in ("sdpa", "eager")
+
+
+def causal_lm(model: nn.Module) -> PreTrainedModel:
+    """Find the transformers model inside any wrappers."""
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel):
+            return module
+    raise ValueError(
+        f"model must be or wrap a transformers model, got {type(model).__name__}: pass a causal LM"
+    )
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout and gradient checkpointing off, then put each module back into its mode."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+@contextmanager
+def _mask_taking_attention(base: PreTrainedModel) -> Iterator[None]:
+    """Switch to attention that takes 4D masks, then back; flash attention dies of them."""
+    models = (module for module in base.modules() if isinstance(module, PreTrainedModel))
+    configs = {id(config): config for config in (m.config.get_text_config() for m in models)}
+    before = {key: config._attn_implementation for key, config in configs.items()}
+    for config in configs.values():
+        if not takes_masks(config):
+            config._attn_implementation = "sdpa" if base._supports_sdpa else "eager"
+    try:
+        yield
+    finally:
+        for key, config in configs.items():
+            config._attn_implementation = before[key]
+
+
+def largest_of_processes(model: nn.Module, value: int) -> int:
+    """Return the largest value of all processes if they must run forwards together, else `value`.
+
+    Sharded parameters are gathered in every forward: one that a process skips hangs the others.
+    """
+    fsdp = any(isinstance(m, FSDPModule | FullyShardedDataParallel) for m in model.modules())
+    zero3 = any(hasattr(parameter, "ds_id") for parameter in model.parameters())
+    if not (dist.is_initialized() and (fsdp or zero3)):
+        return value
+    largest = torch.tensor(value, device=next(model.parameters()).device)
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    return int(largest)

@@ -1,0 +1,170 @@
+"""The packed rows against the tree that they stand for, enumerated by brute force."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barl_trl.packing import (
+    Answer,
+    Rollout,
+    Row,
+    micro_batches,
+    reencoded_rows,
+    shared_prefix_rows,
+    tree_mask,
+)
+
+tokens = st.integers(0, 2)  # few distinct tokens: shared prefixes and equal answers are frequent
+
+
+@st.composite
+def rollout_fields(draw):
+    """Plain values: beartype, which checks dataclasses here, draws random numbers of its own."""
+    token_ids = draw(st.lists(tokens, min_size=1, max_size=9))
+    positions = sorted(draw(st.sets(st.integers(1, len(token_ids)), min_size=1)))
+    answers = draw(st.lists(st.lists(tokens, min_size=1, max_size=4), min_size=1, max_size=4))
+    scored = [(answer, draw(st.integers(0, len(answer) - 1))) for answer in answers]
+    elicitation = st.lists(tokens, max_size=3)
+    own = st.lists(elicitation, min_size=len(positions), max_size=len(positions))
+    return token_ids, positions, scored, draw(st.none() | own)
+
+
+def build(fields) -> Rollout:
+    token_ids, positions, scored, elicitations = fields
+    return Rollout(token_ids, positions, [Answer(*answer) for answer in scored], elicitations)
+
+
+def history(row: Row, place: int) -> list[int]:
+    """The tokens that a place of the row sees, in the order of their positions."""
+    seen = [k for k in range(place + 1) if place < row.ends[k]]
+    assert [row.position_ids[k] for k in seen] == list(range(len(seen)))
+    return [row.token_ids[k] for k in seen]
+
+
+def context(rollout: Rollout, common: list[int], state: int, answer: Answer, token: int):
+    elicitation = (
+        common if rollout.state_elicitations is None else rollout.state_elicitations[state]
+    )
+    prefix = rollout.token_ids[: rollout.state_positions[state]]
+    return [*prefix, *elicitation, *answer.token_ids[:token]]
+
+
+@given(rollout_fields(), st.lists(tokens, max_size=3))
+def test_every_scored_token_is_read_once_and_behind_its_own_context(fields, common):
+    rollout = build(fields)
+    for rows in (shared_prefix_rows([rollout], common), reencoded_rows([rollout], common)):
+        keys = []
+        for row in rows:
+            for read in row.reads:
+                answer = rollout.answers[read.hypothesis]
+                assert read.label == answer.token_ids[read.token]
+                expected = context(rollout, common, read.state, answer, read.token)
+                assert history(row, read.position) == expected
+                keys.append((read.state, read.hypothesis, read.token))
+        assert sorted(keys) == [
+            (state, hypothesis, token)
+            for state in range(len(rollout.state_positions))
+            for hypothesis, answer in enumerate(rollout.answers)
+            for token in range(answer.score_from, len(answer.token_ids))
+        ]
+
+
+@given(rollout_fields(), st.lists(tokens, max_size=3))
+def test_mask_is_the_ancestor_relation(fields, common):
+    rollout = build(fields)
+    (row,) = shared_prefix_rows([rollout], common)
+    nodes = [tuple(history(row, place)) for place in range(len(row.token_ids))]
+    (batch,) = micro_batches([row], 1)
+    mask = tree_mask(batch.ends, batch.position_ids)[0, 0]
+    # A trunk node and a branch node may spell the same tokens: tell them apart by the mask's own
+    # column, and ask that ancestors are closed under "ancestor of" and spell the prefixes.
+    for query, node in enumerate(nodes):
+        ancestors = mask[query].nonzero().flatten().tolist()
+        assert [nodes[key] for key in ancestors] == [node[: i + 1] for i in range(len(node))]
+        for key in ancestors:
+            assert set(mask[key].nonzero().flatten().tolist()) <= set(ancestors)
+
+
+@given(rollout_fields(), st.lists(tokens, max_size=3))
+def test_shared_tokens_are_fed_once(fields, common):
+    rollout = build(fields)
+    (row,) = shared_prefix_rows([rollout], common)
+    branches = {
+        (state, tuple(context(rollout, common, state, answer, token)))
+        for state in range(len(rollout.state_positions))
+        for answer in rollout.answers
+        for token in range(len(answer.token_ids))
+    }
+    inner = {
+        (state, path[:end])
+        for state, path in branches
+        for end in range(rollout.state_positions[state] + 1, len(path) + 1)
+    }
+    assert len(row.token_ids) == rollout.state_positions[-1] + len(inner)
+
+
+@given(st.lists(rollout_fields(), max_size=6), st.integers(1, 60), st.booleans())
+def test_micro_batches_hold_every_row_within_the_budget(many, max_tokens, same_length):
+    rows = shared_prefix_rows([build(fields) for fields in many], [1])
+    found = []
+    for batch in micro_batches(rows, max_tokens, same_length=same_length):
+        assert batch.token_ids.numel() <= max_tokens or len(batch.token_ids) == 1
+        assert batch.attention_mask.all() or not same_length
+        assert tree_mask(batch.ends, batch.position_ids).diagonal(dim1=-2, dim2=-1).all()
+        size = batch.token_ids.shape[1]
+        for i, (ids, kept) in enumerate(zip(batch.token_ids, batch.attention_mask, strict=True)):
+            here = batch.places // size == i
+            reads = (batch.places % size, batch.labels, *batch.targets.unbind(-1))
+            found.append((ids[kept].tolist(), torch.stack(reads, -1)[here].tolist()))
+    assert sorted(found) == sorted((row.token_ids, [[*read] for read in row.reads]) for row in rows)
+
+
+def test_equal_answers_are_fed_once():
+    one = Rollout([1, 2], [2], [Answer([5, 6, 7])])
+    two = Rollout([1, 2], [2], [Answer([5, 6, 7]), Answer([5, 6, 7])])
+    (first,), (second,) = shared_prefix_rows([one], [4]), shared_prefix_rows([two], [4])
+    assert first.token_ids == second.token_ids == [1, 2, 4, 5, 6]
+    assert len(second.reads) == 2 * len(first.reads)
+
+
+def test_tokens_behind_the_last_state_are_not_fed():
+    (row,) = shared_prefix_rows([Rollout([1, 2, 3], [1, 2], [Answer([9])])], [])
+    assert row.token_ids == [1, 2]
+
+
+def test_rollout_without_answers_has_no_row():
+    empty = Rollout([1], [1], [])
+    assert shared_prefix_rows([empty], [2]) == reencoded_rows([empty], [2]) == []
+    assert list(micro_batches([], 8)) == []
+
+
+def test_reach_is_measured_in_positions():
+    # Trunk of 4, then a branch of 2 that forks behind token 1: its places 4, 5 have depths 2, 3.
+    ends = torch.tensor([[6, 6, 4, 4, 6, 6]])
+    positions = torch.tensor([[0, 1, 2, 3, 2, 3]])
+    window = tree_mask(ends, positions, window=2)[0, 0].int().tolist()
+    assert window[4:] == [[0, 1, 0, 0, 1, 0], [0, 0, 0, 0, 1, 1]]
+    chunk = tree_mask(ends, positions, chunk=2)[0, 0].int().tolist()
+    assert chunk[1] == [1, 1, 0, 0, 0, 0]
+    assert chunk[4:] == [[0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Answer([]), "score_from must be at least 0 and below 0"),
+        (lambda: Answer([1, 2], 2), "score_from must be at least 0 and below 2.*got 2"),
+        (lambda: Answer([1, 2], -1), "got -1: leave at least one token"),
+        (lambda: Rollout([], [1], []), "token_ids must not be empty"),
+        (lambda: Rollout([1], [], []), "state_positions must name one state or more.*got \\[\\]"),
+        (lambda: Rollout([1], [0], []), "each of 1 to 1 tokens, got \\[0\\]"),
+        (lambda: Rollout([1], [2], []), "each of 1 to 1 tokens, got \\[2\\]"),
+        (lambda: Rollout([1, 2], [2, 1], []), "strictly ascending, got \\[2, 1\\]"),
+        (lambda: Rollout([1, 2], [1, 1], []), "strictly ascending, got \\[1, 1\\]"),
+        (lambda: Rollout([1, 2], [1, 2], [], [[3]]), "one for each of 2 states, got 1"),
+    ],
+)
+def test_refusals_say_what_to_do(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
