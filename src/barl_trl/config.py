@@ -1,0 +1,208 @@
+"""`BARLConfig`: the fields that BARL adds to TRL's `GRPOConfig`, and the settings of `GRPOConfig`
+that it refuses.
+"""
+
+from dataclasses import Field, dataclass, field, fields
+from typing import Literal, get_args, get_origin
+
+from trl import GRPOConfig
+
+from .elicitation import DEFAULT_ELICITATION
+
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
+
+
+@dataclass
+class BARLConfig(GRPOConfig):
+    r"""Configuration class for the [`BARLTrainer`].
+
+    This class includes only the parameters that are specific to BARL training, and two defaults
+    that differ from [`~trl.GRPOConfig`]: completions are as long as in the paper, and vLLM's
+    importance ratio is truncated per token, as the weights are. Each field's meaning stands in its
+    `metadata["help"]` (`barl train --help`, README).
+    """
+
+    max_completion_length: int | None = field(
+        default=1024,
+        metadata={"help": "Maximum length of the generated completion (the paper's; TRL: 512)."},
+    )
+    vllm_importance_sampling_mode: str = field(
+        default="token_truncate",
+        metadata={
+            "help": "How the training/sampling mismatch of vLLM is corrected (TRL: "
+            "`sequence_mask`, which drops most rollouts of a thousand tokens)."
+        },
+    )
+
+    # Steps and states
+    step_size: int = field(
+        default=128,
+        metadata={
+            "help": "Completion tokens of one reasoning step. A `step_segmenter` of the trainer "
+            "replaces it."
+        },
+    )
+    elicitation: str = field(
+        default=DEFAULT_ELICITATION,
+        metadata={
+            "help": "Text placed behind a state to ask for an answer; `{answer}.` follows it. An "
+            "open `<think>` is closed first."
+        },
+    )
+
+    # Hypotheses
+    hypotheses: Literal["rollouts", "truth"] = field(
+        default="rollouts",
+        metadata={
+            "help": "`rollouts`: the truth and the answers of the prompt's rollouts (BARL). "
+            "`truth`: the truth alone (the progress-reward baseline).",
+        },
+    )
+    solution_column: str = field(
+        default="solution",
+        metadata={"help": "Dataset column with the true answer: bare, boxed, or behind `####`."},
+    )
+    max_answer_chars: int = field(
+        default=64,
+        metadata={
+            "help": "A rollout's answer with more characters becomes no hypothesis (released "
+            "code: 20)."
+        },
+    )
+    max_hypotheses: int | None = field(
+        default=None,
+        metadata={
+            "help": "At most so many hypotheses per prompt, the truth included; the rarest "
+            "answers are dropped."
+        },
+    )
+
+    # Values
+    consistency_beta: float = field(
+        default=1.0,
+        metadata={
+            "help": "Coefficient of the reward discrepancy in the posterior, from 0 (plausibility "
+            "alone) to `inf` (any discrepancy eliminates a hypothesis). The paper's beta; TRL's "
+            "`beta` is the KL coefficient."
+        },
+    )
+    answer_likelihood: Literal["mean", "sum"] = field(
+        default="mean",
+        metadata={
+            "help": "`mean`: an answer's plausibility is the geometric mean of its token "
+            "probabilities (released code). `sum`: their product (the paper's pi(y|s)).",
+        },
+    )
+    plausibility_temperature: float = field(
+        default=1.0,
+        metadata={
+            "help": "Temperature of the distribution that scores answers, whatever the sampling "
+            "temperature."
+        },
+    )
+    outcome_mode: Literal["ground_truth", "hypothesis"] = field(
+        default="ground_truth",
+        metadata={
+            "help": "`ground_truth`: every hypothesis's value contains the outcome reward against "
+            "the truth (the paper). `hypothesis`: its own, 1 where the rollout's answer is that "
+            "hypothesis.",
+        },
+    )
+    value_normalization: Literal["batch", "group", "none"] = field(
+        default="batch",
+        metadata={
+            "help": "Whitening of the token weights: over the rollout batch of all processes "
+            "(`batch`, released code), within each prompt's group (`group`), or `none` (the "
+            "paper's formula). Replaces `scale_rewards`.",
+        },
+    )
+
+    # Scoring
+    scoring_method: Literal["shared_prefix", "reencode"] = field(
+        default="shared_prefix",
+        metadata={
+            "help": "`shared_prefix`: every token of a rollout is computed once, with all answers "
+            "of all its states. `reencode`: a sequence per state and answer, for models that do "
+            "not allow the first (found out by itself).",
+        },
+    )
+    scoring_max_tokens: int = field(
+        default=16384,
+        metadata={"help": "Tokens, padding included, of one forward pass that scores answers."},
+    )
+
+    def __post_init__(self):
+        for option in own_fields():
+            value = getattr(self, option.name)
+            if get_origin(option.type) is Literal and value not in get_args(option.type):
+                allowed = list(get_args(option.type))
+                raise ValueError(f"{option.name} must be one of {allowed}, got {value!r}.")
+        for name, at_least in [
+            ("step_size", 1),
+            ("max_answer_chars", 1),
+            ("scoring_max_tokens", 1),
+        ]:
+            if getattr(self, name) < at_least:
+                raise ValueError(f"{name} must be at least {at_least}, got {getattr(self, name)}.")
+        if self.max_hypotheses is not None and self.max_hypotheses < 2:
+            raise ValueError(
+                "max_hypotheses must be at least 2 (the truth and one more), got "
+                f"{self.max_hypotheses}: for the truth alone set hypotheses='truth'."
+            )
+        if not self.consistency_beta >= 0:
+            raise ValueError(
+                f"consistency_beta must be in [0, inf], got {self.consistency_beta}: the paper's "
+                "is 1.0."
+            )
+        if not self.plausibility_temperature > 0:
+            raise ValueError(
+                "plausibility_temperature must be greater than 0, got "
+                f"{self.plausibility_temperature}: use 1.0."
+            )
+        if not self.elicitation:
+            raise ValueError(
+                f"elicitation must not be empty, got '': the default is {DEFAULT_ELICITATION!r}."
+            )
+        self._refuse_sequence_level_settings()
+        super().__post_init__()
+
+    def _refuse_sequence_level_settings(self):
+        """TRL settings under which the weight of a token would not be its step's value."""
+        if self.loss_type not in LOSS_TYPES:
+            raise ValueError(
+                f"loss_type must be one of {LOSS_TYPES}, got {self.loss_type!r}: it weighs whole "
+                "sequences, BARL weighs tokens. The nearest is 'dapo', or 'grpo' as in the paper."
+            )
+        clashes = [
+            (
+                "importance_sampling_level",
+                ["token"],
+                "one ratio per sequence would average the steps' values",
+            ),
+            (
+                "multi_objective_aggregation",
+                ["sum_then_normalize"],
+                "the outcome reward is the rewards' weighted sum",
+            ),
+            (
+                "off_policy_mask_threshold",
+                [None],
+                "TRL's mask is defined for one advantage per sequence",
+            ),
+            (
+                "scale_rewards",
+                ["group", True],
+                "BARL's values are not group-relative; set value_normalization instead",
+            ),
+        ]
+        for name, allowed, reason in clashes:
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"{name} must be {allowed[0]!r} with BARL, got {getattr(self, name)!r}: "
+                    f"{reason}."
+                )
+
+
+def own_fields() -> list[Field]:
+    """The fields that BARL adds to TRL's, or gives another default."""
+    return [option for option in fields(BARLConfig) if option.name in BARLConfig.__annotations__]

@@ -1,0 +1,39 @@
+"""Runs on every process: token weights, parameters and log after one update on given rollouts."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from tests.tiny import tiny_model, tiny_tokenizer
+from tests.trainer.rollouts import PROBLEMS, config, trainer
+
+
+def main(folder: str, num_prompts: int, per_device: int) -> None:
+    tokenizer = tiny_tokenizer()
+    args = config(
+        Path(folder) / "run",
+        per_device_train_batch_size=per_device,
+        num_generations=8 // num_prompts,
+        optim="sgd",
+        learning_rate=0.1,
+        log_completions=True,
+    )
+    barl_trainer = trainer(tiny_model(tokenizer), tokenizer, args, rows=PROBLEMS[:num_prompts])
+    outputs = []
+    generate = barl_trainer._generate_and_score_completions
+    barl_trainer._generate_and_score_completions = lambda rows: (
+        outputs.append(generate(rows)) or outputs[-1]
+    )
+    barl_trainer.train()
+    lengths = outputs[0]["completion_mask"].sum(1)
+    weights = [row[:n].tolist() for row, n in zip(outputs[0]["advantages"], lengths, strict=True)]
+    norm = torch.stack([p.detach().double().norm() for p in barl_trainer.model.parameters()])
+    result = {"weights": weights, "norm": norm.tolist(), "log": barl_trainer.state.log_history[0]}
+    rank = barl_trainer.accelerator.process_index
+    (Path(folder) / f"{rank}.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,63 @@
+"""`BARLConfig`: defaults, refusals with the way out, and one text per field."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from barl_trl import BARLConfig
+from barl_trl.config import own_fields
+
+CPU = {"use_cpu": True, "bf16": False}
+
+
+def test_defaults_are_the_papers():
+    args = BARLConfig("out", **CPU)
+    assert (args.step_size, args.consistency_beta, args.max_completion_length) == (128, 1.0, 1024)
+    assert (args.answer_likelihood, args.value_normalization) == ("mean", "batch")
+    assert args.beta == 0.0  # TRL's: no KL
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"step_size": 0}, "step_size must be at least 1, got 0"),
+        ({"consistency_beta": -0.5}, r"consistency_beta must be in \[0, inf\], got -0.5"),
+        ({"consistency_beta": math.nan}, "consistency_beta must be in"),
+        ({"answer_likelihood": "max"}, r"must be one of \['mean', 'sum'\], got 'max'"),
+        ({"outcome_mode": "truth"}, "outcome_mode must be one of"),
+        ({"hypotheses": "all"}, "hypotheses must be one of"),
+        ({"value_normalization": "std"}, "value_normalization must be one of"),
+        ({"scoring_method": "fast"}, "scoring_method must be one of"),
+        ({"scoring_max_tokens": 0}, "scoring_max_tokens must be at least 1"),
+        ({"max_answer_chars": 0}, "max_answer_chars must be at least 1"),
+        ({"max_hypotheses": 1}, "max_hypotheses must be at least 2.*hypotheses='truth'"),
+        ({"plausibility_temperature": 0.0}, "plausibility_temperature must be greater than 0"),
+        ({"elicitation": ""}, "elicitation must not be empty"),
+        ({"loss_type": "vespo"}, "loss_type must be one of .* The nearest is 'dapo'"),
+        ({"loss_type": "luspo"}, "loss_type must be one of"),
+        ({"importance_sampling_level": "sequence"}, "importance_sampling_level must be 'token'"),
+        ({"multi_objective_aggregation": "normalize_then_sum"}, "must be 'sum_then_normalize'"),
+        ({"off_policy_mask_threshold": 0.5}, "off_policy_mask_threshold must be None"),
+        ({"scale_rewards": "batch"}, "scale_rewards must be 'group'.*value_normalization"),
+    ],
+)
+def test_refusals_name_field_value_and_way_out(settings, message):
+    with pytest.raises(ValueError, match=message):
+        BARLConfig("out", **CPU, **settings)
+
+
+def test_settings_that_keep_their_meaning_are_accepted():
+    BARLConfig("out", consistency_beta=math.inf, scale_rewards=True, loss_type="sapo", **CPU)
+
+
+def table_row(option):
+    default = repr(option.default) if option.default != "" else "''"
+    return f"| `{option.name}` | `{default}` | {option.metadata['help']} |"
+
+
+def test_readme_table_is_the_fields_help():
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    rows = re.findall(r"^\| `\w+` \| `.*` \| .* \|$", readme, re.MULTILINE)
+    assert rows == [table_row(option) for option in own_fields()]

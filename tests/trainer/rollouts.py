@@ -1,0 +1,80 @@
+"""Rollouts that are given instead of sampled, so that everything behind them can be computed by
+hand.
+"""
+
+from collections import defaultdict
+
+from datasets import Dataset
+
+from barl_trl import BARLConfig, BARLTrainer
+from barl_trl.rewards import accuracy_reward
+
+PROBLEMS = [("1+1?", "2"), ("Half of one?", r"\frac{1}{2}")]
+COMPLETIONS = {
+    "1+1?": [
+        r"One and one are two. \boxed{2}",
+        r"I guess \boxed{3}",
+        "no idea",
+        r"\boxed{3}, or maybe after all it is rather \boxed{2.0}",
+    ],
+    "Half of one?": [r"\boxed{0.5}", "", r"It is a half: \boxed{\frac{1}{2}}", r"\boxed{7}"],
+}
+
+
+def config(tmp_path, **kwargs):
+    return BARLConfig(
+        **{
+            "output_dir": str(tmp_path),
+            "use_cpu": True,
+            "bf16": False,
+            "per_device_train_batch_size": 8,
+            "num_generations": 4,
+            "max_completion_length": 64,
+            "step_size": 8,
+            "max_steps": 1,
+            "save_strategy": "no",
+            "shuffle_dataset": False,
+            "logging_steps": 1,
+            "disable_tqdm": True,
+        }
+        | kwargs
+    )
+
+
+def given_rollouts(completions=COMPLETIONS, end_of_turn=True, prefix="<|im_start|>"):
+    """A `rollout_func` that hands out each prompt's completions in turn, also when a group is
+    spread over processes.
+    """
+    turn = defaultdict(int)
+
+    def rollout_func(prompts, trainer):
+        tokenizer, world = trainer.processing_class, trainer.accelerator.num_processes
+        start = trainer.accelerator.process_index * len(prompts)
+        completion_ids = []
+        for n, prompt in enumerate(prompts):
+            texts = completions[prompt]
+            k = (start + n) if world > 1 else turn[prompt]
+            turn[prompt] += 1
+            ids = tokenizer.encode(texts[k % len(texts)])
+            completion_ids.append(
+                ids + [tokenizer.eos_token_id] * end_of_turn or [tokenizer.eos_token_id]
+            )
+        return {
+            "prompt_ids": [tokenizer.encode(prompt) for prompt in prompts],
+            "completion_ids": completion_ids,
+            "logprobs": None,
+        }
+
+    return rollout_func
+
+
+def trainer(model, tokenizer, args, *, rows=PROBLEMS, cls=BARLTrainer, **kwargs):
+    dataset = Dataset.from_dict({"prompt": [p for p, _ in rows], "solution": [s for _, s in rows]})
+    defaults = {"reward_funcs": accuracy_reward, "rollout_func": given_rollouts()}
+    return cls(
+        model=model,
+        args=args,
+        train_dataset=dataset,
+        processing_class=tokenizer,
+        **defaults | kwargs,
+    )

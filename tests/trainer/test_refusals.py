@@ -1,0 +1,45 @@
+"""What `BARLTrainer` refuses, before it loads a model: `model="nowhere"` would fail otherwise."""
+
+import pytest
+from datasets import Dataset
+from trl import GRPOConfig
+
+from barl_trl import BARLTrainer
+from barl_trl.rewards import accuracy_reward
+
+from .rollouts import config
+
+ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"tools": [print]}, ValueError, "tools must be None"),
+        ({"environment_factory": dict}, ValueError, "environment_factory must be None"),
+        ({"reward_funcs": None}, ValueError, "reward_funcs must hold at least one function"),
+        (
+            {"train_dataset": ROWS.rename_column("solution", "solutions")},
+            ValueError,
+            r"solution_column must name a column of train_dataset, got 'solution'.*'solutions'\?",
+        ),
+        (
+            {"train_dataset": ROWS.add_column("image", [None])},
+            ValueError,
+            r"train_dataset must be text-only, got the column \['image'\]",
+        ),
+        (
+            {"args": GRPOConfig("out", use_cpu=True, bf16=False)},
+            TypeError,
+            "args must be a BARLConfig, got GRPOConfig",
+        ),
+    ],
+)
+def test_refused_before_the_model_is_loaded(tmp_path, kwargs, error, message):
+    defaults = {
+        "reward_funcs": accuracy_reward,
+        "args": config(tmp_path),
+        "train_dataset": ROWS,
+    }
+    with pytest.raises(error, match=message):
+        BARLTrainer(model="nowhere", **defaults | kwargs)
