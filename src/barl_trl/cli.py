@@ -1,0 +1,33 @@
+"""The `barl` command. Each command's own options: `barl COMMAND --help`."""
+
+import sys
+from importlib import import_module
+
+COMMANDS = {
+    "train": "train a model with BARL or one of its baselines, from a YAML recipe and options",
+    "demo": "train a tiny model on search problems, on a CPU in minutes: table, curves and beliefs",
+}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the `barl` command."""
+    argv = sys.argv[1:] if argv is None else argv
+    command = argv[0] if argv else "--help"
+    if command in COMMANDS:
+        # the command's libraries are imported only now: `barl --help` answers at once
+        import_module(f".{command}", __package__).main(argv[1:])
+        return
+    usage = "usage: barl COMMAND [OPTIONS]\n\n" + "\n".join(
+        f"  {name:8} {text}" for name, text in COMMANDS.items()
+    )
+    if command in ("-h", "--help"):
+        print(usage)
+    else:
+        sys.exit(
+            f"{usage}\n\nbarl: error: COMMAND must be one of {', '.join(COMMANDS)}, got "
+            f"{command!r}."
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""`barl train`: from a recipe to a trained model, with BARL or a baseline."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import transformers
+from datasets import Dataset
+from packaging.version import Version
+from transformers import AutoTokenizer
+from trl import GRPOTrainer, ModelConfig, TrlParser, get_peft_config, get_quantization_config
+
+from .config import BARLConfig
+from .data import PAPER_SYSTEM_PROMPT, load_problems
+from .rewards import get_reward_func
+from .trainer import BARLTrainer
+
+logger = logging.getLogger(__name__)
+
+Method = Literal["barl", "progress", "grpo"]
+
+
+@dataclass
+class BARLScriptArguments:
+    """Arguments of `barl train` beside [`BARLConfig`] and [`~trl.ModelConfig`]."""
+
+    dataset_name: str = field(
+        metadata={
+            "help": "Dataset: a Hub id, or a local JSONL, JSON, CSV or parquet file or folder."
+        }
+    )
+    dataset_config: str | None = field(
+        default=None, metadata={"help": "Configuration of a Hub dataset."}
+    )
+    dataset_train_split: str = field(default="train", metadata={"help": "Split to train on."})
+    dataset_test_split: str = field(
+        default="test", metadata={"help": "Split to evaluate on, if `eval_strategy` is set."}
+    )
+    problem_column: str | None = field(
+        default=None,
+        metadata={
+            "help": "Column of the problems. Found by itself if named problem, question or prompt."
+        },
+    )
+    answer_column: str | None = field(
+        default=None,
+        metadata={
+            "help": "Column of the true answers. Found by itself if named answer or solution."
+        },
+    )
+    system_prompt: str | None = field(
+        default=PAPER_SYSTEM_PROMPT,
+        metadata={"help": "System prompt of the conversation (default: the paper's)."},
+    )
+    prompt_template: str | None = field(
+        default=None,
+        metadata={
+            "help": "For models without chat template: the prompt as plain text with `{problem}` "
+            "in it."
+        },
+    )
+    max_prompt_length: int | None = field(
+        default=None,
+        metadata={"help": "Rows whose prompt has more tokens are left out, and counted."},
+    )
+    reward_funcs: list[str] = field(
+        default_factory=lambda: ["accuracy_reward"],
+        metadata={
+            "help": "Reward functions: names from `barl_trl.rewards` or `trl.rewards`, or dotted "
+            "import paths."
+        },
+    )
+    method: Method = field(
+        default="barl",
+        metadata={
+            "help": "`barl`: posterior-weighted values. `progress`: the value under the true "
+            "answer alone (progress reward). `grpo`: TRL's GRPOTrainer."
+        },
+    )
+
+
+def make_trainer(method: Method, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
+    """The trainer of a method, on otherwise equal settings.
+
+    Args:
+        method: `"barl"`, `"progress"` or `"grpo"`.
+        args: The settings; `"progress"` sets `hypotheses="truth"`.
+        **kwargs: As in [`BARLTrainer`]. What only BARL takes is not passed to GRPO.
+
+    Raises:
+        ValueError: `method` is unknown.
+    """
+    if method not in get_args(Method):
+        raise ValueError(f"method must be one of {list(get_args(Method))}, got {method!r}.")
+    if method == "grpo":
+        kwargs.pop("step_segmenter", None)
+        return GRPOTrainer(args=args, **kwargs)
+    if method == "progress":
+        args.hypotheses = "truth"
+    return BARLTrainer(args=args, **kwargs)
+
+
+def run(
+    script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
+) -> None:
+    """Trains, saves, and pushes to the Hub if asked to."""
+    reward_funcs = [get_reward_func(name) for name in script_args.reward_funcs]
+    tokenizer = AutoTokenizer.from_pretrained(
+        model_args.model_name_or_path,
+        revision=model_args.model_revision,
+        trust_remote_code=training_args.trust_remote_code,
+        truncation_side="left",
+        padding_side="left",
+    )
+    if script_args.prompt_template is None and tokenizer.chat_template is None:
+        raise ValueError(
+            "prompt_template must be set, got None: the tokenizer of "
+            f"{model_args.model_name_or_path} has no chat template. For the problem and a line "
+            'break write in the recipe: prompt_template: "{problem}\\n"'
+        )
+
+    def load(split: str) -> Dataset:
+        is_plain = script_args.prompt_template is not None
+        dataset, _ = load_problems(
+            script_args.dataset_name,
+            config=script_args.dataset_config,
+            split=split,
+            problem_column=script_args.problem_column,
+            solution_column=script_args.answer_column,
+            system_prompt=None if is_plain else script_args.system_prompt,
+            prompt_format=script_args.prompt_template or "{problem}",
+            conversational=not is_plain,
+        )
+        return _without_long_prompts(dataset, tokenizer, script_args.max_prompt_length)
+
+    model_init_kwargs: Any = training_args.model_init_kwargs or {}
+    training_args.model_init_kwargs = {
+        "revision": model_args.model_revision,
+        "trust_remote_code": training_args.trust_remote_code,
+        "attn_implementation": model_args.attn_implementation,
+        "dtype": model_args.dtype,
+        **model_init_kwargs,
+    }
+    trainer = make_trainer(
+        script_args.method,
+        model=model_args.model_name_or_path,
+        reward_funcs=reward_funcs,
+        args=training_args,
+        train_dataset=load(script_args.dataset_train_split),
+        eval_dataset=load(script_args.dataset_test_split)
+        if training_args.eval_strategy != "no"
+        else None,
+        processing_class=tokenizer,
+        quantization_config=get_quantization_config(model_args),
+        peft_config=get_peft_config(model_args),
+    )
+    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    trainer.save_model(training_args.output_dir)
+    trainer.accelerator.print(f"Model saved to {training_args.output_dir}.")
+    if training_args.push_to_hub:
+        trainer.push_to_hub(dataset_name=script_args.dataset_name)
+        trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
+    if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
+        trainer.end()
+
+
+def _without_long_prompts(dataset: Dataset, tokenizer, max_prompt_length: int | None) -> Dataset:
+    if max_prompt_length is None:
+        return dataset
+
+    def fits(prompt) -> bool:
+        if isinstance(prompt, str):
+            return len(tokenizer(prompt)["input_ids"]) <= max_prompt_length
+        encoded = tokenizer.apply_chat_template(
+            prompt, add_generation_prompt=True, return_dict=True
+        )
+        return len(encoded["input_ids"]) <= max_prompt_length
+
+    kept = dataset.filter(fits, input_columns="prompt")
+    if len(kept) < len(dataset):
+        logger.warning(
+            "%d of %d rows left out: prompt of more than max_prompt_length=%d tokens",
+            len(dataset) - len(kept),
+            len(dataset),
+            max_prompt_length,
+        )
+    return kept
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Parses a recipe (`--config FILE`) and options, then [`run`]s."""
+    arguments: Any = (BARLScriptArguments, BARLConfig, ModelConfig)
+    parser = TrlParser(arguments, prog="barl train")
+    run(*parser.parse_args_and_config(argv))
+
+
+if __name__ == "__main__":
+    main()

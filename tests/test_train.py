@@ -1,0 +1,153 @@
+"""`barl train` as users start it: a recipe, a local model folder, a local data file."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from barl_trl import cli
+
+from .distributed.test_processes import ROOT, launch
+
+RECIPE = {
+    "use_cpu": True,
+    "bf16": False,
+    "per_device_train_batch_size": 4,
+    "num_generations": 4,
+    "max_completion_length": 16,
+    "step_size": 8,
+    "max_steps": 2,
+    "save_steps": 1,
+    "logging_steps": 1,
+    "learning_rate": 1.0e-3,
+    "disable_tqdm": True,
+}
+
+
+@pytest.fixture
+def recipe(tmp_path, model_path):
+    def write(**settings):
+        path = tmp_path / "recipe.yaml"
+        values = {
+            "model_name_or_path": model_path,
+            "dataset_name": str(ROOT / "examples" / "problems.jsonl"),
+            "output_dir": str(tmp_path / "out"),
+        }
+        path.write_text(yaml.safe_dump(RECIPE | values | settings))
+        return str(path)
+
+    return write
+
+
+def logs(folder):
+    return json.loads((folder / "checkpoint-2" / "trainer_state.json").read_text())["log_history"]
+
+
+@pytest.mark.parametrize("method", ["barl", "progress", "grpo"])
+def test_trains_on_the_problem_file(tmp_path, recipe, method):
+    cli.main(["train", "--config", recipe(), "--method", method])
+    log = logs(tmp_path / "out")[0]
+    assert (tmp_path / "out" / "model.safetensors").exists()
+    assert ("barl/value" in log) == (method != "grpo")
+    if method == "progress":
+        assert log["barl/hypotheses_per_prompt"] == 1.0
+
+
+def test_malformed_rows_are_skipped_and_counted(tmp_path, recipe, caplog):
+    rows = [
+        {"problem": "1+1?", "answer": "2"},
+        {"problem": "", "answer": "2"},
+        {"problem": "No answer?", "answer": None},
+        {"problem": "Unparsable?", "answer": r"\frac{1}{"},
+        {"problem": "Strange?", "answer": r"\frac\sqrt^2"},
+        {"problem": "Long?", "answer": "9" * 10_000},
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    cli.main(["train", "--config", recipe(dataset_name=str(path))])
+    expected = "2 of 6 rows kept (skipped: 1 no_answer, 1 no_problem, 1 too_long, 1 unbalanced)"
+    assert expected in caplog.text
+    assert "grad_norm" in logs(tmp_path / "out")[0]
+
+
+def test_lora_evaluation_and_resume(tmp_path, recipe):
+    settings = recipe(
+        use_peft=True, lora_target_modules="all-linear", lora_r=4, eval_strategy="steps"
+    )
+    held_out = ["--dataset_test_split", "train[:2]", "--eval_steps", "2"]
+    cli.main(["train", "--config", settings, *held_out, "--per_device_eval_batch_size", "4"])
+    assert (tmp_path / "out" / "adapter_model.safetensors").exists()
+    assert any("eval_reward" in log for log in logs(tmp_path / "out"))
+
+    checkpoint = str(tmp_path / "out" / "checkpoint-1")
+    again = ["--resume_from_checkpoint", checkpoint, "--output_dir", str(tmp_path / "again")]
+    cli.main(["train", "--config", settings, *again, "--eval_strategy", "no"])
+    assert [log["step"] for log in logs(tmp_path / "again") if "loss" in log] == [1, 2]
+
+
+@pytest.mark.parametrize(("config", "processes"), [("cpu.yaml", 1), ("ddp.yaml", 2)])
+def test_starts_through_accelerate_launch(tmp_path, recipe, config, processes):
+    launch(config, processes, "-m", "barl_trl.cli", "train", "--config", recipe())
+    assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("config", "processes"), [("single_gpu.yaml", 1), ("zero2.yaml", 2)])
+def test_configurations_for_gpus_start_on_cpus(tmp_path, recipe, config, processes):
+    launch(config, processes, "-m", "barl_trl.cli", "train", "--config", recipe(), deadline=900)
+    assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_long_prompts_are_left_out_and_counted(tmp_path, recipe, caplog):
+    cli.main(["train", "--config", recipe(), "--max_prompt_length", "150"])
+    assert re.search(r"\d+ of 248 rows left out: prompt of more than", caplog.text)
+
+
+def test_a_reward_function_of_the_users_by_dotted_path(tmp_path, recipe, monkeypatch):
+    (tmp_path / "my_rewards.py").write_text(
+        "def one(completions, **_): return [1.0 for _ in completions]"
+    )
+    monkeypatch.chdir(tmp_path)
+    cli.main(["train", "--config", recipe(), "--reward_funcs", "accuracy_reward", "my_rewards.one"])
+    assert logs(tmp_path / "out")[0]["rewards/one/mean"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"reward_funcs": ["acuracy_reward"]}, ValueError, "did you mean one of accuracy_reward"),
+        ({"dataset_name": "nowhere.jsonl"}, FileNotFoundError, "must name an existing file"),
+        ({"answer_column": "answers"}, ValueError, "did you mean 'answer'"),
+        ({"step_sizes": 3}, ValueError, "step_sizes"),
+        ({"method": "ppo"}, ValueError, "method must be one of"),
+    ],
+)
+def test_mistakes_in_a_recipe(recipe, settings, error, message):
+    with pytest.raises(error, match=message):
+        cli.main(["train", "--config", recipe(**settings)])
+
+
+def test_a_tokenizer_without_chat_template_needs_a_prompt_template(
+    recipe, model_path, tokenizer, tmp_path
+):
+    plain = tmp_path / "plain"
+    subprocess.run(["cp", "-r", model_path, str(plain)], check=True)
+    (plain / "chat_template.jinja").unlink()
+    with pytest.raises(ValueError, match="prompt_template must be set, got None"):
+        cli.main(["train", "--config", recipe(model_name_or_path=str(plain))])
+    settings = recipe(model_name_or_path=str(plain), prompt_template="{problem}\n")
+    cli.main(["train", "--config", settings])
+
+
+def test_help_needs_no_heavy_imports():
+    code = "import sys, barl_trl.cli as c; c.main(['--help']); assert 'torch' not in sys.modules"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "barl COMMAND" in out.stdout
+
+
+def test_unknown_command():
+    with pytest.raises(SystemExit, match="COMMAND must be one of train, demo, got 'trian'"):
+        cli.main(["trian"])
