@@ -1,0 +1,1 @@
+"""Figures from the files of a run: files in, files out."""
