@@ -28,6 +28,9 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
         trainer_state: `trainer_state.json` of a run or a checkpoint.
         path: PNG to write.
         window: Points of the moving average that is drawn over the raw curve.
+
+    Raises:
+        ValueError: None of the metrics was logged.
     """
     logs = json.loads(Path(trainer_state).read_text())["log_history"]
     points = {
@@ -35,6 +38,10 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
         for name in CURVES
     }
     points = {name: xy for name, xy in points.items() if len(xy)}
+    if not points:
+        raise ValueError(
+            f"{trainer_state} must have at least one of {list(CURVES)} logged, got none."
+        )
     figure, axes = plt.subplots(
         1, len(points), figsize=(3.6 * len(points), 3), layout="constrained", squeeze=False
     )
@@ -50,7 +57,7 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
 
 
 def beliefs(records: str | Path, path: str | Path) -> None:
-    """Draws, for each rollout, the posterior over the hypotheses at every state and each step's value.
+    """Draws the posterior over the hypotheses at every state, and each step's value.
 
     Args:
         records: JSON list with, per rollout: `prompt`, `answers` (H, the truth first), `steps` (T
@@ -78,7 +85,8 @@ def _draw_values(axis, record, widest):
     values = record["values"]
     axis.bar(np.arange(len(values)) + 0.5, values, width=0.9, color="0.8", edgecolor="0.3")
     for t, value in enumerate(values):
-        axis.text(t + 0.5, max(value, 0), f"{value:+.2f}", ha="center", va="bottom", fontsize=8)
+        side = "bottom" if value >= 0 else "top"
+        axis.text(t + 0.5, value, f"{value:+.2f}", ha="center", va=side, fontsize=8)
     axis.axhline(0, color="0.3", linewidth=0.8)
     axis.set(xlim=(-0.5, widest - 0.5), xticks=[], ylabel="value V(t)")
     axis.margins(y=0.35)

@@ -1,0 +1,263 @@
+"""Makes the demo's model, `src/barl_trl/assets/tiny-search`: `make tiny-model`, ten minutes.
+
+A Qwen2 of a million parameters is trained, on one core, on chains of thought of a *bad explorer*
+of the search task (`barl_trl.synthetic.search`). Its sums and its format are right, but it half
+forgets what it has tried, so that it repeats itself, and it gives up after a few failures and
+guesses. What is left for reinforcement learning to teach is how to explore: the model starts at
+about half of the accuracy that its own arithmetic allows.
+"""
+
+import argparse
+import math
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from barl_trl.synthetic.search import (
+    ELICITATION,
+    TINY_MODEL_DIR,
+    SearchProblem,
+    parse_chain,
+    problems,
+)
+
+SEED = 0
+BATCH_SIZE, BATCHES_PER_BUCKET = 32, 32
+PEAK_LEARNING_RATE = 2e-3
+WARMUP_STEPS = 100
+NUMBERS = 100  # the largest sum of the task is 69
+ASKED_SHARE = 0.25  # rows that stop anywhere in a chain, or behind it, to ask for the answer
+IGNORED = -100  # label of a token without loss
+PIECES = ["Which of ", ", ", " satisfies ", "x + ", "?\n", "Try ", ": ", "*", " + ", " = "]
+PIECES += [", no.", ", yes.", ELICITATION.lstrip("\n"), "{", "}."]
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """Writes chains of thought with right sums, with its own habits in choosing what to try.
+
+    Attributes:
+        tried_weight (`float`): weight of a candidate that was tried before, against 1 of the
+            others, whenever it picks one, to try or to guess.
+        patience (`int`): number of failures at which its probability of giving up jumps.
+        give_up_early (`float`): probability of giving up after a failure, before the jump.
+        give_up_late (`float`): the same, from the jump on.
+        luck (`float`): probability of picking the solution whatever the weights.
+    """
+
+    tried_weight: float
+    patience: int
+    give_up_early: float
+    give_up_late: float
+    luck: float = 0.0
+
+    def pick(self, problem: SearchProblem, tried: list[int], rng: random.Random) -> str:
+        """A random candidate."""
+        if rng.random() < self.luck:
+            return problem.solution
+        weights = [self.tried_weight if x in tried else 1.0 for x in problem.candidates]
+        return str(rng.choices(problem.candidates, weights)[0])
+
+    def explore(self, problem: SearchProblem, rng: random.Random) -> str:
+        """A chain of thought with its answer: the hit, or a guess after giving up."""
+        tried: list[int] = []
+        while True:
+            answer = self.pick(problem, tried, rng)
+            tried.append(int(answer))
+            if answer == problem.solution:
+                break
+            patient = len(tried) < self.patience
+            if rng.random() < (self.give_up_early if patient else self.give_up_late):
+                answer = self.pick(problem, tried, rng)
+                break
+        return "\n".join(map(problem.try_line, tried)) + ELICITATION + f"{{{answer}}}."
+
+    def answer_after(self, problem: SearchProblem, chain: str, rng: random.Random) -> str:
+        """What it would answer after a chain that was cut anywhere: only whole lines count."""
+        tried = list(parse_chain(problem, chain).tried)
+        if int(problem.solution) in tried:
+            return problem.solution
+        return self.pick(problem, tried, rng)
+
+
+# Its most likely chain tries three candidates of seven and then guesses, which solves about half.
+# Were its probability of giving up one constant below 1/2, greedy decoding would never give up.
+BAD_EXPLORER = Explorer(tried_weight=0.6, patience=3, give_up_early=0.05, give_up_late=0.6)
+# Drills come first. This explorer often has luck, so that there is as much yes as no to learn.
+LUCKY_EXPLORER = Explorer(0.1, patience=8, give_up_early=0.0, give_up_late=1.0, luck=0.4)
+# This one remembers well and hardly gives up: its chains are worth attending to what was tried.
+PATIENT_EXPLORER = Explorer(0.1, patience=8, give_up_early=0.0, give_up_late=1.0)
+
+
+class Phase(NamedTuple):
+    """A stretch of the training."""
+
+    explorer: Explorer
+    steps: int
+    verdict_weight: float  # of the yes and no in the loss, against 1 of the other tokens
+
+
+PHASES = (
+    Phase(LUCKY_EXPLORER, 1500, 10.0),
+    Phase(PATIENT_EXPLORER, 2000, 2.0),
+    Phase(BAD_EXPLORER, 1500, 1.0),
+)
+STEPS = sum(phase.steps for phase in PHASES)
+
+
+def make_tokenizer() -> PreTrainedTokenizerFast:
+    """Bytes as tokens, so that any text can be encoded, and added tokens for the task's pieces.
+
+    Numbers are one token each: over digits, the sums take far longer to learn. Added tokens are cut
+    out before a tokenizer splits the rest, so the ids are the same under the splitting rules that
+    `AutoTokenizer` puts into the tokenizer of every Qwen2 checkpoint.
+    """
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    core = Tokenizer(models.BPE(vocab={symbol: i for i, symbol in enumerate(alphabet)}, merges=[]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    core.decoder = decoders.ByteLevel()
+    pieces = [*PIECES, *map(str, range(NUMBERS))]
+    core.add_tokens([AddedToken(piece, normalized=False) for piece in pieces])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        pad_token="<|endoftext|>",
+        eos_token="<|im_end|>",
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        model_max_length=2048,
+    )
+
+
+def make_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
+    """A randomly initialised Qwen2 with about a million parameters, in float32."""
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        initializer_range=0.06,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    torch.manual_seed(SEED)
+    model = Qwen2ForCausalLM(config)
+    for layer in model.model.layers:
+        # a token attends to its like from the start: the yes and no compare a sum with the target
+        layer.self_attn.k_proj.weight.data.copy_(layer.self_attn.q_proj.weight.data)
+    model.generation_config.do_sample = True
+    model.generation_config.top_k = 0  # sample from all tokens; the default is the 50 most likely
+    return model
+
+
+def training_rows(
+    tokenizer: PreTrainedTokenizerFast, explorer: Explorer, seed: int
+) -> Iterator[tuple[list[int], int]]:
+    """Endless rows: token ids, and the index of the first one that is learnt."""
+    rng = random.Random(seed)
+    for problem in problems(seed):
+        chain = explorer.explore(problem, rng)
+        prompt_ids = tokenizer.encode(problem.prompt)
+        chain_ids = tokenizer.encode(chain)
+        if rng.random() >= ASKED_SHARE:
+            yield prompt_ids + chain_ids + [tokenizer.eos_token_id], len(prompt_ids)
+            continue
+        state, answer = chain, parse_chain(problem, chain).answer
+        if rng.random() < 0.8:
+            cut_ids = chain_ids[: rng.randrange(len(chain_ids))]
+            state = tokenizer.decode(cut_ids).partition(ELICITATION.lstrip("\n"))[0].rstrip("\n")
+            answer = explorer.answer_after(problem, state, rng)
+        asked_ids = prompt_ids + tokenizer.encode(state + ELICITATION)
+        answer_ids = tokenizer.encode(f"{{{answer}}}.")
+        yield asked_ids + answer_ids + [tokenizer.eos_token_id], len(asked_ids)
+
+
+def batches(rows: Iterator[tuple[list[int], int]], pad_id: int, seed: int) -> Iterator[tuple]:
+    """Endless `(input_ids, labels)`, each `[BATCH_SIZE, L]`, right-padded, of like lengths."""
+    rng = random.Random(seed)
+    while True:
+        bucket = sorted(islice(rows, BATCH_SIZE * BATCHES_PER_BUCKET), key=lambda row: len(row[0]))
+        starts = list(range(0, len(bucket), BATCH_SIZE))
+        rng.shuffle(starts)
+        for start in starts:
+            batch = bucket[start : start + BATCH_SIZE]
+            length = len(batch[-1][0])
+            ids = torch.full((BATCH_SIZE, length), pad_id)
+            labels = torch.full((BATCH_SIZE, length), IGNORED)
+            for row, (tokens, learnt_from) in enumerate(batch):
+                ids[row, : len(tokens)] = torch.tensor(tokens)
+                labels[row, learnt_from : len(tokens)] = ids[row, learnt_from : len(tokens)]
+            yield ids, labels
+
+
+def learning_rate_factor(step: int) -> float:
+    """Linear warm-up, then a cosine to zero."""
+    if step < WARMUP_STEPS:
+        return (step + 1) / WARMUP_STEPS
+    return 0.5 * (1 + math.cos(math.pi * (step - WARMUP_STEPS) / (STEPS - WARMUP_STEPS)))
+
+
+def train(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Plain next-token training on the bad explorer's chains: first drills, then its habits."""
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=PEAK_LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01
+    )
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate_factor)
+    verdict_ids = tokenizer.convert_tokens_to_ids([", yes.", ", no."])
+    started = time.monotonic()
+    for number, phase in enumerate(PHASES, start=1):
+        rows = training_rows(tokenizer, phase.explorer, SEED + number)
+        token_weights = torch.ones(len(tokenizer))
+        token_weights[verdict_ids] = phase.verdict_weight
+        stream = batches(rows, tokenizer.pad_token_id, SEED + number)
+        for step, (ids, labels) in enumerate(islice(stream, phase.steps)):
+            # Padding is on the right and has no loss: under the causal mask it needs no other mask.
+            logits = model(input_ids=ids, use_cache=False).logits[:, :-1]
+            loss = F.cross_entropy(
+                logits.flatten(0, 1), labels[:, 1:].flatten(), token_weights, ignore_index=IGNORED
+            )
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+            if step % 100 == 0:
+                is_verdict = torch.isin(labels[:, 1:], torch.tensor(verdict_ids))
+                right = (logits.argmax(-1) == labels[:, 1:])[is_verdict].float().mean().item()
+                elapsed = time.monotonic() - started
+                print(
+                    f"phase {number} step {step} {elapsed:.0f} s: loss {loss.item():.4f}, "
+                    f"yes and no right {right:.3f}",
+                    flush=True,
+                )
+
+
+def main() -> None:
+    """Builds tokenizer and model, trains, saves."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=TINY_MODEL_DIR, help="folder to write")
+    output = parser.parse_args().output
+    torch.set_num_threads(1)  # the order of the sums, and with it the weights, depends on it
+    tokenizer = make_tokenizer()
+    model = make_model(tokenizer)
+    print(f"{model.num_parameters()} parameters, {len(tokenizer)} tokens")
+    train(model, tokenizer)
+    tokenizer.save_pretrained(output)
+    model.save_pretrained(output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,303 @@
+"""`barl demo`: a tiny model learns to explore, on a CPU in minutes.
+
+The shipped model knows the arithmetic of the search task and explores badly. It is trained on fresh
+problems with BARL (or a baseline), and evaluated on held-out ones before and after.
+"""
+
+import json
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from datasets import Dataset
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers.trainer_callback import PrinterCallback
+from trl import TrlParser
+
+from .answers import extract_answer, merge_hypotheses
+from .config import BARLConfig, own_fields
+from .elicitation import Elicitation
+from .plausibility import answer_log_likelihoods
+from .posterior import posterior, posterior_weighted_values
+from .report import figures
+from .rewards import accuracy_reward
+from .steps import chain_of_thought, delimited_steps
+from .synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, problems, search_rows
+from .train import Method, make_trainer
+
+RECIPE = Path(__file__).parent / "recipes" / "demo.yaml"
+HELD_OUT_SEED = 7
+NUM_GREEDY, SAMPLES_PER_PROBLEM = 400, 2
+NUM_BROWSED, NUM_PICTURED = 16, 3
+SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+EVALUATION_BATCH = 200
+RECORDED = (
+    "learning_rate",
+    "max_steps",
+    "per_device_train_batch_size",
+    "steps_per_generation",
+    "num_generations",
+    "max_completion_length",
+    "temperature",
+    "loss_type",
+    "epsilon",
+    "beta",
+)
+"""TRL settings that `summary.json` keeps beside BARL's own."""
+
+
+@dataclass
+class DemoArguments:
+    """Arguments of `barl demo` beside [`BARLConfig`], whose values are those of `demo.yaml`."""
+
+    method: Method = field(
+        default="barl",
+        metadata={"help": "`barl`, or a baseline on the same problems: `progress` or `grpo`."},
+    )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means over held-out problems; accuracies and their standard errors are shares in [0, 1]."""
+
+    greedy_accuracy: float
+    greedy_standard_error: float
+    sampled_accuracy: float
+    sampled_standard_error: float
+    sampled_tokens: float
+    sampled_repeats: float
+
+
+class _TrainingProgress(TrainerCallback):
+    """Moves the demo's progress bar with the optimizer steps."""
+
+    def __init__(self, progress: Progress, task):
+        self.progress, self.task = progress, task
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.progress.advance(self.task)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if logs and "reward" in logs:
+            text = f"training, reward {logs['reward']:.2f}"
+            self.progress.update(self.task, description=text)
+
+
+def generate(model, tokenizer, prompts, max_new_tokens: int, **options) -> list[list[int]]:
+    """Token ids of one completion for each prompt, without its end-of-turn token."""
+    encoded = tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left")
+    encoded = encoded.to(model.device)
+    with torch.no_grad():
+        ids = model.generate(**encoded, max_new_tokens=max_new_tokens, use_cache=True, **options)
+    ends = [tokenizer.eos_token_id, tokenizer.pad_token_id]
+    completions = ids[:, encoded["input_ids"].shape[1] :].tolist()
+    return [list(chain_of_thought(completion, ends)) for completion in completions]
+
+
+def evaluate(model, tokenizer, max_new_tokens: int, advance: Callable[[int], None]) -> Evaluation:
+    """Greedy and sampled (temperature 1) accuracy on the same held-out problems."""
+    held_out = list(islice(problems(HELD_OUT_SEED, held_out=True), NUM_GREEDY))
+    model.eval()
+
+    def solve(**options):
+        reports, lengths = [], []
+        for start in range(0, NUM_GREEDY, EVALUATION_BATCH):
+            batch = held_out[start : start + EVALUATION_BATCH]
+            prompts = [problem.prompt for problem in batch]
+            chains = generate(model, tokenizer, prompts, max_new_tokens, **options)
+            lengths += [len(chain) for chain in chains]
+            texts = [tokenizer.decode(chain) for chain in chains]
+            reports += [
+                parse_chain(problem, text) for problem, text in zip(batch, texts, strict=True)
+            ]
+            advance(len(batch))
+        correct = [r.answer == p.solution for r, p in zip(reports, held_out, strict=True)]
+        return correct, lengths, [report.repeats for report in reports]
+
+    greedy, _, _ = solve(do_sample=False)
+    torch.manual_seed(HELD_OUT_SEED)
+    sampled = [solve(**SAMPLED) for _ in range(SAMPLES_PER_PROBLEM)]
+    correct, lengths, repeats = (
+        torch.tensor([values for run in sampled for values in run[k]], dtype=torch.float64)
+        for k in range(3)
+    )
+    hits = torch.tensor(greedy, dtype=torch.float64)
+    # samples of one problem are not independent: the standard error is that of the problems' means
+    per_problem = correct.view(SAMPLES_PER_PROBLEM, -1).mean(dim=0)
+    return Evaluation(
+        greedy_accuracy=hits.mean().item(),
+        greedy_standard_error=hits.std().item() / NUM_GREEDY**0.5,
+        sampled_accuracy=correct.mean().item(),
+        sampled_standard_error=per_problem.std().item() / NUM_GREEDY**0.5,
+        sampled_tokens=lengths.mean().item(),
+        sampled_repeats=repeats.mean().item(),
+    )
+
+
+def belief_records(model, tokenizer, segmenter, args: BARLConfig) -> list[dict[str, Any]]:
+    """Rollouts of a held-out problem with the belief at their states, for `figures.beliefs`.
+
+    Of a few problems it is the one whose rollouts disagree most; a wrong rollout comes first.
+    """
+    candidates = list(islice(problems(HELD_OUT_SEED + 1, held_out=True), NUM_BROWSED))
+    torch.manual_seed(args.seed)
+    prompts = [problem.prompt for problem in candidates for _ in range(args.num_generations)]
+    chains = generate(model, tokenizer, prompts, args.max_completion_length, **SAMPLED)
+    size = args.num_generations
+    groups = [chains[k : k + size] for k in range(0, len(chains), size)]
+
+    def hypotheses_of(problem, group) -> Any:
+        answers = [extract_answer(tokenizer.decode(chain)) for chain in group]
+        return merge_hypotheses(problem.solution, answers, equivalent=str.__eq__)
+
+    sets = list(map(hypotheses_of, candidates, groups))
+    chosen = max(range(NUM_BROWSED), key=lambda k: len(sets[k].answers))
+    problem, hypotheses = candidates[chosen], sets[chosen]
+    rollouts = sorted(
+        zip(groups[chosen], hypotheses.members, strict=True), key=lambda r: (r[1] == 0, -len(r[0]))
+    )
+    pictured = [*rollouts[:1], *rollouts[1 - NUM_PICTURED :]]
+    elicitation = Elicitation(tokenizer, args.elicitation)
+    ends = [segmenter(chain) for chain, _ in pictured]
+    prompt_ids = tokenizer.encode(problem.prompt)
+    scored = answer_log_likelihoods(
+        model,
+        [
+            elicitation.rollout(prompt_ids, chain, end, hypotheses.answers)
+            for (chain, _), end in zip(pictured, ends, strict=True)
+        ],
+        elicitation_ids=elicitation.token_ids,
+    )
+    outcomes = torch.tensor([float(member == 0) for _, member in pictured])
+    options = {"state_mask": scored.state_mask, "hypothesis_mask": scored.hypothesis_mask}
+    options["beta"] = args.consistency_beta
+    belief = posterior(scored.answer_logps, **options)
+    values = posterior_weighted_values(scored.answer_logps, outcomes, **options)
+    return [
+        {
+            "prompt": problem.prompt,
+            "answers": list(hypotheses.answers),
+            "steps": [tokenizer.decode(chain[a:b]) for a, b in zip([0, *end], end, strict=False)],
+            "posterior": belief[row, : len(end) + 1].tolist(),
+            "values": values[row, : len(end)].tolist(),
+            "outcome": outcomes[row].item(),
+        }
+        for row, ((chain, _), end) in enumerate(zip(pictured, ends, strict=True))
+    ]
+
+
+def run(method: Method, args: BARLConfig) -> dict[str, Any]:
+    """Evaluates, trains, evaluates again, and writes everything to `args.output_dir`.
+
+    Returns:
+        The summary, as in `summary.json`.
+    """
+    started = time.perf_counter()
+    output_dir = Path(args.output_dir)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
+    model = AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR)
+    segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER)
+    prompts_per_batch = args.generation_batch_size // args.num_generations
+    updates_per_batch = args.steps_per_generation * args.num_iterations
+    num_prompts = prompts_per_batch * -(-args.max_steps // updates_per_batch)
+    columns = (
+        TextColumn("{task.description:32}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns) as progress:
+
+        def measure(description: str) -> Evaluation:
+            total = NUM_GREEDY * (1 + SAMPLES_PER_PROBLEM)
+            task = progress.add_task(description, total=total)
+            return evaluate(
+                trainer.model,
+                tokenizer,
+                args.max_completion_length,
+                lambda count: progress.advance(task, count),
+            )
+
+        trainer = make_trainer(
+            method,
+            model=model,
+            reward_funcs=accuracy_reward,
+            args=args,
+            train_dataset=Dataset.from_list(search_rows(num_prompts, seed=args.seed)),
+            processing_class=tokenizer,
+            step_segmenter=segmenter,
+        )
+        trainer.remove_callback(PrinterCallback)
+        before = measure("evaluating the shipped model")
+        task = progress.add_task("training", total=args.max_steps)
+        trainer.add_callback(_TrainingProgress(progress, task))
+        trainer.train()
+        after = measure("evaluating the trained model")
+    trainer.save_model(args.output_dir)
+    trainer.state.save_to_json(str(output_dir / "trainer_state.json"))
+    figures.training_curves(output_dir / "trainer_state.json", output_dir / "training.png")
+    records = belief_records(trainer.model, tokenizer, segmenter, args)
+    (output_dir / "beliefs.json").write_text(json.dumps(records, indent=1))
+    figures.beliefs(output_dir / "beliefs.json", output_dir / "beliefs.png")
+    summary = {
+        "method": method,
+        "settings": {option.name: getattr(args, option.name) for option in own_fields()},
+        "trl_settings": {name: getattr(args, name) for name in RECORDED},
+        "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
+        "held_out_problems": NUM_GREEDY,
+        "seconds": round(time.perf_counter() - started, 1),
+        "before": asdict(before),
+        "after": asdict(after),
+    }
+    (output_dir / "summary.json").write_text(json.dumps(summary, indent=2))
+    return summary
+
+
+def show(summary: dict[str, Any], output_dir: str) -> None:
+    """Prints the summary as a table."""
+    table = Table(title=f"{summary['held_out_problems']} held-out problems, {summary['method']}")
+    for column in ("", "before", "after"):
+        table.add_column(column, justify="left" if not column else "right")
+    before, after = summary["before"], summary["after"]
+    for label, name in (("greedy accuracy", "greedy"), ("sampled accuracy", "sampled")):
+        cells = (
+            f"{100 * row[f'{name}_accuracy']:.1f} ± {100 * row[f'{name}_standard_error']:.1f} %"
+            for row in (before, after)
+        )
+        table.add_row(label, *cells)
+    for label, name in (("mean tokens", "tokens"), ("repeats per rollout", "repeats")):
+        cells = (f"{row[f'sampled_{name}']:.2f}" for row in (before, after))
+        table.add_row(label, *cells)
+    console = Console()
+    console.print(table)
+    console.print(
+        f"{summary['seconds']:.0f} s. In {output_dir}: the model, training.png, beliefs.png, "
+        "summary.json, trainer_state.json.",
+        highlight=False,
+    )
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Parses options over the demo's recipe, then [`run`]s and [`show`]s."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    transformers.utils.logging.disable_progress_bar()  # this command has its own
+    arguments: Any = (DemoArguments, BARLConfig)
+    parser = TrlParser(arguments, prog="barl demo")
+    recipe = ["--config", str(RECIPE)]
+    demo_args, args = parser.parse_args_and_config([*recipe, *(argv or [])])
+    show(run(demo_args.method, args), args.output_dir)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Figures are drawn from the files of a run, whatever the run logged."""
+
+import json
+
+import matplotlib.pyplot as plt
+import pytest
+
+from barl_trl.report import figures
+
+LOGS = [
+    {"step": step, "reward": step / 10, "completions/mean_length": 50.0, "barl/truth_mass": None}
+    for step in range(1, 9)
+]
+RECORD = {
+    "prompt": "Which of 3, 8 satisfies 3x + 7 = 16?\n",
+    "answers": ["3", "8"],
+    "steps": ["Try 8: 3*8 + 7 = 31, no.", "Try 3: 3*3 + 7 = 16, yes."],
+    "posterior": [[0.5, 0.5], [0.7, 0.3], [0.99, 0.01]],
+    "values": [1.2, -0.1],
+    "outcome": 1.0,
+}
+
+
+@pytest.mark.parametrize(("logs", "panels"), [(LOGS, 2), (LOGS[:1], 2)])
+def test_training_curves_draw_what_was_logged(tmp_path, logs, panels):
+    (tmp_path / "state.json").write_text(json.dumps({"log_history": logs}))
+    figures.training_curves(tmp_path / "state.json", tmp_path / "curves.png")
+    height, width, _ = plt.imread(tmp_path / "curves.png").shape
+    assert round(width / height, 1) == round(panels * 3.6 / 3, 1)
+
+
+def test_training_curves_of_a_run_without_metrics_are_refused(tmp_path):
+    (tmp_path / "state.json").write_text(json.dumps({"log_history": [{"step": 1, "loss": 0.1}]}))
+    with pytest.raises(ValueError, match=r"state.json must have at least one of .*reward"):
+        figures.training_curves(tmp_path / "state.json", tmp_path / "curves.png")
+
+
+def test_beliefs_of_rollouts_of_different_lengths(tmp_path):
+    short = RECORD | {"steps": [], "posterior": [[0.5, 0.5]], "values": [], "outcome": 0.0}
+    (tmp_path / "beliefs.json").write_text(json.dumps([RECORD, short]))
+    figures.beliefs(tmp_path / "beliefs.json", tmp_path / "beliefs.png")
+    image = plt.imread(tmp_path / "beliefs.png")
+    assert image[..., :3].min() < 0.1  # a belief near 1 is drawn black

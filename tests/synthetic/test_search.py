@@ -1,0 +1,199 @@
+"""The demo task and its model: well-posed problems, an honest parser, right sums."""
+
+import random
+from itertools import islice
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from barl_trl.synthetic.search import (
+    CANDIDATE_COUNT,
+    ELICITATION,
+    TINY_MODEL_DIR,
+    ChainReport,
+    SearchProblem,
+    parse_chain,
+    problems,
+    search_rows,
+)
+
+PROBLEM = SearchProblem((3, 18, 26, 21, 7, 19, 4), slope=3, offset=7, target=70)
+LATEX = "What is $\\frac{12}{3} + \\sqrt{49}$?\n\nGive it in \\boxed{}.  Où est-ce, 你好 €5?"
+
+
+def take(count, seed, *, held_out=False):
+    return list(islice(problems(seed, held_out=held_out), count))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(TINY_MODEL_DIR, local_files_only=True)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR, local_files_only=True)
+
+
+# Problems
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_exactly_one_candidate_satisfies_the_equation(held_out):
+    for problem in take(500, seed=1, held_out=held_out):
+        hits = [
+            number
+            for number in problem.candidates
+            if problem.slope * number + problem.offset == problem.target
+        ]
+        assert [str(hit) for hit in hits] == [problem.solution]
+        assert len(set(problem.candidates)) == CANDIDATE_COUNT
+
+
+def test_solution_is_at_every_place_of_the_list():
+    places = [p.candidates.index(int(p.solution)) for p in take(1400, seed=2)]
+    counts = [places.count(place) for place in range(CANDIDATE_COUNT)]
+    assert min(counts) > 150 and max(counts) < 250  # 200 expected; 4 standard deviations
+
+
+def test_seeds_reproduce_and_differ():
+    assert take(20, seed=3) == take(20, seed=3)
+    assert take(20, seed=3) != take(20, seed=4)
+    random.seed(0)  # the stream has its own generator
+    assert take(20, seed=3) == take(20, seed=3)
+
+
+def test_training_and_held_out_problems_share_no_equation():
+    def equations(held_out):
+        return {(p.slope, p.offset, p.target) for p in take(5000, seed=5, held_out=held_out)}
+
+    train, held_out = equations(False), equations(True)
+    assert train.isdisjoint(held_out)
+    assert len(held_out) == 47  # of 396: all that there are
+
+
+def test_partition_is_fixed():
+    """The shipped model was trained on one side: another hash would leak the other side."""
+    held_out = [x for x in range(2, 21) if SearchProblem((x,), 2, 1, 2 * x + 1).held_out]
+    assert held_out == [9, 12, 15]
+
+
+def test_rows_are_prompts_and_solutions():
+    first, *_ = search_rows(5, seed=6)
+    problem, *_ = take(5, seed=6)
+    assert first == {"prompt": problem.prompt, "solution": problem.solution}
+    held_out_prompts = {row["prompt"] for row in search_rows(200, seed=6, held_out=True)}
+    assert held_out_prompts.isdisjoint(row["prompt"] for row in search_rows(2000, seed=6))
+
+
+def test_prompt_text():
+    assert PROBLEM.prompt == "Which of 3, 18, 26, 21, 7, 19, 4 satisfies 3x + 7 = 70?\n"
+    assert PROBLEM.solution == "21"
+
+
+def test_from_prompt_is_the_inverse_of_prompt():
+    for problem in take(50, seed=7):
+        assert SearchProblem.from_prompt(problem.prompt) == problem
+
+
+def test_from_prompt_refuses_other_text():
+    with pytest.raises(ValueError, match=r"prompt must be a search problem, got 'What\?': take it"):
+        SearchProblem.from_prompt("What?")
+
+
+# The parser
+
+NO_18 = "Try 18: 3*18 + 7 = 61, no."
+NO_3 = "Try 3: 3*3 + 7 = 16, no."
+YES = "Try 21: 3*21 + 7 = 70, yes."
+ANSWER = "\nBased on the above reasoning, the final answer is \\boxed{21}."
+
+
+@pytest.mark.parametrize(
+    ("completion", "report"),
+    [
+        (f"{NO_18}\n{YES}{ANSWER}", ChainReport((18, 21), 0, 0, "21")),
+        (f"{NO_18}\n{NO_3}\n{NO_18}\n{NO_18}{ANSWER}", ChainReport((18, 3, 18, 18), 0, 0, "21")),
+        # A wrong sum, a sum of another equation, a wrong verdict.
+        (f"Try 18: 3*18 + 7 = 62, no.{ANSWER}", ChainReport((18,), 1, 0, "21")),
+        (f"Try 18: 2*18 + 7 = 43, no.{ANSWER}", ChainReport((18,), 1, 0, "21")),
+        (f"Try 18: 3*18 + 7 = 61, yes.{ANSWER}", ChainReport((18,), 1, 0, "21")),
+        # No answer: cut off in a line, behind a line, in the answer; or not the end.
+        (f"{NO_18}\nTry 3: 3*3", ChainReport((18,), 0, 1, None)),
+        (f"{NO_18}\n", ChainReport((18,), 0, 0, None)),
+        (f"{YES}{ANSWER[:-2]}", ChainReport((21,), 0, 1, None)),
+        (f"{YES}{ANSWER}\n{NO_18}", ChainReport((21, 18), 0, 1, None)),
+        (f"{YES}{ANSWER}{ANSWER}", ChainReport((21,), 0, 1, "21")),
+        # Degenerate chains.
+        ("", ChainReport((), 0, 0, None)),
+        (ANSWER, ChainReport((), 0, 0, "21")),
+        (ANSWER.lstrip(), ChainReport((), 0, 0, "21")),
+        ("Let me think.\nTry harder.", ChainReport((), 0, 2, None)),
+    ],
+)
+def test_parse_chain(completion, report):
+    assert parse_chain(PROBLEM, completion) == report
+
+
+def test_repeats_are_tries_of_a_number_tried_before():
+    report = parse_chain(PROBLEM, "\n".join([NO_18, NO_3, NO_18, NO_18]))
+    assert (report.tries, report.repeats) == (4, 2)
+
+
+# The tokenizer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [PROBLEM.prompt, f"{NO_18}\n{YES}{ANSWER}", LATEX, "", " a , b .\n\n c  ", "\\boxed{2{1}}."],
+)
+def test_tokenizer_round_trips(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_elicitation_and_answer_have_the_same_ids_alone_and_in_the_text(tokenizer):
+    chain = f"{NO_18}\n{YES}"
+    for solution in ("21", "3", "\\frac{1}{2}"):
+        parts = [PROBLEM.prompt, chain, ELICITATION, f"{{{solution}}}."]
+        apart = [token for part in parts for token in tokenizer.encode(part)]
+        assert apart == tokenizer.encode("".join(parts))
+
+
+def test_braces_and_numbers_are_tokens_of_their_own(tokenizer):
+    tokens = [tokenizer.decode([token]) for token in tokenizer.encode("\\boxed{21}.")]
+    assert tokens[-3:] == ["{", "21", "}."]
+    assert all(len(tokenizer.encode(str(number))) == 1 for number in range(100))
+
+
+def test_a_try_line_is_short(tokenizer):
+    assert len(tokenizer.encode(NO_18 + "\n")) == 12
+
+
+def test_pad_and_end_differ(tokenizer, model):
+    assert tokenizer.pad_token_id != tokenizer.eos_token_id
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
+    assert model.generation_config.pad_token_id == tokenizer.pad_token_id
+
+
+# The model
+
+
+def test_files_are_small():
+    assert sum(file.stat().st_size for file in TINY_MODEL_DIR.iterdir()) < 5_000_000
+
+
+def test_greedy_chains_are_well_formed_and_their_sums_right(model, tokenizer):
+    held_out = take(8, seed=8, held_out=True)
+    inputs = tokenizer([p.prompt for p in held_out], return_tensors="pt", padding=True)
+    with torch.no_grad():
+        output = model.generate(**inputs, do_sample=False, max_new_tokens=128)
+    completions = tokenizer.batch_decode(
+        output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
+    )
+    reports = [parse_chain(p, text) for p, text in zip(held_out, completions, strict=True)]
+    assert all(report.answer is not None for report in reports)
+    assert all(report.malformed_lines == 0 for report in reports)
+    tries = sum(report.tries for report in reports)
+    assert tries >= 8
+    assert sum(report.arithmetic_errors for report in reports) <= 0.1 * tries

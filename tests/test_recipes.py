@@ -1,0 +1,49 @@
+"""Every recipe is read by the parser that users start, and says what the paper says."""
+
+import subprocess
+import sys
+
+import pytest
+from trl import ModelConfig, TrlParser
+
+from barl_trl import BARLConfig
+from barl_trl.demo import DemoArguments
+from barl_trl.train import BARLScriptArguments
+
+from .distributed.test_processes import ROOT
+
+PAPER_RECIPES = sorted(set((ROOT / "recipes").glob("*.yaml")) - {ROOT / "recipes" / "demo.yaml"})
+# What a machine without GPUs refuses; WORLD_SIZE is 1 here, so that batch sizes are those of a GPU.
+ON_THIS_MACHINE = ["--use_cpu", "True", "--bf16", "False", "--use_vllm", "False"]
+
+
+@pytest.mark.parametrize("path", PAPER_RECIPES, ids=lambda path: path.stem)
+def test_paper_recipes(path):
+    parser = TrlParser((BARLScriptArguments, BARLConfig, ModelConfig))
+    options = ["--config", str(path), *ON_THIS_MACHINE]
+    script, args, _ = parser.parse_args_and_config(options)
+    assert script.method == "barl"
+    assert (args.step_size, args.consistency_beta, args.num_generations) == (128, 1.0, 5)
+    assert args.generation_batch_size == 1024 * 5
+    assert args.per_device_train_batch_size * args.gradient_accumulation_steps * 8 == 128
+    rollout_batches = 60 if "llama" in path.stem else 110
+    assert args.max_steps == rollout_batches * 1024 * 5 // 128
+    assert (args.loss_type, args.beta, args.adam_beta2) == ("grpo", 0.0, 0.95)
+
+
+def test_demo_recipe_fits_its_batches():
+    parser = TrlParser((DemoArguments, BARLConfig))
+    _, args = parser.parse_args_and_config(["--config", str(ROOT / "recipes" / "demo.yaml")])
+    assert args.generation_batch_size % args.num_generations == 0
+
+
+def test_example_script(tmp_path, model_path):
+    script = [sys.executable, str(ROOT / "examples" / "train_barl.py"), "--use_cpu"]
+    options = ["--model", model_path, "--max_steps", "1", "--max_completion_length", "16"]
+    data = ["--data", str(ROOT / "examples" / "problems.jsonl"), "--output_dir", str(tmp_path)]
+    subprocess.run([*script, *options, *data], check=True, timeout=200)
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_example_script_is_short():
+    assert len((ROOT / "examples" / "train_barl.py").read_text().splitlines()) < 80
