@@ -46,3 +46,8 @@ def q_values(ell, outcomes):
 def posterior_weighted_values(ell, outcomes, beta):
     w, q = posterior(ell, beta), q_values(ell, outcomes)
     return [sum(w[t][i] * q[t][i] for i in range(len(w[t]))) for t in range(len(q))]
+
+
+def closing_value(ell, outcomes, beta):
+    """Value of ending the turn at the last state: nothing is left of the progress."""
+    return sum(w * v for w, v in zip(posterior(ell, beta)[-1], outcomes, strict=True))

@@ -27,6 +27,10 @@ def test_defaults_are_the_papers():
         ({"consistency_beta": math.nan}, "consistency_beta must be in"),
         ({"answer_likelihood": "max"}, r"must be one of \['mean', 'sum'\], got 'max'"),
         ({"outcome_mode": "truth"}, "outcome_mode must be one of"),
+        (
+            {"outcome_mode": "hypothesis", "hypotheses": "truth"},
+            "outcome_mode must be 'ground_truth' with hypotheses='truth'",
+        ),
         ({"hypotheses": "all"}, "hypotheses must be one of"),
         ({"value_normalization": "std"}, "value_normalization must be one of"),
         ({"scoring_method": "fast"}, "scoring_method must be one of"),
@@ -35,7 +39,10 @@ def test_defaults_are_the_papers():
         ({"max_hypotheses": 1}, "max_hypotheses must be at least 2.*hypotheses='truth'"),
         ({"plausibility_temperature": 0.0}, "plausibility_temperature must be greater than 0"),
         ({"elicitation": ""}, "elicitation must not be empty"),
-        ({"loss_type": "vespo"}, "loss_type must be one of .* The nearest is 'dapo'"),
+        (
+            {"loss_type": "vespo"},
+            "loss_type must be one of .*others weigh whole sequences. The default is 'dapo'",
+        ),
         ({"loss_type": "luspo"}, "loss_type must be one of"),
         ({"importance_sampling_level": "sequence"}, "importance_sampling_level must be 'token'"),
         ({"multi_objective_aggregation": "normalize_then_sum"}, "must be 'sum_then_normalize'"),

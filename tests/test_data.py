@@ -93,14 +93,14 @@ def test_columns_of_the_usual_data_sets_are_found(write, row, solution):
 
 def test_columns_can_be_named(write):
     path = write("p.jsonl", {"problem": "no", "answer": "no", "q": "1?", "gold": "1"})
-    data, _ = load_problems(path, problem_column="q", solution_column="gold")
+    data, _ = load_problems(path, problem_column="q", answer_column="gold")
     assert data[:] == {"prompt": [[{"role": "user", "content": "1?"}]], "solution": ["1"]}
 
 
 def test_a_missing_column_is_refused_with_those_found_and_the_nearest(write):
     path = write("p.jsonl", {"problem": "p", "answers": "1"})
     with pytest.raises(
-        ValueError, match=r"solution_column must .* problem, answers: did you mean 'answers'"
+        ValueError, match=r"answer_column must .* problem, answers: did you mean 'answers'"
     ):
         load_problems(path)
     with pytest.raises(
@@ -288,7 +288,7 @@ def test_a_missing_file_is_not_looked_for_on_the_hub():
 def test_a_split_may_be_a_slice_of_the_file(write):
     path = write("p.jsonl", *({"problem": "p", "answer": i} for i in range(10)))
     assert solutions(path, split="train[:2]+train[-1:]") == ["0", "1", "9"]
-    with pytest.raises(ValueError, match="Unknown split"):
+    with pytest.raises(ValueError, match="split must be 'train' or slices of it"):
         load_problems(path, split="test")
 
 

@@ -199,8 +199,8 @@ def test_edge_cases(model, case, method):
 @pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
 def test_no_rollouts(model, method):
     result = score(model, [], method)
-    assert result.answer_logps.shape == (0, 0, 0)
-    assert result.state_mask.shape == result.hypothesis_mask.shape == (0, 0)
+    assert result.answer_logps.shape == (0, 0, 1)
+    assert (result.state_mask.shape, result.hypothesis_mask.shape) == ((0, 0), (0, 1))
     assert result.num_tokens == 0
 
 

@@ -2,8 +2,14 @@
 
 import re
 import unicodedata
+from decimal import Decimal
+from typing import Any
 
-MAX_COMPARED_CHARS = 512
+MAX_TRUTH_CHARS = 512
+"""Longest admissible true answer in characters: longer ones are never handed to a parser."""
+
+_EXACT_FLOAT = 2**53  # from here on a float is no longer a certain integer
+_MAX_DIGITS = 100
 _MAX_NESTING = 12
 _MAX_EXPONENT = 10_000
 _MAX_FACTORIAL = 1_000
@@ -104,7 +110,7 @@ def why_not_compared(answer: str) -> str | None:
     answers of MATH-500, OlympiadBench, GSM8K, AIME and AMC, and 3 % of those of CollegeMath. They
     are no guarantee: the process that compares is limited too.
     """
-    if len(answer) > MAX_COMPARED_CHARS:
+    if len(answer) > MAX_TRUTH_CHARS:
         return "length"
     if not is_balanced(answer):  # it would end the box that it is put in
         return "unbalanced"
@@ -131,3 +137,31 @@ def _nesting(text: str) -> int:
         depth += (character in "([{") - (character in ")]}")
         deepest = max(deepest, depth)
     return deepest
+
+
+def plain_text(value: Any) -> str | None:
+    """Return a cell as text: the float 27.0 as "27", a list of one item as that item."""
+    if isinstance(value, list) and len(value) == 1:
+        return plain_text(value[0])
+    if isinstance(value, str):
+        return value if _is_unicode(value) else None
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, float) and not abs(value) < _EXACT_FLOAT:  # nan, inf too
+        return None
+    if isinstance(value, float | Decimal):
+        number = Decimal(str(value))
+        if abs(number.adjusted()) > _MAX_DIGITS:  # 1e999999999 would fill the memory
+            return str(number)
+        whole = number.to_integral_value()
+        return format(whole if number == whole else number, "f")
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether the text can be stored: JSON may escape half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -14,14 +14,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._answer_strings import plain_text
+
 if TYPE_CHECKING:
     from datasets import Dataset
 
 logger = logging.getLogger(__name__)
 
 TEXT_SUFFIXES = (".jsonl", ".json", ".csv")
-_EXACT_FLOAT = 2**53  # from here on a float is no longer a certain integer
-_MAX_DIGITS = 100
 
 
 def read_text_file(path: Path, split: str) -> "Dataset":
@@ -51,7 +51,13 @@ def read_text_file(path: Path, split: str) -> "Dataset":
     if not columns:
         raise ValueError(f"path_or_id must name a file with rows, got {path}: it is empty")
     data = Dataset.from_dict({c: [plain_text(row.get(c)) for row in rows] for c in columns})
-    parts = ReadInstruction.from_spec(split).to_absolute({"train": len(rows)})
+    try:
+        parts = ReadInstruction.from_spec(split).to_absolute({"train": len(rows)})
+    except ValueError as error:
+        raise ValueError(
+            f"split must be 'train' or slices of it for the file {path}, got {split!r}: for "
+            "instance 'train[100:]' (`dataset_train_split`, `dataset_test_split` of `barl train`)"
+        ) from error
     return data.select([i for part in parts for i in range(part.from_, part.to)])
 
 
@@ -97,31 +103,3 @@ def _unreadable(path: Path, line: int, reason: str) -> dict[str, Any]:
     """A row without cells, which will be skipped and counted."""
     logger.warning("%s:%d is no row of the data set: %s", path, line, reason)
     return {}
-
-
-def plain_text(value: Any) -> str | None:
-    """Return a cell as text: the float 27.0 as "27", a list of one item as that item."""
-    if isinstance(value, list) and len(value) == 1:
-        return plain_text(value[0])
-    if isinstance(value, str):
-        return value if _is_unicode(value) else None
-    if isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, float) and not abs(value) < _EXACT_FLOAT:  # nan, inf too
-        return None
-    if isinstance(value, float | Decimal):
-        number = Decimal(str(value))
-        if abs(number.adjusted()) > _MAX_DIGITS:  # 1e999999999 would fill the memory
-            return str(number)
-        whole = number.to_integral_value()
-        return format(whole if number == whole else number, "f")
-    return None
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether the text can be stored: JSON may escape half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

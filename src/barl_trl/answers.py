@@ -11,19 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from ._answer_strings import (
+    MAX_TRUTH_CHARS,
     has_unseen_characters,
     is_balanced,
     normal_form,
+    plain_text,
     why_not_compared,
     without_math_mode,
     words,
 )
 from ._math_verify_worker import MathVerifyWorker
-
-MAX_TRUTH_CHARS = 512
-"""Longest admissible true answer in characters: longer ones are never handed to a parser either."""
 
 DROP_REASONS = (
     "no_answer",
@@ -80,16 +80,17 @@ def extract_answer(text: str) -> str | None:
     return None if answer is None else text[slice(*answer)].strip()
 
 
-def truth_answer(text: str) -> str:
-    r"""Return the true answer from the text of a data set's answer or solution column.
+def truth_answer(value: Any) -> str:
+    r"""Return the true answer from a cell of a data set's answer or solution column.
 
     It is the answer in the text's last box, else what follows the last `####` (GSM8K), else the
     whole text. An enclosing `$…$` is taken off, for a box is in math mode already, and line breaks,
     which TeX reads as spaces, become spaces.
 
     Args:
-        text (`str`):
-            A bare answer, or a worked solution with its answer in a box or behind `####`.
+        value (`Any`):
+            A bare answer, or a worked solution with its answer in a box or behind `####`: text, a
+            number, or a list of one of them. Anything else has no answer.
 
     Returns:
         `str`:
@@ -99,6 +100,7 @@ def truth_answer(text: str) -> str:
         >>> truth_answer("She sells 9 eggs for 2 dollars each.\n#### 18"), truth_answer(r"$3\pi$")
         ('18', '3\\pi')
     """
+    text = plain_text(value) or ""
     boxed = extract_answer(text)
     answer = text.rpartition("####")[2] if boxed is None else boxed
     return " ".join(line.strip() for line in without_math_mode(answer).split("\n"))

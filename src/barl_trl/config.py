@@ -105,7 +105,7 @@ class BARLConfig(GRPOConfig):
         metadata={
             "help": "`ground_truth`: every hypothesis's value contains the outcome reward against "
             "the truth (the paper). `hypothesis`: its own, 1 where the rollout's answer is that "
-            "hypothesis.",
+            "hypothesis; the truth's stays the reward."
         },
     )
     value_normalization: Literal["batch", "group", "none"] = field(
@@ -136,14 +136,17 @@ class BARLConfig(GRPOConfig):
             value = getattr(self, option.name)
             if get_origin(option.type) is Literal and value not in get_args(option.type):
                 allowed = list(get_args(option.type))
-                raise ValueError(f"{option.name} must be one of {allowed}, got {value!r}.")
-        for name, at_least in [
-            ("step_size", 1),
-            ("max_answer_chars", 1),
-            ("scoring_max_tokens", 1),
-        ]:
-            if getattr(self, name) < at_least:
-                raise ValueError(f"{name} must be at least {at_least}, got {getattr(self, name)}.")
+                raise ValueError(
+                    f"{option.name} must be one of {allowed}, got {value!r}: "
+                    f"the default is {option.default!r}."
+                )
+        for name in ("step_size", "max_answer_chars", "scoring_max_tokens"):
+            if getattr(self, name) < 1:
+                default = type(self).__dataclass_fields__[name].default
+                raise ValueError(
+                    f"{name} must be at least 1, got {getattr(self, name)}: the default is "
+                    f"{default}."
+                )
         if self.max_hypotheses is not None and self.max_hypotheses < 2:
             raise ValueError(
                 "max_hypotheses must be at least 2 (the truth and one more), got "
@@ -163,6 +166,11 @@ class BARLConfig(GRPOConfig):
             raise ValueError(
                 f"elicitation must not be empty, got '': the default is {DEFAULT_ELICITATION!r}."
             )
+        if self.outcome_mode == "hypothesis" and self.hypotheses == "truth":
+            raise ValueError(
+                "outcome_mode must be 'ground_truth' with hypotheses='truth', got 'hypothesis': "
+                "there are no other hypotheses."
+            )
         self._refuse_sequence_level_settings()
         super().__post_init__()
 
@@ -170,8 +178,8 @@ class BARLConfig(GRPOConfig):
         """TRL settings under which the weight of a token would not be its step's value."""
         if self.loss_type not in LOSS_TYPES:
             raise ValueError(
-                f"loss_type must be one of {LOSS_TYPES}, got {self.loss_type!r}: it weighs whole "
-                "sequences, BARL weighs tokens. The nearest is 'dapo', or 'grpo' as in the paper."
+                f"loss_type must be one of {LOSS_TYPES} with BARL, got {self.loss_type!r}: others "
+                "weigh whole sequences. The default is 'dapo', the paper's 'grpo'."
             )
         clashes = [
             (

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._text_files import TEXT_SUFFIXES, plain_text, read_text_file
+from ._answer_strings import plain_text
+from ._text_files import TEXT_SUFFIXES, read_text_file
 from .answers import MAX_TRUTH_CHARS, truth_answer, why_inadmissible
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
 PROBLEM_COLUMNS = ("problem", "question", "prompt")
-SOLUTION_COLUMNS = ("answer", "final_answer", "solution")
+ANSWER_COLUMNS = ("answer", "final_answer", "solution")
 """Columns to look for, in this order: `solution` is mostly a worked one, the answer in its box."""
 
 _SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
@@ -57,7 +58,7 @@ def load_problems(
     split: str = "train",
     config: str | None = None,
     problem_column: str | None = None,
-    solution_column: str | None = None,
+    answer_column: str | None = None,
     system_prompt: str | None = None,
     prompt_format: str = "{problem}",
     conversational: bool = True,
@@ -76,7 +77,7 @@ def load_problems(
         problem_column (`str`, *optional*):
             Column of the problem. By default the first of `problem`, `question` and `prompt`, in
             any case.
-        solution_column (`str`, *optional*):
+        answer_column (`str`, *optional*):
             Column of the true answer, bare or in a worked solution. By default the first of
             `answer`, `final_answer` and `solution`.
         system_prompt (`str`, *optional*):
@@ -100,10 +101,10 @@ def load_problems(
     raw = _read(path_or_id, split, config)
     columns = raw.column_names
     problem_column = _column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
-    solution_column = _column(columns, "solution_column", solution_column, SOLUTION_COLUMNS)
+    answer_column = _column(columns, "answer_column", answer_column, ANSWER_COLUMNS)
     rows = raw.map(
         _to_row,
-        input_columns=[problem_column, solution_column],
+        input_columns=[problem_column, answer_column],
         fn_kwargs={
             "system_prompt": system_prompt,
             "prompt_format": prompt_format,
@@ -119,7 +120,7 @@ def load_problems(
     if not report.kept:
         raise ValueError(
             f"{path_or_id} must have at least one usable row, got {report}: check `problem_column` "
-            f"({problem_column!r}) and `solution_column` ({solution_column!r})"
+            f"({problem_column!r}) and `answer_column` ({answer_column!r})"
         )
     logger.log(logging.WARNING if skipped else logging.INFO, "%s: %s", path_or_id, report)
     usable = rows.filter(_is_usable, input_columns="skipped").remove_columns("skipped")
@@ -148,7 +149,7 @@ def _to_row(
     conversational: bool,
 ) -> dict[str, Any]:
     problem = (plain_text(problem) or "").strip()
-    answer = truth_answer(plain_text(solution) or "")
+    answer = truth_answer(solution)
     skipped = why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
     skipped = "no_problem" if not problem else "no_answer" if not answer else skipped
     # Not str.format: problems and templates are full of TeX braces.

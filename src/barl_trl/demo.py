@@ -144,7 +144,7 @@ def evaluate(model, tokenizer, max_new_tokens: int, advance: Callable[[int], Non
     )
 
 
-def belief_records(model, tokenizer, segmenter, args: BARLConfig) -> list[dict[str, Any]]:
+def belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     """Rollouts of a held-out problem with the belief at their states, for `figures.beliefs`.
 
     Of a few problems it is the one whose rollouts disagree most; a wrong rollout comes first.
@@ -179,7 +179,7 @@ def belief_records(model, tokenizer, segmenter, args: BARLConfig) -> list[dict[s
         elicitation_ids=elicitation.token_ids,
     )
     outcomes = torch.tensor([float(member == 0) for _, member in pictured])
-    options = {"state_mask": scored.state_mask, "hypothesis_mask": scored.hypothesis_mask}
+    options: Any = {"state_mask": scored.state_mask, "hypothesis_mask": scored.hypothesis_mask}
     options["beta"] = args.consistency_beta
     belief = posterior(scored.answer_logps, **options)
     values = posterior_weighted_values(scored.answer_logps, outcomes, **options)
@@ -196,8 +196,12 @@ def belief_records(model, tokenizer, segmenter, args: BARLConfig) -> list[dict[s
     ]
 
 
-def run(method: Method, args: BARLConfig) -> dict[str, Any]:
-    """Evaluates, trains, evaluates again, and writes everything to `args.output_dir`.
+def run(method: Method, args) -> dict[str, Any]:
+    """Evaluates, trains, evaluates again, and writes everything to the output folder.
+
+    Args:
+        method: What to train with.
+        args ([`BARLConfig`]): The settings.
 
     Returns:
         The summary, as in `summary.json`.

@@ -32,19 +32,21 @@ def rollout_diagnostics(
     *,
     beta: float,
 ) -> RolloutDiagnostics:
-    """Args:
-    answer_logps: As in [`progress_rewards`].
-    values: Posterior-weighted value of each step, 0 where padded.
-    state_mask: The states that exist.
-    hypothesis_mask: The hypotheses that exist.
-    beta: Consistency coefficient.
+    """Summarises each rollout's values and beliefs.
+
+    Args:
+        answer_logps: As in [`progress_rewards`].
+        values: Posterior-weighted value of each step, 0 where padded.
+        state_mask: The states that exist.
+        hypothesis_mask: The hypotheses that exist.
+        beta: Consistency coefficient.
     """
     num_states = state_mask.sum(dim=1)
-    weights = posterior(
+    belief = posterior(
         answer_logps, beta=beta, state_mask=state_mask, hypothesis_mask=hypothesis_mask
     )
-    entropy = torch.special.entr(weights).sum(dim=-1).sum(dim=1) / num_states
-    truth = weights[..., :1].sum(dim=(1, 2)) / num_states
+    entropy = torch.special.entr(belief).sum(dim=-1).sum(dim=1) / num_states
+    truth = belief[..., :1].sum(dim=(1, 2)) / num_states
     # the discrepancy never decreases, and is 0 in padded states
     last = discrepancy(answer_logps, state_mask=state_mask).amax(dim=1)[:, 1:]
     wrong = hypothesis_mask[:, 1:]
@@ -60,10 +62,12 @@ def value_spread(
     values: Float[Tensor, " rollout"], outcomes: Float[Tensor, " rollout"], *, group_size: int
 ) -> float:
     """Standard deviation of the rollouts' mean values inside the groups whose outcomes are all
-    equal (where GRPO has no signal), averaged over those groups; NaN if there are none.
+    equal (where GRPO has no signal), averaged over those groups; NaN if there are none. Rollouts
+    without a value (NaN) are left out.
     """
     values, outcomes = values.reshape(-1, group_size), outcomes.reshape(-1, group_size)
     equal = (outcomes == outcomes[:, :1]).all(dim=1)
     if not equal.any():
         return torch.nan
-    return values[equal].std(dim=1, correction=0).nanmean().item()
+    deviations = values[equal] - values[equal].nanmean(dim=1, keepdim=True)
+    return deviations.square().nanmean(dim=1).sqrt().nanmean().item()

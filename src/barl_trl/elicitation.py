@@ -55,8 +55,9 @@ class Elicitation:
     def at_states(
         self, token_ids: Sequence[int], state_positions: Sequence[int]
     ) -> list[list[int]] | None:
-        """The elicitation of every state: where a thought is open it is closed first. `None` if
-        none is open anywhere.
+        """The elicitation of every state: where a thought is open it is closed first.
+
+        The first state is the prompt. `None` if no thought is open anywhere.
 
         The text is decoded only to look for the tags; the state's tokens stay the rollout's own.
         """
@@ -64,7 +65,8 @@ class Elicitation:
         segments = [list(token_ids[a:b]) for a, b in zip(starts, state_positions, strict=False)]
         text, elicitations = "", []
         for segment in self.tokenizer.batch_decode(segments, skip_special_tokens=False):
-            text += segment
+            # a prompt may speak of the tags: it opens a thought only with its last word
+            text += segment if elicitations else segment.rstrip()[-len(THOUGHT_START) :]
             is_open = text.rfind(THOUGHT_START) > text.rfind(THOUGHT_END)
             elicitations.append(self.closing_token_ids if is_open else self.token_ids)
         return elicitations if any(ids is self.closing_token_ids for ids in elicitations) else None

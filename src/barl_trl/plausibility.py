@@ -79,7 +79,7 @@ def answer_log_likelihoods(
         max_tokens: Tokens of one forward pass, padding included; a longer row goes alone.
 
     Returns:
-        The log-likelihoods in float32 on the model's device, with masks.
+        The log-likelihoods in float32 on the device that the model computes on, with masks.
 
     Raises:
         ValueError: If an argument breaks these rules.

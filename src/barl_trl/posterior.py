@@ -107,8 +107,8 @@ def posterior(
         answer_logps = answer_logps.masked_fill(absent, -math.inf)
     logits = answer_logps.to(d.dtype) + log_consistency
     no_mass = logits.amax(dim=-1, keepdim=True) == -math.inf
-    weights = torch.where(no_mass, log_consistency, logits).softmax(dim=-1)
-    return _masked(torch.where(log_consistency == -math.inf, 0.0, weights), state_mask)
+    belief = torch.where(no_mass, log_consistency, logits).softmax(dim=-1)
+    return _masked(torch.where(log_consistency == -math.inf, 0.0, belief), state_mask)
 
 
 def q_values(
@@ -137,24 +137,11 @@ def q_values(
     Raises:
         ValueError: `outcome` is unknown, or `outcome_rewards` does not have its shape.
     """
-    batch, _, hypotheses = answer_logps.shape
-    shapes = {"ground_truth": (batch,), "hypothesis": (batch, hypotheses)}
-    if outcome not in shapes:
-        raise ValueError(f"outcome must be one of {sorted(shapes)}, got {outcome!r}.")
-    if outcome_rewards.shape != shapes[outcome]:
-        raise ValueError(
-            f"outcome_rewards must have shape {shapes[outcome]} with outcome={outcome!r}, "
-            f"got {tuple(outcome_rewards.shape)}: pass a reward for each "
-            f"{'rollout' if outcome == 'ground_truth' else 'rollout and hypothesis'}."
-        )
     p = _plausibilities(answer_logps)
-    if state_mask is None:
-        last = p[:, -1:]
-    else:
-        last_state = (state_mask.sum(dim=1) - 1).clamp(min=0)
-        last = p.take_along_dim(last_state[:, None, None], dim=1)
-    v = outcome_rewards.to(p.dtype).reshape(batch, 1, -1)
-    return _masked(last - p[:, :-1] + v, _step_mask(answer_logps, state_mask))
+    v = _outcome_rewards(answer_logps, outcome_rewards, outcome)
+    return _masked(
+        _at_last_state(p, state_mask) - p[:, :-1] + v, _step_mask(answer_logps, state_mask)
+    )
 
 
 def posterior_weighted_values(
@@ -189,20 +176,45 @@ def posterior_weighted_values(
 
     Example:
     ```python
-    >>> p = torch.tensor([[[0.2, 0.6], [0.8, 0.1]]])  # one step that turns the belief from
-    hypothesis 1 to the truth
-    >>> posterior_weighted_values(p.log(), torch.tensor([1.0]), beta=1.0)  # (0.2 * 1.6 + 0.6 * 0.5)
-    / 0.8 tensor([[0.7750]])
+    >>> p = torch.tensor([[[0.2, 0.6], [0.8, 0.1]]])  # one step, towards the truth
+    >>> outcome_rewards = torch.tensor([1.0])  # so V = (0.2 * 1.6 + 0.6 * 0.5) / 0.8
+    >>> posterior_weighted_values(p.log(), outcome_rewards, beta=1.0)
+    tensor([[0.7750]])
 
     ```
     """
     with torch.no_grad():
-        weights = posterior(
+        belief = posterior(
+            answer_logps, beta=beta, state_mask=state_mask, hypothesis_mask=hypothesis_mask
+        )[:, :-1]
+        q = q_values(answer_logps, outcome_rewards, state_mask=state_mask, outcome=outcome)
+        # a hypothesis that is not believed adds nothing, also where its value is undefined
+        return torch.where(belief > 0, belief * q, 0.0).sum(dim=-1)
+
+
+def closing_values(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    outcome_rewards: Float[Tensor, " batch"] | Float[Tensor, "batch hypothesis"],
+    *,
+    beta: float,
+    state_mask: Bool[Tensor, "batch state"] | None = None,
+    hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
+    outcome: str = "ground_truth",
+) -> Float[Tensor, " batch"]:
+    r"""The value of ending the turn at the last state, where the sum in eq. (def_q_m) is empty.
+
+    $$V(T) = \sum_i w_i(T) \, v_i$$
+
+    which is the outcome reward v itself with `outcome="ground_truth"`. Arguments and errors as in
+    [`posterior_weighted_values`].
+    """
+    with torch.no_grad():
+        belief = posterior(
             answer_logps, beta=beta, state_mask=state_mask, hypothesis_mask=hypothesis_mask
         )
-        q = q_values(answer_logps, outcome_rewards, state_mask=state_mask, outcome=outcome)
-        # a hypothesis without weight adds nothing, also where its value is undefined
-        return torch.where(weights[:, :-1] > 0, weights[:, :-1] * q, 0.0).sum(dim=-1)
+        last = _at_last_state(belief, state_mask)
+        v = _outcome_rewards(answer_logps, outcome_rewards, outcome)
+        return torch.where(last > 0, last * v, 0.0).sum(dim=(1, 2))
 
 
 def _plausibilities(answer_logps: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -212,12 +224,44 @@ def _plausibilities(answer_logps: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     )
 
 
+def _outcome_rewards(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    outcome_rewards: Float[Tensor, "..."],
+    outcome: str,
+) -> Float[Tensor, "batch 1 _"]:
+    """Checked outcome rewards, one for all hypotheses or one for each."""
+    batch, _, hypotheses = answer_logps.shape
+    shapes = {"ground_truth": (batch,), "hypothesis": (batch, hypotheses)}
+    if outcome not in shapes:
+        raise ValueError(f"outcome must be one of {sorted(shapes)}, got {outcome!r}.")
+    if outcome_rewards.shape != shapes[outcome]:
+        raise ValueError(
+            f"outcome_rewards must have shape {shapes[outcome]} with outcome={outcome!r}, "
+            f"got {tuple(outcome_rewards.shape)}: pass a reward for each "
+            f"{'rollout' if outcome == 'ground_truth' else 'rollout and hypothesis'}."
+        )
+    dtype = torch.promote_types(answer_logps.dtype, torch.float32)
+    return outcome_rewards.to(dtype).reshape(batch, 1, hypotheses if outcome == "hypothesis" else 1)
+
+
+def _at_last_state(
+    values: Float[Tensor, "batch state hypothesis"], state_mask: Bool[Tensor, "batch state"] | None
+) -> Float[Tensor, "batch 1 hypothesis"]:
+    if state_mask is None:
+        return values[:, -1:]
+    last_state = (state_mask.sum(dim=1) - 1).clamp(min=0)
+    return values.take_along_dim(last_state[:, None, None], dim=1)
+
+
 def _step_mask(
     answer_logps: Float[Tensor, "batch state hypothesis"],
     state_mask: Bool[Tensor, "batch state"] | None,
 ) -> Bool[Tensor, "batch step"] | None:
-    if answer_logps.shape[1] == 0:
-        raise ValueError("answer_logps must have at least one state, got 0: state 0 is the prompt.")
+    if 0 in answer_logps.shape[1:]:
+        raise ValueError(
+            "answer_logps must have at least one state (the prompt) and one hypothesis (the ground "
+            f"truth), got shape {tuple(answer_logps.shape)}."
+        )
     return None if state_mask is None else state_mask[:, 1:]
 
 

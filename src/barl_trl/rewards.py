@@ -64,7 +64,7 @@ def accuracy_reward(
             f"{len(completions)} completions: pass the `solution` column of the same rows"
         )
     truths = [truth_answer(text) for text in solution]
-    answers = [extract_answer(_text(completion)) for completion in completions]
+    answers = [extract_answer(completion_text(completion)) for completion in completions]
     if log_extra is not None:
         log_extra("solution", truths)
         log_extra("answer", ["[none]" if answer is None else answer for answer in answers])
@@ -88,7 +88,9 @@ def format_reward(completions: Sequence[Completion], **kwargs) -> list[float]:
         >>> format_reward([r"\boxed{7}", [{"role": "assistant", "content": r"\boxed{7"}]])
         [1.0, 0.0]
     """
-    return [float(extract_answer(_text(completion)) is not None) for completion in completions]
+    return [
+        float(extract_answer(completion_text(completion)) is not None) for completion in completions
+    ]
 
 
 def get_reward_func(name: str) -> RewardFunc:
@@ -119,7 +121,7 @@ def _outcome(truth: str, answer: str | None) -> float | None:
     return float(answer is not None and answers_equivalent(truth, answer))
 
 
-def _text(completion: Completion) -> str:
+def completion_text(completion: Completion) -> str:
     """Return the text of a completion: of its last message, and of that only the text parts."""
     if isinstance(completion, str):
         return completion

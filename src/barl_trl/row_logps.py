@@ -29,12 +29,12 @@ def token_logps(
     temperature: float = 1.0,
 ) -> Float[Tensor, "B S H L"]:
     """Compute the log-probability of every scored token, 0 elsewhere, from packed or plain rows."""
-    base, device = causal_lm(model), next(model.parameters()).device
+    base, device = causal_lm(model), compute_device(model)
     answers = [answer for rollout in rollouts for answer in rollout.answers]
     logps = torch.zeros(
         len(rollouts),
         max((len(rollout.state_positions) for rollout in rollouts), default=0),
-        max((len(rollout.answers) for rollout in rollouts), default=0),
+        max((len(rollout.answers) for rollout in rollouts), default=0) or 1,
         max((len(answer.token_ids) for answer in answers), default=0),
         device=device,
     )
@@ -172,15 +172,26 @@ def _mask_taking_attention(base: PreTrainedModel) -> Iterator[None]:
             config._attn_implementation = before[key]
 
 
+def is_sharded(model: nn.Module) -> bool:
+    """Say whether parameters are gathered for every forward (FSDP, ZeRO-3)."""
+    fsdp = any(isinstance(m, FSDPModule | FullyShardedDataParallel) for m in model.modules())
+    return fsdp or any(hasattr(parameter, "ds_id") for parameter in model.parameters())
+
+
+def compute_device(model: nn.Module) -> torch.device:
+    """Return where forwards run: shards may rest on the CPU and be gathered elsewhere."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    resting = next(model.parameters()).device
+    return accelerator if accelerator is not None and is_sharded(model) else resting
+
+
 def largest_of_processes(model: nn.Module, value: int) -> int:
     """Return the largest value of all processes if they must run forwards together, else `value`.
 
     Sharded parameters are gathered in every forward: one that a process skips hangs the others.
     """
-    fsdp = any(isinstance(m, FSDPModule | FullyShardedDataParallel) for m in model.modules())
-    zero3 = any(hasattr(parameter, "ds_id") for parameter in model.parameters())
-    if not (dist.is_initialized() and (fsdp or zero3)):
+    if not (dist.is_initialized() and is_sharded(model)):
         return value
-    largest = torch.tensor(value, device=next(model.parameters()).device)
+    largest = torch.tensor(value, device=compute_device(model))
     dist.all_reduce(largest, dist.ReduceOp.MAX)
     return int(largest)

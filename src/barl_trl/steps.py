@@ -65,6 +65,22 @@ def delimited_steps(
     return sorted(ends - {0})
 
 
+def step_ends_of(token_ids: Sequence[int], step_segmenter: StepSegmenter) -> list[int]:
+    """The ends of the steps that a segmenter finds, checked.
+
+    Raises:
+        ValueError: The ends are not ascending token counts up to the number of tokens.
+    """
+    ends = [int(end) for end in step_segmenter(token_ids)]
+    is_ascending = all(a < b for a, b in zip([0, *ends], ends, strict=False))
+    if not is_ascending or (ends[-1] if ends else 0) != len(token_ids):
+        raise ValueError(
+            "step_segmenter must return strictly ascending ends of steps, the last one the number "
+            f"of tokens ({len(token_ids)}; none for an empty chain of thought), got {ends}."
+        )
+    return ends
+
+
 def spread_over_tokens(
     step_values: Float[Tensor, "batch step"],
     step_ends: Sequence[Sequence[int]],

@@ -1,6 +1,7 @@
 """`barl train`: from a recipe to a trained model, with BARL or a baseline."""
 
 import logging
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -93,9 +94,11 @@ def make_trainer(method: Method, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
     if method not in get_args(Method):
         raise ValueError(f"method must be one of {list(get_args(Method))}, got {method!r}.")
     if method == "grpo":
-        kwargs.pop("step_segmenter", None)
+        only_barl = ("answer_extractor", "answer_equivalence", "step_segmenter")
+        kwargs = {name: value for name, value in kwargs.items() if name not in only_barl}
         return GRPOTrainer(args=args, **kwargs)
     if method == "progress":
+        args = copy(args)
         args.hypotheses = "truth"
     return BARLTrainer(args=args, **kwargs)
 
@@ -104,7 +107,11 @@ def run(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
     """Trains, saves, and pushes to the Hub if asked to."""
-    reward_funcs = [get_reward_func(name) for name in script_args.reward_funcs]
+    _refuse(script_args, training_args)
+    names: Any = script_args.reward_funcs
+    reward_funcs = [
+        get_reward_func(name) for name in ([names] if isinstance(names, str) else names)
+    ]
     tokenizer = AutoTokenizer.from_pretrained(
         model_args.model_name_or_path,
         revision=model_args.model_revision,
@@ -126,12 +133,15 @@ def run(
             config=script_args.dataset_config,
             split=split,
             problem_column=script_args.problem_column,
-            solution_column=script_args.answer_column,
+            answer_column=script_args.answer_column,
             system_prompt=None if is_plain else script_args.system_prompt,
             prompt_format=script_args.prompt_template or "{problem}",
             conversational=not is_plain,
         )
-        return _without_long_prompts(dataset, tokenizer, script_args.max_prompt_length)
+        template_kwargs: Any = training_args.chat_template_kwargs or {}
+        return _without_long_prompts(
+            dataset, tokenizer, script_args.max_prompt_length, **template_kwargs
+        )
 
     model_init_kwargs: Any = training_args.model_init_kwargs or {}
     training_args.model_init_kwargs = {
@@ -164,7 +174,23 @@ def run(
         trainer.end()
 
 
-def _without_long_prompts(dataset: Dataset, tokenizer, max_prompt_length: int | None) -> Dataset:
+def _refuse(script_args: BARLScriptArguments, training_args: BARLConfig) -> None:
+    """Mistakes in a recipe that the functions behind it would call by other names."""
+    if training_args.solution_column != "solution":
+        raise ValueError(
+            "solution_column must be left at 'solution' with `barl train`, got "
+            f"{training_args.solution_column!r}: name the file's column with answer_column."
+        )
+    template = script_args.prompt_template
+    if template is not None and "{problem}" not in template:
+        raise ValueError(
+            f"prompt_template must contain {{problem}}, got {template!r}: the problem is put there."
+        )
+
+
+def _without_long_prompts(
+    dataset: Dataset, tokenizer, max_prompt_length: int | None, **template_kwargs
+) -> Dataset:
     if max_prompt_length is None:
         return dataset
 
@@ -172,11 +198,16 @@ def _without_long_prompts(dataset: Dataset, tokenizer, max_prompt_length: int | 
         if isinstance(prompt, str):
             return len(tokenizer(prompt)["input_ids"]) <= max_prompt_length
         encoded = tokenizer.apply_chat_template(
-            prompt, add_generation_prompt=True, return_dict=True
+            prompt, add_generation_prompt=True, return_dict=True, **template_kwargs
         )
         return len(encoded["input_ids"]) <= max_prompt_length
 
     kept = dataset.filter(fits, input_columns="prompt")
+    if not len(kept):
+        raise ValueError(
+            f"max_prompt_length must leave at least one row, got {max_prompt_length}: all of the "
+            f"{len(dataset)} prompts are longer."
+        )
     if len(kept) < len(dataset):
         logger.warning(
             "%d of %d rows left out: prompt of more than max_prompt_length=%d tokens",

@@ -13,7 +13,6 @@ import torch
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
 from torch import Tensor, nn
-from transformers import ProcessorMixin
 from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
 
@@ -29,8 +28,15 @@ from .config import BARLConfig
 from .diagnostics import RolloutDiagnostics, rollout_diagnostics, value_spread
 from .elicitation import Elicitation
 from .plausibility import AnswerLogLikelihoods, answer_log_likelihoods
-from .posterior import posterior_weighted_values
-from .steps import StepSegmenter, chain_of_thought, fixed_size_steps, spread_over_tokens
+from .posterior import closing_values, posterior_weighted_values
+from .rewards import completion_text
+from .steps import (
+    StepSegmenter,
+    chain_of_thought,
+    fixed_size_steps,
+    spread_over_tokens,
+    step_ends_of,
+)
 from .whitening import moments, standardize
 
 TABLE_COLUMNS = ("hypotheses", "step_values")
@@ -83,7 +89,9 @@ class BARLTrainer(GRPOTrainer):
             `args.step_size` tokens.
 
     Raises:
-        ValueError: A setting that BARL cannot honour, before any model is loaded.
+        ValueError: A setting or a data set that BARL cannot honour, before any model is loaded; a
+            model with an image processor, after it.
+        TypeError: `args` is no [`BARLConfig`].
 
     Example:
     ```python
@@ -106,11 +114,11 @@ class BARLTrainer(GRPOTrainer):
         "id": "2505.20561",
         "citation": textwrap.dedent("""\
             @article{zhang2025beyond,
-                title        = {{Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for
-                LLM Reasoning}}, author       = {Shenao Zhang and Yaqing Wang and Yinxiao Liu and
-                Tianqi Liu and Peter Grabowski and Eugene Ie and Zhaoran Wang and Yunxuan Li}, year
-                = 2025, eprint       = {arXiv:2505.20561},
-            }"""),
+                title  = {{Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning}},
+                author = {Shenao Zhang and Yaqing Wang and Yinxiao Liu and Tianqi Liu and Peter Grabowski and Eugene Ie and Zhaoran Wang and Yunxuan Li},
+                year   = 2025,
+                eprint = {arXiv:2505.20561},
+            }"""),  # noqa: E501
     }
 
     args: BARLConfig
@@ -134,7 +142,7 @@ class BARLTrainer(GRPOTrainer):
         if args is None:
             name = model if isinstance(model, str) else model.config._name_or_path
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
-        _refuse_unsupported(args, reward_funcs, train_dataset, processing_class, kwargs)
+        _refuse_unsupported(args, reward_funcs, train_dataset, kwargs)
         super().__init__(
             model, reward_funcs, args, train_dataset, eval_dataset, processing_class, **kwargs
         )
@@ -146,13 +154,13 @@ class BARLTrainer(GRPOTrainer):
         self.answer_equivalence = answer_equivalence
         self.step_segmenter = step_segmenter or partial(fixed_size_steps, step_size=args.step_size)
         self.elicitation = Elicitation(self._tokenizer, args.elicitation)
-        self._end_ids = [*self.eos_token_ids, self._tokenizer.pad_token_id]
+        self._seconds = {"scoring": 0.0, "step": 0.0}
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards_per_func = super()._calculate_rewards(
             inputs, prompts, completions, completion_ids_list
         )
-        texts = [c if isinstance(c, str) else c[-1]["content"] or "" for c in completions]
+        texts = [completion_text(completion) for completion in completions]
         self._rewarded = RewardedCompletions(inputs, texts, completion_ids_list, rewards_per_func)
         return rewards_per_func
 
@@ -161,104 +169,87 @@ class BARLTrainer(GRPOTrainer):
         if not self.model.training:
             self._log_table([{}] * len(inputs))
             return output
-        outcomes = self._outcome_rewards()
-        answers, truths = self._answers_and_truths()
-        sets = self._share_hypotheses(answers, truths)
-
         start = self.accelerator.process_index * len(inputs)
-        rows = [
-            (sets[n // self.num_generations], n % self.num_generations)
-            for n in range(start, start + len(inputs))
-        ]
         own = slice(start, start + len(inputs))
-        weighed = (
-            torch.tensor([s is not None for s, _ in rows], device=outcomes.device)
-            & outcomes[own].isfinite()
-        )
-        step_ends, scored = self._score_hypotheses(
-            output, [s.answers if s else () for s, _ in rows]
-        )
-        values = posterior_weighted_values(
-            scored.answer_logps,
-            self._hypothesis_outcomes(outcomes[own], rows, scored.hypothesis_mask),
-            beta=self.args.consistency_beta,
-            state_mask=scored.state_mask,
-            hypothesis_mask=scored.hypothesis_mask,
-            outcome=self.args.outcome_mode,
-        )
-        mask = output["completion_mask"].bool() & weighed[:, None]
-        weights = spread_over_tokens(values, step_ends, outcomes[own], num_tokens=mask.shape[1])
+        outcomes = self._outcome_rewards()
+        answers, sets = self._share_hypotheses()
+        own_sets = [sets[n // self.num_generations] for n in range(own.start, own.stop)]
+
+        step_ends, scored = self._score_hypotheses(output, own_sets)
+        outcome_rewards = self._hypothesis_outcomes(outcomes[own], own_sets, start, scored)
+        options: dict[str, Any] = {
+            "beta": self.args.consistency_beta,
+            "state_mask": scored.state_mask,
+            "hypothesis_mask": scored.hypothesis_mask,
+            "outcome": self.args.outcome_mode,
+        }
+        values = posterior_weighted_values(scored.answer_logps, outcome_rewards, **options)
+        closing = closing_values(scored.answer_logps, outcome_rewards, **options)
+
+        mask = self._weighed_tokens(output["completion_mask"], step_ends, own_sets, outcomes[own])
+        weights = spread_over_tokens(values, step_ends, closing, num_tokens=mask.shape[1])
         output["advantages"] = self._normalize(weights.masked_fill(~mask, 0.0), mask, start)
 
-        self._log_diagnostics(scored, values, weighed, outcomes, answers, sets)
-        mean_weights = (output["advantages"].sum(dim=1) / mask.sum(dim=1).clamp(min=1)).tolist()
+        self._log_diagnostics(scored, values, mask, outcomes, answers, sets)
+        mean_weights = output["advantages"].sum(dim=1) / mask.sum(dim=1).clamp(min=1)
         self._log_table(
             [
                 {
-                    "hypotheses": list(s.answers) if s else None,
-                    "step_values": [round(v, 4) for v in values[b, : len(step_ends[b])].tolist()],
-                    "advantage": mean_weights[b],
+                    "hypotheses": list(hypotheses.answers) if hypotheses else None,
+                    "step_values": [round(v, 4) for v in row[: len(ends)].tolist()],
+                    "advantage": weight,
                 }
-                for b, (s, _) in enumerate(rows)
+                for hypotheses, row, ends, weight in zip(
+                    own_sets, values, step_ends, mean_weights.tolist(), strict=True
+                )
             ]
         )
         return output
 
     def _outcome_rewards(self) -> Tensor:
-        """Outcome reward v of every rollout of all processes, (N,); NaN where every reward function
-        returned None.
-        """
+        """Outcome reward of all processes' rollouts, (N,); NaN where every reward is None."""
         rewards = self._rewarded.rewards_per_func
         unscorable = rewards.isnan().all(dim=1)
-        return (
-            (rewards * self.reward_weights.to(rewards.device))
-            .nansum(dim=1)
-            .masked_fill(unscorable, torch.nan)
-        )
+        weighted = rewards * self.reward_weights.to(rewards.device)
+        return weighted.nansum(dim=1).masked_fill(unscorable, torch.nan)
 
-    def _answers_and_truths(self) -> tuple[list[str | None], list[str]]:
-        """Final answer and true answer of every rollout of all processes."""
-        answers = [self.answer_extractor(text) for text in self._rewarded.texts]
-        truths = [
-            truth_answer(str(row[self.args.solution_column])) for row in self._rewarded.inputs
-        ]
-        pairs = gather_object(list(zip(answers, truths, strict=True)))
-        return [answer for answer, _ in pairs], [truth for _, truth in pairs]
+    def _share_hypotheses(self) -> tuple[list[str | None], list[HypothesisSet | None]]:
+        """The answer of every rollout of all processes, and the hypothesis set of every group.
 
-    def _share_hypotheses(
-        self, answers: list[str | None], truths: list[str]
-    ) -> list[HypothesisSet | None]:
-        """The hypothesis set of every group. A group may straddle processes, and a comparison may
-        time out on one process and not on another: each group's set is made by one process and
-        shared.
+        A group may straddle processes, and a comparison may time out on one process and not on
+        another: each group's set is made by one process and shared.
         """
-        size, world = self.num_generations, self.accelerator.num_processes
+        own_answers = [self.answer_extractor(text) for text in self._rewarded.texts]
+        own_truths = [truth_answer(row[self.args.solution_column]) for row in self._rewarded.inputs]
+        pairs = gather_object(list(zip(own_answers, own_truths, strict=True)))
+        answers, size = [answer for answer, _ in pairs], self.num_generations
+        world = self.accelerator.num_processes
         own = {
             g: merge_hypotheses(
-                truths[g * size],
+                pairs[g * size][1],
                 answers[g * size : (g + 1) * size] if self.args.hypotheses == "rollouts" else [],
                 equivalent=self.answer_equivalence,
                 max_answer_chars=self.args.max_answer_chars,
                 max_hypotheses=self.args.max_hypotheses,
                 special_tokens=self._tokenizer.all_special_tokens,
             )
-            for g in range(self.accelerator.process_index, len(answers) // size, world)
+            for g in range(self.accelerator.process_index, len(pairs) // size, world)
         }
         shared = gather_object([own])
-        return [shared[g % world][g] for g in range(len(answers) // size)]
+        return answers, [shared[g % world][g] for g in range(len(pairs) // size)]
 
     def _score_hypotheses(
-        self, output: dict[str, Tensor], answers: Sequence[Sequence[str]]
+        self, output: dict[str, Tensor], own_sets: Sequence[HypothesisSet | None]
     ) -> tuple[list[list[int]], AnswerLogLikelihoods]:
-        """Ends of the steps of this process's rollouts, and the log-likelihood of each hypothesis
-        at each of their states.
-        """
+        """Ends of the steps of this process's rollouts, and their hypotheses' log-likelihoods."""
+        end_ids = [*self.eos_token_ids, self._tokenizer.pad_token_id]
         step_ends, rollouts = [], []
-        for b, completion_ids in enumerate(self._rewarded.token_ids):
+        for b, hypotheses in enumerate(own_sets):
             prompt_ids = output["prompt_ids"][b][output["prompt_mask"][b].bool()].tolist()
-            chain = chain_of_thought(completion_ids, self._end_ids)
-            step_ends.append(self.step_segmenter(chain))
-            rollouts.append(self.elicitation.rollout(prompt_ids, chain, step_ends[b], answers[b]))
+            chain = chain_of_thought(self._rewarded.token_ids[b], end_ids)
+            step_ends.append(step_ends_of(chain, self.step_segmenter))
+            answers = hypotheses.answers if hypotheses else ()
+            rollouts.append(self.elicitation.rollout(prompt_ids, chain, step_ends[b], answers))
         start = time.perf_counter()
         with profiling_context(self, "score_hypotheses"), self.accelerator.autocast():
             scored = answer_log_likelihoods(
@@ -275,69 +266,67 @@ class BARLTrainer(GRPOTrainer):
         self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - start)
         return step_ends, scored
 
-    def _hypothesis_outcomes(self, outcomes: Tensor, rows, hypothesis_mask: Tensor) -> Tensor:
-        """`outcomes` (B,), or with `outcome_mode="hypothesis"` each hypothesis's own (B, H); the
-        truth's stays the reward.
-        """
+    def _hypothesis_outcomes(self, outcomes: Tensor, own_sets, start: int, scored) -> Tensor:
+        """`outcomes` (B,), or with `outcome_mode="hypothesis"` each hypothesis's own (B, H)."""
         if self.args.outcome_mode == "ground_truth":
             return outcomes
-        own = torch.zeros_like(hypothesis_mask, dtype=outcomes.dtype)
-        for b, (hypotheses, member) in enumerate(rows):
-            if hypotheses and hypotheses.members and hypotheses.members[member] is not None:
-                own[b, hypotheses.members[member]] = 1.0
-        own[:, 0] = outcomes
-        return own
+        rewards = torch.zeros_like(scored.hypothesis_mask, dtype=outcomes.dtype)
+        for b, hypotheses in enumerate(own_sets):
+            member = hypotheses and hypotheses.members[(start + b) % self.num_generations]
+            if member is not None:
+                rewards[b, member] = 1.0
+        rewards[:, 0] = outcomes
+        return rewards
+
+    def _weighed_tokens(self, completion_mask, step_ends, own_sets, outcomes: Tensor) -> Tensor:
+        """Tokens (B, L) up to the end of the turn, of rollouts that can be judged."""
+        is_judged = torch.tensor([s is not None for s in own_sets], device=outcomes.device)
+        lengths = torch.tensor([ends[-1] if ends else 0 for ends in step_ends])
+        places = torch.arange(completion_mask.shape[1])
+        in_turn = (places <= lengths[:, None]).to(completion_mask.device)
+        return completion_mask.bool() & in_turn & (is_judged & outcomes.isfinite())[:, None]
 
     def _normalize(self, weights: Tensor, mask: Tensor, start: int) -> Tensor:
-        """Token weights (B, L) whitened over the rollout batch of all processes, or within each
-        group of it.
-        """
+        """Token weights (B, L) whitened over the rollout batch of all processes, or each group."""
         if self.args.value_normalization == "none":
             return weights
         groups = torch.zeros(len(weights), dtype=torch.long, device=weights.device)
         if self.args.value_normalization == "group":
-            groups = (
-                start + torch.arange(len(weights), device=weights.device)
-            ) // self.num_generations
+            groups = (start + torch.arange(len(weights)).to(groups)) // self.num_generations
         num_groups = len(weights) * self.accelerator.num_processes // self.num_generations
-        totals: Any = self.accelerator.reduce(
-            moments(weights, mask, groups, num_groups=num_groups), reduction="sum"
-        )
+        own = moments(weights, mask, groups, num_groups=num_groups)
+        totals: Any = self.accelerator.reduce(own, reduction="sum")
         return standardize(weights, groups, totals).masked_fill(~mask, 0.0)
 
-    def _log_diagnostics(self, scored, values, weighed, outcomes, answers, sets):
-        """Belief diagnostics of the rollout batch, over all processes, through TRL's metrics."""
-        own = rollout_diagnostics(
-            scored.answer_logps,
-            values,
-            scored.state_mask,
-            scored.hypothesis_mask,
-            beta=self.args.consistency_beta,
+    def _log_diagnostics(self, scored, values, mask, outcomes, answers, sets):
+        """Belief diagnostics of the rollout batch of all processes, through TRL's metrics."""
+        beta = self.args.consistency_beta
+        masks = scored.state_mask, scored.hypothesis_mask
+        own = torch.stack(
+            rollout_diagnostics(scored.answer_logps, values, *masks, beta=beta), dim=1
         )
-        own = torch.stack(list(own), dim=1).masked_fill(~weighed[:, None], torch.nan)
-        columns: Any = self.accelerator.gather(own)
+        columns: Any = self.accelerator.gather(
+            own.masked_fill(~mask.any(dim=1)[:, None], torch.nan)
+        )
         gathered = RolloutDiagnostics(*columns.unbind(dim=1))
         metrics = {name: column.nanmean().item() for name, column in gathered._asdict().items()}
         metrics["value_spread_equal_outcome"] = value_spread(
             gathered.value, outcomes, group_size=self.num_generations
         )
-        metrics["hypotheses_per_prompt"] = sum(len(s.answers) for s in sets if s) / max(
-            sum(map(bool, sets)), 1
-        )
+        usable = [hypotheses for hypotheses in sets if hypotheses]
+        counts = [len(hypotheses.answers) for hypotheses in usable]
+        metrics["hypotheses_per_prompt"] = sum(counts) / max(len(counts), 1)
+        metrics["unusable_truths"] = 1 - len(usable) / len(sets)
         metrics["no_answer"] = sum(answer is None for answer in answers) / len(answers)
-        metrics["scoring_tokens"] = sum(gather_object([scored.num_tokens]))
-        metrics["unusable_truths"] = sum(s is None for s in sets) / len(sets)
         for reason in set(DROP_REASONS) - {"no_answer"}:
-            metrics[f"dropped/{reason}"] = sum(s.dropped.get(reason, 0) for s in sets if s) / len(
-                answers
-            )
+            dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
+            metrics[f"dropped/{reason}"] = dropped / len(answers)
+        metrics["scoring_tokens"] = sum(gather_object([scored.num_tokens]))
         for name, value in metrics.items():
             self._metrics["train"][f"barl/{name}"].append(value)
 
     def _log_table(self, own_rows: list[dict[str, Any]]):
-        """Puts BARL's columns into TRL's completions table, and its weights in place of the GRPO
-        advantages there.
-        """
+        """Puts BARL's columns into TRL's completions table, its weights for the GRPO advantages."""
         rows = gather_object(own_rows)
         for column in TABLE_COLUMNS:
             self._logs["extra"][column].extend(row.get(column) for row in rows)
@@ -349,13 +338,16 @@ class BARLTrainer(GRPOTrainer):
 
     def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
         metrics = self._metrics["train"]
-        if self.model.training and metrics.get("barl/scoring_seconds") and metrics.get("step_time"):
-            share = sum(metrics["barl/scoring_seconds"]) / sum(metrics["step_time"])
-            metrics["barl/scoring_share_of_step"].append(share)
+        if self.model.training and metrics.get("step_time"):
+            # of all time so far: several steps may train on the rollouts of one
+            self._seconds["scoring"] += sum(metrics.get("barl/scoring_seconds", []))
+            self._seconds["step"] += sum(metrics["step_time"])
+            share = self._seconds["scoring"] / self._seconds["step"]
+            metrics["barl/scoring_share_of_time"].append(share)
         super().log(logs, start_time)
 
 
-def _refuse_unsupported(args, reward_funcs, train_dataset, processing_class, kwargs):
+def _refuse_unsupported(args, reward_funcs, train_dataset, kwargs):
     """Mistakes that can be known before a model is loaded."""
     if not isinstance(args, BARLConfig):
         raise TypeError(
@@ -373,20 +365,17 @@ def _refuse_unsupported(args, reward_funcs, train_dataset, processing_class, kwa
             "reward_funcs must hold at least one function, got none: try "
             "barl_trl.rewards.accuracy_reward."
         )
-    if isinstance(processing_class, ProcessorMixin):
-        raise ValueError(
-            "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
-        )
-    columns = getattr(train_dataset, "column_names", None)
-    if columns is None:
-        return
+    if train_dataset is None:
+        return  # TRL's error is clear
+    columns = train_dataset.column_names or list(next(iter(train_dataset), {}))
     if images := {"image", "images"} & set(columns):
         raise ValueError(
             f"train_dataset must be text-only, got the column {sorted(images)}: remove it."
         )
     if args.solution_column not in columns:
-        nearest = difflib.get_close_matches(args.solution_column, columns, n=1) or columns
+        nearest = difflib.get_close_matches(args.solution_column, columns, n=1)
         raise ValueError(
-            f"solution_column must name a column of train_dataset, got {args.solution_column!r} "
-            f"with the columns {columns}: set it to the column of true answers ({nearest[0]!r}?)."
+            f"solution_column must name the column of true answers in train_dataset, got "
+            f"{args.solution_column!r} with the columns {columns}"
+            + (f": did you mean {nearest[0]!r}?" if nearest else ": add or name it.")
         )

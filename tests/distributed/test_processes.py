@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LAUNCH = [sys.executable, "-m", "accelerate.commands.launch"]
 LAUNCH += ["--main_process_port", "0", "--config_file"]
-BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_step", "step_time", "epoch", "loss"}
+BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_time", "step_time", "epoch", "loss"}
 
 
 def launch(config, num_processes, *command, deadline=240):

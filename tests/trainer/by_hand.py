@@ -9,7 +9,7 @@ from .. import reference
 ELICITATION = "\nBased on the above reasoning, the final answer is \\boxed"
 
 
-def answer_logp(model, tokenizer, state_ids, answer, reduction="mean"):
+def answer_logp(model, tokenizer, state_ids, answer, reduction="mean", temperature=1.0):
     """Log-likelihood of `{answer}.` behind a state and the elicitation, the lone opening brace
     unscored.
     """
@@ -17,7 +17,8 @@ def answer_logp(model, tokenizer, state_ids, answer, reduction="mean"):
     answer_ids = tokenizer.encode("{" + answer + "}.")
     forced = int(tokenizer.decode(answer_ids[0]) == "{")
     with torch.no_grad():
-        logps = model(torch.tensor([context + answer_ids])).logits[0].double().log_softmax(-1)
+        logits = model(torch.tensor([context + answer_ids])).logits[0].double()
+    logps = (logits / temperature).log_softmax(-1)
     scored = [
         logps[len(context) + j - 1, answer_ids[j]].item() for j in range(forced, len(answer_ids))
     ]
@@ -34,18 +35,19 @@ def token_weights(
     *,
     step_size=8,
     beta=1.0,
-    reduction="mean",
+    **likelihood,
 ):
     """Weights of the completion's tokens, its end-of-turn token included, before whitening."""
     prompt_ids, chain = tokenizer.encode(prompt), tokenizer.encode(completion)
     positions = sorted({min(k, len(chain)) for k in range(0, len(chain) + step_size, step_size)})
     ell = [
-        [answer_logp(model, tokenizer, prompt_ids + chain[:p], y, reduction) for y in hypotheses]
+        [answer_logp(model, tokenizer, prompt_ids + chain[:p], y, **likelihood) for y in hypotheses]
         for p in positions
     ]
     outcomes = outcome if isinstance(outcome, list) else [outcome] * len(hypotheses)
     values = reference.posterior_weighted_values(ell, outcomes, beta)
-    return [values[k // step_size] for k in range(len(chain))] + [outcomes[0]]
+    closing = reference.closing_value(ell, outcomes, beta)
+    return [values[k // step_size] for k in range(len(chain))] + [closing]
 
 
 def completion_logps(model, tokenizer, prompt, completion):

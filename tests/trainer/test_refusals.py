@@ -21,7 +21,7 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
         (
             {"train_dataset": ROWS.rename_column("solution", "solutions")},
             ValueError,
-            r"solution_column must name a column of train_dataset, got 'solution'.*'solutions'\?",
+            r"solution_column must name the column of true answers .* did you mean 'solutions'\?",
         ),
         (
             {"train_dataset": ROWS.add_column("image", [None])},

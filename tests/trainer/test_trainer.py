@@ -56,11 +56,15 @@ def assert_equal(got, expected, atol=1e-5):
 
 
 @pytest.mark.parametrize(
-    ("method", "reduction", "beta"),
-    [("shared_prefix", "mean", 1.0), ("shared_prefix", "sum", math.inf), ("reencode", "mean", 0.0)],
+    ("method", "reduction", "beta", "temperature"),
+    [
+        ("shared_prefix", "mean", 1.0, 1.0),
+        ("shared_prefix", "sum", math.inf, 1.0),
+        ("reencode", "mean", 0.0, 2.0),
+    ],
 )
 def test_every_token_has_the_posterior_weighted_value_of_its_step(
-    model, tokenizer, tmp_path, method, reduction, beta
+    model, tokenizer, tmp_path, method, reduction, beta, temperature
 ):
     args = config(
         tmp_path,
@@ -68,9 +72,11 @@ def test_every_token_has_the_posterior_weighted_value_of_its_step(
         scoring_method=method,
         answer_likelihood=reduction,
         consistency_beta=beta,
+        plausibility_temperature=temperature,
     )
     got = weights_of(trainer(copy.deepcopy(model), tokenizer, args))
-    assert_equal(got, weights_by_hand(model, tokenizer, beta=beta, reduction=reduction))
+    likelihood = {"reduction": reduction, "temperature": temperature}
+    assert_equal(got, weights_by_hand(model, tokenizer, beta=beta, **likelihood))
 
 
 def test_gradient_of_one_step_is_the_sum_of_grad_log_pi_times_value(model, tokenizer, tmp_path):
@@ -176,16 +182,40 @@ def test_unscorable_rollouts_and_unusable_truths_weigh_nothing_and_are_counted(
     def some(completions, **kwargs):
         return [None if "guess" in c else 1.0 for c in completions]
 
+    def one(completions, **kwargs):
+        return [1.0 for _ in completions]
+
     barl_trainer = trainer(model, tokenizer, config(tmp_path), reward_funcs=some)
     got = weights_of(barl_trainer)
     assert not any(got[1])
     assert any(got[0])
 
-    rows = [PROBLEMS[0], ("Half of one?", "9" * 10_000)]
-    barl_trainer = trainer(model, tokenizer, config(tmp_path), rows=rows)
+    unusable = ("Half of one?", "9" * 10_000)
+    for rows, share in [([PROBLEMS[0], unusable], 0.5), ([("1+1?", None), unusable], 1.0)]:
+        barl_trainer = trainer(model, tokenizer, config(tmp_path), rows=rows, reward_funcs=one)
+        barl_trainer.train()
+        log = barl_trainer.state.log_history[0]
+        assert log["barl/unusable_truths"] == share
+        assert (log["grad_norm"] > 0) == (share < 1)
+
+
+def test_answers_that_become_no_hypothesis_are_dropped_and_counted(model, tokenizer, tmp_path):
+    answers = {"long": "123456", "special": "<|im_start|>", "five": "5", "six": "6"}
+    settings = {"max_answer_chars": 5, "max_hypotheses": 2, "per_device_train_batch_size": 4}
+    barl_trainer = trainer(
+        model,
+        tokenizer,
+        config(tmp_path, log_completions=True, **settings),
+        rows=PROBLEMS[:1],
+        rollout_func=given_rollouts({"1+1?": list(answers)}),
+        answer_extractor=answers.__getitem__,
+    )
     barl_trainer.train()
-    assert barl_trainer.state.log_history[0]["barl/unusable_truths"] == 0.5
-    assert math.isfinite(barl_trainer.state.log_history[0]["grad_norm"])
+    log = barl_trainer.state.log_history[0]
+    reasons = ("too_long", "special_token", "over_max_hypotheses")
+    assert [log[f"barl/dropped/{reason}"] for reason in reasons] == [0.25, 0.25, 0.25]
+    table = pd.read_parquet(tmp_path / "completions" / "completions_00001.parquet")
+    assert list(table["hypotheses"][0]) == ["2", "5"]
 
 
 def test_completions_without_answers_and_empty_ones_are_trained_on(model, tokenizer, tmp_path):
@@ -208,24 +238,13 @@ def test_truncated_completions_are_scored_up_to_their_last_token(model, tokenize
         assert_equal(got, [[], [], [], [], [], expected[5], [], []] if masked else expected)
 
 
-def test_an_open_thought_is_closed_before_the_elicitation(model, tokenizer, tmp_path):
-    thinking = {"1+1?": [r"<think>two?", r"<think>two</think>\boxed{2}"]}
-    barl_trainer = trainer(model, tokenizer, config(tmp_path), rows=PROBLEMS[:1])
-    elicitation, ids = barl_trainer.elicitation, tokenizer.encode(thinking["1+1?"][1])
-    thought = tokenizer.encode("<think>two")
-    at_states = elicitation.at_states(ids, [1, len(thought), len(ids)])
-    closing = tokenizer.encode("\n</think>\n" + by_hand.ELICITATION)
-    assert at_states[1:] == [closing, tokenizer.encode(by_hand.ELICITATION)]
-    assert elicitation.at_states(tokenizer.encode("two"), [1]) is None
-
-
 def test_metrics_and_table_show_barl_not_grpo(model, tokenizer, tmp_path):
     barl_trainer = trainer(copy.deepcopy(model), tokenizer, config(tmp_path, log_completions=True))
     barl_trainer.train()
     log = barl_trainer.state.log_history[0]
     assert log["barl/hypotheses_per_prompt"] == 2.0
     assert log["barl/no_answer"] == 0.25
-    assert 0 < log["barl/scoring_share_of_step"] < 1
+    assert 0 < log["barl/scoring_share_of_time"] < 1
     assert 0 <= log["barl/posterior_entropy"] <= math.log(2)
     assert 0 <= log["barl/truth_mass"] <= 1
     assert log["barl/scoring_tokens"] > 0
@@ -266,6 +285,47 @@ def test_evaluation_is_left_to_trl(model, tokenizer, tmp_path):
     assert metrics["eval_reward"] == 0.5
     assert not any("barl" in name for name in metrics)
     barl_trainer.train()  # the table has rows of both kinds now
+
+
+def test_nothing_behind_the_end_of_the_turn_is_weighed(model, tokenizer, tmp_path):
+    def rollout_func(prompts, trainer):
+        output = given_rollouts()(prompts, trainer)
+        output["completion_ids"] = [
+            ids + tokenizer.encode(" more") for ids in output["completion_ids"]
+        ]
+        return output
+
+    args = config(tmp_path, value_normalization="none")
+    got = weights_of(trainer(copy.deepcopy(model), tokenizer, args, rollout_func=rollout_func))
+    tail = [0.0] * len(tokenizer.encode(" more"))
+    assert_equal(got, [row + tail for row in weights_by_hand(model, tokenizer)])
+
+
+@pytest.mark.parametrize("ends", [[4], [4, 4, 99], [99]])
+def test_a_wrong_step_segmenter_is_named(model, tokenizer, tmp_path, ends):
+    barl_trainer = trainer(model, tokenizer, config(tmp_path), step_segmenter=lambda ids: ends)
+    with pytest.raises(ValueError, match="step_segmenter must return strictly ascending ends"):
+        barl_trainer.train()
+
+
+def test_slices_of_a_rollout_batch_keep_the_weights_of_their_rollouts(model, tokenizer, tmp_path):
+    settings = {"per_device_train_batch_size": 2, "steps_per_generation": 4, "max_steps": 1}
+    args = config(tmp_path, value_normalization="none", **settings)
+    barl_trainer = trainer(copy.deepcopy(model), tokenizer, args)
+    barl_trainer.train()
+    expected = dict(zip([c for _, c, _ in CASES], weights_by_hand(model, tokenizer), strict=True))
+    seen = []
+    for piece in barl_trainer._buffered_inputs:
+        for ids, mask, weights in zip(
+            piece["completion_ids"],
+            piece["completion_mask"].bool(),
+            piece["advantages"],
+            strict=True,
+        ):
+            text = tokenizer.decode(ids[mask][:-1])
+            seen.append(text)
+            np.testing.assert_allclose(weights[mask], expected[text], atol=1e-5)
+    assert sorted(seen) == sorted(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""What is logged about beliefs, against the plain loops."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from barl_trl.diagnostics import rollout_diagnostics, value_spread
+
+from . import reference
+from .test_posterior import padded
+
+ROLLOUTS = [
+    [[-1.0, -2.0, -0.5], [-0.2, -3.0, -1.0], [-0.1, -4.0, -2.0]],
+    [[-1.5, -0.3], [-2.5, -0.1]],
+    [[-0.7]],
+]
+
+
+def test_rollout_diagnostics():
+    ell, masks = padded(ROLLOUTS, fill=-3.3)
+    values = torch.zeros(3, 2, dtype=torch.float64)
+    for b, r in enumerate(ROLLOUTS):
+        for t, v in enumerate(reference.posterior_weighted_values(r, [1.0] * len(r[0]), beta=2.0)):
+            values[b, t] = v
+    got = rollout_diagnostics(ell, values, masks["state_mask"], masks["hypothesis_mask"], beta=2.0)
+    for b, r in enumerate(ROLLOUTS):
+        belief, d = reference.posterior(r, 2.0), reference.discrepancy(r)
+        steps = reference.posterior_weighted_values(r, [1.0] * len(r[0]), 2.0)
+        entropy = [-sum(w * math.log(w) for w in row) for row in belief]
+        expected = {
+            "value": np.mean(steps) if steps else math.nan,
+            "posterior_entropy": np.mean(entropy),
+            "truth_mass": np.mean([row[0] for row in belief]),
+            "discrepancy": np.mean(d[-1][1:]) if len(r[0]) > 1 else math.nan,
+        }
+        for name, value in expected.items():
+            np.testing.assert_allclose(getattr(got, name)[b], value, atol=1e-12, err_msg=name)
+
+
+def test_value_spread_leaves_out_rollouts_without_a_value():
+    values = torch.tensor([1.0, 3.0, math.nan, 5.0, 9.0, 7.0])
+    outcomes = torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0, 1.0])
+    assert value_spread(values, outcomes, group_size=3) == pytest.approx(1.0)
+    assert math.isnan(value_spread(values[3:], outcomes[3:], group_size=3))
