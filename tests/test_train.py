@@ -1,6 +1,7 @@
 """`barl train` as users start it: a recipe, a local model folder, a local data file."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import yaml
 from barl_trl import cli
 
 from .distributed.test_processes import ROOT, launch
+from .hub import Hub
 
 RECIPE = {
     "use_cpu": True,
@@ -101,9 +103,30 @@ def test_configurations_for_gpus_start_on_cpus(tmp_path, recipe, config, process
     assert (tmp_path / "out" / "model.safetensors").exists()
 
 
+def test_pushes_to_the_hub(tmp_path, recipe):
+    with Hub() as hub:
+        command = [sys.executable, "-m", "barl_trl.cli", "train", "--config", recipe(max_steps=1)]
+        here = {"HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_test", "HF_HOME": str(tmp_path / "home")}
+        quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "0"}
+        subprocess.run(
+            [*command, "--push_to_hub", "--hub_model_id", "me/tiny"],
+            env=os.environ | here | quiet,
+            check=True,
+            timeout=200,
+        )
+    pushed = hub.files["model.safetensors"]
+    assert pushed == (tmp_path / "out" / "model.safetensors").read_bytes()
+    assert "2505.20561" in hub.files["README.md"].decode()
+
+
 def test_long_prompts_are_left_out_and_counted(tmp_path, recipe, caplog):
     cli.main(["train", "--config", recipe(), "--max_prompt_length", "150"])
     assert re.search(r"\d+ of 248 rows left out: prompt of more than", caplog.text)
+
+
+def test_one_reward_function_needs_no_list(tmp_path, recipe):
+    cli.main(["train", "--config", recipe(reward_funcs="format_reward", max_steps=1, save_steps=2)])
+    assert (tmp_path / "out" / "model.safetensors").exists()
 
 
 def test_a_reward_function_of_the_users_by_dotted_path(tmp_path, recipe, monkeypatch):
@@ -120,7 +143,16 @@ def test_a_reward_function_of_the_users_by_dotted_path(tmp_path, recipe, monkeyp
     [
         ({"reward_funcs": ["acuracy_reward"]}, ValueError, "did you mean one of accuracy_reward"),
         ({"dataset_name": "nowhere.jsonl"}, FileNotFoundError, "must name an existing file"),
-        ({"answer_column": "answers"}, ValueError, "did you mean 'answer'"),
+        ({"answer_column": "answers"}, ValueError, "answer_column must .* did you mean 'answer'"),
+        ({"solution_column": "answer"}, ValueError, "name the file's column with answer_column"),
+        ({"prompt_template": "Solve:"}, ValueError, "prompt_template must contain {problem}"),
+        ({"max_prompt_length": 1}, ValueError, "max_prompt_length must leave at least one row"),
+        ({"model_name_or_path": None}, ValueError, "model_name_or_path must be set"),
+        (
+            {"eval_strategy": "steps", "eval_steps": 1},
+            ValueError,
+            "split must be 'train' or slices",
+        ),
         ({"step_sizes": 3}, ValueError, "step_sizes"),
         ({"method": "ppo"}, ValueError, "method must be one of"),
     ],

@@ -107,7 +107,7 @@ def run(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
     """Trains, saves, and pushes to the Hub if asked to."""
-    _refuse(script_args, training_args)
+    _refuse(script_args, training_args, model_args)
     names: Any = script_args.reward_funcs
     reward_funcs = [
         get_reward_func(name) for name in ([names] if isinstance(names, str) else names)
@@ -174,8 +174,15 @@ def run(
         trainer.end()
 
 
-def _refuse(script_args: BARLScriptArguments, training_args: BARLConfig) -> None:
+def _refuse(
+    script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
+) -> None:
     """Mistakes in a recipe that the functions behind it would call by other names."""
+    if model_args.model_name_or_path is None:
+        raise ValueError(
+            "model_name_or_path must be set, got None: a Hub id or a local folder, for instance "
+            "--model_name_or_path Qwen/Qwen2.5-Math-1.5B"
+        )
     if training_args.solution_column != "solution":
         raise ValueError(
             "solution_column must be left at 'solution' with `barl train`, got "

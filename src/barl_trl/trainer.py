@@ -154,6 +154,9 @@ class BARLTrainer(GRPOTrainer):
         self.answer_equivalence = answer_equivalence
         self.step_segmenter = step_segmenter or partial(fixed_size_steps, step_size=args.step_size)
         self.elicitation = Elicitation(self._tokenizer, args.elicitation)
+        added = self._tokenizer.added_tokens_decoder.values()
+        self._special_tokens = {*self._tokenizer.all_special_tokens}
+        self._special_tokens |= {token.content for token in added if token.special}
         self._seconds = {"scoring": 0.0, "step": 0.0}
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
@@ -231,7 +234,7 @@ class BARLTrainer(GRPOTrainer):
                 equivalent=self.answer_equivalence,
                 max_answer_chars=self.args.max_answer_chars,
                 max_hypotheses=self.args.max_hypotheses,
-                special_tokens=self._tokenizer.all_special_tokens,
+                special_tokens=self._special_tokens,
             )
             for g in range(self.accelerator.process_index, len(pairs) // size, world)
         }
