@@ -13,7 +13,8 @@ demo: setup  ## train a tiny model on search problems and show what it learned (
 test: setup  ## run the tests
 	$(BIN)/python -m pytest -q
 
-test-all: setup  ## run the tests, the slow ones too
+test-all: setup  ## run the tests, the slow ones too (DeepSpeed is installed for them)
+	$(INSTALL) --editable '.[deepspeed]'
 	$(BIN)/python -m pytest -q -m ""
 
 check: setup  ## lint, format check, types, import contracts
@@ -34,7 +35,7 @@ setup: .venv/installed  ## make .venv with everything in it
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(INSTALL) $(TORCH_INDEX) torch
-	$(INSTALL) --editable '.[dev,deepspeed]'
+	$(INSTALL) --editable '.[dev]'
 	touch $@
 
 .PHONY: help demo test test-all check fix tiny-model setup

@@ -24,6 +24,7 @@ def test_demo_writes_table_summary_model_and_pictures(tmp_path):
     assert "repeats per rollout" in shown
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
     assert summary["settings"]["consistency_beta"] == 1.0
+    assert summary["settings"]["step_delimiter"] == "."
     assert summary["seeds"] == {"training": 0, "held_out": 7}
     # The shipped model: right about half of the time, with room to explore better.
     assert 0.35 < summary["before"]["sampled_accuracy"] < 0.65

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from barl_trl import cli
+from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from .distributed.test_processes import ROOT, launch
 from .hub import Hub
@@ -56,6 +57,12 @@ def test_trains_on_the_problem_file(tmp_path, recipe, method):
     assert ("barl/value" in log) == (method != "grpo")
     if method == "progress":
         assert log["barl/hypotheses_per_prompt"] == 1.0
+
+
+def test_the_demos_model_trains_on_the_problem_file(tmp_path, recipe):
+    plain = {"model_name_or_path": str(TINY_MODEL_DIR), "prompt_template": "{problem}\n"}
+    cli.main(["train", "--config", recipe(**plain)])
+    assert logs(tmp_path / "out")[0]["barl/hypotheses_per_prompt"] >= 1
 
 
 def test_malformed_rows_are_skipped_and_counted(tmp_path, recipe, caplog):

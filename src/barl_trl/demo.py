@@ -256,7 +256,12 @@ def run(method: Method, args) -> dict[str, Any]:
     figures.beliefs(output_dir / "beliefs.json", output_dir / "beliefs.png")
     summary = {
         "method": method,
-        "settings": {option.name: getattr(args, option.name) for option in own_fields()},
+        "settings": {
+            option.name: getattr(args, option.name)
+            for option in own_fields()
+            if option.name != "step_size"
+        }
+        | {"step_delimiter": STEP_DELIMITER},
         "trl_settings": {name: getattr(args, name) for name in RECORDED},
         "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
         "held_out_problems": NUM_GREEDY,
