@@ -2,7 +2,6 @@
 value.
 """
 
-import difflib
 import textwrap
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from .diagnostics import RolloutDiagnostics, rollout_diagnostics, value_spread
 from .elicitation import Elicitation
 from .plausibility import AnswerLogLikelihoods, answer_log_likelihoods
 from .posterior import closing_values, posterior_weighted_values
+from .refusals import refuse_unsupported
 from .rewards import completion_text
 from .steps import (
     StepSegmenter,
@@ -142,7 +142,7 @@ class BARLTrainer(GRPOTrainer):
         if args is None:
             name = model if isinstance(model, str) else model.config._name_or_path
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
-        _refuse_unsupported(args, reward_funcs, train_dataset, kwargs)
+        refuse_unsupported(args, reward_funcs, train_dataset, kwargs)
         super().__init__(
             model, reward_funcs, args, train_dataset, eval_dataset, processing_class, **kwargs
         )
@@ -348,37 +348,3 @@ class BARLTrainer(GRPOTrainer):
             share = self._seconds["scoring"] / self._seconds["step"]
             metrics["barl/scoring_share_of_time"].append(share)
         super().log(logs, start_time)
-
-
-def _refuse_unsupported(args, reward_funcs, train_dataset, kwargs):
-    """Mistakes that can be known before a model is loaded."""
-    if not isinstance(args, BARLConfig):
-        raise TypeError(
-            f"args must be a BARLConfig, got {type(args).__name__}: BARLConfig takes all of its "
-            "fields."
-        )
-    for name in ("tools", "environment_factory"):
-        if kwargs.get(name):
-            raise ValueError(
-                f"{name} must be None, got {kwargs[name]!r}: a chain of thought is one model's "
-                "text here."
-            )
-    if not reward_funcs:
-        raise ValueError(
-            "reward_funcs must hold at least one function, got none: try "
-            "barl_trl.rewards.accuracy_reward."
-        )
-    if train_dataset is None:
-        return  # TRL's error is clear
-    columns = train_dataset.column_names or list(next(iter(train_dataset), {}))
-    if images := {"image", "images"} & set(columns):
-        raise ValueError(
-            f"train_dataset must be text-only, got the column {sorted(images)}: remove it."
-        )
-    if args.solution_column not in columns:
-        nearest = difflib.get_close_matches(args.solution_column, columns, n=1)
-        raise ValueError(
-            f"solution_column must name the column of true answers in train_dataset, got "
-            f"{args.solution_column!r} with the columns {columns}"
-            + (f": did you mean {nearest[0]!r}?" if nearest else ": add or name it.")
-        )

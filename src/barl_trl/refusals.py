@@ -1,0 +1,51 @@
+"""Mistakes in a trainer's arguments, found before a model is loaded."""
+
+import difflib
+from typing import Any
+
+from .config import BARLConfig
+
+
+def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]) -> None:
+    """Refuses what [`BARLTrainer`] cannot do.
+
+    Args:
+        args: Must be a [`BARLConfig`].
+        reward_funcs: Must not be empty.
+        train_dataset: Must be text with a column of true answers.
+        kwargs: The trainer's other arguments: no tools and no environments.
+
+    Raises:
+        TypeError: `args` is another configuration.
+        ValueError: Any other of these rules is broken.
+    """
+    if not isinstance(args, BARLConfig):
+        raise TypeError(
+            f"args must be a BARLConfig, got {type(args).__name__}: BARLConfig takes all of its "
+            "fields."
+        )
+    for name in ("tools", "environment_factory"):
+        if kwargs.get(name):
+            raise ValueError(
+                f"{name} must be None, got {kwargs[name]!r}: a chain of thought is one model's "
+                "text here."
+            )
+    if not reward_funcs:
+        raise ValueError(
+            "reward_funcs must hold at least one function, got none: try "
+            "barl_trl.rewards.accuracy_reward."
+        )
+    if train_dataset is None:
+        return  # TRL's error is clear
+    columns = train_dataset.column_names or list(next(iter(train_dataset), {}))
+    if images := {"image", "images"} & set(columns):
+        raise ValueError(
+            f"train_dataset must be text-only, got the column {sorted(images)}: remove it."
+        )
+    if args.solution_column not in columns:
+        nearest = difflib.get_close_matches(args.solution_column, columns, n=1)
+        raise ValueError(
+            f"solution_column must name the column of true answers in train_dataset, got "
+            f"{args.solution_column!r} with the columns {columns}"
+            + (f": did you mean {nearest[0]!r}?" if nearest else ": add or name it.")
+        )
