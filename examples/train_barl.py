@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--use_cpu", action="store_true")
     options = parser.parse_args()
 
+    # (For a model without chat template: conversational=False, and no system prompt.)
     # Any file or Hub data set of problems and answers becomes the columns "prompt" and "solution".
     dataset, report = load_problems(options.data, system_prompt=PAPER_SYSTEM_PROMPT)
     print(report)

@@ -1,6 +1,6 @@
 """Makes the demo's model, `src/barl_trl/assets/tiny-search`: `make tiny-model`, ten minutes.
 
-A Qwen2 of a million parameters is trained, on one core, on chains of thought of a *bad explorer*
+A Qwen2 of 0.9 million parameters is trained, on one core, on chains of thought of a *bad explorer*
 of the search task (`barl_trl.synthetic.search`). Its sums and its format are right, but it half
 forgets what it has tried, so that it repeats itself, and it gives up after a few failures and
 guesses. What is left for reinforcement learning to teach is how to explore: the model starts at

@@ -32,6 +32,8 @@ def test_demo_writes_table_summary_model_and_pictures(tmp_path):
 def test_demo_trains_the_baselines(tmp_path, method):
     _, summary = barl_demo(tmp_path, "--max_steps", "1", "--method", method)
     assert summary["method"] == method
+    if method == "progress":
+        assert summary["settings"]["hypotheses"] == "truth"
     assert (tmp_path / "training.png").exists()
 
 

@@ -153,6 +153,11 @@ def test_a_reward_function_of_the_users_by_dotted_path(tmp_path, recipe, monkeyp
         ({"answer_column": "answers"}, ValueError, "answer_column must .* did you mean 'answer'"),
         ({"solution_column": "answer"}, ValueError, "name the file's column with answer_column"),
         ({"prompt_template": "Solve:"}, ValueError, "prompt_template must contain {problem}"),
+        (
+            {"prompt_template": "{problem}", "system_prompt": "Think."},
+            ValueError,
+            "system_prompt must be left out with prompt_template",
+        ),
         ({"max_prompt_length": 1}, ValueError, "max_prompt_length must leave at least one row"),
         ({"model_name_or_path": None}, ValueError, "model_name_or_path must be set"),
         (

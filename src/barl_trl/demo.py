@@ -147,7 +147,8 @@ def evaluate(model, tokenizer, max_new_tokens: int, advance: Callable[[int], Non
 def belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     """Rollouts of a held-out problem with the belief at their states, for `figures.beliefs`.
 
-    Of a few problems it is the one whose rollouts disagree most; a wrong rollout comes first.
+    Of a few problems it is the one whose rollouts disagree most; a wrong rollout, if there is one,
+    comes first.
     """
     candidates = list(islice(problems(HELD_OUT_SEED + 1, held_out=True), NUM_BROWSED))
     torch.manual_seed(args.seed)
@@ -166,7 +167,7 @@ def belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     rollouts = sorted(
         zip(groups[chosen], hypotheses.members, strict=True), key=lambda r: (r[1] == 0, -len(r[0]))
     )
-    pictured = [*rollouts[:1], *rollouts[1 - NUM_PICTURED :]]
+    pictured = [*rollouts[:1], *rollouts[1:][1 - NUM_PICTURED :]]
     elicitation = Elicitation(tokenizer, args.elicitation)
     ends = [segmenter(chain) for chain, _ in pictured]
     prompt_ids = tokenizer.encode(problem.prompt)
@@ -177,6 +178,10 @@ def belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
             for (chain, _), end in zip(pictured, ends, strict=True)
         ],
         elicitation_ids=elicitation.token_ids,
+        reduction=args.answer_likelihood,
+        method=args.scoring_method,
+        temperature=args.plausibility_temperature,
+        max_tokens=args.scoring_max_tokens,
     )
     outcomes = torch.tensor([float(member == 0) for _, member in pictured])
     options: Any = {"state_mask": scored.state_mask, "hypothesis_mask": scored.hypothesis_mask}
@@ -257,7 +262,7 @@ def run(method: Method, args) -> dict[str, Any]:
     summary = {
         "method": method,
         "settings": {
-            option.name: getattr(args, option.name)
+            option.name: getattr(trainer.args, option.name)
             for option in own_fields()
             if option.name != "step_size"
         }
@@ -299,12 +304,19 @@ def show(summary: dict[str, Any], output_dir: str) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Parses options over the demo's recipe, then [`run`]s and [`show`]s."""
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
+    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     arguments: Any = (DemoArguments, BARLConfig)
     parser = TrlParser(arguments, prog="barl demo")
-    recipe = ["--config", str(RECIPE)]
-    demo_args, args = parser.parse_args_and_config([*recipe, *(argv or [])])
+    options = argv or []
+    recipe = [] if "--config" in options else ["--config", str(RECIPE)]
+    demo_args, args = parser.parse_args_and_config([*recipe, *options])
+    if args.max_steps < 1:
+        raise ValueError(
+            f"max_steps must be at least 1, got {args.max_steps}: the problems have no end, so "
+            "there are no epochs."
+        )
     show(run(demo_args.method, args), args.output_dir)
 
 

@@ -3,7 +3,10 @@
 import difflib
 from typing import Any
 
+from datasets import Dataset, IterableDataset
+
 from .config import BARLConfig
+from .rewards import accuracy_reward
 
 
 def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]) -> None:
@@ -16,7 +19,7 @@ def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]
         kwargs: The trainer's other arguments: no tools and no environments.
 
     Raises:
-        TypeError: `args` is another configuration.
+        TypeError: `args` is another configuration, or `train_dataset` no dataset.
         ValueError: Any other of these rules is broken.
     """
     if not isinstance(args, BARLConfig):
@@ -37,6 +40,11 @@ def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]
         )
     if train_dataset is None:
         return  # TRL's error is clear
+    if not isinstance(train_dataset, Dataset | IterableDataset):
+        raise TypeError(
+            f"train_dataset must be a datasets.Dataset or IterableDataset, got "
+            f"{type(train_dataset).__name__}: Dataset.from_list makes one of a list of rows."
+        )
     columns = train_dataset.column_names or list(next(iter(train_dataset), {}))
     if images := {"image", "images"} & set(columns):
         raise ValueError(
@@ -48,4 +56,10 @@ def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]
             f"solution_column must name the column of true answers in train_dataset, got "
             f"{args.solution_column!r} with the columns {columns}"
             + (f": did you mean {nearest[0]!r}?" if nearest else ": add or name it.")
+        )
+    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+    if accuracy_reward in functions and "solution" not in columns:
+        raise ValueError(
+            f"train_dataset must have the column 'solution' for accuracy_reward, got {columns}: "
+            f"rename {args.solution_column!r} to it."
         )

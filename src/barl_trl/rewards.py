@@ -93,15 +93,16 @@ def format_reward(completions: Sequence[Completion], **kwargs) -> list[float]:
     ]
 
 
-def get_reward_func(name: str) -> RewardFunc:
+def get_reward_func(name: str, *, max_completion_length: int = 1280) -> RewardFunc:
     """Return the reward function with a name.
 
     Args:
         name (`str`):
             `"accuracy_reward"` or `"format_reward"` (this module's), `"think_format_reward"` or
-            `"get_soft_overlong_punishment"` (TRL's; the latter with `max_completion_len=1280` and
-            `soft_punish_cache=256`, as in `trl grpo`), or the dotted path of any callable, such as
+            `"get_soft_overlong_punishment"` (TRL's), or the dotted path of any callable, such as
             `"my_lib.rewards.my_reward"`, also in the working directory.
+        max_completion_length (`int`, *optional*, defaults to `1280`):
+            Tokens at which the soft overlong punishment is full; it begins at four fifths of them.
 
     Returns:
         `Callable`:
@@ -111,7 +112,7 @@ def get_reward_func(name: str) -> RewardFunc:
         ValueError: If there is none of that name, or it cannot be imported or called.
     """
     if name in _REGISTRY:
-        return _REGISTRY[name]()
+        return _REGISTRY[name](max_completion_length)
     return _import(name)
 
 
@@ -154,18 +155,18 @@ def _import(path: str) -> Any:
     return found
 
 
-def _soft_overlong_punishment() -> RewardFunc:
+def _soft_overlong_punishment(max_completion_length: int) -> RewardFunc:
     punishment = _import("trl.rewards.get_soft_overlong_punishment")
-    return punishment(max_completion_len=1280, soft_punish_cache=256)
+    return punishment(max_completion_length, max_completion_length // 5)
 
 
 # TRL's `reasoning_accuracy_reward` and cosine-scaled reward are left out: they read bare true
 # answers as its `accuracy_reward` does. Who has boxed ones can still name them by their dotted
 # paths.
-_REGISTRY: dict[str, Callable[[], RewardFunc]] = {
-    "accuracy_reward": lambda: accuracy_reward,
-    "format_reward": lambda: format_reward,
-    "think_format_reward": lambda: _import("trl.rewards.think_format_reward"),
+_REGISTRY: dict[str, Callable[[int], RewardFunc]] = {
+    "accuracy_reward": lambda _: accuracy_reward,
+    "format_reward": lambda _: format_reward,
+    "think_format_reward": lambda _: _import("trl.rewards.think_format_reward"),
     "get_soft_overlong_punishment": _soft_overlong_punishment,
 }
 

@@ -1,6 +1,7 @@
 """`barl train`: from a recipe to a trained model, with BARL or a baseline."""
 
 import logging
+import warnings
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -46,18 +47,22 @@ class BARLScriptArguments:
     answer_column: str | None = field(
         default=None,
         metadata={
-            "help": "Column of the true answers. Found by itself if named answer or solution."
+            "help": "Column of the true answers. Found by itself if named answer, final_answer or "
+            "solution."
         },
     )
     system_prompt: str | None = field(
         default=PAPER_SYSTEM_PROMPT,
-        metadata={"help": "System prompt of the conversation (default: the paper's)."},
+        metadata={
+            "help": "System prompt of the conversation (default: the paper's). A `prompt_template` "
+            "has none."
+        },
     )
     prompt_template: str | None = field(
         default=None,
         metadata={
             "help": "For models without chat template: the prompt as plain text with `{problem}` "
-            "in it."
+            "in it. In a shell, $'{problem}\\n' ends it with a line break."
         },
     )
     max_prompt_length: int | None = field(
@@ -67,8 +72,8 @@ class BARLScriptArguments:
     reward_funcs: list[str] = field(
         default_factory=lambda: ["accuracy_reward"],
         metadata={
-            "help": "Reward functions: names from `barl_trl.rewards` or `trl.rewards`, or dotted "
-            "import paths."
+            "help": "Reward functions: `accuracy_reward`, `format_reward`, `think_format_reward`, "
+            "`get_soft_overlong_punishment`, or the dotted import path of any other."
         },
     )
     method: Method = field(
@@ -109,8 +114,10 @@ def run(
     """Trains, saves, and pushes to the Hub if asked to."""
     _refuse(script_args, training_args, model_args)
     names: Any = script_args.reward_funcs
+    length: Any = training_args.max_completion_length
     reward_funcs = [
-        get_reward_func(name) for name in ([names] if isinstance(names, str) else names)
+        get_reward_func(name, max_completion_length=length)
+        for name in ([names] if isinstance(names, str) else names)
     ]
     tokenizer = AutoTokenizer.from_pretrained(
         model_args.model_name_or_path,
@@ -189,6 +196,11 @@ def _refuse(
             f"{training_args.solution_column!r}: name the file's column with answer_column."
         )
     template = script_args.prompt_template
+    if template is not None and script_args.system_prompt not in (None, PAPER_SYSTEM_PROMPT):
+        raise ValueError(
+            "system_prompt must be left out with prompt_template, got "
+            f"{script_args.system_prompt!r}: write it into the template."
+        )
     if template is not None and "{problem}" not in template:
         raise ValueError(
             f"prompt_template must contain {{problem}}, got {template!r}: the problem is put there."
@@ -229,6 +241,8 @@ def main(argv: list[str] | None = None) -> None:
     """Parses a recipe (`--config FILE`) and options, then [`run`]s."""
     arguments: Any = (BARLScriptArguments, BARLConfig, ModelConfig)
     parser = TrlParser(arguments, prog="barl train")
+    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
+    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     run(*parser.parse_args_and_config(argv))
 
 

@@ -62,7 +62,7 @@ class BARLTrainer(GRPOTrainer):
     the answers found by a prompt's rollouts and the true answer are hypotheses, and the tokens of
     each reasoning step get the step's value under the posterior over them, instead of one
     group-relative advantage for the whole completion. Generation, rewards, loss, vLLM, KL, PEFT,
-    evaluation and logging are inherited unchanged.
+    evaluation are inherited unchanged.
 
     What it relies on in TRL: `_calculate_rewards(inputs, prompts, completions,
         completion_ids_list)` returns the rewards of all processes;
@@ -80,7 +80,8 @@ class BARLTrainer(GRPOTrainer):
             As in [`~trl.GRPOTrainer`]; their weighted sum is the outcome reward.
         answer_extractor (`Callable[[str], str | None]`, *optional*, defaults to
         [`extract_answer`]):
-            Completion -> its final answer, or `None`.
+            Completion -> its final answer, or `None`. It forms the hypotheses; `reward_funcs` must
+            read the same answers.
         answer_equivalence (`Callable[[str, str], bool]`, *optional*, defaults to
         [`answers_equivalent`]):
             Whether two answers are one hypothesis.
@@ -189,7 +190,7 @@ class BARLTrainer(GRPOTrainer):
         values = posterior_weighted_values(scored.answer_logps, outcome_rewards, **options)
         closing = closing_values(scored.answer_logps, outcome_rewards, **options)
 
-        mask = self._weighed_tokens(output["completion_mask"], step_ends, own_sets, outcomes[own])
+        mask = self._weighed_tokens(output, step_ends, own_sets, outcomes[own])
         weights = spread_over_tokens(values, step_ends, closing, num_tokens=mask.shape[1])
         output["advantages"] = self._normalize(weights.masked_fill(~mask, 0.0), mask, start)
 
@@ -281,8 +282,10 @@ class BARLTrainer(GRPOTrainer):
         rewards[:, 0] = outcomes
         return rewards
 
-    def _weighed_tokens(self, completion_mask, step_ends, own_sets, outcomes: Tensor) -> Tensor:
-        """Tokens (B, L) up to the end of the turn, of rollouts that can be judged."""
+    def _weighed_tokens(self, output, step_ends, own_sets, outcomes: Tensor) -> Tensor:
+        """The model's tokens (B, L) up to the end of the turn, of rollouts that can be judged."""
+        # a `rollout_func` may mark tokens that are not the model's
+        completion_mask = output["completion_mask"] * output.get("tool_mask", 1)
         is_judged = torch.tensor([s is not None for s in own_sets], device=outcomes.device)
         lengths = torch.tensor([ends[-1] if ends else 0 for ends in step_ends])
         places = torch.arange(completion_mask.shape[1])
@@ -321,7 +324,7 @@ class BARLTrainer(GRPOTrainer):
         metrics["hypotheses_per_prompt"] = sum(counts) / max(len(counts), 1)
         metrics["unusable_truths"] = 1 - len(usable) / len(sets)
         metrics["no_answer"] = sum(answer is None for answer in answers) / len(answers)
-        for reason in set(DROP_REASONS) - {"no_answer"}:
+        for reason in DROP_REASONS[1:]:
             dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
             metrics[f"dropped/{reason}"] = dropped / len(answers)
         metrics["scoring_tokens"] = sum(gather_object([scored.num_tokens]))

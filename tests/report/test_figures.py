@@ -35,6 +35,12 @@ def test_training_curves_of_a_run_without_metrics_are_refused(tmp_path):
         figures.training_curves(tmp_path / "state.json", tmp_path / "curves.png")
 
 
+def test_beliefs_of_no_rollouts_are_refused(tmp_path):
+    (tmp_path / "beliefs.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"beliefs.json must hold at least one rollout"):
+        figures.beliefs(tmp_path / "beliefs.json", tmp_path / "beliefs.png")
+
+
 def test_beliefs_of_rollouts_of_different_lengths(tmp_path):
     short = RECORD | {"steps": [], "posterior": [[0.5, 0.5]], "values": [], "outcome": 0.0}
     (tmp_path / "beliefs.json").write_text(json.dumps([RECORD, short]))

@@ -4,11 +4,12 @@ import pytest
 from datasets import Dataset
 from trl import GRPOConfig
 
-from barl_trl import BARLTrainer
+from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.rewards import accuracy_reward
 
 from .rollouts import config
 
+CPU = {"use_cpu": True, "bf16": False}
 ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
 
 
@@ -28,6 +29,15 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
             ValueError,
             r"train_dataset must be text-only, got the column \['image'\]",
         ),
+        (
+            {
+                "args": BARLConfig("out", solution_column="gold", **CPU),
+                "train_dataset": ROWS.rename_column("solution", "gold"),
+            },
+            ValueError,
+            "must have the column 'solution' for accuracy_reward, .* rename 'gold'",
+        ),
+        ({"train_dataset": [{"prompt": "1+1?"}]}, TypeError, "got list: Dataset.from_list makes"),
         (
             {"args": GRPOConfig("out", use_cpu=True, bf16=False)},
             TypeError,

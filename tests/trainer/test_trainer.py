@@ -301,6 +301,20 @@ def test_nothing_behind_the_end_of_the_turn_is_weighed(model, tokenizer, tmp_pat
     assert_equal(got, [row + tail for row in weights_by_hand(model, tokenizer)])
 
 
+def test_tokens_that_are_not_the_models_are_not_weighed(model, tokenizer, tmp_path):
+    def rollout_func(prompts, trainer):
+        output = given_rollouts()(prompts, trainer)
+        masks = [[1] * len(ids) for ids in output["completion_ids"]]
+        masks[0][2:4] = [0, 0]
+        return output | {"env_mask": masks}
+
+    args = config(tmp_path, value_normalization="none")
+    got = weights_of(trainer(copy.deepcopy(model), tokenizer, args, rollout_func=rollout_func))
+    expected = weights_by_hand(model, tokenizer)
+    expected[0][2:4] = [0.0, 0.0]
+    assert_equal(got, expected)
+
+
 @pytest.mark.parametrize("ends", [[4], [4, 4, 99], [99]])
 def test_a_wrong_step_segmenter_is_named(model, tokenizer, tmp_path, ends):
     barl_trainer = trainer(model, tokenizer, config(tmp_path), step_segmenter=lambda ids: ends)

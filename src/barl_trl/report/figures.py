@@ -16,7 +16,7 @@ CURVES = {
     "barl/posterior_entropy": "posterior entropy (nats)",
     "barl/truth_mass": "posterior mass on the truth",
 }
-"""Logged metric -> axis label. A metric that a method does not log is left out."""
+"""Logged metric -> title. A metric that a method does not log is left out."""
 
 MAX_LABEL_CHARS = 34
 
@@ -65,6 +65,8 @@ def beliefs(records: str | Path, path: str | Path) -> None:
         path: PNG to write.
     """
     rollouts = json.loads(Path(records).read_text())
+    if not rollouts:
+        raise ValueError(f"{records} must hold at least one rollout, got none.")
     heights = [ratio for r in rollouts for ratio in (1.2, 0.35 * len(r["answers"]))]
     widest = max(len(r["posterior"]) for r in rollouts)
     figure, axes = plt.subplots(
