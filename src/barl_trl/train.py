@@ -1,5 +1,6 @@
 """`barl train`: from a recipe to a trained model, with BARL or a baseline."""
 
+import gc
 import logging
 import warnings
 from copy import copy
@@ -244,6 +245,8 @@ def main(argv: list[str] | None = None) -> None:
     # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
     warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     run(*parser.parse_args_and_config(argv))
+    # DDP holds the process group: its threads must end before the interpreter does
+    gc.collect()
 
 
 if __name__ == "__main__":
