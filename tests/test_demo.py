@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from barl_trl.graders import GRADERS
+
 
 def barl_demo(folder, *options):
     """Runs the command; returns what it printed, and its summary."""
@@ -20,6 +22,7 @@ def test_demo_writes_table_summary_model_and_pictures(tmp_path):
     assert "repeats per rollout" in shown
     assert summary["settings"]["consistency_beta"] == 1.0
     assert summary["settings"]["step_delimiter"] == "."
+    assert summary["grader"] == GRADERS["math_verify"].label
     assert summary["seeds"] == {"training": 0, "held_out": 7}
     # The shipped model: right about half of the time, with room to explore better.
     assert 0.35 < summary["before"]["sampled_accuracy"] < 0.65

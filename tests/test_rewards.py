@@ -1,5 +1,6 @@
 """Outcome rewards: as TRL calls them, on real completions."""
 
+import pickle
 import sys
 
 import pytest
@@ -7,7 +8,8 @@ import trl.rewards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.rewards import accuracy_reward, format_reward, get_reward_func
+from barl_trl.graders import GRADERS
+from barl_trl.rewards import accuracy_reward, format_reward, get_reward_func, resolve_rewards
 
 
 def message(text):
@@ -63,9 +65,16 @@ def test_the_last_message_is_judged_and_of_it_the_text():
 def test_true_and_given_answers_are_logged_for_the_completions_table():
     columns = {}
     accuracy_reward(
-        [r"\boxed{1}", "1"], ["$1$", "1"], log_extra=columns.__setitem__, prompts=["a", "b"]
+        [r"\boxed{1}", "1", r"\boxed{5=6}", "1"],
+        ["$1$", "1", "6", ""],
+        log_extra=columns.__setitem__,
+        prompts=["a", "b", "c", "d"],
     )
-    assert columns == {"solution": ["1", "1"], "answer": ["1", "[none]"]}
+    assert columns == {
+        "solution": ["1", "1", "6", "[none]"],
+        "answer": ["1", "[none]", "5=6", "[none]"],
+        "verdict": ["equal strings", "no answer", "chain", "no truth"],
+    }
 
 
 def test_there_must_be_one_solution_per_completion():
@@ -86,6 +95,33 @@ def test_format_is_a_closed_last_box():
     completions = [r"\boxed{7}", r"\fbox{}", r"\boxed{7} \boxed{7", "7"]
     assert format_reward(completions, solution=["7"] * 4) == [1.0, 1.0, 0.0, 0.0]
     assert format_reward([message(text) for text in completions]) == [1.0, 1.0, 0.0, 0.0]
+
+
+# Graders
+
+
+def test_a_grader_is_a_reward_by_its_name():
+    completions = [r"\boxed{50}", "50", r"\boxed{0.5}"]
+    rewards = {name: get_reward_func(name)(completions, ["0.5"] * 3) for name in GRADERS}
+    assert rewards == {
+        "math_verify": [0.0, 0.0, 1.0],
+        "qwen": [1.0, 1.0, 1.0],
+        "string": [0.0, 0.0, 1.0],
+    }
+    assert get_reward_func("qwen").__name__ == "qwen"
+
+
+def test_in_python_too_and_other_texts_are_left_to_trl():
+    rewards = resolve_rewards(["string", "org/reward-model", accuracy_reward])
+    assert rewards[0].grader is GRADERS["string"]
+    assert rewards[1:] == ["org/reward-model", accuracy_reward]
+    assert resolve_rewards("qwen").grader is GRADERS["qwen"]
+
+
+def test_a_reward_can_be_sent_to_another_process():
+    reward = pickle.loads(pickle.dumps(accuracy_reward))
+    assert reward([r"\boxed{0.5}"], ["1/2"]) == [1.0]
+    assert reward.__name__ == "accuracy_reward"
 
 
 # Names

@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._answer_strings import plain_text
+from .graders.strings import plain_text
 
 if TYPE_CHECKING:
     from datasets import Dataset

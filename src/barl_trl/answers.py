@@ -1,29 +1,32 @@
-r"""Answers as strings: extract them, decide equivalence, merge a group's into a hypothesis set.
+"""From answers to hypotheses: the true answer of a row, equivalence, a group's hypothesis set.
 
-Nothing here may stop or hang training, whatever a policy writes: extraction is linear in the text,
-and a comparison that is slow or fails is a "no".
+Nothing here may stop or hang training, whatever a policy writes.
 """
 
-import atexit
-import os
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from ._answer_strings import (
+from .graders import extract_answer, verify
+from .graders.strings import (
     MAX_TRUTH_CHARS,
     has_unseen_characters,
     is_balanced,
-    normal_form,
     plain_text,
-    why_not_compared,
     without_math_mode,
-    words,
 )
-from ._math_verify_worker import MathVerifyWorker
+
+__all__ = [
+    "DROP_REASONS",
+    "HypothesisSet",
+    "answers_equivalent",
+    "extract_answer",
+    "is_truth",
+    "merge_hypotheses",
+    "truth_answer",
+    "why_inadmissible",
+]
 
 DROP_REASONS = (
     "no_answer",
@@ -35,49 +38,6 @@ DROP_REASONS = (
     "over_max_hypotheses",
 )
 """Why a rollout has no hypothesis: all keys of [`HypothesisSet`]`.dropped`."""
-
-_BOX_OR_BRACE = re.compile(r"(\\(?:boxed|fbox)\s*+\{)|\\.|[{}]", re.DOTALL)
-
-_worker = MathVerifyWorker()
-atexit.register(_worker.close)
-os.register_at_fork(after_in_child=_worker.forget)
-
-
-def extract_answer(text: str) -> str | None:
-    r"""Return the raw inner string of the last `\boxed{…}` or `\fbox{…}`, blanks around it removed.
-
-    Braces are balanced and escapes respected (`\{` is no brace, `\\boxed` is a line break and a
-    word). The last box command decides: if it is never closed there is no answer, not an earlier
-    one. If it is inside other boxes, the outermost of them that is closed is the box. `\boxed`
-    without a brace is no box. Time is linear in the text.
-
-    Args:
-        text (`str`):
-            A completion.
-
-    Returns:
-        `str | None`:
-            The answer, which may be empty; None without a (closed) box.
-
-    Example:
-        >>> extract_answer(r"First \boxed{1}, no: \boxed{\frac{1}{2}}.")
-        '\\frac{1}{2}'
-        >>> extract_answer(r"First \boxed{1}, no: \boxed{\frac{1}{2}") is None
-        True
-    """
-    answer: tuple[int, int] | None = None
-    open_braces: list[int | None] = []  # where the content of a box starts; None for a plain brace
-    for token in _BOX_OR_BRACE.finditer(text):
-        if token[1]:
-            open_braces.append(token.end())
-            answer = None
-        elif token[0] == "{":
-            open_braces.append(None)
-        elif token[0] == "}" and open_braces:
-            start = open_braces.pop()
-            # A box that closes now was opened before the last box, or is the last: it contains it.
-            answer = answer if start is None else (start, token.start())
-    return None if answer is None else text[slice(*answer)].strip()
 
 
 def truth_answer(value: Any) -> str:
@@ -107,13 +67,10 @@ def truth_answer(value: Any) -> str:
 
 
 def answers_equivalent(a: str, b: str) -> bool:
-    r"""Return whether `b` is the same answer as the true answer `a`.
+    r"""Return whether `b` is the same answer as the true answer `a`, to the default grader.
 
-    Equal strings (up to spacing and the like) are; words are compared as words; anything else is
-    decided by math-verify, each side in a `\boxed{}`. The relation is neither symmetric nor
-    transitive. Answers that could cost a parser seconds are compared as strings only; a comparison
-    that still takes more than 3 s of CPU time, or crashes, is a "no" (see [`failed_comparisons`]).
-    Verdicts are remembered. Safe to call from any thread.
+    The relation is neither symmetric nor transitive. A comparison that takes more than 3 s of CPU
+    time, or crashes, is a "no". Verdicts are remembered. Safe to call from any thread.
 
     Args:
         a (`str`):
@@ -123,7 +80,8 @@ def answers_equivalent(a: str, b: str) -> bool:
 
     Returns:
         `bool`:
-            Whether they are equivalent; an answer without content is equivalent to nothing.
+            Whether they are equivalent; an answer without content is equivalent to nothing. For the
+            reason see [`~barl_trl.graders.verify`].
 
     Raises:
         RuntimeError: If math-verify cannot be started at all.
@@ -132,27 +90,7 @@ def answers_equivalent(a: str, b: str) -> bool:
         >>> answers_equivalent(r"\frac{1}{2}", "0.5"), answers_equivalent(r"3\pi", "3")
         (True, False)
     """
-    form = normal_form(a)
-    if not form:
-        return False
-    if form == normal_form(b):
-        return True
-    gold_words = words(a)
-    if gold_words is not None:
-        return gold_words == words(b)
-    if why_not_compared(a) or why_not_compared(b):
-        return False
-    return _math_verify_equal(a, b)
-
-
-@lru_cache(maxsize=1 << 16)
-def _math_verify_equal(gold: str, prediction: str) -> bool:
-    return _worker(gold, prediction)
-
-
-def failed_comparisons() -> int:
-    """Return how many comparisons of this process timed out or crashed, each being a "no"."""
-    return _worker.failures
+    return verify(a, b).correct
 
 
 def why_inadmissible(
@@ -186,6 +124,11 @@ def why_inadmissible(
     if any(token in answer for token in special_tokens if token):
         return "special_token"
     return "too_long" if len(answer) > max_chars else None
+
+
+def is_truth(answer: str) -> bool:
+    """Return whether a true answer can be one: admissible, of at most 512 characters."""
+    return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS) is None
 
 
 @dataclass(frozen=True)

@@ -268,6 +268,7 @@ def run(method: Method, args) -> dict[str, Any]:
         }
         | {"step_delimiter": STEP_DELIMITER},
         "trl_settings": {name: getattr(args, name) for name in RECORDED},
+        "grader": accuracy_reward.grader.label,
         "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
         "held_out_problems": NUM_GREEDY,
         "seconds": round(time.perf_counter() - started, 1),

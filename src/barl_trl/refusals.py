@@ -6,7 +6,7 @@ from typing import Any
 from datasets import Dataset, IterableDataset
 
 from .config import BARLConfig
-from .rewards import accuracy_reward
+from .rewards import AccuracyReward
 
 
 def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]) -> None:
@@ -58,8 +58,9 @@ def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]
             + (f": did you mean {nearest[0]!r}?" if nearest else ": add or name it.")
         )
     functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-    if accuracy_reward in functions and "solution" not in columns:
+    named = [reward.__name__ for reward in functions if isinstance(reward, AccuracyReward)]
+    if named and "solution" not in columns:
         raise ValueError(
-            f"train_dataset must have the column 'solution' for accuracy_reward, got {columns}: "
+            f"train_dataset must have the column 'solution' for {named[0]}, got {columns}: "
             f"rename {args.solution_column!r} to it."
         )

@@ -8,67 +8,146 @@ are boxed first.
 
 import difflib
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .answers import (
-    MAX_TRUTH_CHARS,
-    answers_equivalent,
-    extract_answer,
-    truth_answer,
-    why_inadmissible,
-)
+from .answers import is_truth, truth_answer
+from .graders import GRADERS, Grader, Verdict, extract_answer, get_grader
+from .graders.grader import Pair
+
+logger = logging.getLogger(__name__)
+
+FAILURES_WARNED_OF = 0.02
+"""Share of a batch's completions."""
 
 Completion = str | list[dict[str, Any]]
 RewardFunc = Callable[..., Sequence[float | None]]
 
 
-def accuracy_reward(
-    completions: Sequence[Completion],
-    solution: Sequence[str],
-    log_extra: Callable[[str, list], None] | None = None,
-    **kwargs,
-) -> list[float | None]:
-    r"""Reward 1.0 for a completion whose last closed box holds the true answer, 0.0 for any other.
+class AccuracyReward:
+    """Reward 1.0 for a completion whose answer is the true one, 0.0 for any other.
+
+    A comparison that times out or crashes is "not correct". Their share of the batch's completions
+    is logged as `verification_failures`; a batch with more than 2 % of them is warned of.
 
     Args:
-        completions (`list[str]` or `list[list[dict[str, Any]]]`):
-            Completions: texts, or lists of messages, of which the last one is judged.
-        solution (`list[str]`):
-            The true answer of each completion's problem: bare, in the last box of a text, or behind
-            `####`.
-        log_extra (`Callable[[str, list], None]`, *optional*):
-            Logs extra columns to the completions table: `"solution"` (the true answer) and
-            `"answer"`. The trainer provides it.
-        **kwargs:
-            The other columns of the data set, which are not used.
-
-    Returns:
-        `list[float | None]`:
-            1.0 or 0.0 for each completion; None, which TRL leaves out of the sum, where the true
-            answer is empty, unbalanced, longer than 512 characters or has control characters.
-
-    Raises:
-        ValueError: If there are not as many solutions as completions.
-
-    Example:
-        >>> completions = [r"It is \boxed{0.5}.", r"It is \boxed{5}.", "It is 0.5."]
-        >>> accuracy_reward(completions, [r"\frac{1}{2}"] * 3)
-        [1.0, 0.0, 0.0]
+        grader (`Grader`):
+            How answers are found and judged (see [`~barl_trl.graders.get_grader`]).
+        name (`str`):
+            The name under which the reward is logged.
     """
-    if len(solution) != len(completions):
-        raise ValueError(
-            f"solution must have one entry per completion, got {len(solution)} for "
-            f"{len(completions)} completions: pass the `solution` column of the same rows"
-        )
-    truths = [truth_answer(text) for text in solution]
-    answers = [extract_answer(completion_text(completion)) for completion in completions]
-    if log_extra is not None:
-        log_extra("solution", truths)
-        log_extra("answer", ["[none]" if answer is None else answer for answer in answers])
-    return [_outcome(truth, answer) for truth, answer in zip(truths, answers, strict=True)]
+
+    def __init__(self, grader: Grader, name: str):
+        self.grader = grader
+        self.__name__ = name
+
+    def __call__(
+        self,
+        completions: Sequence[Completion],
+        solution: Sequence[str],
+        log_extra: Callable[[str, list], None] | None = None,
+        log_metric: Callable[[str, float], None] | None = None,
+        **kwargs,
+    ) -> list[float | None]:
+        """Judge completions.
+
+        Args:
+            completions (`list[str]` or `list[list[dict[str, Any]]]`):
+                Completions: texts, or lists of messages, of which the last one is judged.
+            solution (`list[str]`):
+                The true answer of each completion's problem: bare, in the last box of a text, or
+                behind `####`.
+            log_extra (`Callable[[str, list], None]`, *optional*):
+                Logs extra columns to the completions table: `"solution"` (the true answer),
+                `"answer"` and `"verdict"` (what decided). The trainer provides it.
+            log_metric (`Callable[[str, float], None]`, *optional*):
+                Logs the share of comparisons that failed. The trainer provides it.
+            **kwargs:
+                The other columns of the data set, which are not used.
+
+        Returns:
+            `list[float | None]`:
+                1.0 or 0.0 for each completion; None, which TRL leaves out of the sum, where the
+                true answer is empty, unbalanced, longer than 512 characters or has control
+                characters.
+
+        Raises:
+            ValueError: If there are not as many solutions as completions.
+        """
+        if len(solution) != len(completions):
+            raise ValueError(
+                f"solution must have one entry per completion, got {len(solution)} for "
+                f"{len(completions)} completions: pass the `solution` column of the same rows"
+            )
+        pairs = self.pairs(completions, solution)
+        judged = self.grader.verify_all(whole(pairs))
+        verdicts = [
+            None
+            if truth is None
+            else Verdict(False, "no answer")
+            if answer is None
+            else judged[truth, answer]
+            for truth, answer in pairs
+        ]
+        failures = sum(verdict is not None and verdict.is_failure for verdict in verdicts)
+        share = failures / max(len(verdicts), 1)
+        if share > FAILURES_WARNED_OF:
+            logger.warning(
+                "%d of %d completions could not be judged in time and count as wrong: look at "
+                "their answers (`log_completions=True`), or at what else runs on the machine",
+                failures,
+                len(verdicts),
+            )
+        if log_metric is not None:
+            log_metric("verification_failures", share)
+        if log_extra is not None:
+            log_extra("solution", ["[none]" if truth is None else truth for truth, _ in pairs])
+            log_extra("answer", ["[none]" if answer is None else answer for _, answer in pairs])
+            log_extra("verdict", ["no truth" if v is None else v.reason for v in verdicts])
+        return [None if verdict is None else float(verdict.correct) for verdict in verdicts]
+
+    def pairs(
+        self, completions: Sequence[Completion], solution: Sequence[str]
+    ) -> list[tuple[str | None, str | None]]:
+        """Return the true answer of each completion, and its own; None where there is none."""
+        truths = [truth_answer(text) for text in solution]
+        return [
+            (
+                truth if is_truth(truth) else None,
+                self.grader.extract_answer(completion_text(completion)),
+            )
+            for truth, completion in zip(truths, completions, strict=True)
+        ]
+
+
+accuracy_reward = AccuracyReward(get_grader("math_verify"), "accuracy_reward")
+r"""The default grader's.
+
+Example:
+    >>> completions = [r"It is \boxed{0.5}.", r"It is \boxed{5}.", "It is 0.5."]
+    >>> accuracy_reward(completions, [r"\frac{1}{2}"] * 3)
+    [1.0, 0.0, 0.0]
+"""
+
+
+def whole(pairs: Iterable[tuple[str | None, str | None]]) -> list[Pair]:
+    """Return the pairs that have both a true answer and one to judge."""
+    return [(truth, answer) for truth, answer in pairs if truth is not None and answer is not None]
+
+
+def resolve_rewards(reward_funcs: Any) -> Any:
+    """Return reward functions with graders' names replaced by their rewards, all else as it is.
+
+    TRL takes other texts for the ids of reward models.
+    """
+    if isinstance(reward_funcs, list):
+        return [resolve_rewards(reward) for reward in reward_funcs]
+    if isinstance(reward_funcs, str) and reward_funcs in GRADERS:
+        return AccuracyReward(GRADERS[reward_funcs], reward_funcs)
+    return reward_funcs
 
 
 def format_reward(completions: Sequence[Completion], **kwargs) -> list[float]:
@@ -98,7 +177,8 @@ def get_reward_func(name: str, *, max_completion_length: int = 1280) -> RewardFu
 
     Args:
         name (`str`):
-            `"accuracy_reward"` or `"format_reward"` (this module's), `"think_format_reward"` or
+            `"accuracy_reward"` (the default grader's), `"math_verify"`, `"qwen"` or `"string"` (a
+            grader's), `"format_reward"`, `"think_format_reward"` or
             `"get_soft_overlong_punishment"` (TRL's), or the dotted path of any callable, such as
             `"my_lib.rewards.my_reward"`, also in the working directory.
         max_completion_length (`int`, *optional*, defaults to `1280`):
@@ -114,12 +194,6 @@ def get_reward_func(name: str, *, max_completion_length: int = 1280) -> RewardFu
     if name in _REGISTRY:
         return _REGISTRY[name](max_completion_length)
     return _import(name)
-
-
-def _outcome(truth: str, answer: str | None) -> float | None:
-    if why_inadmissible(truth, max_chars=MAX_TRUTH_CHARS):
-        return None
-    return float(answer is not None and answers_equivalent(truth, answer))
 
 
 def completion_text(completion: Completion) -> str:
@@ -165,6 +239,7 @@ def _soft_overlong_punishment(max_completion_length: int) -> RewardFunc:
 # paths.
 _REGISTRY: dict[str, Callable[[int], RewardFunc]] = {
     "accuracy_reward": lambda _: accuracy_reward,
+    **{name: lambda _, name=name: AccuracyReward(GRADERS[name], name) for name in GRADERS},
     "format_reward": lambda _: format_reward,
     "think_format_reward": lambda _: _import("trl.rewards.think_format_reward"),
     "get_soft_overlong_punishment": _soft_overlong_punishment,

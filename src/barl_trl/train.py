@@ -73,8 +73,9 @@ class BARLScriptArguments:
     reward_funcs: list[str] = field(
         default_factory=lambda: ["accuracy_reward"],
         metadata={
-            "help": "Reward functions: `accuracy_reward`, `format_reward`, `think_format_reward`, "
-            "`get_soft_overlong_punishment`, or the dotted import path of any other."
+            "help": "Reward functions: `accuracy_reward`, a grader (`math_verify`, `qwen`, "
+            "`string`), `format_reward`, `think_format_reward`, `get_soft_overlong_punishment`, or "
+            "the dotted import path of any other."
         },
     )
     method: Method = field(

@@ -18,8 +18,6 @@ from trl.extras.profiling import profiling_context
 from .answers import (
     DROP_REASONS,
     HypothesisSet,
-    answers_equivalent,
-    extract_answer,
     merge_hypotheses,
     truth_answer,
 )
@@ -29,7 +27,7 @@ from .elicitation import Elicitation
 from .plausibility import AnswerLogLikelihoods, answer_log_likelihoods
 from .posterior import closing_values, posterior_weighted_values
 from .refusals import refuse_unsupported
-from .rewards import completion_text
+from .rewards import AccuracyReward, accuracy_reward, completion_text, resolve_rewards, whole
 from .steps import (
     StepSegmenter,
     chain_of_thought,
@@ -77,14 +75,14 @@ class BARLTrainer(GRPOTrainer):
             `args.solution_column` with the true answers. Images, tools and environments are
             refused.
         reward_funcs:
-            As in [`~trl.GRPOTrainer`]; their weighted sum is the outcome reward.
-        answer_extractor (`Callable[[str], str | None]`, *optional*, defaults to
-        [`extract_answer`]):
+            As in [`~trl.GRPOTrainer`], or the name of a grader (`"math_verify"`, `"qwen"`,
+            `"string"`); their weighted sum is the outcome reward.
+        answer_extractor (`Callable[[str], str | None]`, *optional*):
             Completion -> its final answer, or `None`. It forms the hypotheses; `reward_funcs` must
-            read the same answers.
-        answer_equivalence (`Callable[[str, str], bool]`, *optional*, defaults to
-        [`answers_equivalent`]):
-            Whether two answers are one hypothesis.
+            read the same answers. Defaults to that of the first of them which has a grader, else to
+            [`extract_answer`].
+        answer_equivalence (`Callable[[str, str], bool]`, *optional*):
+            Whether two answers are one hypothesis. Defaults to the same grader's verdict.
         step_segmenter (`Callable[[Sequence[int]], list[int]]`, *optional*):
             Chain-of-thought token ids -> the ends of its reasoning steps. Defaults to steps of
             `args.step_size` tokens.
@@ -135,14 +133,15 @@ class BARLTrainer(GRPOTrainer):
         eval_dataset=None,
         processing_class=None,
         *,
-        answer_extractor: Callable[[str], str | None] = extract_answer,
-        answer_equivalence: Callable[[str, str], bool] = answers_equivalent,
+        answer_extractor: Callable[[str], str | None] | None = None,
+        answer_equivalence: Callable[[str, str], bool] | None = None,
         step_segmenter: StepSegmenter | None = None,
         **kwargs,
     ):
         if args is None:
             name = model if isinstance(model, str) else model.config._name_or_path
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
+        reward_funcs = resolve_rewards(reward_funcs)
         refuse_unsupported(args, reward_funcs, train_dataset, kwargs)
         super().__init__(
             model, reward_funcs, args, train_dataset, eval_dataset, processing_class, **kwargs
@@ -151,8 +150,10 @@ class BARLTrainer(GRPOTrainer):
             raise ValueError(
                 "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
             )
-        self.answer_extractor = answer_extractor
-        self.answer_equivalence = answer_equivalence
+        self._accuracy_rewards = [f for f in self.reward_funcs if isinstance(f, AccuracyReward)]
+        grader = (self._accuracy_rewards or [accuracy_reward])[0].grader
+        self.answer_extractor = answer_extractor or grader.extract_answer
+        self.answer_equivalence = answer_equivalence or grader.equivalent
         self.step_segmenter = step_segmenter or partial(fixed_size_steps, step_size=args.step_size)
         self.elicitation = Elicitation(self._tokenizer, args.elicitation)
         added = self._tokenizer.added_tokens_decoder.values()
@@ -161,6 +162,7 @@ class BARLTrainer(GRPOTrainer):
         self._seconds = {"scoring": 0.0, "step": 0.0}
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        self._share_verdicts(inputs, completions)
         rewards_per_func = super()._calculate_rewards(
             inputs, prompts, completions, completion_ids_list
         )
@@ -209,6 +211,18 @@ class BARLTrainer(GRPOTrainer):
             ]
         )
         return output
+
+    def _share_verdicts(self, inputs, completions):
+        """Has each answer judged by one process: a time-out may differ between two."""
+        rank, world = self.accelerator.process_index, self.accelerator.num_processes
+        if world == 1:
+            return
+        for reward in self._accuracy_rewards:
+            own = reward.pairs(completions, [row["solution"] for row in inputs])
+            pairs = list(dict.fromkeys(whole(gather_object(own))))
+            judged = reward.grader.verify_all(pairs[rank::world])
+            for verdicts in gather_object([judged]):
+                reward.grader.remember(verdicts)
 
     def _outcome_rewards(self) -> Tensor:
         """Outcome reward of all processes' rollouts, (N,); NaN where every reward is None."""

@@ -40,6 +40,7 @@ def run(folder, config, num_processes, num_prompts):
     launch(config, num_processes, *script)
     ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(num_processes)]
     table = pd.read_parquet(folder / "run" / "completions" / "completions_00001.parquet")
+    ranks[0]["judged"] = [rank["judged"] for rank in ranks]
     return [row for rank in ranks for row in rank["weights"]], ranks[0], table
 
 
@@ -55,3 +56,6 @@ def test_two_processes_equal_one(tmp_path, num_prompts):
             np.testing.assert_allclose(one["log"][name], two["log"][name], atol=1e-4, err_msg=name)
     assert [list(h) for h in table["hypotheses"]] == [list(h) for h in table_of_two["hypotheses"]]
     np.testing.assert_allclose(table["advantage"], table_of_two["advantage"], atol=1e-5)
+    once, shares = one["judged"][0], two["judged"]
+    assert all(shares)
+    assert sorted(shares[0] + shares[1]) == sorted(once), "each answer is judged by one process"

@@ -7,7 +7,9 @@ from pathlib import Path
 import torch
 from accelerate import PartialState
 
-from barl_trl import answers_equivalent
+from barl_trl import answers_equivalent, extract_answer
+from barl_trl.graders import Grader, math_verify
+from barl_trl.rewards import AccuracyReward
 from tests.tiny import tiny_model, tiny_tokenizer
 from tests.trainer.rollouts import PROBLEMS, config, trainer
 
@@ -27,14 +29,20 @@ def main(folder: str, num_prompts: int, per_device: int) -> None:
         learning_rate=0.1,
         log_completions=True,
     )
+    outputs, judged = [], []
+
+    def judge(gold, answer):
+        judged.append([gold, answer])
+        return math_verify.verify(gold, answer)
+
     barl_trainer = trainer(
         tiny_model(tokenizer),
         tokenizer,
         args,
         rows=PROBLEMS[:num_prompts],
+        reward_funcs=AccuracyReward(Grader("own", "1", extract_answer, judge), "accuracy_reward"),
         answer_equivalence=timed_out_on_other_processes if num_prompts == 1 else answers_equivalent,
     )
-    outputs = []
     generate = barl_trainer._generate_and_score_completions
     barl_trainer._generate_and_score_completions = lambda rows: (
         outputs.append(generate(rows)) or outputs[-1]
@@ -43,7 +51,8 @@ def main(folder: str, num_prompts: int, per_device: int) -> None:
     lengths = outputs[0]["completion_mask"].sum(1)
     weights = [row[:n].tolist() for row, n in zip(outputs[0]["advantages"], lengths, strict=True)]
     norm = torch.stack([p.detach().double().norm() for p in barl_trainer.model.parameters()])
-    result = {"weights": weights, "norm": norm.tolist(), "log": barl_trainer.state.log_history[0]}
+    log = barl_trainer.state.log_history[0]
+    result = {"weights": weights, "norm": norm.tolist(), "log": log, "judged": judged}
     rank = barl_trainer.accelerator.process_index
     (Path(folder) / f"{rank}.json").write_text(json.dumps(result))
 

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from decimal import Decimal
+from math import prod
 from typing import Any
 
 MAX_TRUTH_CHARS = 512
@@ -20,8 +21,17 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 _BRACE = re.compile(r"\\.|[{}\\]", re.DOTALL)
 _MATH_MODE = re.compile(r"(\${1,2})([^$]*)(?<!\\)\1")
-_LEFT_RIGHT = re.compile(r"\\(?:left|right)(?![A-Za-z])")
-_DIGIT_GROUP = re.compile(r"(?<=\d)(?:\\[,!]|\{,\})(?=\d{3}(?!\d))")
+_LEFT_RIGHT = re.compile(r"\\(?:left|right|[bB]igg?[lrm]?)(?![A-Za-z])")
+_DIGIT_GROUP = re.compile(r"(?<=\d)(?:\\,|,?\\!|\{,\}) ?(?=\d{3}(?!\d))")
+_CURRENCY = re.compile(r"\\\$|^\$")
+_LONE_BACKSLASH = re.compile(r"(?<!\\)\\$")
+_SAME = (
+    *((r"\dfrac", r"\frac"), (r"\tfrac", r"\frac"), (r"\%", "%"), ("\N{MINUS SIGN}", "-")),
+    *((r"\varnothing", r"\emptyset"), ("∅", r"\emptyset")),
+    *((r"\lbrace", r"\{"), (r"\rbrace", r"\}"), (r"\langle", "("), (r"\rangle", ")")),
+)
+_CHINESE = re.compile("[\u3000-\u9fff\uff00-\uffef]+")
+_ROOT = re.compile(r"√(\d+|[A-Za-z])")
 _SPACING = re.compile(r"(\\\\)|\\(?:[,;:! ]|quad(?![A-Za-z])|qquad(?![A-Za-z]))|~")
 # Spaces between two digits, letters or after a comma mean something: `1 1/2`, `x y`, `1, 200`.
 _IDLE_SPACE = re.compile(r"(?<![0-9A-Za-z,]) | (?![0-9A-Za-z])")
@@ -29,7 +39,6 @@ _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}\\]*)\
 
 _REFUSED = {
     "digit run": re.compile(r"\d{101}"),
-    "nested power": re.compile(r"(?:\^|\*\*)[\s{(-]*\d+[\s})]*(?:\^|\*\*)"),
     "nested factorial": re.compile(r"![\s)}\]]*!"),
     "eager operation": re.compile(
         r"\\(?:sum|prod|i*nt|oint|lim|det|gcd|lcm|Gamma|def)(?![A-Za-z])"
@@ -37,6 +46,8 @@ _REFUSED = {
     "code": re.compile(r"__|\b(?:import|lambda|eval|exec)\b"),
 }
 _EXPONENT = re.compile(r"(?:\^|\*\*)[\s{(+-]*(\d+)")
+_TOWER = re.compile(r"(?:\^|\*\*)[\s{(+-]*\d+\s*(?:\^|\*\*)")
+_POWER_OF_POWER = re.compile(r"(?:\^|\*\*)[\s{(+-]*\d+[\s}]*\)[\s})]*(?:\^|\*\*)")
 _FACTORIAL = re.compile(r"(\d+)[\s)}]*!|\\[dt]?binom\s*\{?\s*(\d+)")
 _MAX_COUNTS = {
     "commas": (re.compile(","), 64),
@@ -78,12 +89,18 @@ def normal_form(answer: str) -> str:
     r"""Return the answer in a form in which equal strings are surely equal answers.
 
     Undone are only differences without a meaning: `$…$`, a final full stop, `\left` and `\right`,
-    the size of a fraction, the separators of `10{,}000` and `10\,000`, idle spaces and the
-    backslash of `\%`.
+    the size of a fraction, the separators of `10{,}000` and `10\,000`, idle spaces, the backslash
+    of `\%`, the dollars of `\$5`, a lone backslash at the end and some Unicode signs; bare
+    Chinese words, as in `5个`, become `\text{…}`.
     """
     form = without_math_mode(answer).removesuffix(".")
+    form = _CURRENCY.sub("", _LONE_BACKSLASH.sub("", form))
     form = _DIGIT_GROUP.sub("", _LEFT_RIGHT.sub("", form))
-    form = form.replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").replace(r"\%", "%")
+    for written, meant in _SAME:
+        form = form.replace(written, meant)
+    form = _ROOT.sub(r"\\sqrt{\1}", form)
+    if r"\text" not in form:
+        form = _CHINESE.sub(r"\\text{\g<0>}", form)
     form = _SPACING.sub(lambda match: match[1] or " ", form)
     return _IDLE_SPACE.sub("", " ".join(form.split()))
 
@@ -96,7 +113,7 @@ def words(answer: str) -> str | None:
     """
     form = without_math_mode(answer).removesuffix(".")
     wrapped = _TEXT.fullmatch(form)
-    content = " ".join((wrapped[1] if wrapped else form).split())
+    content = " ".join((wrapped[1] if wrapped else form).removesuffix(".").split())
     letters = content.translate(str.maketrans("", "", " -'"))
     if not letters.isalpha() or len(letters) < (2 if wrapped else 3):
         return None
@@ -118,7 +135,7 @@ def why_not_compared(answer: str) -> str | None:
         return "control characters"
     if _nesting(answer) > _MAX_NESTING:
         return "nesting"
-    if any(int(match[1]) > _MAX_EXPONENT for match in _EXPONENT.finditer(answer)):
+    if _has_huge_power(answer):
         return "exponent"
     if any(int(match[1] or match[2]) > _MAX_FACTORIAL for match in _FACTORIAL.finditer(answer)):
         return "factorial or binomial"
@@ -129,6 +146,17 @@ def why_not_compared(answer: str) -> str | None:
         if sum(1 for _ in pattern.finditer(answer)) > most:
             return reason
     return None
+
+
+def _has_huge_power(answer: str) -> bool:
+    """Whether a power may have some 10^4 digits or more: `9^99999`, `9^{9^9}`, `((x^9)^99)^99`."""
+    exponents = [match[1] for match in _EXPONENT.finditer(answer)]
+    if any(len(exponent) > 5 or int(exponent) > _MAX_EXPONENT for exponent in exponents):
+        return True
+    sizes = [int(exponent) for exponent in exponents]
+    if _TOWER.search(answer):
+        return len(sizes) != 2 or sizes[1] > 13 or sizes[0] ** sizes[1] > _MAX_EXPONENT
+    return _POWER_OF_POWER.search(answer) is not None and prod(sizes) > _MAX_EXPONENT
 
 
 def _nesting(text: str) -> int:

@@ -1,0 +1,45 @@
+"""Graders: how the final answer is found in a completion, and whether it is the true one.
+
+Strings in, a verdict out. [`extract_answer`] and [`verify`] are the default grader's; others are
+had by name with [`get_grader`].
+"""
+
+import difflib
+
+from . import math_verify, qwen, released
+from .boxes import extract_answer
+from .environment import warn_of_environment
+from .grader import Grader
+from .verdict import Verdict
+
+__all__ = ["GRADERS", "Grader", "Verdict", "extract_answer", "get_grader", "verify"]
+
+GRADERS = {
+    grader.name: grader
+    for grader in (
+        Grader("math_verify", math_verify.VERSION, extract_answer, math_verify.verify),
+        Grader("qwen", qwen.VERSION, qwen.extract_answer, qwen.verify),
+        Grader("string", released.VERSION, released.extract_answer, released.verify),
+    )
+}
+"""`math_verify`: the default. `qwen`: the conventions of the Qwen2.5-Math evaluation. `string`: the
+string rule of the paper's released code."""
+
+
+def get_grader(name: str) -> Grader:
+    """Return the grader with a name.
+
+    Raises:
+        ValueError: If there is none of that name.
+    """
+    if name in GRADERS:
+        return GRADERS[name]
+    nearest = difflib.get_close_matches(name, GRADERS, n=1) or ["math_verify"]
+    raise ValueError(
+        f"grader must be one of {', '.join(GRADERS)}, got {name!r}: did you mean {nearest[0]!r}?"
+    )
+
+
+verify = GRADERS["math_verify"].verify
+
+warn_of_environment()

@@ -1,0 +1,98 @@
+"""What all graders have in common: a name, a version, remembered verdicts, many pairs at once."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from .processes import compare
+from .strings import MAX_TRUTH_CHARS
+from .verdict import Verdict
+
+Pair = tuple[str, str]
+"""True answer, answer to judge."""
+
+_REMEMBERED = 1 << 16
+
+
+class Grader:
+    """How answers are read from completions and judged. Safe to use from any thread.
+
+    Args:
+        name (`str`):
+            The name by which recipes and result files know it.
+        version (`str`):
+            Changes whenever a verdict may change; stands in result files beside the name.
+        extract_answer (`Callable[[str], str | None]`):
+            Completion -> its final answer, or None.
+        judge (`Callable[[str, str], Verdict]`):
+            True answer, answer -> verdict. Its verdicts are remembered, the latest 65536 of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        extract_answer: Callable[[str], str | None],
+        judge: Callable[[str, str], Verdict],
+    ):
+        self.name = name
+        self.version = version
+        self.extract_answer = extract_answer
+        self._judge = judge
+        self._lock = threading.Lock()
+        self._verdicts: OrderedDict[Pair, Verdict] = OrderedDict()
+
+    def __reduce__(self):
+        return Grader, (self.name, self.version, self.extract_answer, self._judge)
+
+    def __repr__(self) -> str:
+        return f"Grader({self.name!r}, version {self.version})"
+
+    @property
+    def label(self) -> dict[str, str]:
+        """Name and version, as they stand in result files."""
+        return {"name": self.name, "version": self.version}
+
+    def verify(self, gold: str, answer: str) -> Verdict:
+        """Return whether an answer is the true one.
+
+        Args:
+            gold (`str`):
+                The true answer, bare.
+            answer (`str`):
+                The answer to judge, bare.
+
+        Raises:
+            RuntimeError: If the grader's processes cannot be started at all.
+        """
+        verdict = self._verdicts.get((gold, answer))
+        if verdict is None:
+            verdict = self._judge(gold, answer)
+            self.remember({(gold, answer): verdict})
+        return verdict
+
+    def equivalent(self, gold: str, answer: str) -> bool:
+        """Return the verdict alone."""
+        return self.verify(gold, answer).correct
+
+    def verify_all(self, pairs: Iterable[Pair]) -> dict[Pair, Verdict]:
+        """Return the verdicts of many pairs, judged in parallel.
+
+        Args:
+            pairs (`Iterable[tuple[str, str]]`):
+                True answers with the answers to judge; each pair is judged once.
+        """
+        distinct = dict.fromkeys(pairs)
+        with ThreadPoolExecutor(compare.size) as threads:
+            verdicts = threads.map(lambda pair: self.verify(*pair), distinct)
+            return dict(zip(distinct, verdicts, strict=True))
+
+    def remember(self, verdicts: Mapping[Pair, Verdict]) -> None:
+        """Take over verdicts, such as another process's: a time-out may differ between two."""
+        with self._lock:
+            for pair, verdict in verdicts.items():
+                if max(map(len, pair)) <= MAX_TRUTH_CHARS:  # longer ones are refused at once
+                    self._verdicts[pair] = verdict
+            while len(self._verdicts) > _REMEMBERED:
+                self._verdicts.popitem(last=False)
