@@ -11,6 +11,7 @@ from datasets import Dataset
 
 from barl_trl.answers import answers_equivalent, why_inadmissible
 from barl_trl.data import PAPER_SYSTEM_PROMPT, DataReport, load_problems
+from barl_trl.data_check import SUSPICIONS
 from barl_trl.rewards import accuracy_reward
 
 ROOT = Path(__file__).parents[1]
@@ -38,6 +39,10 @@ def solutions(path, **options):
     return load_problems(path, **options)[0]["solution"][:]
 
 
+def reasons(report):
+    return [finding.reason for finding in report.skipped]
+
+
 # Prompts
 
 
@@ -45,7 +50,7 @@ def test_a_problem_becomes_a_conversation_and_its_true_answer(write):
     path = write("p.jsonl", {"problem": "1 + 1?", "answer": "2", "level": 1})
     data, report = load_problems(path)
     assert data[:] == {"prompt": [[{"role": "user", "content": "1 + 1?"}]], "solution": ["2"]}
-    assert report == DataReport(rows=1, kept=1, skipped={})
+    assert report == DataReport(rows=1, skipped=[], suspicious=[])
 
 
 def test_the_system_prompt_comes_first(write):
@@ -170,7 +175,7 @@ def test_a_number_too_large_to_write_out_keeps_its_exponent(write):
 def test_a_row_that_cannot_be_used_is_skipped_and_counted(write, row, reason):
     data, report = load_problems(write("p.jsonl", {"problem": "p", "answer": "1"}, row))
     assert data["solution"][:] == ["1"]
-    assert report == DataReport(rows=2, kept=1, skipped={reason: 1})
+    assert (report.rows, report.kept, reasons(report)) == (2, 1, [reason])
 
 
 def test_the_report_is_logged_in_one_line(write, caplog):
@@ -178,7 +183,7 @@ def test_the_report_is_logged_in_one_line(write, caplog):
     with caplog.at_level(logging.INFO, logger="barl_trl"):
         load_problems(path)
     assert [record.message for record in caplog.records] == [
-        f"{path}: 1 of 2 rows kept (skipped: 1 unbalanced)"
+        f"{path}: 1 of 2 rows kept (skipped: 1 unbalanced); the rows: barl data check"
     ]
 
 
@@ -215,7 +220,7 @@ def test_answers_of_mixed_types_in_a_folder_of_json_lines_are_read(tmp_path):
     (tmp_path / "problems" / "train.jsonl").write_text("\n".join(lines))
     data, report = load_problems(str(tmp_path / "problems"))
     assert data["solution"][:] == ["1", "x"]
-    assert report.skipped == {"no_answer": 1}
+    assert reasons(report) == ["no_answer"]
 
 
 def test_numbers_of_a_parquet_file_become_text(tmp_path):
@@ -223,7 +228,7 @@ def test_numbers_of_a_parquet_file_become_text(tmp_path):
     Dataset.from_dict({"question": ["a", "b", "c"], "answer": [27.0, 0.5, 1e20]}).to_parquet(path)
     data, report = load_problems(str(path))
     assert data["solution"][:] == ["27", "0.5"]
-    assert report.skipped == {"no_answer": 1}, "1e20 may have been any integer near it"
+    assert reasons(report) == ["no_answer"], "1e20 may have been any integer near it"
 
 
 def test_quotes_line_breaks_and_names_of_missing_values_in_csv_are_text(write):
@@ -251,7 +256,7 @@ def test_a_byte_order_mark_and_blank_lines_are_no_rows(write):
 )
 def test_a_line_that_is_no_row_is_skipped_counted_and_named(write, caplog, name, lines):
     _, report = load_problems(write(name, *lines))
-    assert (report.rows, report.kept, report.skipped) == (2, 1, {"no_problem": 1})
+    assert (report.rows, report.kept, reasons(report)) == (2, 1, ["no_problem"])
     assert f"{name}:" in caplog.text
 
 
@@ -332,3 +337,71 @@ def test_other_forms_of_the_examples_answers_are_equivalent(part, same):
     answers = [answer for answer in solutions(str(EXAMPLES)) if part in answer]
     assert answers
     assert [answer for answer in answers if not answers_equivalent(answer, same(answer))] == []
+
+
+# The data check
+
+CHECKED = [
+    ("1+1?", "2", None),
+    ("1 + 1?", "3", None),
+    (" 1+1?\n", "2.0", "duplicate"),
+    ("1+1?", "3", "contradiction"),
+    ("", "2", "no_problem"),
+    ("p1", "", "no_answer"),
+    ("p2", "N/A", "placeholder"),
+    ("p3", r"\frac{1}{2", "unbalanced"),
+    ("p4", r"\sum_{k=1}^n k", "unreadable"),
+    ("p5", "!?", "unreadable"),
+    ("p6", "p6", "repeats_problem"),
+    ("p7", r"2\sqrt{3}", None),
+    ("p8", "Evelyn", None),
+    ("p9 \ufffd", "1", "garbled"),
+    ("p" * 10_001, "1", "long_problem"),
+]
+
+
+def test_the_check_finds_rows_that_cannot_be_used_and_rows_that_deserve_a_look(write):
+    path = write("p.jsonl", *({"problem": p, "answer": a} for p, a, _ in CHECKED))
+    data, report = load_problems(path)
+    found = {finding.row: finding.reason for finding in report.skipped + report.suspicious}
+    assert found == {row: reason for row, (*_, reason) in enumerate(CHECKED, 1) if reason}
+    assert len(data) == report.kept == len(CHECKED) - len(report.skipped) == 12
+    assert {finding.reason for finding in report.suspicious} == set(SUSPICIONS)
+
+
+def test_only_so_many_answers_are_tried_on_the_parser_at_load(write):
+    rows = [{"problem": f"p{n}", "answer": answer} for n, answer in enumerate(["!?", "?!"])]
+    _, report = load_problems(write("p.jsonl", *rows), most_parsed=1)
+    assert [finding.row for finding in report.suspicious] == [1]
+
+
+def test_one_process_of_a_launch_checks_for_all(write, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    _, report = load_problems(write("p.jsonl", {"problem": "p", "answer": "n/a"}))
+    assert report == DataReport(rows=1, skipped=[], suspicious=[])
+
+
+def check(*arguments):
+    command = [sys.executable, "-m", "barl_trl.cli", "data", "check", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_barl_data_check_lists_the_rows_and_exits_with_1(write):
+    path = write("p.jsonl", *({"problem": p, "answer": a} for p, a, _ in CHECKED))
+    done = check(path)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["row 5: skipped: no_problem: '2'", "row 6: skipped: no_answer: ''"]
+    assert r"row 9: look at: unreadable: '\\sum_{k=1}^n k'" in lines
+    assert "unreadable: no grader reads the true answer: only the same text will be right" in lines
+    assert lines[-1].startswith("12 of 15 rows kept (skipped: 1 no_answer, 1 no_problem, 1 unbal")
+
+
+def test_barl_data_check_of_good_data_exits_with_0_and_of_none_says_why(write):
+    done = check(str(EXAMPLES))
+    assert (done.returncode, done.stdout) == (0, "248 of 248 rows kept\n")
+    done = check("nowhere.jsonl")
+    assert done.returncode == 1
+    assert "path_or_id must name an existing file, got nowhere.jsonl" in done.stderr
+    done = check(write("p.jsonl", {"task": "p", "answer": "1"}))
+    assert "problem_column must be a column of the data set" in done.stderr

@@ -77,7 +77,10 @@ def test_malformed_rows_are_skipped_and_counted(tmp_path, recipe, caplog):
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     cli.main(["train", "--config", recipe(dataset_name=str(path))])
-    expected = "2 of 6 rows kept (skipped: 1 no_answer, 1 no_problem, 1 too_long, 1 unbalanced)"
+    expected = (
+        "2 of 6 rows kept (skipped: 1 no_answer, 1 no_problem, 1 too_long, 1 unbalanced; "
+        "kept, but look at: 1 unreadable); the rows: barl data check"
+    )
     assert expected in caplog.text
     assert "grad_norm" in logs(tmp_path / "out")[0]
 
@@ -193,5 +196,5 @@ def test_help_needs_no_heavy_imports():
 
 
 def test_unknown_command():
-    with pytest.raises(SystemExit, match="COMMAND must be one of train, demo, got 'trian'"):
+    with pytest.raises(SystemExit, match="COMMAND must be one of train, data, demo, got 'trian'"):
         cli.main(["trian"])

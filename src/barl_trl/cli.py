@@ -5,6 +5,7 @@ from importlib import import_module
 
 COMMANDS = {
     "train": "train a model with BARL or one of its baselines, from a YAML recipe and options",
+    "data": "`barl data check FILE`: list rows that cannot be used or deserve a look",
     "demo": "train a tiny model on search problems, on a CPU in minutes: table, curves and beliefs",
 }
 

@@ -1,16 +1,20 @@
 """Data set row -> `{"prompt", "solution"}`, from the Hub or a local file, whatever its columns."""
 
+import argparse
 import difflib
 import logging
+import os
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._answer_strings import plain_text
 from ._text_files import TEXT_SUFFIXES, read_text_file
-from .answers import MAX_TRUTH_CHARS, truth_answer, why_inadmissible
+from .answers import truth_answer, why_inadmissible
+from .data_check import SUSPICIONS, Finding, suspicions
+from .graders.strings import MAX_TRUTH_CHARS, plain_text
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -22,6 +26,8 @@ PROBLEM_COLUMNS = ("problem", "question", "prompt")
 ANSWER_COLUMNS = ("answer", "final_answer", "solution")
 """Columns to look for, in this order: `solution` is mostly a worked one, the answer in its box."""
 
+MOST_PARSED_AT_LOAD = 1000
+
 _SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 
 
@@ -32,24 +38,35 @@ class DataReport:
     Attributes:
         rows (`int`):
             Rows read.
-        kept (`int`):
-            Rows that can be trained on.
-        skipped (`dict[str, int]`):
-            Number of the other rows by reason: `"no_problem"`, `"no_answer"` (missing, empty, or
-            neither text nor a number), or what makes the true answer inadmissible (see
+        skipped (`list[Finding]`):
+            Rows that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"` (missing,
+            empty, or neither text nor a number), or what makes the true answer inadmissible (see
             [`~barl_trl.answers.why_inadmissible`]).
+        suspicious (`list[Finding]`):
+            Rows that are kept and deserve a look (see [`~barl_trl.data_check.SUSPICIONS`]).
     """
 
     rows: int
-    kept: int
-    skipped: dict[str, int]
+    skipped: list[Finding]
+    suspicious: list[Finding]
+
+    @property
+    def kept(self) -> int:
+        """Number of rows that can be trained on."""
+        return self.rows - len(self.skipped)
 
     def __str__(self) -> str:
         """Return the report on one line."""
-        reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
+        parts = [("skipped", self.skipped), ("kept, but look at", self.suspicious)]
+        reasons = [f"{name}: {_counts(findings)}" for name, findings in parts if findings]
         return f"{self.kept} of {self.rows} rows kept" + (
-            f" (skipped: {reasons})" if reasons else ""
+            f" ({'; '.join(reasons)})" if reasons else ""
         )
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    counts = sorted(Counter(finding.reason for finding in findings).items())
+    return ", ".join(f"{count} {reason}" for reason, count in counts)
 
 
 def load_problems(
@@ -62,6 +79,7 @@ def load_problems(
     system_prompt: str | None = None,
     prompt_format: str = "{problem}",
     conversational: bool = True,
+    most_parsed: int | None = MOST_PARSED_AT_LOAD,
 ) -> tuple["Dataset", DataReport]:
     """Load problems with their true answers, in the form in which a trainer takes them.
 
@@ -87,11 +105,14 @@ def load_problems(
         conversational (`bool`, *optional*, defaults to `True`):
             Whether `prompt` is a list of messages, to which the chat template applies, or plain
             text.
+        most_parsed (`int`, *optional*, defaults to `1000`):
+            Most true answers that are tried on a grader's parser, to tell which it cannot read;
+            None for all, as `barl data check` does.
 
     Returns:
         `tuple[Dataset, DataReport]`:
-            The data set with the columns `prompt` and `solution` (the bare true answer), and the
-            count of the rows.
+            The data set with the columns `prompt` and `solution` (the bare true answer), and what
+            became of the rows.
 
     Raises:
         FileNotFoundError: If there is no such file, or no such data set on the Hub.
@@ -115,16 +136,40 @@ def load_problems(
     )
     # The reasons are a column: `map` may take its result from the cache and not call the function
     # at all.
-    skipped = Counter(reason for reason in rows["skipped"] if reason)
-    report = DataReport(len(rows), len(rows) - skipped.total(), dict(sorted(skipped.items())))
+    reasons, answers = list(rows["skipped"]), list(rows["solution"])
+    problems = [
+        "" if reason else plain_text(problem) or ""
+        for reason, problem in zip(reasons, raw[problem_column], strict=True)
+    ]
+    report = DataReport(
+        len(rows),
+        [
+            Finding(i, reasons[i - 1], answers[i - 1])
+            for i in range(1, len(rows) + 1)
+            if reasons[i - 1]
+        ],
+        suspicions(problems, answers, most_parsed=most_parsed) if _is_first_process() else [],
+    )
     if not report.kept:
         raise ValueError(
             f"{path_or_id} must have at least one usable row, got {report}: check `problem_column` "
             f"({problem_column!r}) and `answer_column` ({answer_column!r})"
         )
-    logger.log(logging.WARNING if skipped else logging.INFO, "%s: %s", path_or_id, report)
+    has_findings = report.skipped or report.suspicious
+    logger.log(
+        logging.WARNING if has_findings else logging.INFO,
+        "%s: %s%s",
+        path_or_id,
+        report,
+        "; the rows: barl data check" if has_findings else "",
+    )
     usable = rows.filter(_is_usable, input_columns="skipped").remove_columns("skipped")
     return usable, report
+
+
+def _is_first_process() -> bool:
+    """Whether this process reports for all of a launch."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _check_prompt(prompt_format: str, system_prompt: str | None, conversational: bool) -> None:
@@ -222,3 +267,33 @@ def _read(path_or_id: str, split: str, config: str | None) -> "Dataset":
             f"path_or_id must name readable data, got {path_or_id} ({error.__cause__ or error}): "
             "for mixed types name the JSONL or CSV file itself"
         ) from error
+
+
+def main(argv: list[str]) -> None:
+    """`barl data check`: list the rows that cannot be used, and those that deserve a look."""
+    parser = argparse.ArgumentParser(prog="barl data")
+    check = parser.add_subparsers(required=True, metavar="COMMAND").add_parser(
+        "check",
+        help="list the rows of a data set that cannot be trained on or deserve a look",
+        description="Lists rows without a problem or a usable true answer, true answers that no "
+        "grader can read, placeholders, duplicates and contradictions. Exits with 1 if there are "
+        "any.",
+    )
+    check.add_argument("data", metavar="FILE", help="local file or folder, or Hub id")
+    check.add_argument("--split", default="train")
+    check.add_argument("--config", help="configuration of a Hub data set")
+    check.add_argument("--problem_column")
+    check.add_argument("--answer_column")
+    options = vars(parser.parse_args(argv))
+    logging.getLogger(__name__).setLevel(logging.ERROR)  # the report is printed below
+    try:
+        _, report = load_problems(options.pop("data"), **options, most_parsed=None)
+    except (FileNotFoundError, ValueError) as error:
+        sys.exit(f"barl data check: {error}")
+    for title, findings in (("skipped", report.skipped), ("look at", report.suspicious)):
+        for row, reason, answer in findings:
+            print(f"row {row}: {title}: {reason}: {answer[:80]!r}")
+    for reason in dict.fromkeys(finding.reason for finding in report.suspicious):
+        print(f"{reason}: {SUSPICIONS[reason]}")
+    print(report)
+    sys.exit(1 if report.skipped or report.suspicious else 0)
