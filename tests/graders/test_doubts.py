@@ -23,6 +23,14 @@ from barl_trl.graders.doubts import chain, doubt
         (r"\{1,2\}", r"\{1,2,\ldots\}", "dots"),
         ("253", "3 250 1", "digits apart"),
         ("x^2", "X^2", "capitals"),
+        ("x^2", "y^2", "variables"),
+        ("2ab", "2bc", "variables"),
+        ("5", r"6 \foo 5", "commands"),
+        ("5", "6 $5$", "commands"),
+        ("f''(x)", "f'(x)", "marks"),
+        ("3:2:1", "3:2", "marks"),
+        ("5", r"5\text{ million}", "words"),
+        ("5", r"5\text{6}", "words"),
     ],
 )
 def test_an_answer_is_doubted(gold, answer, reason):
@@ -42,7 +50,8 @@ def test_an_answer_is_doubted(gold, answer, reason):
         ("19, 46, 82", r"19, 46, \text{ and } 82"),
         (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{bmatrix}1\\2\end{bmatrix}"),
         (r"\log_2 8", "3"),
-        ("x^2", "y^2"),
+        ("x>1", r"(1,\infty)"),
+        ("2x+1", "y=2x+1"),
     ],
 )
 def test_ordinary_differences_are_left_to_the_parser(gold, answer):
@@ -61,6 +70,10 @@ def test_ordinary_differences_are_left_to_the_parser(gold, answer):
         ("2x", "f(x)=2x", ["2x"]),
         ("2", r"17 \bmod 5=2", ["2"]),
         ("x=7", "x=10-3=7", ["10-3", "7"]),
+        ("5", "a+b=5", ["5"]),
+        ("5", "f(2)=5", ["5"]),
+        ("5", "6x=5", ["6x", "5"]),
+        ("5", "-x=5", ["-x", "5"]),
     ],
 )
 def test_each_side_of_a_chain_is_a_claim_but_for_its_name(gold, answer, claims):

@@ -63,14 +63,14 @@ def test_every_fraction_is_read_in_each_way_of_writing_it(value):
     ]
     if whole and rest:
         forms.append(f"{sign}{whole}\\frac{{{rest}}}{{{size.denominator}}}")
-    assert {number(form) for form in forms} == {Number(value, False)}
+    assert {number(form) for form in forms} == {Number(value)}
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4))
 def test_every_decimal_is_read_exactly(value):
     form = format(value, "f")
     if len(form) <= 100:
-        assert number(form) == Number(Fraction(value), True)
+        assert number(form) == Number(Fraction(value), 4)
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,18 @@ def test_every_decimal_is_read_exactly(value):
         ("2", "2.0", True),
         ("1/3", "333333/1000000", False),
         ("0.0000001", "0.0", False),
+        ("0.0000001", "0.000000", False),
+        ("3.14159265", "3.141593", True),
+        ("3.141593", "3.141594", False),
+        ("42", "42.0000001", False),
+        ("42", "42.000000", True),
+        ("2/3", "0.666666", False),
         ("0", "0.0000001", False),
         ("1234567.1", "1234567.2", False),
         ("16386.20", "16,386.2", True),
     ],
 )
-def test_only_decimals_may_be_rounded(gold, answer, equal):
+def test_only_decimals_of_six_places_may_be_rounded(gold, answer, equal):
     assert equal_numbers(number(gold), number(answer)) is equal
 
 

@@ -7,25 +7,26 @@ match must also pass what answers made to please it do not: see [`~barl_trl.grad
 
 import re
 
-from .doubts import chain, doubt
+from .doubts import chain, doubt, exact_part
+from .expressions import compare_expressions
 from .numbers import equal_numbers, is_decimal_comma_of, number
 from .processes import compare
 from .strings import normal_form, why_not_compared, words
 from .verdict import Verdict
 
-VERSION = "1"
+VERSION = "2"
 """Changes whenever a verdict may change."""
 
-_CHOICE = re.compile(r"(?:\\(?:text|textbf|mathrm)\{)?\(?([A-Ja-j])\)?\}?")
+_CHOICE = re.compile(r"\(?(?:\\(?:text|textbf|mathrm)\{)?\(?([A-Ja-j])\)?\}?\)?")
 
 
 def verify(gold: str, answer: str) -> Verdict:
     r"""Return whether an answer is the true one.
 
     In this order: equal strings (up to spacing and the like), choices and words as such, plain
-    numbers as exact fractions, refusal of what could cost a parser seconds, chains, doubts,
-    math-verify. The relation is neither symmetric nor transitive. A comparison that takes more than
-    3 s of CPU time, or crashes, is a "no".
+    numbers as exact fractions, refusal of what could cost a parser seconds, chains, doubts, exact
+    values of expressions, math-verify. The relation is neither symmetric nor transitive. A
+    comparison that takes more than 3 s of CPU time, or crashes, is a "no".
 
     Args:
         gold (`str`):
@@ -49,6 +50,7 @@ def verify(gold: str, answer: str) -> Verdict:
     truth, given = normal_form(gold), normal_form(answer)
     if not truth or not given:
         return Verdict(False, "empty")
+    given = exact_part(truth, given)
     if truth == given:
         return Verdict(True, "equal strings")
     settled = _without_parser(truth, given)
@@ -65,6 +67,9 @@ def verify(gold: str, answer: str) -> Verdict:
     against = doubt(truth, given)
     if against:
         return Verdict(False, f"doubt: {against}")
+    is_same = compare_expressions(truth, given)
+    if is_same is not None:
+        return Verdict(is_same, "expressions")
     outcome = compare("math_verify", truth, given)
     if outcome in ("timeout", "crash"):
         return Verdict(False, outcome)

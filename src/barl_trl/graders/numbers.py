@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-_ROUNDING = Fraction(1, 2_000_000)  # of six decimals, which is what math-verify compares
+_ROUNDED_PLACES = 6  # as in math-verify
 _RELATIVE = Fraction(1, 100_000)
 _MAX_CHARS = 100
 
@@ -23,10 +23,10 @@ _DECIMAL_COMMA = re.compile(r"([+-]?\d+),(\d{1,2}|\d{4,})", re.ASCII)
 
 
 class Number(NamedTuple):
-    """A number and whether it may be a rounded one."""
+    """A number and its decimal places: 0 if it cannot be a rounded one."""
 
     value: Fraction
-    is_decimal: bool
+    places: int = 0
 
 
 def number(form: str) -> Number | None:
@@ -40,20 +40,21 @@ def number(form: str) -> Number | None:
         return None
     decimal = _DECIMAL.fullmatch(form)
     if decimal:
-        sign, whole, *places = decimal.groups()
-        digits = f"{sign}{re.sub('[, ]', '', whole or '0')}.{next(filter(None, places), '0')}"
-        return Number(Fraction(digits), any(places))
+        sign, whole, *decimals = decimal.groups()
+        places = next(filter(None, decimals), "")
+        digits = f"{sign}{re.sub('[, ]', '', whole or '0')}.{places or '0'}"
+        return Number(Fraction(digits), len(places))
     scientific = _SCIENTIFIC.fullmatch(form)
     if scientific:
         mantissa, *exponent = scientific.groups()
         power = Fraction(10) ** int(next(filter(None, exponent)))
-        return Number(Fraction(mantissa) * power, "." in mantissa)
+        return Number(Fraction(mantissa) * power)
     repeating = _REPEATING.fullmatch(form)
     if repeating:
         sign, whole, places, period = repeating.groups()
         nines = (10 ** len(period) - 1) * 10 ** len(places)
         value = Fraction(f"{whole or 0}.{places}0") + Fraction(int(period), nines)
-        return Number(-value if sign == "-" else value, False)
+        return Number(-value if sign == "-" else value)
     match = _FRACTION.fullmatch(form)
     if not match:
         return None
@@ -62,19 +63,20 @@ def number(form: str) -> Number | None:
     if denominator == 0 or (whole and (numerator < 0 or numerator >= denominator)):
         return None
     value = int(whole or 0) + Fraction(numerator, denominator)
-    return Number(-value if sign == "-" else value, False)
+    return Number(-value if sign == "-" else value)
 
 
 def equal_numbers(gold: Number, answer: Number) -> bool:
     """Return whether a number is the true one.
 
-    Numbers without decimals must be equal. With decimals on a side they may differ by what rounding
-    to six places leaves, and by 1e-5 of the true one: 0.0 is not 1e-7.
+    They must be equal, or one must be a decimal of at least six places to which the other rounds,
+    and differ by at most 1e-5 of the true one: 0.000000 is not 1e-7.
     """
     difference = abs(gold.value - answer.value)
-    if gold.is_decimal or answer.is_decimal:
-        return difference <= min(_ROUNDING, _RELATIVE * abs(gold.value))
-    return difference == 0
+    is_rounded = any(
+        a.places >= _ROUNDED_PLACES and difference * 2 * 10**a.places <= 1 for a in (gold, answer)
+    )
+    return difference == 0 or (is_rounded and difference <= _RELATIVE * abs(gold.value))
 
 
 def is_decimal_comma_of(form: str, other: str) -> bool:

@@ -5,14 +5,47 @@ also agree to 1e-40 of the value, or to 1e-5 where a decimal stands in one of th
 variable, and rearranged equations for different: what it finds different gets a second look.
 """
 
+import re
+from functools import lru_cache
 from typing import Any
 
-from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse
+from latex2sympy2_extended import NormalizationConfig
+from math_verify import LatexExtractionConfig, parse
 from math_verify import verify as verify_parsed
-from sympy import And, Basic, Eq, Expr, FiniteSet, Float, I, N, expand
+from sympy import (
+    And,
+    Basic,
+    Eq,
+    Expr,
+    FiniteSet,
+    Float,
+    I,
+    Interval,
+    MatrixBase,
+    N,
+    Union,
+    expand,
+    nan,
+    oo,
+    zoo,
+)
 from sympy.core.relational import Relational
 
-_CONFIG = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
+from .doubts import without_bare_units
+
+# No ExprExtractionConfig: of what LaTeX's grammar does not cover it would take the last number.
+_CONFIG = (
+    LatexExtractionConfig(
+        boxed_match_priority=0,
+        try_extract_without_anchor=False,
+        # Letters at the end would be units, so that `2bc` is `2ab`.
+        normalization_config=NormalizationConfig(units=False, malformed_operators=True, nits=True),
+    ),
+)
+_NOUNS = re.compile(
+    r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mbox)\{(?![ ,]*(?:and|or)\b)[^{}\d]*\}"
+    r"(?:\^\{?-?\d\}?)?"
+)
 _DIGITS = 60
 
 
@@ -25,8 +58,15 @@ def parsed_equal(gold: str, answer: str) -> bool:
         answer (`str`):
             The answer to judge.
     """
+    try:
+        return _are_equal(gold, answer)
+    except (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError):
+        return False  # sympy gives up in many ways
+
+
+def _are_equal(gold: str, answer: str) -> bool:
     expected, got = _parse(gold), _parse(answer)
-    if not expected or not got:
+    if not expected or not got or not all(map(_is_sound, (expected[0], got[0]))):
         return False
     if not verify_parsed(expected, got, allow_set_relation_comp=True, timeout_seconds=0):
         return _equal_at_second_look(expected[0], got[0])
@@ -39,15 +79,19 @@ def is_readable(gold: str) -> bool:
     return any(not isinstance(value, str) for value in _parse(gold))
 
 
+@lru_cache(1024)  # a prompt's answers are compared with each other
 def _parse(answer: str) -> list[Any]:
     # A parser given bare `3\pi` reads the number 3, hence the box. 0: no signals.
-    latex = answer.replace("%", r"\%")
+    bare = without_bare_units(_NOUNS.sub("", answer).strip()) or answer
+    latex = bare.replace("%", r"\%")
     return parse(f"\\boxed{{{latex}}}", extraction_config=_CONFIG, parsing_timeout=0)
 
 
 def _agree(gold: Any, answer: Any, scales: tuple[int, ...] = (1,)) -> bool:
     """Return whether two numbers have the same value; of all else, whether their parts do."""
     gold, answer = _value_of(gold, answer), _value_of(answer, gold)
+    if isinstance(gold, MatrixBase) and isinstance(answer, MatrixBase):
+        return all(_agree(x, y, scales) for x, y in zip(gold.flat(), answer.flat(), strict=True))
     if not (isinstance(gold, Basic) and isinstance(answer, Basic)) or gold == answer:
         return True
     if isinstance(gold, FiniteSet) and isinstance(answer, FiniteSet):
@@ -58,6 +102,15 @@ def _agree(gold: Any, answer: Any, scales: tuple[int, ...] = (1,)) -> bool:
         return True
     parts = zip(gold.args, answer.args, strict=True)
     return all(_agree(x, y, scales) for x, y in parts) or _equal_at_second_look(gold, answer)
+
+
+def _is_sound(value: Any) -> bool:
+    """Whether infinities are the ends of intervals, or all there is: oo - x is 0 to sympy."""
+    if value in (oo, -oo) or not isinstance(value, Basic):
+        return True
+    if isinstance(value, Interval | Union):
+        return all(map(_is_sound, value.args))
+    return not value.has(oo, -oo, zoo, nan)
 
 
 def _value_of(side: Any, other: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from latex2sympy2_extended import NormalizationConfig, latex2sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig
-from sympy import Expr, FiniteSet, MatrixBase, MatrixExpr, Set, nan, simplify, zoo
+from sympy import Expr, FiniteSet, MatrixBase, MatrixExpr, Set, nan, oo, simplify, zoo
 from sympy.core.relational import Relational
 
 _RELATIVE = 1e-4
@@ -74,6 +74,8 @@ def _as_latex(form: str) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Expr) and isinstance(b, Expr) and (a.has(oo, zoo) or b.has(oo, zoo)):
+        return a == b and a in (oo, -oo)  # to sympy the difference to any number is none
     if isinstance(a, MatrixBase) and isinstance(b, MatrixBase):
         return a.shape == b.shape and all(map(_same_entry, a.flat(), b.flat()))
     if isinstance(a, FiniteSet) and isinstance(b, FiniteSet):

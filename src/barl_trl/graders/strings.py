@@ -28,13 +28,19 @@ _LONE_BACKSLASH = re.compile(r"(?<!\\)\\$")
 _SAME = (
     *((r"\dfrac", r"\frac"), (r"\tfrac", r"\frac"), (r"\%", "%"), ("\N{MINUS SIGN}", "-")),
     *((r"\varnothing", r"\emptyset"), ("∅", r"\emptyset")),
+    *(("π", r"\pi "), ("∞", r"\infty "), ("×", r"\times "), ("·", r"\cdot ")),
+    *(("≤", r"\le "), ("≥", r"\ge "), ("≠", r"\ne "), ("∪", r"\cup ")),
     *((r"\lbrace", r"\{"), (r"\rbrace", r"\}"), (r"\langle", "("), (r"\rangle", ")")),
 )
 _CHINESE = re.compile("[\u3000-\u9fff\uff00-\uffef]+")
 _ROOT = re.compile(r"√(\d+|[A-Za-z])")
+_ESCAPED_TWICE = re.compile(
+    r"\\\\(?=(?:left|right|[dt]?frac|sqrt|text|cdot|times|pi|leq?|geq?|in|cup|infty)(?![A-Za-z]))"
+)
 _SPACING = re.compile(r"(\\\\)|\\(?:[,;:! ]|quad(?![A-Za-z])|qquad(?![A-Za-z]))|~")
 # Spaces between two digits, letters or after a comma mean something: `1 1/2`, `x y`, `1, 200`.
 _IDLE_SPACE = re.compile(r"(?<![0-9A-Za-z,]) | (?![0-9A-Za-z])")
+_SHORT_WORDS = frozenset({"no", "on"})
 _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}\\]*)\}")
 
 _REFUSED = {
@@ -93,7 +99,7 @@ def normal_form(answer: str) -> str:
     of `\%`, the dollars of `\$5`, a lone backslash at the end and some Unicode signs; bare
     Chinese words, as in `5个`, become `\text{…}`.
     """
-    form = without_math_mode(answer).removesuffix(".")
+    form = _ESCAPED_TWICE.sub(r"\\", without_math_mode(answer).removesuffix("."))
     form = _CURRENCY.sub("", _LONE_BACKSLASH.sub("", form))
     form = _DIGIT_GROUP.sub("", _LEFT_RIGHT.sub("", form))
     for written, meant in _SAME:
@@ -112,6 +118,8 @@ def words(answer: str) -> str | None:
     letters stay products.
     """
     form = without_math_mode(answer).removesuffix(".")
+    if form.lower() in _SHORT_WORDS:
+        return form.lower()
     wrapped = _TEXT.fullmatch(form)
     content = " ".join((wrapped[1] if wrapped else form).removesuffix(".").split())
     letters = content.translate(str.maketrans("", "", " -'"))
