@@ -6,6 +6,7 @@ from importlib import import_module
 COMMANDS = {
     "train": "train a model with BARL or one of its baselines, from a YAML recipe and options",
     "data": "`barl data check FILE`: list rows that cannot be used or deserve a look",
+    "reproduce": "the paper's didactic example and decision tree: `barl reproduce triplets|tree`",
     "demo": "train a tiny model on search problems, on a CPU in minutes: table, curves and beliefs",
 }
 
@@ -19,7 +20,7 @@ def main(argv: list[str] | None = None) -> None:
         import_module(f".{command}", __package__).main(argv[1:])
         return
     usage = "usage: barl COMMAND [OPTIONS]\n\n" + "\n".join(
-        f"  {name:8} {text}" for name, text in COMMANDS.items()
+        f"  {name:10} {text}" for name, text in COMMANDS.items()
     )
     if command in ("-h", "--help"):
         print(usage)

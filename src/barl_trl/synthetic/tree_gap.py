@@ -1,0 +1,186 @@
+r"""What adaptive and Markovian policies attain on the trees of [`DecisionTree`].
+
+Markovian is meant as in the paper: the action depends on the state, here the node, and on nothing
+else, the time included.
+"""
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from .decision_tree import DecisionTree, adaptive_episode, adaptive_return, belief, fewest_steps
+
+ACTIONS = ("left", "right", "back")
+PAPER_DEPTH = 3
+"""The paper's example: four hypotheses, the leaves s2, s3, s5 and s6."""
+
+
+def reset_return(num_leaves: int, passes: int) -> Fraction:
+    r"""Best return of a Markovian policy in k passes from the root to a leaf: $1 - (1 - 1/N)^k$.
+
+    A pass of a policy that sees only the node reaches leaf l with the same probability $q_l$
+    whatever was tried before, $\sum_l q_l = 1$, so its return is $\frac1N \sum_l 1 - (1 - q_l)^k$.
+    This is concave and symmetric in q: uniform q is best, which 1/2 at every node attains.
+
+    >>> reset_return(4, passes=4)
+    Fraction(175, 256)
+    """
+    return 1 - (1 - Fraction(1, num_leaves)) ** passes
+
+
+def markovian_return(
+    tree: DecisionTree, policy: Float[Tensor, "node action"], *, horizon: int
+) -> Float[Tensor, ""]:
+    """Return of a policy that sees only the node, exact up to rounding: the Markov chain's mass.
+
+    Args:
+        tree: The tree.
+        policy: Probabilities of `ACTIONS`; those of actions that a node lacks are not looked at.
+        horizon: Number of steps.
+    """
+    edges = [
+        (node, ACTIONS.index(action), target)
+        for node, moves in enumerate(tree.moves)
+        for action, target in moves.items()
+    ]
+    nodes, actions, targets = torch.tensor(edges).T
+    chain = torch.zeros(len(policy), len(policy), dtype=policy.dtype)
+    chain = chain.index_put((nodes, targets), policy[nodes, actions])
+    unpaid = torch.ones(len(tree.leaves), len(policy), dtype=policy.dtype)
+    unpaid[range(len(tree.leaves)), tree.leaves] = 0
+    searching = torch.zeros_like(unpaid)  # a row for each hypothesis
+    searching[:, 0] = 1
+    for _ in range(horizon):
+        searching = (searching @ chain) * unpaid
+    return 1 - searching.sum(dim=-1).mean()
+
+
+def best_markovian_policy(
+    tree: DecisionTree, *, horizon: int, starts: int = 12
+) -> Float[Tensor, "node action"]:
+    """The best policy that sees only the node which gradient ascent finds from random starts.
+
+    It need not be the best there is: its [`markovian_return`] is a lower bound of what can be had.
+    """
+    available = torch.tensor([[action in moves for action in ACTIONS] for moves in tree.moves])
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(starts):
+        logits = torch.randn(available.shape, generator=generator, dtype=torch.float64)
+        logits.requires_grad_()
+        optimizer = torch.optim.LBFGS([logits], max_iter=200, line_search_fn="strong_wolfe")
+
+        def closure(logits=logits, optimizer=optimizer):
+            optimizer.zero_grad()
+            policy = logits.masked_fill(~available, -math.inf).softmax(dim=-1)
+            loss = -markovian_return(tree, policy, horizon=horizon)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        found.append(logits.detach().masked_fill(~available, -math.inf).softmax(dim=-1))
+    return max(found, key=lambda policy: markovian_return(tree, policy, horizon=horizon).item())
+
+
+def results(depths: Iterable[int] = range(2, 7)) -> dict[str, Any]:
+    """Every number of the table and of the figure, ready for `json.dump`.
+
+    Args:
+        depths: Depths of the trees; each is solved with both ways of going back.
+
+    Returns:
+        `settings`; `trees`, one entry per depth and way of going back; `examples`, the
+        Bayes-optimal policy on the paper's tree, leaf by leaf, when the last one pays.
+    """
+    depths = list(depths)
+    backs = ("root", "parent")
+    return {
+        "settings": {
+            "depths": depths,
+            "prior": "uniform over the leaves",
+            "reward": "1 at the hypothesis's leaf, which ends the episode; no discount",
+            "horizon": "the fewest steps in which all leaves can be tried",
+            "stochastic_markovian": "closed form where exact, else the best that gradient ascent "
+            "found from random starts, a lower bound",
+        },
+        "trees": [_tree_entry(DecisionTree(d, back)) for d in depths for back in backs],
+        "examples": [_example(DecisionTree(PAPER_DEPTH, back)) for back in backs],
+    }
+
+
+def _tree_entry(tree: DecisionTree) -> dict[str, Any]:
+    fewest = fewest_steps(tree)
+    leaves, horizon = len(fewest), fewest[-1]
+    entry = {
+        "depth": tree.depth,
+        "back": tree.back,
+        "leaves": leaves,
+        "horizon": horizon,
+        "mean_steps": sum(fewest) / leaves,
+        "fewest_steps": fewest,
+        "adaptive": float(adaptive_return(fewest, horizon)),
+        "adaptive_one_step_less": float(adaptive_return(fewest, horizon - 1)),
+        "single_pass_markovian": 1 / leaves,
+        "deterministic_markovian": 1 / leaves,
+    }
+    if tree.back == "root" or tree.depth == 2:  # then the parent is the root
+        return entry | {
+            "stochastic_markovian": float(reset_return(leaves, leaves)),
+            "stochastic_markovian_is_exact": True,
+            "other_horizons": [
+                {
+                    "passes": passes,
+                    "horizon": passes * tree.depth - 1,
+                    "adaptive": float(adaptive_return(fewest, passes * tree.depth - 1)),
+                    "stochastic_markovian": float(reset_return(leaves, passes)),
+                }
+                for passes in sorted({1, leaves // 2, leaves, 2 * leaves, 4 * leaves})
+            ],
+        }
+    policy = best_markovian_policy(tree, horizon=horizon)
+    found = markovian_return(tree, policy, horizon=horizon).item()
+    return entry | {"stochastic_markovian": found, "stochastic_markovian_is_exact": False}
+
+
+def _example(tree: DecisionTree) -> dict[str, Any]:
+    truth = tree.leaves[-1]
+    nodes = adaptive_episode(tree, truth)
+    tries, begin = [], 0
+    for end, node in enumerate(nodes):
+        if node in tree.leaves:
+            believed = belief(tree, nodes[: begin + 1], truth=truth)
+            tries.append(
+                {
+                    "path": list(nodes[begin : end + 1]),
+                    "steps": [begin + 1, end],
+                    "belief": [believed[leaf] for leaf in tree.leaves],
+                    "reward": int(node == truth),
+                }
+            )
+            begin = end
+    children = [[m["left"], m["right"]] if "left" in m else [] for m in tree.moves]
+    return {"back": tree.back, "leaves": list(tree.leaves), "children": children, "tries": tries}
+
+
+def table_rows(results: dict[str, Any]) -> list[dict[str, str]]:
+    """The table as text, a row per tree: column -> cell."""
+    return [
+        {
+            "depth": str(tree["depth"]),
+            "leaves": str(tree["leaves"]),
+            "back to": tree["back"],
+            "steps needed": str(tree["horizon"]),
+            "mean steps": f"{tree['mean_steps']:g}",
+            "adaptive": f"{tree['adaptive']:g}",
+            "one step less": str(Fraction(tree["adaptive_one_step_less"])),
+            "single pass": str(Fraction(tree["single_pass_markovian"])),
+            "Markovian": ("" if tree["stochastic_markovian_is_exact"] else "≥ ")
+            + f"{tree['stochastic_markovian']:.3f}",
+        }
+        for tree in results["trees"]
+    ]

@@ -1,0 +1,147 @@
+"""Exact values beside which the policies of the didactic example stand."""
+
+from fractions import Fraction
+from functools import cache
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from .triplets import ALL_TRIPLETS, NUM_ACTIONS, NUM_STEPS, REPEATS
+
+Triplet = tuple[int, ...]
+Suffix = tuple[int, ...]
+
+_SUFFIXES: list[Suffix] = [s for n in range(3) for s in product(range(NUM_ACTIONS), repeat=n)]
+"""What matters of the actions so far: the last two, at first fewer."""
+
+
+def references() -> dict[str, float]:
+    """All of them: success within the episode, or steps until every hypothesis is settled."""
+    adaptive_27, adaptive_3 = novel_sequence(), shortest_sequence(REPEATS)
+    return {
+        "uniform policy, a repeat": float(uniform_success(REPEATS[0])),
+        "uniform policy, mean of 27": float(
+            sum(map(uniform_success, ALL_TRIPLETS)) / len(ALL_TRIPLETS)
+        ),
+        "best Markovian policy, 3 hypotheses": best_success(memory=0),
+        "best policy that sees the last action, 3 hypotheses": best_success(memory=1),
+        "best policy that sees the last 2 actions, 3 hypotheses": best_success(memory=2),
+        "optimal adaptive policy": 1.0,
+        "its steps, 27 hypotheses": len(adaptive_27),
+        "its mean steps, 27 hypotheses": mean_steps(adaptive_27, ALL_TRIPLETS),
+        "its steps, 3 hypotheses": len(adaptive_3),
+        "its mean steps, 3 hypotheses": mean_steps(adaptive_3, REPEATS),
+    }
+
+
+def uniform_success(triplet: Triplet, steps: int = NUM_STEPS) -> Fraction:
+    """Probability that uniformly random actions contain a triplet."""
+    share = Fraction(1, NUM_ACTIONS)
+    unsolved = {(): Fraction(1)}
+    for _ in range(steps):
+        following: dict[Suffix, Fraction] = {}
+        for suffix, mass in unsolved.items():
+            for action in range(NUM_ACTIONS):
+                actions = (*suffix, action)
+                if actions != triplet:
+                    last = actions[-2:]
+                    following[last] = following.get(last, Fraction(0)) + mass * share
+        unsolved = following
+    return 1 - sum(unsolved.values(), Fraction(0))
+
+
+def best_success(*, memory: int, starts: int = 8) -> float:
+    """Success of the best policy that sees the last actions only, averaged over 000, 111 and 222.
+
+    With `memory=0` it is Markovian: the state of the task, the prompt, does not change. Found by
+    gradient ascent on the exact probability from several random starts; float64.
+
+    Args:
+        memory: Number of last actions that the policy sees, 0 to 2.
+        starts: Number of random starts.
+    """
+    contexts = sorted({suffix[len(suffix) - memory :] if memory else () for suffix in _SUFFIXES})
+    generator = torch.Generator().manual_seed(0)
+    best = 0.0
+    for _ in range(starts):
+        shape = (len(contexts), NUM_ACTIONS)
+        logits = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.LBFGS([logits], max_iter=200, line_search_fn="strong_wolfe")
+
+        def closure(logits=logits, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = -_success(logits.softmax(dim=-1), contexts, memory)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        with torch.no_grad():
+            best = max(best, _success(logits.softmax(dim=-1), contexts, memory).item())
+    return best
+
+
+def _success(policy: Tensor, contexts: list[Suffix], memory: int) -> Tensor:
+    """Mean success over the repeats; the unsolved mass of each suffix, step by step."""
+    rows = [contexts.index(s[len(s) - memory :] if memory else ()) for s in _SUFFIXES]
+    moves = torch.zeros(len(REPEATS), NUM_ACTIONS, len(_SUFFIXES), len(_SUFFIXES)).double()
+    for (i, suffix), action, (h, triplet) in product(
+        enumerate(_SUFFIXES), range(NUM_ACTIONS), enumerate(REPEATS)
+    ):
+        actions = (*suffix, action)
+        if actions != triplet:
+            moves[h, action, i, _SUFFIXES.index(actions[-2:])] = 1
+    steps = torch.einsum("haij,ia->hij", moves, policy[rows])
+    unsolved = torch.zeros(len(REPEATS), 1, len(_SUFFIXES)).double()
+    unsolved[:, 0, 0] = 1
+    for _ in range(NUM_STEPS):
+        unsolved = unsolved @ steps
+    return 1 - unsolved.sum(dim=(1, 2)).mean()
+
+
+def novel_sequence() -> list[int]:
+    """A sequence that completes a new triplet at every step from the third on (de Bruijn).
+
+    No sequence can do better, for a step completes one triplet. The greedy rule, the largest action
+    whose triplet is new, finds one.
+    """
+    actions = [0, 0]
+    seen: set[Triplet] = set()
+    while True:
+        new = [a for a in range(NUM_ACTIONS) if (*actions[-2:], a) not in seen]
+        if not new:
+            return actions
+        actions.append(max(new))
+        seen.add(tuple(actions[-3:]))
+
+
+def shortest_sequence(triplets: tuple[Triplet, ...]) -> list[int]:
+    """The sequence that settles hypotheses with the fewest steps on average.
+
+    Nothing is learned before the reward comes, so the adaptive policy is a sequence of actions that
+    stops at success: dynamic programming over the triplets that are left and the last two actions.
+    """
+
+    @cache
+    def best(left: frozenset[Triplet], suffix: Suffix, steps: int) -> tuple[float, tuple[int, ...]]:
+        if not left:
+            return 0, ()
+        if steps == 0:
+            return float("inf"), ()
+        options = []
+        for action in range(NUM_ACTIONS):
+            actions = (*suffix, action)
+            cost, following = best(left - {actions}, actions[-2:], steps - 1)
+            options.append((len(left) + cost, (action, *following)))
+        return min(options)
+
+    return list(best(frozenset(triplets), (), 3 * len(triplets))[1])
+
+
+def mean_steps(actions: list[int], triplets: tuple[Triplet, ...]) -> float:
+    """Steps until a triplet is complete, averaged over equally likely ones."""
+    steps = [
+        next(n for n in range(3, len(actions) + 1) if tuple(actions[n - 3 : n]) == triplet)
+        for triplet in triplets
+    ]
+    return sum(steps) / len(steps)

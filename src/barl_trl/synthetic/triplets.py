@@ -1,0 +1,214 @@
+r"""The paper's didactic example (its section 4): find the triplet of actions that pays.
+
+An episode is a prompt token and 29 actions from {0, 1, 2}; it is solved when the prompt token came
+three times in a row. A hypothesis M says which triplet pays: $r_M(t) = 1$ at the step that
+completes it for the first time. With $p_M(t)$, whether it is complete at state t, that is the
+progress reward $p_M(t+1) - p_M(t)$ of eq. (def_r), so that beliefs and values are those of
+[`~barl_trl.posterior`] with `beta = inf`, log-likelihoods `log p_M` and no outcome reward beside.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from ..posterior import posterior_weighted_values
+
+NUM_ACTIONS = 3
+NUM_STEPS = NUM_ACTIONS**3 + 2  # the shortest sequence that holds every triplet
+TRAINING_PROMPTS = (0, 1)
+UNSEEN_PROMPT = 2
+ALL_TRIPLETS = tuple(product(range(NUM_ACTIONS), repeat=3))
+_FLOOR = 0.3
+"""Added to the standard deviation of the values when they are whitened: near the end, when all
+episodes are alike, dividing by it alone would blow up chance."""
+REPEATS = tuple((action,) * 3 for action in range(NUM_ACTIONS))
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What a policy is trained with.
+
+    Attributes:
+        triplets: The hypotheses beside the truth, which is always one.
+        literal: The paper's text as it stands: the indicator of a new triplet (RL: of success) as
+            value, neither baseline nor entropy bonus.
+    """
+
+    title: str
+    triplets: tuple[tuple[int, ...], ...] = ()
+    literal: bool = False
+
+
+ARMS = {
+    "rl": Arm("RL (REINFORCE)"),
+    "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS),
+    "barl-3": Arm("BARL, 3 hypotheses", REPEATS),
+}
+LITERAL_ARMS = {
+    f"{name}-literal": Arm(f"{arm.title}, literal", arm.triplets, literal=True)
+    for name, arm in ARMS.items()
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a policy is trained."""
+
+    iterations: int = 1600
+    batch_size: int = 128
+    learning_rate: float = 3e-3
+    entropy_bonus: float = 0.05
+    """At first; it falls to 0 linearly."""
+    width: int = 32
+    evaluations: int = 40
+    completions: int = 50
+    """Completions per prompt of an evaluation."""
+
+
+def hypotheses(
+    prompts: Int[Tensor, " batch"], triplets: tuple[tuple[int, ...], ...]
+) -> Int[Tensor, "batch hypothesis 3"]:
+    """The triplets of each prompt's hypotheses, its own first: the ground truth is hypothesis 0."""
+    truth = prompts[:, None].expand(-1, 3)
+    rows = [[token, *(list(t) for t in triplets if list(t) != token)] for token in truth.tolist()]
+    return torch.tensor(rows)
+
+
+def completed(
+    actions: Int[Tensor, "batch step"], triplets: Int[Tensor, "batch hypothesis 3"]
+) -> Bool[Tensor, "batch state hypothesis"]:
+    """Whether each triplet is among the actions before each state."""
+    windows = actions.unfold(1, 3, 1)  # batch, step - 2, 3
+    hits = (windows[:, :, None] == triplets[:, None]).all(dim=-1)
+    return nn.functional.pad(hits.cummax(dim=1).values, (0, 0, 3, 0))
+
+
+def step_values(
+    actions: Int[Tensor, "batch step"], triplets: Int[Tensor, "batch hypothesis 3"]
+) -> Float[Tensor, "batch step"]:
+    r"""Posterior-weighted value of every action, eq. (adv_algo) with `beta = inf`.
+
+    Consistent are the hypotheses whose triplet has paid as the truth's has: not yet, before the
+    truth is found. Their plausibilities are equal, so each is weighed alike; the value of a step is
+    the share of them that this and later actions complete.
+    """
+    answer_logps = completed(actions, triplets).float().log()
+    return posterior_weighted_values(answer_logps, torch.zeros(len(actions)), beta=math.inf)
+
+
+def new_triplet(
+    actions: Int[Tensor, "batch step"], triplets: Int[Tensor, "batch hypothesis 3"]
+) -> Float[Tensor, "batch step"]:
+    """The paper's shortcut: 1 where an action completes a hypothesis's triplet that is new."""
+    done = completed(actions, triplets)
+    return (done[:, 1:] & ~done[:, :-1]).any(dim=-1).float()
+
+
+class Policy(nn.Module):
+    """A transformer encoder with 2 heads and a linear layer; it sees the prompt and all actions."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.tokens = nn.Embedding(NUM_ACTIONS, width)
+        self.places = nn.Embedding(NUM_STEPS, width)
+        layer = nn.TransformerEncoderLayer(width, 2, 4 * width, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        self.head = nn.Linear(width, NUM_ACTIONS)
+        nn.init.zeros_(self.head.weight)  # the first policy is the uniform one
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, sequence: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token 3"]:
+        """Log-probabilities of the action behind each token."""
+        length = sequence.shape[1]
+        hidden = self.tokens(sequence) + self.places.weight[:length]
+        mask = nn.Transformer.generate_square_subsequent_mask(length)
+        return self.head(self.encoder(hidden, mask=mask, is_causal=True)).log_softmax(dim=-1)
+
+    @torch.no_grad()
+    def sample(self, prompts: Int[Tensor, " batch"]) -> Int[Tensor, "batch step"]:
+        """Actions of whole episodes."""
+        sequence = prompts[:, None]
+        for _ in range(NUM_STEPS):
+            action = self(sequence)[:, -1].exp().multinomial(1)
+            sequence = torch.cat([sequence, action], dim=1)
+        return sequence[:, 1:]
+
+
+def accuracy(policy: Policy, prompt: int, completions: int) -> float:
+    """Share of completions that solve a prompt."""
+    prompts = torch.full((completions,), prompt)
+    done = completed(policy.sample(prompts), hypotheses(prompts, ()))
+    return done[:, -1, 0].float().mean().item()
+
+
+def train(
+    arm: Arm,
+    seed: int,
+    settings: Settings,
+    on_evaluation: Callable[[dict], None] = lambda record: None,
+) -> list[dict[str, float | int]]:
+    """Train a policy and evaluate it on the way.
+
+    Args:
+        arm: What it is trained with.
+        seed: Seed of parameters and episodes.
+        settings: How.
+        on_evaluation: Called with each record.
+
+    Returns:
+        Records of `iteration`, `train_accuracy` (mean of the training prompts) and
+        `unseen_accuracy`, the first before training.
+    """
+    torch.manual_seed(seed)
+    policy = Policy(settings.width)
+    optimizer = torch.optim.Adam(policy.parameters(), settings.learning_rate)
+    prompts = torch.tensor(TRAINING_PROMPTS).repeat_interleave(
+        settings.batch_size // len(TRAINING_PROMPTS)
+    )
+    triplets = hypotheses(prompts, arm.triplets)
+    every = max(1, settings.iterations // settings.evaluations)
+    records = []
+    for iteration in range(settings.iterations + 1):
+        if iteration % every == 0:
+            records.append({"iteration": iteration, **evaluate(policy, settings.completions)})
+            on_evaluation(records[-1])
+        share_left = 1 - iteration / settings.iterations
+        loss = _loss(policy, prompts, triplets, arm, settings.entropy_bonus * share_left)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return records
+
+
+def evaluate(policy: Policy, completions: int) -> dict[str, float]:
+    """Accuracies on the training prompts (their mean) and on the unseen one."""
+    trained = [accuracy(policy, prompt, completions) for prompt in TRAINING_PROMPTS]
+    return {
+        "train_accuracy": sum(trained) / len(trained),
+        "unseen_accuracy": accuracy(policy, UNSEEN_PROMPT, completions),
+    }
+
+
+def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: Arm, entropy_bonus: float):
+    """Policy-gradient loss of one batch of episodes, eq. (bayes_gradient)."""
+    actions = policy.sample(prompts)
+    logps = policy(torch.cat([prompts[:, None], actions[:, :-1]], dim=1))
+    chosen = logps.gather(-1, actions[..., None]).squeeze(-1)
+    if arm.literal:
+        solved = completed(actions, triplets)[:, -1, :1].float().expand_as(chosen)
+        values = new_triplet(actions, triplets) if arm.triplets else solved
+        return -(chosen * values).sum(dim=1).mean()
+    # Once the truth is found nothing is left to win: these steps have value 0 in every episode, and
+    # against the mean of the others they would look like mistakes.
+    is_open = ~completed(actions, triplets[:, :1])[:, :-1, 0]
+    values = step_values(actions, triplets)
+    means = (values * is_open).sum(dim=0) / is_open.sum(dim=0).clamp(min=1)
+    deviations = torch.where(is_open, values - means, 0.0)
+    advantages = deviations / (deviations[is_open].std() + _FLOOR)
+    entropy = -(logps.exp() * logps).sum(dim=-1)
+    return -(chosen * advantages + entropy_bonus * entropy).sum(dim=1).mean()
