@@ -23,7 +23,9 @@ def table_of(header, rows):
 def test_answers_prints_costs_and_verdicts():
     costs, verdicts = run_benchmark("answers.py", "--prompts", "16")
     assert {*costs} > {"barl_trl: extract, verify, merge", "math-verify: parse, verify"}
-    assert all(float(row["CPU s"]) > 0 and float(row["wall s"]) > 0 for row in costs.values())
+    # So few answers may need no process at all, and then cost less than is printed.
+    assert all(float(row["CPU s"]) >= 0 and float(row["wall s"]) >= 0 for row in costs.values())
+    assert float(costs["math-verify: parse, verify"]["CPU s"]) > 0
     ours = verdicts["barl_trl: extract, verify, merge"]
     assert float(ours["accuracy, boxed"]) >= 0.97
     assert ours["rewards without a closed box"] == ours["time-outs, crashes"] == "0"

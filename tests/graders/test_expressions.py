@@ -119,6 +119,8 @@ def test_another_value(gold, answer):
         # rounded
         (r"2.5\pi", r"2.6\pi"),
         ("0.333x", r"\frac{x}{3}"),
+        ("y=0.333x", r"y=\frac{x}{3}"),
+        ("x+y=0.333", r"x+y=\frac13"),
         # not of one kind
         ("1,2", r"\{1,2\}"),
         ("1,2", "(1,2)"),
@@ -129,6 +131,7 @@ def test_another_value(gold, answer):
         # in more than one way
         (r"\{1,1,2\}", r"\{1,2\}"),
         (r"(1,3)\cup(2,4)", r"(1,4)\cup(2,3)"),
+        (r"(3,1)\cup(5,6)", r"(4,2)\cup(5,6)"),
         (r"(1,2]\cup(2,3)", r"(1,2)\cup[2,3)"),
         (r"(\sqrt2,2)\cup(3,4)", r"(\sqrt3,2)\cup(3,4)"),
         ("x=5", "2x=10"),

@@ -115,6 +115,8 @@ def test_what_is_no_ratio_of_polynomials_is_given_up(undefined):
         lambda: power(sum_of(X, Y, constant(1)), constant(60)),
         lambda: square_root(constant(10**6 + 1)),
         lambda: power(constant(Fraction(1, 7)), constant(500)),
+        lambda: product(*[power(total(X, constant(1)), constant(39))] * 2),
+        lambda: sum_of(*(symbol(f"x{n}") for n in range(201))),
     ],
 )
 def test_what_would_take_long_is_given_up(long):
@@ -132,6 +134,8 @@ def test_lines_with_different_zeros():
     assert not are_different_lines(constant(1), constant(2)), "no zeros"
     assert not are_different_lines(line, product(line, root(2)))
     assert not are_different_lines(line, product(line, inverse(X)))
+    without_zeros = [product(value, inverse(value)) for value in (X, Y)]
+    assert not are_different_lines(*without_zeros)
 
 
 def test_a_product_over_many_primes_stays_exact():

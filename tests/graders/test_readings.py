@@ -107,6 +107,11 @@ def test_what_is_read_as_several_values(form, kind, parts):
     assert (reading.kind, len(reading.parts)) == (kind, parts)
 
 
+def test_the_depth_of_brackets_is_limited():
+    assert isinstance(read("(" * 40 + "x" + ")" * 40), Value)
+    assert read("(" * 41 + "x" + ")" * 41) is None
+
+
 LEAVES = (
     st.integers(1, 12).map(sympy.Integer)
     | st.sampled_from([*sympy.symbols("x y a"), sympy.pi])

@@ -128,7 +128,7 @@ def _is_apart(union: Several) -> bool:
 
 
 def _end(end: Reading) -> Fraction | float | None:
-    if not isinstance(end, Value) or end.is_decimal:
+    if not isinstance(end, Value):
         return None
     for sign, ratio in ((1, INFINITY), (-1, negative(INFINITY))):
         if end.ratio == ratio:

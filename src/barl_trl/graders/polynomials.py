@@ -117,7 +117,7 @@ def as_number(value: Ratio) -> Fraction | None:
 
 
 def are_different_lines(a: Ratio, b: Ratio) -> bool:
-    """Return whether both are linear in their letters and have different zeros for sure."""
+    """Return whether both are at most linear and have different zeros for sure."""
     if a.below != _ONE or b.below != _ONE or not all(map(_is_linear, (a.above, b.above))):
         return False
     if a.above.keys() != b.above.keys():
@@ -126,12 +126,12 @@ def are_different_lines(a: Ratio, b: Ratio) -> bool:
 
 
 def _is_linear(polynomial: Polynomial) -> bool:
-    """Whether it has letters, each to the power of 1, and rational coefficients."""
+    """Whether it has rational coefficients and no products of letters."""
     degrees = {
         sum(exponent for _, exponent in letters) if root == 1 and PI not in dict(letters) else 2
         for root, letters in polynomial
     }
-    return 1 in degrees and degrees <= {0, 1}
+    return degrees <= {0, 1}
 
 
 def _ratio(above: Polynomial, below: Polynomial) -> Ratio:

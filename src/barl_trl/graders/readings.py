@@ -116,12 +116,10 @@ def _several(kind: str, pieces: list[str]) -> Several:
 
 
 def _split(form: str, separator: str) -> list[str]:
-    """The pieces between separators outside brackets; one piece if brackets do not match."""
+    """The pieces between separators outside brackets."""
     pieces, depth, start = [], 0, 0
     for i, character in enumerate(form):
         depth += (character in "([{") - (character in ")]}")
-        if depth < 0:
-            return [form]
         if depth == 0 and form.startswith(separator, i):
             pieces.append(form[start:i])
             start = i + len(separator)
