@@ -105,3 +105,14 @@ def test_importing_the_graders_starts_no_process_and_imports_no_library():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert done.stderr == ""
+
+
+def test_a_large_parent_makes_no_process_look_worn_out():
+    code = (
+        "from barl_trl.graders.processes import ProcessPool\n"
+        "held = bytearray(700 << 20)\nheld[:] = b'x' * len(held)\n"
+        "pool = ProcessPool(size=1)\n"
+        "print([pool('math_verify', '1/2', '0.5') for _ in range(3)], len(held))\npool.close()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("['equal', 'equal', 'equal']")

@@ -19,7 +19,9 @@ _GREEK = re.compile(
 _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mbox)\{([^{}]*)\}")
 _UNIT_POWER = re.compile(rf"{_TEXT.pattern}\^\{{?(\d)")
 _MATH_MODE = re.compile(r"\$|(?<!\\)\\[()\[\]]")
-_RELATION = re.compile(r"[=<>]|\\(?:in|leq?|geq?|[lg]t|neq?|or|lor|vee)(?![A-Za-z])|\bor\b")
+_RELATION = re.compile(
+    r"[=<>]|\\(?:in|leq?(?:slant)?|geq?(?:slant)?|[lg]t|neq?|or|lor|vee)(?![A-Za-z])|\bor\b"
+)
 _FUNCTION = re.compile(
     r"(?<![A-Za-z])(?:sin|cos|tan|log|ln|exp|sqrt|pi|and|or|max|min|mod)(?![A-Za-z])"
 )
