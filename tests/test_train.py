@@ -196,5 +196,5 @@ def test_help_needs_no_heavy_imports():
 
 
 def test_unknown_command():
-    with pytest.raises(SystemExit, match="COMMAND must be one of train, data, demo, got 'trian'"):
+    with pytest.raises(SystemExit, match="COMMAND must be one of train, data, reproduce, demo, got 'trian'"):
         cli.main(["trian"])

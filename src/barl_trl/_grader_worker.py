@@ -1,9 +1,10 @@
 """The child's end of [`~barl_trl.graders.processes`]: compares answers until its input ends.
 
 `python -m barl_trl._grader_worker CPU_SECONDS` reads one JSON line `[comparison, gold, answer]` at
-a time and writes `equal` or `different`. It ends with its standard input, that is: with its parent.
-It does not catch what a parser raises, but dies of it: after a MemoryError or a RecursionError
-nobody knows what a library's caches hold, and the parent has a fresh process waiting.
+a time and writes `equal` or `different`, and `worn` behind it if it should be replaced. It ends
+with its standard input, that is: with its parent. It does not catch what a parser raises, but dies
+of it: after a MemoryError or a RecursionError nobody knows what a library's caches hold, and the
+parent has a fresh process waiting.
 """
 
 import json
@@ -52,9 +53,9 @@ def main(cpu_seconds: int) -> None:
         limit = int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
         is_equal = comparisons[comparison](gold, answer)
-        os.write(replies, b"equal\n" if is_equal else b"different\n")
-        if _resident_bytes() > _WORN_OUT_BYTES:
-            return  # a library may have caught a MemoryError and kept what it has
+        # A library may have caught a MemoryError, and kept what it has: the parent replaces us.
+        state = b" worn" if _resident_bytes() > _WORN_OUT_BYTES else b""
+        os.write(replies, (b"equal" if is_equal else b"different") + state + b"\n")
 
 
 def _resident_bytes() -> int:

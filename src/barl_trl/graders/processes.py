@@ -40,6 +40,7 @@ class _Process:
         self._requests = cast(IO[bytes], self.child.stdin)
         self._replies = cast(IO[bytes], self.child.stdout)
         self._is_ready = False
+        self.is_worn = False
         self.comparisons = 0
 
     def is_ready(self) -> bool:
@@ -54,8 +55,10 @@ class _Process:
         with contextlib.suppress(BrokenPipeError):
             self._requests.write(request)
         reply = self._receive(wall_seconds)
-        if reply in ("equal", "different"):
-            return reply
+        outcome, _, state = (reply or "").partition(" ")
+        self.is_worn = state == "worn"
+        if outcome in ("equal", "different"):
+            return outcome
         if reply is None:
             return "timeout"
         return "timeout" if self.child.wait() == -signal.SIGXCPU else "crash"
@@ -131,7 +134,7 @@ class ProcessPool:
                 outcome = process.ask(comparison, gold, answer, self._wall_seconds)
             finally:
                 # Also after a KeyboardInterrupt: a late verdict must not be read as the next one.
-                is_fit = outcome in ("equal", "different")
+                is_fit = outcome in ("equal", "different") and not process.is_worn
                 if is_fit and process.comparisons < self._recycle_after:
                     self._idle.appendleft(process)
                 else:
