@@ -12,7 +12,7 @@ from barl_trl.graders import GRADERS
 def barl_demo(folder, *options):
     """Runs the command; returns what it printed, and its summary."""
     command = [sys.executable, "-m", "barl_trl.cli", "demo", "--output_dir", str(folder), *options]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1200).stdout
+    shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=2400).stdout
     return shown, json.loads((folder / "summary.json").read_text())
 
 

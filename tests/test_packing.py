@@ -5,15 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.packing import (
-    Answer,
-    Rollout,
-    Row,
-    micro_batches,
-    reencoded_rows,
-    shared_prefix_rows,
-    tree_mask,
-)
+from barl_trl import packing
+from barl_trl.micro_batches import packed_micro_batches, padded_micro_batches, tree_mask
+from barl_trl.packing import Answer, Rollout, Row, reencoded_rows, shared_prefix_rows
+from barl_trl.tree_attention import pieces
 
 tokens = st.integers(0, 2)  # few distinct tokens: shared prefixes and equal answers are frequent
 
@@ -31,8 +26,8 @@ def rollout_fields(draw):
 
 
 def build(fields) -> Rollout:
-    token_ids, positions, scored, elicitations = fields
-    return Rollout(token_ids, positions, [Answer(*answer) for answer in scored], elicitations)
+    token_ids, positions, scored, *options = fields
+    return Rollout(token_ids, positions, [Answer(*answer) for answer in scored], *options)
 
 
 def history(row: Row, place: int) -> list[int]:
@@ -50,24 +45,106 @@ def context(rollout: Rollout, common: list[int], state: int, answer: Answer, tok
     return [*prefix, *elicitation, *answer.token_ids[:token]]
 
 
+@st.composite
+def groups(draw):
+    """Rollouts that have their first state in common, some with the same answers, and others."""
+    token_ids, positions, scored, _ = draw(rollout_fields())
+    prompt = token_ids[: positions[0]]
+    found = []
+    for _ in range(draw(st.integers(1, 4))):
+        completion = draw(st.lists(tokens, max_size=5))
+        ends = draw(st.sets(st.integers(0, len(completion)))) | {0}
+        forks = [len(prompt) + end for end in sorted(ends)]
+        others = draw(st.booleans()) and [([1, 2], 0)]
+        read_from = draw(st.none() | st.integers(1, len(prompt) + len(completion)))
+        found.append(([*prompt, *completion], forks, others or scored, None, read_from))
+    return found
+
+
+def all_reads(rollouts, common):
+    """What is to be read, and the tokens that stand before it, written out one by one."""
+    for i, rollout in enumerate(rollouts):
+        for n, position in enumerate(rollout.read_positions):
+            yield (i, -1, -1, n), rollout.token_ids[position], rollout.token_ids[:position]
+        for state in range(len(rollout.state_positions)):
+            for hypothesis, answer in enumerate(rollout.answers):
+                for token in range(answer.score_from, len(answer.token_ids)):
+                    before = context(rollout, common, state, answer, token)
+                    yield (i, state, hypothesis, token), answer.token_ids[token], before
+
+
+def check_reads(rows, rollouts, common):
+    found = sorted(
+        ((*read[2:],), read.label, history(row, read.position))
+        for row in rows
+        for read in row.reads
+    )
+    assert found == sorted(
+        (key, label, [*seen]) for key, label, seen in all_reads(rollouts, common)
+    )
+
+
 @given(rollout_fields(), st.lists(tokens, max_size=3))
 def test_every_scored_token_is_read_once_and_behind_its_own_context(fields, common):
-    rollout = build(fields)
-    for rows in (shared_prefix_rows([rollout], common), reencoded_rows([rollout], common)):
-        keys = []
-        for row in rows:
-            for read in row.reads:
-                answer = rollout.answers[read.hypothesis]
-                assert read.label == answer.token_ids[read.token]
-                expected = context(rollout, common, read.state, answer, read.token)
-                assert history(row, read.position) == expected
-                keys.append((read.state, read.hypothesis, read.token))
-        assert sorted(keys) == [
-            (state, hypothesis, token)
-            for state in range(len(rollout.state_positions))
-            for hypothesis, answer in enumerate(rollout.answers)
-            for token in range(answer.score_from, len(answer.token_ids))
+    rollouts = [build(fields)]
+    check_reads(shared_prefix_rows(rollouts, common), rollouts, common)
+    check_reads(reencoded_rows(rollouts, common), rollouts, common)
+
+
+@given(groups(), st.lists(tokens, max_size=3), st.sampled_from([0, 12, 1000]))
+def test_rollouts_of_a_group_are_read_as_if_they_stood_alone(many, common, max_shared_tokens):
+    rollouts = [build(fields) for fields in many]
+    rows = shared_prefix_rows(rollouts, common, max_shared_tokens=max_shared_tokens)
+    check_reads(rows, rollouts, common)
+    check_reads(reencoded_rows(rollouts, common), rollouts, common)
+
+
+@given(groups(), st.sampled_from([0, 12, 1000]), st.integers(1, 60))
+def test_the_pieces_of_attention_show_what_the_mask_shows(many, max_shared_tokens, max_tokens):
+    rollouts = [build(fields) for fields in many]
+    rows = shared_prefix_rows(rollouts, [1], max_shared_tokens=max_shared_tokens)
+    for batch in packed_micro_batches(rows, max_tokens):
+        assert len(batch.token_ids) == 1
+        expected = tree_mask(batch.ends, batch.position_ids)[0, 0]
+        shown = torch.zeros_like(expected)
+        place = 0
+        for piece in pieces(batch):
+            queries = range(piece.queries.start, piece.queries.stop)
+            assert queries[0] == place  # in order, none left out
+            place = queries[-1] + 1
+            keys = [k for run in piece.keys for k in range(run.start, run.stop)]
+            mask = piece.mask
+            if mask is None:  # causal
+                assert keys == [*queries]
+                mask = torch.ones(len(keys), len(keys)).tril().bool()
+            for row, query in enumerate(queries):
+                shown[query, keys] = mask[row]
+        assert torch.equal(shown, expected)
+
+
+def test_a_first_state_is_scored_once_for_a_group():
+    group = [Rollout([1, 2, n], [2, 3], [Answer([5, 6])]) for n in range(3)]
+    rows = shared_prefix_rows(group, [4])
+    assert [row.token_ids for row in rows] == [
+        [1, 2, 0, 4, 5, 4, 5],
+        [1, 2, 1, 4, 5],
+        [1, 2, 2, 4, 5],
+    ]
+
+
+def test_a_prompt_is_shared_where_that_saves_a_quarter_of_the_tokens():
+    def group(size, prompt):
+        return [
+            Rollout([*range(prompt), n], [prompt, prompt + 1], [Answer([5])]) for n in range(size)
         ]
+
+    (row,) = shared_prefix_rows(group(3, 8), [], max_shared_tokens=100)
+    assert row.token_ids == [*range(8), 0, 1, 2]
+    assert len(shared_prefix_rows(group(3, 8), [], max_shared_tokens=10)) == 2
+    assert len(shared_prefix_rows(group(2, 1), [], max_shared_tokens=100)) == 1  # 1 of 4 saved
+    assert packing.SHARE_FROM == 0.25
+    two = [Rollout([1, n, 3], [1, 3], [Answer([5])]) for n in range(2)]  # 1 of 6
+    assert len(shared_prefix_rows(two, [], max_shared_tokens=100)) == 2
 
 
 @given(rollout_fields(), st.lists(tokens, max_size=3))
@@ -75,7 +152,7 @@ def test_mask_is_the_ancestor_relation(fields, common):
     rollout = build(fields)
     (row,) = shared_prefix_rows([rollout], common)
     nodes = [tuple(history(row, place)) for place in range(len(row.token_ids))]
-    (batch,) = micro_batches([row], 1)
+    (batch,) = padded_micro_batches([row], 1)
     mask = tree_mask(batch.ends, batch.position_ids)[0, 0]
     # A trunk node and a branch node may spell the same tokens: tell them apart by the mask's own
     # column, and ask that ancestors are closed under "ancestor of" and spell the prefixes.
@@ -108,7 +185,7 @@ def test_shared_tokens_are_fed_once(fields, common):
 def test_micro_batches_hold_every_row_within_the_budget(many, max_tokens, same_length):
     rows = shared_prefix_rows([build(fields) for fields in many], [1])
     found = []
-    for batch in micro_batches(rows, max_tokens, same_length=same_length):
+    for batch in padded_micro_batches(rows, max_tokens, same_length=same_length):
         assert batch.token_ids.numel() <= max_tokens or len(batch.token_ids) == 1
         assert batch.attention_mask.all() or not same_length
         assert tree_mask(batch.ends, batch.position_ids).diagonal(dim1=-2, dim2=-1).all()
@@ -136,7 +213,7 @@ def test_tokens_behind_the_last_state_are_not_fed():
 def test_rollout_without_answers_has_no_row():
     empty = Rollout([1], [1], [])
     assert shared_prefix_rows([empty], [2]) == reencoded_rows([empty], [2]) == []
-    assert list(micro_batches([], 8)) == []
+    assert list(padded_micro_batches([], 8)) == list(packed_micro_batches([], 8)) == []
 
 
 def test_reach_is_measured_in_positions():

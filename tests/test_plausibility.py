@@ -10,7 +10,7 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from barl_trl import plausibility, row_logps
+from barl_trl import plausibility, row_logps, tree_attention
 from barl_trl.packing import Answer, Rollout
 from barl_trl.plausibility import answer_log_likelihoods, why_not_shared_prefix
 
@@ -180,6 +180,105 @@ def test_families_share_prefixes_exactly(family, caplog):
     assert not refusals(caplog)
 
 
+def group(prompt, lengths, answers):
+    """Rollouts of one prompt; their own log-probabilities are asked for, too."""
+    return [
+        Rollout(
+            [*prompt, *ids(length, seed)],
+            [len(prompt), *range(len(prompt) + 8, len(prompt) + length, 8), len(prompt) + length],
+            answers,
+            None,
+            len(prompt),
+        )
+        for seed, length in enumerate(lengths)
+    ]
+
+
+ANSWERS = [Answer(BASE, 1), Answer(ids(4), 1), Answer([*BASE[:3], 30], 1)]
+GROUPS = {
+    "prompt shared": group(ids(60), [12, 20, 1, 17], ANSWERS),
+    "prompt not worth it": group(ids(6), [12, 20, 17], ANSWERS),
+    "no hypotheses": group(ids(30), [9, 10], []),
+}
+
+
+@torch.no_grad()
+def own_oracle(model, rollout, temperature):
+    logits = model(torch.tensor([rollout.token_ids])).logits[0].double() / temperature
+    labels = torch.tensor(rollout.token_ids[1:])
+    logps = logits[:-1].log_softmax(-1).gather(-1, labels[:, None])[:, 0]
+    return logps[rollout.read_from - 1 :].float()
+
+
+@pytest.mark.parametrize("max_tokens", [100, 300, 16384])
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [
+        ("qwen2", "reencode"),
+        *((name, "shared_prefix") for name in ("qwen2", "gpt2", "gemma3_text", "gpt_oss")),
+    ],
+)
+def test_groups_and_their_own_tokens(family, method, max_tokens, caplog):
+    model = make(family, **SHARED[family])
+    rollouts = [rollout for many in GROUPS.values() for rollout in many]
+    options = {"temperature": 2.0, "own_temperature": 0.7, "max_tokens": max_tokens}
+    result = score(model, rollouts, method, **options)
+    assert_matches(result, oracle(model, rollouts, temperature=2.0))
+    for rollout, logps in zip(rollouts, result.own_logps, strict=True):
+        expected = own_oracle(model, rollout, 0.7)
+        torch.testing.assert_close(logps[: len(expected)], expected, atol=1e-4, rtol=0)
+        assert not logps[len(expected) :].any()
+    assert not refusals(caplog)
+
+
+def test_own_tokens_and_answers_read_at_one_place_have_their_own_temperatures(model):
+    rollouts = GROUPS["prompt shared"]
+    options = {"temperature": 2.0, "own_temperature": 0.7, "elicitation_ids": []}
+    result = score(model, rollouts, **options)
+    assert_matches(result, oracle(model, rollouts, temperature=2.0, elicitation=[]))
+    torch.testing.assert_close(
+        result.own_logps[1], own_oracle(model, rollouts[1], 0.7), atol=1e-4, rtol=0
+    )
+
+
+def test_a_shared_prompt_and_a_first_state_are_fed_once(model):
+    rollouts = GROUPS["prompt shared"]
+    alone = sum(score(model, [rollout]).num_tokens for rollout in rollouts)
+    branch = len(ELICITATION) + 4 + 3  # all that is fed of the third answer is the first one's
+    together = score(model, rollouts, max_tokens=16384).num_tokens
+    assert together == alone - 3 * (60 + branch)
+
+
+def limited(model, most):
+    """The model, with memory for so many tokens."""
+
+    def hook(_, args, kwargs):
+        if kwargs["input_ids"].numel() > most:
+            raise torch.OutOfMemoryError("out of memory.")
+
+    model.register_forward_pre_hook(hook, with_kwargs=True)
+    return model
+
+
+@pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
+def test_where_memory_runs_out_fewer_tokens_go_at_a_time(model, method, caplog):
+    rollouts = [*ALL, *GROUPS["prompt shared"]]
+    expected = oracle(model, rollouts)
+    result = score(limited(model, 300), rollouts, method, max_tokens=1024)
+    assert_matches(result, expected)
+    assert result.max_tokens == 256
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [
+        f"out of memory: answers are scored {n} tokens at a time" for n in (512, 256)
+    ]
+
+
+def test_a_row_that_does_not_fit_at_all_is_said(model):
+    message = "out of memory. While scoring answers: set scoring_max_tokens below 64, or max_comp"
+    with pytest.raises(torch.OutOfMemoryError, match=message):
+        score(limited(model, 30), [EDGE_CASES["usual"]], max_tokens=256)
+
+
 @pytest.mark.parametrize("family", REENCODED)
 def test_families_that_cannot_share_are_reencoded_with_one_warning(family, caplog):
     model = make(family, **REENCODED[family])
@@ -237,7 +336,7 @@ def test_other_attention_is_switched_for_the_pass_only(model, wrap):
     plausibility._checks[model] = (1 << 20, None)  # the check re-encodes, which flex would compile
     assert_matches(score(model, ALL), expected)
     hook.remove()
-    assert set(seen) == {"sdpa"}
+    assert set(seen) == {tree_attention.NAME}
     assert model.config._attn_implementation == "flex_attention"
 
 
@@ -416,6 +515,7 @@ def test_dynamic_rope_is_reencoded_without_padding(caplog):
         ({"reduction": "max"}, "reduction must be mean or sum, got 'max'"),
         ({"method": "cache"}, "method must be shared_prefix or reencode, got 'cache'"),
         ({"temperature": 0.0}, "temperature must be positive, got 0.0"),
+        ({"own_temperature": -1.0}, "own_temperature must be positive, got -1.0"),
     ],
 )
 def test_refusals_say_what_to_do(model, options, message):

@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from statistics import mean
 
 import pytest
 
@@ -17,7 +18,7 @@ def test_triplets_writes_results_curves_and_a_picture(tmp_path):
     done = reproduce("triplets", "--seeds", 2, "--iterations", 2, "--output_dir", tmp_path)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "results.json").read_text())
-    assert list(results["titles"]) == ["rl", "barl-27", "barl-3"]
+    assert list(results["arms"]) == ["rl", "barl-27", "barl-3"]
     runs = {(record["arm"], record["seed"]) for record in results["records"]}
     assert len(runs) == 6
     assert all(0 <= record["unseen_accuracy"] <= 1 for record in results["records"])
@@ -30,12 +31,34 @@ def test_triplets_writes_results_curves_and_a_picture(tmp_path):
     assert "best Markovian policy, 3 hypotheses" in done.stdout
 
 
-def test_quick_and_literal(tmp_path):
-    options = ("--quick", "--iterations", 8, "--literal", "--output_dir", tmp_path)
+def test_quick_and_more_arms(tmp_path):
+    options = ("--quick", "--iterations", 8, "--more_arms", "--output_dir", tmp_path)
     assert reproduce("triplets", *options).returncode == 0
     results = json.loads((tmp_path / "results.json").read_text())
-    assert len(results["titles"]) == 6
+    assert len(results["arms"]) == 7
     assert (results["settings"]["iterations"], results["settings"]["seeds"]) == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_barl_generalises_and_rl_does_not_with_every_seed(tmp_path):
+    """The claims of the paper's section 4, in full: 6 seeds."""
+    done = reproduce("triplets", "--seeds", 6, "--output_dir", tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "results.json").read_text())
+    iterations = results["settings"]["iterations"]
+
+    def accuracies(arm, name, iteration):
+        here = [r for r in results["records"] if (r["arm"], r["iteration"]) == (arm, iteration)]
+        assert len(here) == 6
+        return [record[name] for record in here]
+
+    assert min(accuracies("rl", "train_accuracy", iterations)) >= 0.99
+    assert max(accuracies("rl", "unseen_accuracy", iterations)) <= 0.15
+    for name in ("train_accuracy", "unseen_accuracy"):
+        assert min(accuracies("barl-27", name, iterations)) >= 0.9
+        assert min(accuracies("barl-3", name, iterations // 2)) >= 0.9
+        assert mean(accuracies("barl-3", name, iterations // 2)) >= 0.97
 
 
 def test_tree_writes_results_and_a_picture(tmp_path):

@@ -126,9 +126,12 @@ class BARLConfig(GRPOConfig):
             "not allow the first (found out by itself).",
         },
     )
-    scoring_max_tokens: int = field(
-        default=16384,
-        metadata={"help": "Tokens, padding included, of one forward pass that scores answers."},
+    scoring_max_tokens: int | None = field(
+        default=None,
+        metadata={
+            "help": "Tokens, padding included, of one forward pass that scores answers. None fits "
+            "it to the model and the free memory. Halved on all processes when memory runs out."
+        },
     )
 
     def __post_init__(self):
@@ -141,7 +144,7 @@ class BARLConfig(GRPOConfig):
                     f"the default is {option.default!r}."
                 )
         for name in ("step_size", "max_answer_chars", "scoring_max_tokens"):
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 default = type(self).__dataclass_fields__[name].default
                 raise ValueError(
                     f"{name} must be at least 1, got {getattr(self, name)}: the default is "

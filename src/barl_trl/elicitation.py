@@ -31,25 +31,30 @@ class Elicitation:
     def rollout(
         self,
         prompt_ids: Sequence[int],
-        chain_ids: Sequence[int],
+        completion_ids: Sequence[int],
         step_ends: Sequence[int],
         answers: Sequence[str],
+        *,
+        read_completion: bool = False,
     ) -> Rollout:
         """A rollout with its states, at the prompt and behind every step, to be asked for answers.
 
         Args:
             prompt_ids: Token ids of the prompt.
-            chain_ids: Token ids of the chain of thought, without an end-of-turn token.
+            completion_ids: Token ids of the chain of thought; what stands behind its steps, such
+                as an end-of-turn token, belongs to no state.
             step_ends: Ends of its steps, counted from the chain's first token.
             answers: Answers of the hypotheses, the truth first.
+            read_completion: Whether the completion's own log-probabilities are wanted.
         """
-        token_ids = [*prompt_ids, *chain_ids]
+        token_ids = [*prompt_ids, *completion_ids]
         positions = [len(prompt_ids) + end for end in (0, *step_ends)]
         return Rollout(
             token_ids=token_ids,
             state_positions=positions,
             answers=[self.answer(answer) for answer in answers],
             state_elicitations=self.at_states(token_ids, positions),
+            read_from=len(prompt_ids) if read_completion else None,
         )
 
     def at_states(

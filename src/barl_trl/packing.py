@@ -8,17 +8,22 @@ the elicitation, then a trie of the answers. One row holds the tree in preorder,
 The descendants of a token are then the run of tokens right behind it, so one int per token, its
 `end`, says who sees whom: the key k is visible to the query q iff `k <= q < end[k]`. That holds for
 trunk, branches, shared answer tokens and padding alike. Position ids are depths in the tree.
+
+Rollouts of a group have s_0 and its branch in common. The branch hangs from the first of them only;
+where the prompt is shared, too, the group is one tree of several blocks:
+
+    s_0 | branch of s_0 || step 0 | step 1 | branch of s_2 | branch of s_1 || step 0 | ...
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-import torch
-from jaxtyping import Bool, Int
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
+SHARE_FROM = 0.25
+"""Share of the tokens that a shared prompt must save. Attention of a trunk behind a shared prompt
+is no plain causal attention: at 0.2 it costs what it saves (benchmarks/RESULTS.md).
+"""
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,12 @@ class Rollout:
     """One rollout, its states, and the answers whose likelihood is asked for at each of them.
 
     Args:
-        token_ids: Prompt + completion: no padding, nothing behind the last chain-of-thought token.
+        token_ids: Prompt + completion, no padding.
         state_positions: Number of leading tokens that each state holds, strictly ascending.
         answers: The hypotheses' answers; index 0 is the ground truth. May be empty.
         state_elicitations: The elicitation of each state, where it is not the common one.
+        read_from: Number of leading tokens behind which every token's own log-probability is asked
+            for, too: the prompt's, for those of the completion. `None` for none.
 
     Raises:
         ValueError: If a field breaks these rules.
@@ -58,6 +65,7 @@ class Rollout:
     state_positions: Sequence[int]
     answers: Sequence[Answer]
     state_elicitations: Sequence[Sequence[int]] | None = None
+    read_from: int | None = None
 
     def __post_init__(self) -> None:
         positions, length = list(self.state_positions), len(self.token_ids)
@@ -79,13 +87,34 @@ class Rollout:
                 f"{len(elicitations)}: pass None to use the common elicitation everywhere"
             )
 
+        if self.read_from is not None and not 1 <= self.read_from <= length:
+            raise ValueError(
+                f"read_from must be None or of 1 to {length} tokens, got {self.read_from}: give "
+                "the number of the prompt's tokens"
+            )
+
     def elicitation(self, state: int, common: Sequence[int]) -> list[int]:
         """Return the token ids placed behind a state: its own, or else the common ones."""
         return list(common if self.state_elicitations is None else self.state_elicitations[state])
 
+    @property
+    def read_positions(self) -> range:
+        """Positions of the tokens whose own log-probability is asked for."""
+        start = len(self.token_ids) if self.read_from is None else self.read_from
+        return range(start, len(self.token_ids))
+
+    @property
+    def trunk_length(self) -> int:
+        """Number of tokens to feed: up to the last state, or to the last token but one if read."""
+        states = self.state_positions[-1] if self.answers else 0
+        return max(states, len(self.token_ids) - 1 if self.read_positions else 0)
+
 
 class Read(NamedTuple):
-    """Logits at row position `position`, taken at `label`: one scored token of an answer."""
+    """Logits at row position `position`, taken at `label`: one scored token of an answer.
+
+    Of a completion's own token, state and hypothesis are -1; `token` counts from `read_from`.
+    """
 
     position: int
     label: int
@@ -93,6 +122,19 @@ class Read(NamedTuple):
     state: int
     hypothesis: int
     token: int
+
+
+class Block(NamedTuple):
+    """A run of a row: a trunk from `start`, then its branches up to `stop`.
+
+    Its tokens see nothing of the row but the block itself and, in front of it, the `shared` first
+    tokens of the row.
+    """
+
+    shared: int
+    start: int
+    trunk_stop: int
+    stop: int
 
 
 class Row(NamedTuple):
@@ -103,73 +145,206 @@ class Row(NamedTuple):
         position_ids: Depth of each token, from 0.
         ends: One past the row position of each token's last descendant.
         reads: The scored tokens. Answers that share tokens share positions.
+        blocks: The runs that the row consists of.
     """
 
     token_ids: list[int]
     position_ids: list[int]
     ends: list[int]
     reads: list[Read]
+    blocks: list[Block]
 
 
-def shared_prefix_rows(rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]) -> list[Row]:
-    """Pack every rollout that has answers into one row: the tree of its states and answers."""
-    return [
-        _tree(i, rollout, elicitation_ids) for i, rollout in enumerate(rollouts) if rollout.answers
-    ]
+def within_budget(sizes: Iterable[int], budget: int) -> Iterator[slice]:
+    """Cut a sequence into runs of at most `budget` in sum; what is larger stands alone.
+
+    Example:
+        >>> list(within_budget([3, 4, 2, 9, 1], 7))
+        [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None), slice(4, 5, None)]
+    """
+    start = stop = total = 0
+    for size in sizes:
+        if stop > start and total + size > budget:
+            yield slice(start, stop)
+            start, total = stop, 0
+        total += size
+        stop += 1
+    if stop > start:
+        yield slice(start, stop)
+
+
+def shared_prefix_rows(
+    rollouts: Sequence[Rollout],
+    elicitation_ids: Sequence[int],
+    *,
+    max_shared_tokens: int = 0,
+) -> list[Row]:
+    """Pack rollouts into rows: the trees of their states and answers.
+
+    Rollouts with equal first state, elicitation and answers have that state scored once.
+
+    Args:
+        rollouts: What to score.
+        elicitation_ids: The common elicitation.
+        max_shared_tokens: Up to how many tokens such rollouts stand in one row behind their first
+            state, where that saves enough of them. With 0 every rollout has a row of its own.
+    """
+    groups: dict[tuple, list[int]] = {}
+    for i, rollout in enumerate(rollouts):
+        if rollout.answers or rollout.read_positions:
+            first_state = tuple(rollout.token_ids[: rollout.state_positions[0]])
+            asked = tuple((tuple(a.token_ids), a.score_from) for a in rollout.answers)
+            key = (first_state, tuple(rollout.elicitation(0, elicitation_ids)), asked)
+            groups.setdefault(key, []).append(i)
+    rows = []
+    for (first_state, *_), members in groups.items():
+        sizes = [_size(rollouts[i], elicitation_ids) for i in members]
+        shared = len(first_state)
+        cuts = list(within_budget((s - shared for s in sizes), max_shared_tokens - shared))
+        if shared * (len(members) - len(cuts)) < SHARE_FROM * sum(sizes):
+            shared, cuts = 0, [slice(n, n + 1) for n in range(len(members))]
+        for n, cut in enumerate(cuts):
+            readers = members if n == 0 else []
+            rows.append(_tree(rollouts, members[cut], readers, elicitation_ids, shared))
+    return rows
 
 
 def reencoded_rows(rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]) -> list[Row]:
     """Write every (state, answer) out as a row of its own: state, elicitation, answer."""
     rows = []
     for i, rollout in enumerate(rollouts):
+        reads = [Read(p - 1, *read) for p, *read in _own_reads(rollout, i)]
+        if reads:
+            rows.append(_plain_row(rollout.token_ids[:-1], reads))
         for state, position in enumerate(rollout.state_positions):
             context = [*rollout.token_ids[:position], *rollout.elicitation(state, elicitation_ids)]
             for hypothesis, answer in enumerate(rollout.answers):
-                tokens = [*context, *answer.token_ids[:-1]]  # the last is predicted, never fed
-                size = len(tokens)
                 reads = [
                     Read(len(context) - 1 + j, answer.token_ids[j], i, state, hypothesis, j)
                     for j in range(answer.score_from, len(answer.token_ids))
                 ]
-                rows.append(Row(tokens, list(range(size)), [size] * size, reads))
+                # the last is predicted, never fed
+                rows.append(_plain_row([*context, *answer.token_ids[:-1]], reads))
     return rows
 
 
-def _tree(index: int, rollout: Rollout, elicitation_ids: Sequence[int]) -> Row:
-    """Return the row of one rollout; its trunk stops at the last state."""
-    forks = [0, *rollout.state_positions]
-    row = Row(list(rollout.token_ids[: forks[-1]]), list(range(forks[-1])), [0] * forks[-1], [])
-    for state in reversed(range(len(rollout.state_positions))):
-        _append_branch(row, index, rollout, state, rollout.elicitation(state, elicitation_ids))
-        # The branches to come are those of shallower states: they do not hold these tokens.
-        start, stop = forks[state : state + 2]
-        row.ends[start:stop] = [len(row.token_ids)] * (stop - start)
+def _plain_row(token_ids: Sequence[int], reads: list[Read]) -> Row:
+    size = len(token_ids)
+    return Row(list(token_ids), list(range(size)), [size] * size, reads, [Block(0, 0, size, size)])
+
+
+def _own_reads(rollout: Rollout, index: int) -> Iterator[tuple[int, ...]]:
+    """Position in the rollout, then label and target, of each of its own tokens that is read."""
+    for n, position in enumerate(rollout.read_positions):
+        yield position, rollout.token_ids[position], index, -1, -1, n
+
+
+def _size(rollout: Rollout, elicitation_ids: Sequence[int]) -> int:
+    """Upper bound of the tokens of a rollout's tree: as if its answers shared none."""
+    answers = sum(len(answer.token_ids) - 1 for answer in rollout.answers)
+    branches = (
+        len(rollout.elicitation(state, elicitation_ids)) + answers
+        for state in range(len(rollout.state_positions))
+    )
+    return rollout.trunk_length + (sum(branches) if rollout.answers else 0)
+
+
+def _tree(
+    rollouts: Sequence[Rollout],
+    members: Sequence[int],
+    readers: Sequence[int],
+    elicitation_ids: Sequence[int],
+    shared: int,
+) -> Row:
+    """Return the row of some rollouts, one unless their first `shared` tokens are shared.
+
+    Args:
+        rollouts: All of them.
+        members: Which ones the row holds.
+        readers: Those for which its branch of s_0 is read; without any it has none.
+        elicitation_ids: The common elicitation.
+        shared: Length of the shared prompt.
+    """
+    row = Row([], [], [], [], [])
+    if shared:
+        first = rollouts[members[0]]
+        asked = {0: readers} if readers else {}
+        _append_block(row, first, 0, shared, asked, elicitation_ids)
+    for i in members:
+        rollout = rollouts[i]
+        asked: dict[int, Sequence[int]] = {s: [i] for s in range(1, len(rollout.state_positions))}
+        if readers and not shared:
+            asked[0] = readers
+        shift = len(row.token_ids) - shared
+        if rollout.trunk_length > shared:
+            _append_block(row, rollout, shared, rollout.trunk_length, asked, elicitation_ids)
+        for position, *read in _own_reads(rollout, i):
+            row.reads.append(Read(position - 1 + shift * (position > shared), *read))
+    row.ends[:shared] = [len(row.token_ids)] * shared
     return row
 
 
+def _append_block(
+    row: Row,
+    rollout: Rollout,
+    start: int,
+    stop: int,
+    asked: Mapping[int, Sequence[int]],
+    elicitation_ids: Sequence[int],
+) -> None:
+    """Append the tokens `start` to `stop` of a rollout, and the branches of the states asked.
+
+    Args:
+        row: What to append to.
+        rollout: The rollout.
+        start: First token.
+        stop: One past the last.
+        asked: Of each such state, the rollouts for which its branch is read.
+        elicitation_ids: The common elicitation.
+    """
+    shift = len(row.token_ids) - start
+    row.token_ids.extend(rollout.token_ids[start:stop])
+    row.position_ids.extend(range(start, stop))
+    trunk_stop = len(row.token_ids)
+    row.ends.extend([trunk_stop] * (stop - start))
+    for state in sorted(asked if rollout.answers else (), reverse=True):
+        fork = rollout.state_positions[state]
+        elicitation = rollout.elicitation(state, elicitation_ids)
+        _append_branch(row, shift + fork - 1, rollout.answers, elicitation, state, asked[state])
+        # The branches to come are those of shallower states: they do not hold these tokens.
+        row.ends[shift + start : shift + fork] = [len(row.token_ids)] * (fork - start)
+    row.blocks.append(Block(start, shift + start, trunk_stop, len(row.token_ids)))
+
+
 def _append_branch(
-    row: Row, index: int, rollout: Rollout, state: int, elicitation: Sequence[int]
+    row: Row,
+    fork: int,
+    answers: Sequence[Answer],
+    elicitation: Sequence[int],
+    state: int,
+    readers: Sequence[int],
 ) -> None:
     """Append elicitation and answers of one state, leading tokens that answers share only once."""
-    fork = rollout.state_positions[state] - 1
     # In lexicographic order an answer shares with its predecessor all that it shares with any
     # earlier one, and the nodes of the trie come in preorder. Its last token is never fed.
-    fed = [[*elicitation, *answer.token_ids[:-1]] for answer in rollout.answers]
+    fed = [[*elicitation, *answer.token_ids[:-1]] for answer in answers]
     path, nodes = [], [fork]  # current branch: its tokens; row positions of the fork and of these
+    depth = row.position_ids[fork]
     for hypothesis in sorted(range(len(fed)), key=fed.__getitem__):
         same = takewhile(lambda pair: pair[0] == pair[1], zip(path, fed[hypothesis], strict=False))
         shared = len(list(same))
         _close(row, nodes[1 + shared :])
         path, nodes = fed[hypothesis], nodes[: 1 + shared]
         for token in path[shared:]:
-            row.position_ids.append(fork + len(nodes))
+            row.position_ids.append(depth + len(nodes))
             nodes.append(len(row.token_ids))
             row.token_ids.append(token)
             row.ends.append(0)
-        answer = rollout.answers[hypothesis]
+        answer = answers[hypothesis]
         row.reads.extend(
-            Read(nodes[len(elicitation) + j], answer.token_ids[j], index, state, hypothesis, j)
+            Read(nodes[len(elicitation) + j], answer.token_ids[j], reader, state, hypothesis, j)
             for j in range(answer.score_from, len(answer.token_ids))
+            for reader in readers
         )
     _close(row, nodes[1:])
 
@@ -178,103 +353,3 @@ def _close(row: Row, nodes: Sequence[int]) -> None:
     """End the given nodes: no token appended from now on descends from them."""
     for node in nodes:
         row.ends[node] = len(row.token_ids)
-
-
-class MicroBatch(NamedTuple):
-    """R right-padded rows of N tokens, and K reads; padding sees itself only.
-
-    Args:
-        token_ids: Tokens, 0 in padding.
-        position_ids: Depths, 0 in padding.
-        ends: See `Row`.
-        attention_mask: False in padding.
-        places: Row * N + row position of each read.
-        labels: Token whose log-probability is read.
-        targets: Rollout, state, hypothesis and answer token that each read belongs to.
-    """
-
-    token_ids: Int[Tensor, "R N"]
-    position_ids: Int[Tensor, "R N"]
-    ends: Int[Tensor, "R N"]
-    attention_mask: Bool[Tensor, "R N"]
-    places: Int[Tensor, " K"]
-    labels: Int[Tensor, " K"]
-    targets: Int[Tensor, "K 4"]
-
-    def to(self, device: torch.device) -> "MicroBatch":
-        """Return a copy on a device."""
-        return MicroBatch(*(tensor.to(device) for tensor in self))
-
-
-def micro_batches(
-    rows: Sequence[Row], max_tokens: int, *, same_length: bool = False
-) -> Iterator[MicroBatch]:
-    """Group rows, shortest first, so that rows * longest <= max_tokens; a longer row goes alone.
-
-    Args:
-        rows: The rows, in any order.
-        max_tokens: Budget of a micro-batch in tokens, padding included.
-        same_length: Whether only rows of equal length may meet, so that nothing is padded.
-    """
-    group: list[Row] = []
-    for row in sorted(rows, key=lambda row: len(row.token_ids)):
-        size = len(row.token_ids)
-        mixed = same_length and bool(group) and len(group[0].token_ids) < size
-        if group and (mixed or (len(group) + 1) * size > max_tokens):
-            yield _padded(group)
-            group = []
-        group.append(row)
-    if group:
-        yield _padded(group)
-
-
-def _padded(rows: Sequence[Row]) -> MicroBatch:
-    """Turn rows into tensors."""
-    token_ids, position_ids, ends = (
-        pad_sequence([torch.tensor(values) for values in column], batch_first=True)
-        for column in list(zip(*rows, strict=True))[:3]
-    )
-    size = token_ids.shape[1]
-    reads = [
-        (i * size + read.position, *read[1:]) for i, row in enumerate(rows) for read in row.reads
-    ]
-    places, labels, *targets = torch.tensor(reads, dtype=torch.long).view(-1, 6).unbind(-1)
-    return MicroBatch(
-        token_ids,
-        position_ids,
-        torch.maximum(ends, torch.arange(1, size + 1)),
-        torch.arange(size) < torch.tensor([[len(row.token_ids)] for row in rows]),
-        places,
-        labels,
-        torch.stack(targets, -1),
-    )
-
-
-def tree_mask(
-    ends: Int[Tensor, "B N"],
-    position_ids: Int[Tensor, "B N"],
-    *,
-    window: int | None = None,
-    chunk: int | None = None,
-) -> Bool[Tensor, "B 1 N N"]:
-    """Say which key (last axis) each query sees: `k <= q < end[k]`, within the layer's reach.
-
-    Args:
-        ends: One past the row position of each token's last descendant.
-        position_ids: Depth of each token. Reach is measured in depth: a row holds other branches.
-        window: Sliding window in tokens, the query included.
-        chunk: Chunk size in tokens: a query sees no other chunk than its own.
-
-    Examples:
-        >>> ends = torch.tensor([[4, 2, 4, 4]])  # 1 and 2-3 are two branches of 0
-        >>> tree_mask(ends, torch.tensor([[0, 1, 1, 2]]))[0, 0].int().tolist()
-        [[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 1, 1]]
-    """
-    places = torch.arange(ends.shape[1], device=ends.device)
-    visible = (places <= places[:, None]) & (places[:, None] < ends[:, None, :])
-    queries, keys = position_ids[:, :, None], position_ids[:, None, :]
-    if window is not None:
-        visible &= queries - keys < window
-    if chunk is not None:
-        visible &= queries // chunk == keys // chunk
-    return visible[:, None]

@@ -17,18 +17,26 @@ from peft import PeftModel
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from .packing import Rollout, reencoded_rows, shared_prefix_rows
+from .memory import scoring_token_budget
+from .packing import Rollout, Row, reencoded_rows, shared_prefix_rows
 from .row_logps import (
+    Layout,
     causal_lm,
     evaluating,
+    is_sharded,
     largest_of_processes,
     layer_types,
     rope_depends_on_length,
     takes_masks,
+    takes_trees,
     token_logps,
 )
 
 logger = logging.getLogger(__name__)
+
+
+_SMALLEST = 64
+"""Tokens of a pass below which no row is short enough to be spared."""
 
 
 class AnswerLogLikelihoods(NamedTuple):
@@ -38,13 +46,17 @@ class AnswerLogLikelihoods(NamedTuple):
         answer_logps: Log-probability of each answer, in [-inf, 0], never NaN; 0 in padding.
         state_mask: Which states exist.
         hypothesis_mask: Which hypotheses exist.
+        own_logps: Log-probability of each rollout's own tokens from `read_from` on; 0 in padding.
         num_tokens: Number of tokens fed to the model, padding not counted.
+        max_tokens: How many of them at a time.
     """
 
     answer_logps: Float[Tensor, "B S H"]
     state_mask: Bool[Tensor, "B S"]
     hypothesis_mask: Bool[Tensor, "B H"]
+    own_logps: Float[Tensor, "B C"]
     num_tokens: int
+    max_tokens: int
 
 
 @torch.no_grad()
@@ -56,7 +68,8 @@ def answer_log_likelihoods(
     reduction: Literal["mean", "sum"] = "mean",
     method: Literal["shared_prefix", "reencode"] = "shared_prefix",
     temperature: float = 1.0,
-    max_tokens: int = 16384,
+    own_temperature: float = 1.0,
+    max_tokens: int | None = None,
 ) -> AnswerLogLikelihoods:
     r"""Compute the log-likelihood of every hypothesis's answer at every state.
 
@@ -76,28 +89,48 @@ def answer_log_likelihoods(
         method: `"shared_prefix"` feeds a rollout once, `"reencode"` once per state and answer. A
             model for which the former is not exact is re-encoded, with one warning that says why.
         temperature: Divides the logits.
-        max_tokens: Tokens of one forward pass, padding included; a longer row goes alone.
+        own_temperature: Divides the logits of the rollouts' own tokens.
+        max_tokens: Tokens of one forward pass, padding included; a longer row goes alone. By
+            default as many as fit (`memory`). Halved whenever memory runs out.
 
     Returns:
         The log-likelihoods in float32 on the device that the model computes on, with masks.
 
     Raises:
         ValueError: If an argument breaks these rules.
+        torch.OutOfMemoryError: If halving does not help, or if parameters are sharded: the other
+            processes would wait for the rest of the forward that failed.
     """
     if reduction not in ("mean", "sum"):
         raise ValueError(f"reduction must be mean or sum, got {reduction!r}: choose one of them")
     if method not in ("shared_prefix", "reencode"):
         raise ValueError(f"method must be shared_prefix or reencode, got {method!r}: choose one")
-    if not temperature > 0:
-        raise ValueError(f"temperature must be positive, got {temperature}: 1 samples as trained")
+    for name, value in (("temperature", temperature), ("own_temperature", own_temperature)):
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value}: 1 samples as trained")
     # Without gradients DDP has nothing to do, yet its forward waits for the other processes.
     model = model.module if isinstance(model, DistributedDataParallel) else model
+    max_tokens = max_tokens or scoring_token_budget(model)
     with evaluating(model):
-        shared = method == "shared_prefix" and _can_share(
-            model, rollouts, elicitation_ids, max_tokens
-        )
-        rows = (shared_prefix_rows if shared else reencoded_rows)(rollouts, elicitation_ids)
-        logps = token_logps(model, rollouts, rows, shared, max_tokens, temperature)
+        while True:
+            try:
+                shared = method == "shared_prefix" and _can_share(
+                    model, rollouts, elicitation_ids, max_tokens
+                )
+                layout = _layout(model) if shared else "plain"
+                rows = _rows(rollouts, elicitation_ids, layout, max_tokens)
+                logps, own_logps = token_logps(
+                    model, rollouts, rows, layout, max_tokens, temperature, own_temperature
+                )
+                break
+            except torch.OutOfMemoryError as error:
+                if is_sharded(model) or max_tokens <= _SMALLEST:
+                    advice = f"set scoring_max_tokens below {max_tokens}, or max_completion_length"
+                    raise torch.OutOfMemoryError(
+                        f"{error} While scoring answers: {advice}"
+                    ) from error
+            max_tokens //= 2  # behind the handler, which would keep the failed pass alive
+            logger.warning(f"out of memory: answers are scored {max_tokens} tokens at a time")
     state_mask = torch.zeros(logps.shape[:2], dtype=torch.bool)
     num_scored = torch.zeros(len(rollouts), logps.shape[2])
     for i, rollout in enumerate(rollouts):
@@ -109,7 +142,23 @@ def answer_log_likelihoods(
     if reduction == "mean":
         answer_logps /= num_scored.clamp(min=1)[:, None]
     num_tokens = sum(len(row.token_ids) for row in rows)
-    return AnswerLogLikelihoods(answer_logps, state_mask, num_scored > 0, num_tokens)
+    return AnswerLogLikelihoods(
+        answer_logps, state_mask, num_scored > 0, own_logps, num_tokens, max_tokens
+    )
+
+
+def _rows(
+    rollouts: Sequence[Rollout], elicitation_ids: Sequence[int], layout: Layout, max_tokens: int
+) -> list[Row]:
+    if layout == "plain":
+        return reencoded_rows(rollouts, elicitation_ids)
+    # a mask over a whole group would cost more than the shared prompt saves
+    shared = max_tokens if layout == "packed" else 0
+    return shared_prefix_rows(rollouts, elicitation_ids, max_shared_tokens=shared)
+
+
+def _layout(model: nn.Module) -> Layout:
+    return "packed" if takes_trees(causal_lm(model)) else "masked"
 
 
 def why_not_shared_prefix(model: nn.Module) -> str | None:
@@ -183,15 +232,15 @@ def _why_inexact(
         few = sorted({1, states[0], states[len(states) // 2], states[-1]})
         probes = [Rollout(rollout.token_ids, few, rollout.answers[:2])] * 2
     plain = reencoded_rows(probes[:1], elicitation_ids)
-    exact = token_logps(model, probes[:1], plain, False, max_tokens=1)
-    padded = token_logps(model, probes[:1], plain, False, max_tokens)
+    exact, _ = token_logps(model, probes[:1], plain, "plain", max_tokens=1)
+    padded, _ = token_logps(model, probes[:1], plain, "plain", max_tokens)
     packed = shared_prefix_rows(probes, elicitation_ids)
     for row in packed[1:]:
         start = probes[0].state_positions[-1]
         stop = row.ends[start - 1]
         row.token_ids[start:stop] = row.token_ids[:1] * (stop - start)
     try:
-        shared = token_logps(model, probes, packed, True, max_tokens)
+        shared, _ = token_logps(model, probes, packed, _layout(model), max_tokens)
     except torch.OutOfMemoryError:
         raise
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:

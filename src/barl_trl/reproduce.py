@@ -21,7 +21,7 @@ from rich.table import Table
 from .report import tree_figure, triplets_figure
 from .synthetic import tree_gap
 from .synthetic.triplet_references import references
-from .synthetic.triplets import ARMS, LITERAL_ARMS, Arm, Settings, train
+from .synthetic.triplets import ARMS, MORE_ARMS, Arm, Settings, train
 
 ACCURACIES = ("train_accuracy", "unseen_accuracy")
 SOLVED = 0.9
@@ -50,7 +50,7 @@ def triplets(
         key=lambda r: ([*arms].index(r["arm"]), r["seed"], r["iteration"]),
     )
     results = {
-        "titles": {name: arm.title for name, arm in arms.items()},
+        "arms": {name: asdict(arm) for name, arm in arms.items()},
         "settings": asdict(settings) | {"seeds": seeds, "torch": torch.__version__},
         "references": references(),
         "seconds": round(time.perf_counter() - started, 1),
@@ -102,13 +102,13 @@ def _run(run: tuple[str, int], *, arms: dict[str, Arm], settings: Settings, repo
 def triplet_rows(results: dict[str, Any]) -> list[dict[str, str]]:
     """Final accuracies of each arm, and how many iterations it needed."""
     rows = []
-    for arm, title in results["titles"].items():
+    for arm, setting in results["arms"].items():
         records = [record for record in results["records"] if record["arm"] == arm]
         last = max(record["iteration"] for record in records)
         final = [record for record in records if record["iteration"] == last]
         rows.append(
             {
-                "arm": title,
+                "arm": setting["title"],
                 "training prompts": _mean_and_deviation([r["train_accuracy"] for r in final]),
                 "unseen prompt": _mean_and_deviation([r["unseen_accuracy"] for r in final]),
                 "iterations needed": _iterations_needed(records),
@@ -170,7 +170,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--quick", action="store_true", help="one seed, an eighth of the iterations")
     one.add_argument(
-        "--literal", action="store_true", help="the paper's text read literally, too: more arms"
+        "--more_arms",
+        action="store_true",
+        help="also RL with BARL's entropy bonus, and the paper's text read literally",
     )
     one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"))
     tree_help = "solve the trees of the theorem on the gap to Markovian policies (seconds)"
@@ -198,7 +200,7 @@ def main(argv: list[str] | None = None) -> None:
         options.output_dir,
         seeds=1 if options.quick else options.seeds,
         settings=replace(Settings(), iterations=max(1, options.iterations // shrink)),
-        arms=ARMS | LITERAL_ARMS if options.literal else ARMS,
+        arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
         jobs=len(os.sched_getaffinity(0)),
     )
     settings = results["settings"]

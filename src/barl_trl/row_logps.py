@@ -1,11 +1,12 @@
 """Log-probabilities of the scored tokens of rows, through a model's public forward.
 
 Only `model(...)` is called, so that PEFT, DDP, FSDP and DeepSpeed wrappers do their work. The head
-runs at the positions that are read, attention gets the tree mask in the form that it takes.
+runs at the positions that are read, attention gets the tree in the form that it takes.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Literal
 
 import torch
 import torch.distributed as dist
@@ -14,21 +15,42 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from .packing import MicroBatch, Rollout, Row, micro_batches, tree_mask
+from .micro_batches import MicroBatch, packed_micro_batches, padded_micro_batches, tree_mask
+from .packing import Block, Rollout, Row
+from .tree_attention import tree_attention
 
 HEAD_TILE = 256
 """Positions whose logits are held in float32 at a time."""
+
+Layout = Literal["packed", "masked", "plain"]
+"""Trees behind each other in one row, with attention of their own; trees below each other, with a
+mask; sequences.
+"""
 
 
 def token_logps(
     model: nn.Module,
     rollouts: Sequence[Rollout],
     rows: Sequence[Row],
-    shared: bool,
+    layout: Layout,
     max_tokens: int,
     temperature: float = 1.0,
-) -> Float[Tensor, "B S H L"]:
-    """Compute the log-probability of every scored token, 0 elsewhere, from packed or plain rows."""
+    own_temperature: float = 1.0,
+) -> tuple[Float[Tensor, "B S H L"], Float[Tensor, "B C"]]:
+    """Compute the log-probability of every scored token, 0 elsewhere.
+
+    Args:
+        model: See `plausibility`.
+        rollouts: All rollouts.
+        rows: What to feed for them.
+        layout: How.
+        max_tokens: Tokens of one forward pass, padding included.
+        temperature: Divides the logits of the answers' tokens.
+        own_temperature: Divides those of the rollouts' own tokens.
+
+    Returns:
+        Log-probabilities of the answers' tokens and of the rollouts' own (from `read_from` on).
+    """
     base, device = causal_lm(model), compute_device(model)
     answers = [answer for rollout in rollouts for answer in rollout.answers]
     logps = torch.zeros(
@@ -38,37 +60,58 @@ def token_logps(
         max((len(answer.token_ids) for answer in answers), default=0),
         device=device,
     )
-    same_length = rope_depends_on_length(base.config.get_text_config())
-    batches = list(micro_batches(rows, max_tokens, same_length=same_length))
+    own_length = max((len(rollout.read_positions) for rollout in rollouts), default=0)
+    own_logps = torch.zeros(len(rollouts), own_length, device=device)
+    if layout == "packed":
+        batches = list(packed_micro_batches(rows, max_tokens))
+    else:
+        same_length = rope_depends_on_length(base.config.get_text_config())
+        batches = list(padded_micro_batches(rows, max_tokens, same_length=same_length))
     # The other processes wait for this one in every forward: it joins in without rows of its own.
-    idle = list(micro_batches([Row([0], [0], [1], [])], 1))
+    idle = list(padded_micro_batches([Row([0], [0], [1], [], [Block(0, 0, 1, 1)])], 1))
     batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
-    with _mask_taking_attention(base) if shared else nullcontext():
-        for batch in batches:
-            batch = batch.to(device)
-            logps[batch.targets.unbind(-1)] = _read(model, batch, shared, temperature)
-    return logps
+    for batch in batches:
+        batch = batch.to(device)
+        is_own = batch.targets[:, 1] < 0
+        temperatures = torch.where(is_own, own_temperature, temperature)
+        found = _read(model, batch, layout, temperatures)
+        logps[batch.targets[~is_own].unbind(-1)] = found[~is_own]
+        own_logps[batch.targets[is_own][:, [0, 3]].unbind(-1)] = found[is_own]
+    return logps, own_logps
 
 
 def _read(
-    model: nn.Module, batch: MicroBatch, shared: bool, temperature: float
+    model: nn.Module, batch: MicroBatch, layout: Layout, temperatures: Float[Tensor, " K"]
 ) -> Float[Tensor, " K"]:
     """Run one forward pass and return the log-probability of each read in float32."""
     base = causal_lm(model)
     inputs: dict[str, object] = {"attention_mask": batch.attention_mask.long()}
-    if shared:
-        inputs = {
-            "attention_mask": _attention_mask(base, batch),
-            "position_ids": batch.position_ids,
-        }
+    attention = nullcontext()
+    if layout == "packed":
+        inputs = {"position_ids": batch.position_ids}
+        attention = tree_attention(base, batch)
+    elif layout == "masked":
+        attention = _mask_taking_attention(base)
     if getattr(base.config.get_text_config(), "output_router_logits", False):
         inputs["output_router_logits"] = False  # the balancing loss cannot use a 4D mask
-    places, index = batch.places.unique(return_inverse=True)
-    logits = _logits_at(model, batch.token_ids, places, **inputs)
+    with attention:
+        if layout == "masked":
+            inputs = {**inputs, "attention_mask": _attention_mask(base, batch)}
+            inputs["position_ids"] = batch.position_ids
+        # a place may be read at two temperatures: without an elicitation, where an answer begins
+        reads = torch.stack([batch.places.double(), temperatures.double()])
+        (places, temperatures), index = reads.unique(dim=1, return_inverse=True)
+        logits = _logits_at(model, batch.token_ids, places.long(), **inputs)
+    temperatures = temperatures.to(logits.device, torch.float32)[:, None]
     # A float32 copy of all logits would be the largest tensor of the pass.
-    log_norms = [(tile.float() / temperature).logsumexp(-1) for tile in logits.split(HEAD_TILE)]
+    log_norms = [
+        (tile.float() / divisor).logsumexp(-1)
+        for tile, divisor in zip(
+            logits.split(HEAD_TILE), temperatures.split(HEAD_TILE), strict=True
+        )
+    ]
     index, labels = index.to(logits.device), batch.labels.to(logits.device)
-    logps = logits[index, labels].float() / temperature - torch.cat(log_norms)[index]
+    logps = logits[index, labels].float() / temperatures[index, 0] - torch.cat(log_norms)[index]
     return logps.to(batch.labels.device)
 
 
@@ -127,6 +170,20 @@ def rope_depends_on_length(config: PreTrainedConfig) -> bool:
     )  # of the model, or one dict per layer type
     parts = [rope, *(part for part in rope.values() if isinstance(part, dict))]
     return any(part.get("rope_type") in ("dynamic", "longrope") for part in parts)
+
+
+def takes_trees(base: PreTrainedModel) -> bool:
+    """Say whether attention can be replaced by `tree_attention`: no windows, no kernel of its own.
+
+    Eager attention is taken for a reason: soft capping, sinks, a position bias.
+    """
+    config = base.config.get_text_config()
+    return (
+        base._supports_attention_backend
+        and base._supports_sdpa
+        and config._attn_implementation != "eager"
+        and layer_types(config) == {"full_attention"}
+    )
 
 
 def takes_masks(config: PreTrainedConfig) -> bool:

@@ -4,7 +4,7 @@ value.
 
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,15 +41,22 @@ TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
 
 
-class RewardedCompletions(NamedTuple):
-    """What `GRPOTrainer` has when it computes rewards: this process's completions, all processes'
-    rewards.
-    """
+class Generated(NamedTuple):
+    """This process's rollouts, as `GRPOTrainer` generated them."""
 
-    inputs: list[dict[str, Any]]
+    prompt_ids: list[list[int]]
+    completion_ids: list[list[int]]
     texts: list[str]
-    token_ids: list[list[int]]
-    rewards_per_func: Tensor
+
+
+class Scored(NamedTuple):
+    """What is known of this process's rollouts before their rewards."""
+
+    answers: list[str | None]  # of all processes
+    sets: list[HypothesisSet | None]  # of all processes' groups
+    own_sets: list[HypothesisSet | None]
+    step_ends: list[list[int]]
+    likelihoods: AnswerLogLikelihoods
 
 
 class BARLTrainer(GRPOTrainer):
@@ -62,12 +69,13 @@ class BARLTrainer(GRPOTrainer):
     group-relative advantage for the whole completion. Generation, rewards, loss, vLLM, KL, PEFT,
     evaluation are inherited unchanged.
 
-    What it relies on in TRL: `_calculate_rewards(inputs, prompts, completions,
-        completion_ids_list)` returns the rewards of all processes;
-        `_generate_and_score_completions(inputs)` returns `prompt_ids`, `prompt_mask`,
-        `completion_mask` and `advantages`, and the loss takes `advantages` of shape (B, T);
-        `_metrics`, `_logs`, `_tokenizer`, `eos_token_ids`, `reward_weights`, `_is_vlm`.
-        `tests/trainer/test_trl_contract.py` names what a TRL release changes in it.
+    What it relies on in TRL: `_generate(prompts)` returns token ids and completions;
+        `_get_per_token_logps_and_entropies` computes the old log-probabilities between it and
+        `_calculate_rewards`, which returns the rewards of all processes;
+        `_generate_and_score_completions(inputs)` returns `completion_mask` and `advantages`, and
+        the loss takes `advantages` of shape (B, T); `_metrics`, `_logs`, `_tokenizer`,
+        `eos_token_ids`, `reward_weights`, `_is_vlm`. `tests/trainer/test_trl_contract.py` names
+        what a TRL release changes in it.
 
     Args:
         model, args, train_dataset, eval_dataset, processing_class, **kwargs:
@@ -160,17 +168,45 @@ class BARLTrainer(GRPOTrainer):
         self._special_tokens = {*self._tokenizer.all_special_tokens}
         self._special_tokens |= {token.content for token in added if token.special}
         self._seconds = {"scoring": 0.0, "step": 0.0}
+        self._scoring_max_tokens = args.scoring_max_tokens
+        self._asks_for_old_logps = False
+
+    def _generate(self, prompts):
+        output = super()._generate(prompts)
+        prompt_ids, completion_ids, _, completions, _, extra_fields, *_ = output
+        texts = [completion_text(completion) for completion in completions]
+        self._generated = Generated(prompt_ids, completion_ids, texts)
+        # Whether TRL's next forward is the policy's, for the old log-probabilities; a rollout_func
+        # may bring true answers that are not known yet.
+        passes = (self.args.steps_per_generation or 1) * self.num_iterations
+        is_stale = self.args.gradient_accumulation_steps % passes != 0
+        is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
+        is_known = self.args.solution_column not in extra_fields
+        self._asks_for_old_logps = self.model.training and is_known and (is_stale or is_corrected)
+        return output
+
+    def _get_per_token_logps_and_entropies(
+        self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+    ):
+        if not self._asks_for_old_logps:
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+            )
+        # The pass that scores the answers goes through the same tokens: it reads both.
+        self._asks_for_old_logps = False
+        self._scored = self._score(read_completions=True)
+        logps = self._scored.likelihoods.own_logps
+        return nn.functional.pad(logps, (0, logits_to_keep - logps.shape[1])), None, None
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         self._share_verdicts(inputs, completions)
-        rewards_per_func = super()._calculate_rewards(
+        self._rewards_per_func = super()._calculate_rewards(
             inputs, prompts, completions, completion_ids_list
         )
-        texts = [completion_text(completion) for completion in completions]
-        self._rewarded = RewardedCompletions(inputs, texts, completion_ids_list, rewards_per_func)
-        return rewards_per_func
+        return self._rewards_per_func
 
     def _generate_and_score_completions(self, inputs):
+        self._inputs, self._scored = inputs, None
         output = super()._generate_and_score_completions(inputs)
         if not self.model.training:
             self._log_table([{}] * len(inputs))
@@ -178,10 +214,7 @@ class BARLTrainer(GRPOTrainer):
         start = self.accelerator.process_index * len(inputs)
         own = slice(start, start + len(inputs))
         outcomes = self._outcome_rewards()
-        answers, sets = self._share_hypotheses()
-        own_sets = [sets[n // self.num_generations] for n in range(own.start, own.stop)]
-
-        step_ends, scored = self._score_hypotheses(output, own_sets)
+        answers, sets, own_sets, step_ends, scored = self._scored or self._score()
         outcome_rewards = self._hypothesis_outcomes(outcomes[own], own_sets, start, scored)
         options: dict[str, Any] = {
             "beta": self.args.consistency_beta,
@@ -226,7 +259,7 @@ class BARLTrainer(GRPOTrainer):
 
     def _outcome_rewards(self) -> Tensor:
         """Outcome reward of all processes' rollouts, (N,); NaN where every reward is None."""
-        rewards = self._rewarded.rewards_per_func
+        rewards = self._rewards_per_func
         unscorable = rewards.isnan().all(dim=1)
         weighted = rewards * self.reward_weights.to(rewards.device)
         return weighted.nansum(dim=1).masked_fill(unscorable, torch.nan)
@@ -237,8 +270,8 @@ class BARLTrainer(GRPOTrainer):
         A group may straddle processes, and a comparison may time out on one process and not on
         another: each group's set is made by one process and shared.
         """
-        own_answers = [self.answer_extractor(text) for text in self._rewarded.texts]
-        own_truths = [truth_answer(row[self.args.solution_column]) for row in self._rewarded.inputs]
+        own_answers = [self.answer_extractor(text) for text in self._generated.texts]
+        own_truths = [truth_answer(row[self.args.solution_column]) for row in self._inputs]
         pairs = gather_object(list(zip(own_answers, own_truths, strict=True)))
         answers, size = [answer for answer, _ in pairs], self.num_generations
         world = self.accelerator.num_processes
@@ -256,33 +289,44 @@ class BARLTrainer(GRPOTrainer):
         shared = gather_object([own])
         return answers, [shared[g % world][g] for g in range(len(pairs) // size)]
 
-    def _score_hypotheses(
-        self, output: dict[str, Tensor], own_sets: Sequence[HypothesisSet | None]
-    ) -> tuple[list[list[int]], AnswerLogLikelihoods]:
-        """Ends of the steps of this process's rollouts, and their hypotheses' log-likelihoods."""
+    def _score(self, *, read_completions: bool = False) -> Scored:
+        """Forms hypotheses and reads their log-likelihoods, with the completions' own if wanted."""
+        answers, sets = self._share_hypotheses()
+        start = self.accelerator.process_index * len(self._inputs)
+        own = range(start, start + len(self._inputs))
+        own_sets = [sets[n // self.num_generations] for n in own]
         end_ids = [*self.eos_token_ids, self._tokenizer.pad_token_id]
         step_ends, rollouts = [], []
-        for b, hypotheses in enumerate(own_sets):
-            prompt_ids = output["prompt_ids"][b][output["prompt_mask"][b].bool()].tolist()
-            chain = chain_of_thought(self._rewarded.token_ids[b], end_ids)
+        for prompt_ids, completion_ids, _, hypotheses in zip(
+            *self._generated, own_sets, strict=True
+        ):
+            chain = chain_of_thought(completion_ids, end_ids)
             step_ends.append(step_ends_of(chain, self.step_segmenter))
-            answers = hypotheses.answers if hypotheses else ()
-            rollouts.append(self.elicitation.rollout(prompt_ids, chain, step_ends[b], answers))
-        start = time.perf_counter()
+            rollouts.append(
+                self.elicitation.rollout(
+                    prompt_ids,
+                    completion_ids if read_completions else chain,
+                    step_ends[-1],
+                    hypotheses.answers if hypotheses else (),
+                    read_completion=read_completions,
+                )
+            )
+        started = time.perf_counter()
         with profiling_context(self, "score_hypotheses"), self.accelerator.autocast():
-            scored = answer_log_likelihoods(
+            likelihoods = answer_log_likelihoods(
                 self.model,
                 rollouts,
                 elicitation_ids=self.elicitation.token_ids,
                 reduction=self.args.answer_likelihood,
                 method=self.args.scoring_method,
                 temperature=self.args.plausibility_temperature,
-                max_tokens=self.args.scoring_max_tokens,
+                own_temperature=self.temperature,
+                max_tokens=self._scoring_max_tokens,
             )
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
-        self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - start)
-        return step_ends, scored
+        self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - started)
+        return Scored(answers, sets, own_sets, step_ends, likelihoods)
 
     def _hypothesis_outcomes(self, outcomes: Tensor, own_sets, start: int, scored) -> Tensor:
         """`outcomes` (B,), or with `outcome_mode="hypothesis"` each hypothesis's own (B, H)."""
@@ -341,7 +385,12 @@ class BARLTrainer(GRPOTrainer):
         for reason in DROP_REASONS[1:]:
             dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
             metrics[f"dropped/{reason}"] = dropped / len(answers)
-        metrics["scoring_tokens"] = sum(gather_object([scored.num_tokens]))
+        num_tokens, max_tokens = zip(
+            *gather_object([(scored.num_tokens, scored.max_tokens)]), strict=True
+        )
+        metrics["scoring_tokens"] = sum(num_tokens)
+        # what one process had no memory for, no other tries again
+        metrics["scoring_max_tokens"] = self._scoring_max_tokens = min(max_tokens)
         for name, value in metrics.items():
             self._metrics["train"][f"barl/{name}"].append(value)
 

@@ -758,6 +758,8 @@ def start():
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
+            # a shell's background job, and so a test run in one, ignores Ctrl-C
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         processes.append(process)
         assert process.stdout.readline() == "ready\n"

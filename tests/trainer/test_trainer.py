@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from peft import LoraConfig
+from trl import GRPOTrainer
 
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import delimited_steps
@@ -313,6 +314,51 @@ def test_tokens_that_are_not_the_models_are_not_weighed(model, tokenizer, tmp_pa
     expected = weights_by_hand(model, tokenizer)
     expected[0][2:4] = [0.0, 0.0]
     assert_equal(got, expected)
+
+
+def stale(tmp_path, **kwargs):
+    """A configuration under which rollouts outlive an optimizer step: TRL needs the old
+    log-probabilities."""
+    options = {"per_device_train_batch_size": 4, "steps_per_generation": 2}
+    return config(tmp_path, value_normalization="none", **{**options, **kwargs})
+
+
+@pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
+@pytest.mark.parametrize("adapter", [False, True])
+def test_old_log_probabilities_come_out_of_the_scoring_pass(
+    model, tokenizer, tmp_path, method, adapter
+):
+    args = stale(tmp_path, scoring_method=method, temperature=0.7, beta=0.1 * adapter)
+    lora = LoraConfig(r=4, init_lora_weights=False) if adapter else None
+    barl_trainer = trainer(copy.deepcopy(model), tokenizer, args, peft_config=lora)
+    fed = []
+    barl_trainer.model.register_forward_pre_hook(
+        lambda _, args, kwargs: fed.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    barl_trainer.model.train()
+    rows = [{"prompt": p, "solution": s} for p, s in PROBLEMS for _ in range(4)]
+    output = barl_trainer._generate_and_score_completions(rows)
+    ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
+    mask = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
+    if method == "shared_prefix" and not adapter:  # an adapter's reference goes through it, too
+        assert barl_trainer._scored.likelihoods.num_tokens == fed[-1], "one pass for both"
+    with torch.no_grad():
+        expected, _, _ = GRPOTrainer._get_per_token_logps_and_entropies(
+            barl_trainer, barl_trainer.model, ids, mask, output["completion_ids"].shape[1]
+        )
+    kept = output["completion_mask"].bool()
+    got = output["old_per_token_logps"]
+    torch.testing.assert_close(got[kept], expected[kept], atol=1e-4, rtol=0)
+    assert got[kept].std() > 0.5
+    if adapter:
+        assert not torch.allclose(got[kept], output["ref_per_token_logps"][kept], atol=1e-2)
+
+
+def test_token_weights_are_the_same_when_old_log_probabilities_are_read_with_them(
+    model, tokenizer, tmp_path
+):
+    alone = weights_of(trainer(copy.deepcopy(model), tokenizer, stale(tmp_path)))
+    assert_equal(alone, weights_by_hand(model, tokenizer))
 
 
 @pytest.mark.parametrize("ends", [[4], [4, 4, 99], [99]])

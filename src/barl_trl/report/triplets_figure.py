@@ -23,14 +23,14 @@ def draw(results: str | Path, path: str | Path) -> None:
     """Draws mean and standard deviation over the seeds.
 
     Args:
-        results: JSON with `records` (of `arm`, `seed`, `iteration` and the accuracies), `titles`
-            of the arms, and `references` by name.
+        results: JSON with `records` (of `arm`, `seed`, `iteration` and the accuracies), `arms`
+            by name, each with a `title`, and `references` by name.
         path: PNG to write.
     """
     data = json.loads(Path(results).read_text())
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
     for axis, (accuracy, title) in zip(axes, _PANELS.items(), strict=True):
-        for n, (arm, label) in enumerate(data["titles"].items()):
+        for n, (arm, setting) in enumerate(data["arms"].items()):
             curves = defaultdict(list)
             for record in data["records"]:
                 if record["arm"] == arm:
@@ -39,7 +39,7 @@ def draw(results: str | Path, path: str | Path) -> None:
             means = np.array([np.mean(curves[i]) for i in iterations])
             deviations = np.array([np.std(curves[i]) for i in iterations])
             style = _STYLES[n % len(_STYLES)]
-            axis.plot(iterations, means, color=f"C{n}", linestyle=style, label=label)
+            axis.plot(iterations, means, color=f"C{n}", linestyle=style, label=setting["title"])
             low, high = (means - deviations).clip(0), (means + deviations).clip(max=1)
             axis.fill_between(iterations, low, high, color=f"C{n}", alpha=0.15, linewidth=0)
         for name, text in _REFERENCES.items():

@@ -35,24 +35,28 @@ class Arm:
 
     Attributes:
         triplets: The hypotheses beside the truth, which is always one.
+        entropy_bonus: At first; it falls to 0 linearly.
         literal: The paper's text as it stands: the indicator of a new triplet (RL: of success) as
-            value, neither baseline nor entropy bonus.
+            value, no baseline.
     """
 
     title: str
     triplets: tuple[tuple[int, ...], ...] = ()
+    entropy_bonus: float = 0.0
     literal: bool = False
 
 
+ENTROPY_BONUS = 0.03
 ARMS = {
     "rl": Arm("RL (REINFORCE)"),
-    "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS),
-    "barl-3": Arm("BARL, 3 hypotheses", REPEATS),
+    "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS, ENTROPY_BONUS),
+    "barl-3": Arm("BARL, 3 hypotheses", REPEATS, ENTROPY_BONUS),
 }
-LITERAL_ARMS = {
+MORE_ARMS = {"rl-entropy": Arm("RL, entropy bonus", (), ENTROPY_BONUS)} | {
     f"{name}-literal": Arm(f"{arm.title}, literal", arm.triplets, literal=True)
     for name, arm in ARMS.items()
 }
+"""What the page compares: RL with BARL's entropy bonus, and the paper read literally."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,9 @@ class Settings:
     """How a policy is trained."""
 
     iterations: int = 1600
-    batch_size: int = 128
+    batch_size: int = 256
     learning_rate: float = 3e-3
-    entropy_bonus: float = 0.05
-    """At first; it falls to 0 linearly."""
+    """It falls to 0 linearly over the last quarter of the iterations."""
     width: int = 32
     evaluations: int = 40
     completions: int = 50
@@ -114,29 +117,48 @@ class Policy(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.tokens = nn.Embedding(NUM_ACTIONS, width)
+        # of its own, since a prompt that looks like an action taken confuses the unseen one
+        self.prompts = nn.Embedding(NUM_ACTIONS, width)
+        self.actions = nn.Embedding(NUM_ACTIONS, width)
         self.places = nn.Embedding(NUM_STEPS, width)
-        layer = nn.TransformerEncoderLayer(width, 2, 4 * width, dropout=0.0, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        for embedding in (self.prompts, self.actions, self.places):
+            nn.init.normal_(embedding.weight, std=0.1)
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)
+        )
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
         self.head = nn.Linear(width, NUM_ACTIONS)
         nn.init.zeros_(self.head.weight)  # the first policy is the uniform one
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, sequence: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token 3"]:
-        """Log-probabilities of the action behind each token."""
-        length = sequence.shape[1]
-        hidden = self.tokens(sequence) + self.places.weight[:length]
-        mask = nn.Transformer.generate_square_subsequent_mask(length)
-        return self.head(self.encoder(hidden, mask=mask, is_causal=True)).log_softmax(dim=-1)
+    def forward(
+        self, prompts: Int[Tensor, " batch"], actions: Int[Tensor, "batch step"]
+    ) -> Float[Tensor, "batch state 3"]:
+        """Log-probabilities of the action at every state, the one behind the last action too."""
+        hidden = self._embed(prompts, actions)
+        mask = nn.Transformer.generate_square_subsequent_mask(hidden.shape[1])
+        return self._logps(hidden, hidden, mask)
 
     @torch.no_grad()
     def sample(self, prompts: Int[Tensor, " batch"]) -> Int[Tensor, "batch step"]:
         """Actions of whole episodes."""
-        sequence = prompts[:, None]
+        actions = prompts.new_empty(len(prompts), 0)
         for _ in range(NUM_STEPS):
-            action = self(sequence)[:, -1].exp().multinomial(1)
-            sequence = torch.cat([sequence, action], dim=1)
-        return sequence[:, 1:]
+            hidden = self._embed(prompts, actions)
+            action = self._logps(hidden[:, -1:], hidden, None)[:, 0].exp().multinomial(1)
+            actions = torch.cat([actions, action], dim=1)
+        return actions
+
+    def _embed(self, prompts: Tensor, actions: Tensor) -> Tensor:
+        tokens = torch.cat([self.prompts(prompts)[:, None], self.actions(actions)], dim=1)
+        return tokens + self.places.weight[: tokens.shape[1]]
+
+    def _logps(self, queries: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        """The encoder's one layer and the head, at some of the states."""
+        seen, _ = self.attention(queries, hidden, hidden, attn_mask=mask, need_weights=False)
+        seen = self.norms[0](queries + seen)
+        return self.head(self.norms[1](seen + self.feed_forward(seen))).log_softmax(dim=-1)
 
 
 def accuracy(policy: Policy, prompt: int, completions: int) -> float:
@@ -178,7 +200,9 @@ def train(
             records.append({"iteration": iteration, **evaluate(policy, settings.completions)})
             on_evaluation(records[-1])
         share_left = 1 - iteration / settings.iterations
-        loss = _loss(policy, prompts, triplets, arm, settings.entropy_bonus * share_left)
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * min(1, 4 * share_left)
+        loss = _loss(policy, prompts, triplets, arm, arm.entropy_bonus * share_left)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -197,18 +221,19 @@ def evaluate(policy: Policy, completions: int) -> dict[str, float]:
 def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: Arm, entropy_bonus: float):
     """Policy-gradient loss of one batch of episodes, eq. (bayes_gradient)."""
     actions = policy.sample(prompts)
-    logps = policy(torch.cat([prompts[:, None], actions[:, :-1]], dim=1))
+    logps = policy(prompts, actions[:, :-1])
     chosen = logps.gather(-1, actions[..., None]).squeeze(-1)
     if arm.literal:
         solved = completed(actions, triplets)[:, -1, :1].float().expand_as(chosen)
         values = new_triplet(actions, triplets) if arm.triplets else solved
         return -(chosen * values).sum(dim=1).mean()
-    # Once the truth is found nothing is left to win: these steps have value 0 in every episode, and
-    # against the mean of the others they would look like mistakes.
+    # Once the truth is found nothing is left to win: these steps have value 0 in every episode.
+    # Against the mean of the others they would look like mistakes; an entropy bonus alone would
+    # make them random.
     is_open = ~completed(actions, triplets[:, :1])[:, :-1, 0]
     values = step_values(actions, triplets)
     means = (values * is_open).sum(dim=0) / is_open.sum(dim=0).clamp(min=1)
     deviations = torch.where(is_open, values - means, 0.0)
     advantages = deviations / (deviations[is_open].std() + _FLOOR)
-    entropy = -(logps.exp() * logps).sum(dim=-1)
+    entropy = -(logps.exp() * logps).sum(dim=-1) * is_open
     return -(chosen * advantages + entropy_bonus * entropy).sum(dim=1).mean()
