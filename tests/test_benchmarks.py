@@ -1,5 +1,6 @@
 """Benchmarks as users start them, small."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -29,3 +30,35 @@ def test_answers_prints_costs_and_verdicts():
     ours = verdicts["barl_trl: extract, verify, merge"]
     assert float(ours["accuracy, boxed"]) >= 0.97
     assert ours["rewards without a closed box"] == ours["time-outs, crashes"] == "0"
+
+
+RECORDED = {"default": 260, "default, fused": 260}
+"""Tokens that scoring feeds the demo's model per rollout, at the benchmark's shape."""
+
+
+def test_scoring_feeds_no_more_tokens_than_recorded(tmp_path):
+    path = tmp_path / "scoring.json"
+    (costs,) = run_benchmark("scoring.py", "--quick", "--json", str(path))
+    ways = {record["way"]: record for record in json.loads(path.read_text())}
+    assert {*costs} == {*ways} > {"plain", "released", "re-encoding", "masked row"}
+    for way, tokens in RECORDED.items():
+        assert ways[way]["tokens"] <= 1.1 * tokens
+        assert ways[way]["tokens"] < ways["re-encoding"]["tokens"] / 10
+    assert all(record["seconds"] > 0 for record in ways.values())
+
+
+def test_training_step_compares_equal_rollouts(tmp_path):
+    path = tmp_path / "step.json"
+    (costs,) = run_benchmark("training_step.py", "--quick", "--json", str(path))
+    (record,) = json.loads(path.read_text())
+    assert [*costs] == [record["model"]] == ["demo"]
+    assert record["scoring_tokens"] > 0 < record["scoring_seconds"]
+    assert all(len(seconds) == 2 for seconds in record["seconds"].values())
+
+
+def test_memory_of_a_pass_is_what_is_estimated(tmp_path):
+    path = tmp_path / "memory.json"
+    run_benchmark("memory.py", "--quick", "--json", str(path))
+    answers, both, *_ = json.loads(path.read_text())
+    assert answers["measured"] < both["measured"]
+    assert 0.7 < both["measured"] / both["estimate"] < 1.15

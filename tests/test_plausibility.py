@@ -11,8 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from barl_trl import plausibility, row_logps, tree_attention
-from barl_trl.packing import Answer, Rollout
 from barl_trl.plausibility import answer_log_likelihoods, why_not_shared_prefix
+from barl_trl.rollouts import Answer, Rollout
 
 VOCAB = 97
 ELICITATION = [11, 12, 13, 14]

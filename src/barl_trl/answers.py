@@ -252,3 +252,29 @@ def _check_at_least_one(**limits: int | None) -> None:
             raise ValueError(
                 f"{name} must be at least 1, got {limit}: the ground truth is always a hypothesis"
             )
+
+
+def hypothesis_metrics(
+    sets: Sequence[HypothesisSet | None], answers: Sequence[str | None]
+) -> dict[str, float]:
+    """What became of a rollout batch's answers, for the log.
+
+    Args:
+        sets: The hypothesis set of every group, `None` where the truth is unusable.
+        answers: The answer of every rollout, `None` where it has none.
+
+    Returns:
+        `hypotheses_per_prompt`, and as shares `unusable_truths` (of the groups), `no_answer` and
+        `dropped/<reason>` (of the rollouts).
+    """
+    usable = [hypotheses for hypotheses in sets if hypotheses]
+    counts = [len(hypotheses.answers) for hypotheses in usable]
+    metrics = {
+        "hypotheses_per_prompt": sum(counts) / max(len(counts), 1),
+        "unusable_truths": 1 - len(usable) / len(sets),
+        "no_answer": sum(answer is None for answer in answers) / len(answers),
+    }
+    for reason in DROP_REASONS[1:]:
+        dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
+        metrics[f"dropped/{reason}"] = dropped / len(answers)
+    return metrics

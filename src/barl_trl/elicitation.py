@@ -5,7 +5,7 @@ their own.
 from collections.abc import Sequence
 from typing import Any
 
-from .packing import Answer, Rollout
+from .rollouts import Answer, Rollout
 
 DEFAULT_ELICITATION = "\nBased on the above reasoning, the final answer is \\boxed"
 """The released code's text; the paper's has no "final". The opening brace belongs to the answer's

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from .memory import scoring_token_budget
-from .packing import Rollout, Row, reencoded_rows, shared_prefix_rows
+from .packing import Row, reencoded_rows, shared_prefix_rows
+from .rollouts import Rollout
 from .row_logps import (
     Layout,
     causal_lm,

@@ -16,10 +16,11 @@ from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from .micro_batches import MicroBatch, packed_micro_batches, padded_micro_batches, tree_mask
-from .packing import Block, Rollout, Row
+from .packing import Block, Row
+from .rollouts import Rollout
 from .tree_attention import tree_attention
 
-HEAD_TILE = 256
+HEAD_TILE = 64
 """Positions whose logits are held in float32 at a time."""
 
 Layout = Literal["packed", "masked", "plain"]
@@ -71,48 +72,49 @@ def token_logps(
     idle = list(padded_micro_batches([Row([0], [0], [1], [], [Block(0, 0, 1, 1)])], 1))
     batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
     for batch in batches:
-        batch = batch.to(device)
         is_own = batch.targets[:, 1] < 0
         temperatures = torch.where(is_own, own_temperature, temperature)
-        found = _read(model, batch, layout, temperatures)
+        found = _read(model, batch, layout, temperatures, device)
         logps[batch.targets[~is_own].unbind(-1)] = found[~is_own]
         own_logps[batch.targets[is_own][:, [0, 3]].unbind(-1)] = found[is_own]
     return logps, own_logps
 
 
 def _read(
-    model: nn.Module, batch: MicroBatch, layout: Layout, temperatures: Float[Tensor, " K"]
+    model: nn.Module,
+    batch: MicroBatch,
+    layout: Layout,
+    temperatures: Float[Tensor, " K"],
+    device: torch.device,
 ) -> Float[Tensor, " K"]:
     """Run one forward pass and return the log-probability of each read in float32."""
     base = causal_lm(model)
-    inputs: dict[str, object] = {"attention_mask": batch.attention_mask.long()}
+    inputs: dict[str, object] = {"position_ids": batch.position_ids.to(device)}
     attention = nullcontext()
     if layout == "packed":
-        inputs = {"position_ids": batch.position_ids}
         attention = tree_attention(base, batch)
     elif layout == "masked":
         attention = _mask_taking_attention(base)
+    else:
+        inputs = {"attention_mask": batch.attention_mask.long().to(device)}
     if getattr(base.config.get_text_config(), "output_router_logits", False):
         inputs["output_router_logits"] = False  # the balancing loss cannot use a 4D mask
+    # a place may be read at two temperatures: without an elicitation, where an answer begins
+    reads = torch.stack([batch.places.double(), temperatures.double()])
+    (places, divisors), index = (x.to(device) for x in reads.unique(dim=1, return_inverse=True))
     with attention:
         if layout == "masked":
-            inputs = {**inputs, "attention_mask": _attention_mask(base, batch)}
-            inputs["position_ids"] = batch.position_ids
-        # a place may be read at two temperatures: without an elicitation, where an answer begins
-        reads = torch.stack([batch.places.double(), temperatures.double()])
-        (places, temperatures), index = reads.unique(dim=1, return_inverse=True)
-        logits = _logits_at(model, batch.token_ids, places.long(), **inputs)
-    temperatures = temperatures.to(logits.device, torch.float32)[:, None]
+            inputs["attention_mask"] = _attention_mask(base, batch.to(device))
+        logits = _logits_at(model, batch.token_ids.to(device), places.long(), **inputs)
+    divisors = divisors.to(logits.device, torch.float32)[:, None]
     # A float32 copy of all logits would be the largest tensor of the pass.
     log_norms = [
         (tile.float() / divisor).logsumexp(-1)
-        for tile, divisor in zip(
-            logits.split(HEAD_TILE), temperatures.split(HEAD_TILE), strict=True
-        )
+        for tile, divisor in zip(logits.split(HEAD_TILE), divisors.split(HEAD_TILE), strict=True)
     ]
     index, labels = index.to(logits.device), batch.labels.to(logits.device)
-    logps = logits[index, labels].float() / temperatures[index, 0] - torch.cat(log_norms)[index]
-    return logps.to(batch.labels.device)
+    logps = logits[index, labels].float() / divisors[index, 0] - torch.cat(log_norms)[index]
+    return logps.to(device)
 
 
 def _logits_at(

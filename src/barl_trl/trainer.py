@@ -15,12 +15,7 @@ from torch import Tensor, nn
 from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
 
-from .answers import (
-    DROP_REASONS,
-    HypothesisSet,
-    merge_hypotheses,
-    truth_answer,
-)
+from .answers import HypothesisSet, hypothesis_metrics, merge_hypotheses, truth_answer
 from .config import BARLConfig
 from .diagnostics import RolloutDiagnostics, rollout_diagnostics, value_spread
 from .elicitation import Elicitation
@@ -377,14 +372,7 @@ class BARLTrainer(GRPOTrainer):
         metrics["value_spread_equal_outcome"] = value_spread(
             gathered.value, outcomes, group_size=self.num_generations
         )
-        usable = [hypotheses for hypotheses in sets if hypotheses]
-        counts = [len(hypotheses.answers) for hypotheses in usable]
-        metrics["hypotheses_per_prompt"] = sum(counts) / max(len(counts), 1)
-        metrics["unusable_truths"] = 1 - len(usable) / len(sets)
-        metrics["no_answer"] = sum(answer is None for answer in answers) / len(answers)
-        for reason in DROP_REASONS[1:]:
-            dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
-            metrics[f"dropped/{reason}"] = dropped / len(answers)
+        metrics |= hypothesis_metrics(sets, answers)
         num_tokens, max_tokens = zip(
             *gather_object([(scored.num_tokens, scored.max_tokens)]), strict=True
         )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -19,7 +19,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from .micro_batches import MicroBatch
 
 NAME = "barl_tree"
-QUERIES = 256
+QUERIES = 128
 """Queries of one kernel call where a mask is needed: with the keys behind them cut off, it stays
 small and most of the future is skipped."""
 
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
 
     Args:
         queries: A run of places.
-        keys: One run of places, or two.
+        keys: Runs of places.
         mask: Which query (row) sees which key; `None` for plain causal attention.
     """
 
@@ -44,38 +44,61 @@ def pieces(batch: MicroBatch) -> list[Piece]:
     for row, blocks in batch.rows:
         for block in blocks:
             start, trunk_stop, stop = (row + place for place in block[1:])
-            shared = [slice(row, row + block.shared)] if block.shared else []
-            if not shared:
+            shared = torch.arange(row, row + block.shared)
+            # the whole trunk through the causal kernel, unless one masked call holds the block
+            is_causal = not block.shared and stop - start > QUERIES
+            if is_causal:
                 found.append(Piece(slice(start, trunk_stop), [slice(start, trunk_stop)], None))
-            for first in range(start if shared else trunk_stop, stop, QUERIES):
-                queries = slice(first, min(first + QUERIES, stop))
-                keys = [*shared, slice(start, queries.stop)]
-                found.append(Piece(queries, keys, _visible(ends, queries, keys)))
+            for first in range(trunk_stop if is_causal else start, stop, QUERIES):
+                queries = torch.arange(first, min(first + QUERIES, stop))
+                keys = torch.cat([shared, torch.arange(start, int(queries[-1]) + 1)])
+                visible = (keys <= queries[:, None]) & (queries[:, None] < ends[keys])
+                # branches of shallow states see none of the trunk behind them
+                used = visible.any(dim=0)
+                found.append(
+                    Piece(slice(first, int(queries[-1]) + 1), runs(keys[used]), visible[:, used])
+                )
     return found
 
 
-def _visible(ends: Int[Tensor, " N"], queries: slice, keys: list[slice]) -> Bool[Tensor, "Q K"]:
-    """Which query sees which key, see `packing`."""
-    q = torch.arange(queries.start, queries.stop, device=ends.device)[:, None]
-    k = torch.cat([torch.arange(run.start, run.stop, device=ends.device) for run in keys])
-    return (k <= q) & (q < ends[k])
+def runs(places: Int[Tensor, " K"]) -> list[slice]:
+    """Ascending places as runs of neighbours."""
+    breaks = (places.diff() > 1).nonzero().flatten().tolist()
+    starts = [0, *(at + 1 for at in breaks)]
+    stops = [*starts[1:], len(places)]
+    return [
+        slice(int(places[a]), int(places[b - 1]) + 1) for a, b in zip(starts, stops, strict=True)
+    ]
+
+
+def _additive(
+    mask: Bool[Tensor, "Q K"] | None, device: torch.device, dtype: torch.dtype
+) -> Float[Tensor, "1 1 Q K"] | None:
+    if mask is None:
+        return None
+    hidden = torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
+    return hidden[None, None].to(device)
 
 
 @contextmanager
 def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
     """Let a model attend along the trees of a micro-batch; its own attention is put back."""
     cut = pieces(batch)
+    masks: dict[tuple[torch.device, torch.dtype], list[Tensor | None]] = {}
 
     def attend(module, query, key, value, attention_mask, is_causal=None, **kwargs):
+        # once for all layers: kernels turn a boolean mask into this one at every call
+        place = query.device, query.dtype
+        if place not in masks:
+            masks[place] = [_additive(piece.mask, *place) for piece in cut]
         outputs = []
-        for piece in cut:
+        for piece, mask in zip(cut, masks[place], strict=True):
             keys, values = (
                 states[:, :, piece.keys[0]]
                 if len(piece.keys) == 1
                 else torch.cat([states[:, :, run] for run in piece.keys], dim=2)
                 for states in (key, value)
             )
-            mask = piece.mask if piece.mask is None else piece.mask[None, None]
             output, _ = sdpa_attention_forward(
                 module, query[:, :, piece.queries], keys, values, mask, is_causal=True, **kwargs
             )

@@ -117,12 +117,14 @@ class Policy(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        # of its own, since a prompt that looks like an action taken confuses the unseen one
+        # Not that of the actions: as a prompt, a token must not look like an action taken. From
+        # zero, so that an unseen prompt says nothing, rather than something at random.
         self.prompts = nn.Embedding(NUM_ACTIONS, width)
         self.actions = nn.Embedding(NUM_ACTIONS, width)
         self.places = nn.Embedding(NUM_STEPS, width)
-        for embedding in (self.prompts, self.actions, self.places):
-            nn.init.normal_(embedding.weight, std=0.1)
+        nn.init.zeros_(self.prompts.weight)
+        nn.init.normal_(self.actions.weight, std=0.1)
+        nn.init.normal_(self.places.weight, std=0.1)
         self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
         self.feed_forward = nn.Sequential(
             nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)

@@ -1,0 +1,254 @@
+r"""What a BARL training step costs: `BARLTrainer` beside TRL's `GRPOTrainer`.
+
+`OMP_NUM_THREADS=1 python benchmarks/training_step.py [--quick] [--models demo,40m] [--rounds 5]
+[--json FILE]` prints a Markdown table. Both trainers train equal models on the same data with the
+same settings, in one process run: an optimizer step of one, then one of the other, and so on,
+generation and rewards included. Both steps of a round sample with the same seed, and the learning
+rate is 0, so that they train on the same rollouts. The first round is not counted.
+
+- `demo`: the shipped model on the search task, with the settings of `barl demo`.
+- `40m`: a Qwen2 of 39 million random weights. Its completions have full length and no answers: the
+  text's checksum stands for the answer, which makes some five hypotheses of eight rollouts.
+- `1.5b`, with CUDA: the same with the shape of Qwen2.5-1.5B, in bfloat16.
+
+Each rollout batch is used for one step, so GRPO needs no forward pass for old log-probabilities.
+With several it does, and BARL reads them in the pass that scores. CPU seconds are this process's.
+"""
+
+import argparse
+import copy
+import json
+import time
+import warnings
+import zlib
+from datetime import date
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from statistics import mean, median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import transformers
+from datasets import Dataset
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen2Config
+from trl import TrlParser
+
+from barl_trl.config import BARLConfig
+from barl_trl.demo import RECIPE
+from barl_trl.elicitation import DEFAULT_ELICITATION
+from barl_trl.rewards import AccuracyReward, accuracy_reward
+from barl_trl.steps import delimited_steps
+from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, search_rows
+from barl_trl.train import Method, make_trainer
+
+PACKAGES = ("torch", "transformers", "trl")
+METHODS: tuple[Method, Method] = ("barl", "grpo")
+CUDA = torch.cuda.is_available()
+SHAPES = {  # vocabulary, hidden, intermediate, layers, heads; tokens of prompt, completion, step
+    "40m": ((32_000, 512, 1408, 8, 8), (100, 256, 64)),
+    "1.5b": ((151_936, 1536, 8960, 28, 12), (512, 1024, 128)),
+}
+GENERATIONS, ANSWERS, TRUTH = 8, 7, "100"  # eight rollouts have about five of seven answers
+
+
+def demo_task(batches: int, output_dir: str, quick: bool) -> dict[str, Any]:
+    """Return the trainer's arguments in `barl demo`; a quick one has smaller batches."""
+    argv = f"--config {RECIPE} --output_dir {output_dir} --learning_rate 0 --report_to none"
+    argv += f" --use_cpu {not CUDA}" + quick * " --per_device_train_batch_size 32"
+    config: Any = BARLConfig
+    (args,) = TrlParser([config]).parse_args_and_config(argv.split())
+    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
+    rows = search_rows(batches * args.generation_batch_size // args.num_generations, seed=args.seed)
+    return {
+        "model": AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR),
+        "args": args,
+        "train_dataset": Dataset.from_list(rows),
+        "processing_class": tokenizer,
+        # with a memory of its own: one trainer's verdicts are no help to the other
+        "reward_funcs": AccuracyReward(copy.copy(accuracy_reward.grader), "accuracy_reward"),
+        "step_segmenter": partial(
+            delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER
+        ),
+    }
+
+
+def random_task(name: str, batches: int, output_dir: str) -> dict[str, Any]:
+    """Return the trainer's arguments for random weights, with one prompt in a batch."""
+    (vocabulary, hidden, intermediate, layers, heads), (prompt, completion, step) = SHAPES[name]
+    text = "".join(row["prompt"] for row in search_rows(prompt * batches, seed=0))
+    tokenizer: Any = make_tokenizer(text, vocabulary)
+    ids = tokenizer.encode(text)
+    prompts = [tokenizer.decode(ids[k * prompt : (k + 1) * prompt]) for k in range(batches)]
+    config = Qwen2Config(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    args = BARLConfig(
+        output_dir,
+        learning_rate=0,
+        report_to="none",
+        use_cpu=not CUDA,
+        bf16=name == "1.5b",
+        gradient_checkpointing=False,  # it would make the step longer, and scoring's share smaller
+        per_device_train_batch_size=GENERATIONS,
+        num_generations=GENERATIONS,
+        max_completion_length=completion,
+        generation_kwargs={"min_new_tokens": completion},
+        step_size=step,
+    )
+    torch.manual_seed(0)
+    dtype = torch.bfloat16 if args.bf16 else torch.float32
+    return {
+        "model": AutoModelForCausalLM.from_config(config, dtype=dtype),
+        "args": args,
+        "train_dataset": Dataset.from_dict({"prompt": prompts, "solution": [TRUTH] * batches}),
+        "processing_class": tokenizer,
+        "reward_funcs": checksum_reward,
+        "answer_extractor": checksum_answer,
+    }
+
+
+def make_tokenizer(text: str, size: int) -> PreTrainedTokenizerFast:
+    """Return a tokenizer with the text's words, and others that only random weights say."""
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    ends = ["<|endoftext|>", "<|im_end|>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, special_tokens=ends, initial_alphabet=alphabet, show_progress=False
+    )
+    core.train_from_iterator([text, *[DEFAULT_ELICITATION + "{1}."] * 9], trainer)
+    whole = json.loads(core.to_str())
+    whole["model"]["vocab"] |= {f"w{n}": n for n in range(core.get_vocab_size(), size)}
+    core = Tokenizer.from_str(json.dumps(whole))
+    return PreTrainedTokenizerFast(tokenizer_object=core, pad_token=ends[0], eos_token=ends[1])
+
+
+def checksum_answer(text: str) -> str:
+    """Return one of a few answers, the truth among them."""
+    return str(int(TRUTH) + zlib.crc32(text.encode()) % ANSWERS)
+
+
+def checksum_reward(completions: list[str], **_) -> list[float]:
+    """Return whether the answers are the truth."""
+    return [float(checksum_answer(text) == TRUTH) for text in completions]
+
+
+def start(method: Method, task: dict[str, Any]) -> tuple[Any, Any]:
+    """Return a trainer as `train` would prepare it, and its batches."""
+    trainer: Any = make_trainer(method, **task)
+    trainer.model_wrapped, trainer.optimizer = trainer.accelerator.prepare(
+        trainer.model.train(), trainer.create_optimizer()
+    )
+    trainer.current_gradient_accumulation_steps = 1
+    return trainer, iter(trainer.get_train_dataloader())
+
+
+def step(trainer: Any, batch: Any, seed: int) -> dict[str, float]:
+    """Take an optimizer step as `train` would; return its seconds and what the trainer logs."""
+    torch.manual_seed(seed)
+    wall, cpu = time.perf_counter(), time.process_time()
+    trainer.training_step(trainer.model_wrapped, batch, None)
+    trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
+    trainer.optimizer.step()
+    trainer.optimizer.zero_grad()
+    if CUDA:
+        torch.cuda.synchronize()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    logged = {name: values[-1] for name, values in trainer._metrics["train"].items()}
+    trainer._metrics["train"].clear()
+    return logged | {"seconds": wall, "cpu_seconds": cpu}
+
+
+def measure(name: str, rounds: int, quick: bool, output_dir: str) -> dict[str, Any]:
+    """Return the record of a model."""
+    make = partial(demo_task, quick=quick) if name == "demo" else partial(random_task, name)
+    started: Any = {m: start(m, make(batches=rounds + 1, output_dir=output_dir)) for m in METHODS}
+    logs: Any = {method: [] for method in METHODS}
+    for n in range(rounds + 1):
+        for method in METHODS if n % 2 else METHODS[::-1]:  # neither is always the first
+            trainer, batches = started[method]
+            logs[method].append(step(trainer, next(batches), seed=n))
+        lengths = {logs[method][-1]["completions/mean_length"] for method in METHODS}
+        assert len(lengths) == 1, f"the two trainers' rollouts differ: mean lengths {lengths}"
+    trainer, counted = started["barl"][0], {method: logs[method][1:] for method in METHODS}
+    args, means = trainer.args, {}
+    for key in ("scoring_seconds", "scoring_tokens", "hypotheses_per_prompt"):
+        means[key] = mean(log[f"barl/{key}"] for log in counted["barl"])
+    generated = mean(log["completions/mean_length"] for log in counted["barl"])
+    settings = ("num_generations", "per_device_train_batch_size", "max_completion_length")
+    sizes = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers")
+    record: dict[str, Any] = {
+        "model": name,
+        "parameters": sum(weights.numel() for weights in trainer.model.parameters()),
+        "shape": {key: getattr(trainer.model.config, key) for key in sizes}
+        | {key: getattr(args, key) for key in settings}
+        | {"step": STEP_DELIMITER if name == "demo" else args.step_size},
+        "rounds": rounds,
+        **means,
+        "scoring_share": means["scoring_seconds"] / mean(log["seconds"] for log in counted["barl"]),
+        "generated_tokens": generated * args.per_device_train_batch_size,
+        **{package: metadata.version(package) for package in PACKAGES},
+        "device": args.device.type,
+        "threads": torch.get_num_threads(),
+        "date": date.today().isoformat(),
+    }
+    for key in ("seconds", "cpu_seconds"):
+        times = {method: [log[key] for log in counted[method]] for method in METHODS}
+        record[key] = times
+        for plural, of in (("medians", median), ("minima", min)):
+            record[f"{key}_ratio_of_{plural}"] = of(times["barl"]) / of(times["grpo"])
+    return record
+
+
+def row(record: dict[str, Any]) -> str:
+    """Return a model's row of the table."""
+    cells = [record["model"], f"{record['parameters'] / 1e6:.1f}"]
+    for key in ("seconds", "cpu_seconds"):
+        times = [record[key][method] for method in METHODS]
+        cells += [f"{median(values):.2f} ({min(values):.2f})" for values in times]
+        ratios = [record[f"{key}_ratio_of_{plural}"] for plural in ("medians", "minima")]
+        cells.append("{:.2f} ({:.2f})".format(*ratios))
+    cells += [f"{record['scoring_seconds']:.2f}", f"{100 * record['scoring_share']:.1f} %"]
+    cells += [f"{record[key]:.0f}" for key in ("scoring_tokens", "generated_tokens")]
+    return f"| {' | '.join(cells)} | {record['hypotheses_per_prompt']:.1f} |"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="A training step: BARLTrainer and GRPOTrainer.")
+    parser.add_argument("--models", default="demo,40m" + CUDA * ",1.5b")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds behind the first")
+    parser.add_argument("--quick", action="store_true", help="demo, small batches, 2 rounds")
+    parser.add_argument("--json", type=Path, help="file for a list of records")
+    args = parser.parse_args()
+    names, rounds = (["demo"], 2) if args.quick else (args.models.split(","), args.rounds)
+    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
+    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
+    transformers.utils.logging.disable_progress_bar()
+    with TemporaryDirectory() as output_dir:
+        records = [measure(name, rounds, args.quick, output_dir=output_dir) for name in names]
+    versions = ", ".join(f"{package} {records[0][package]}" for package in PACKAGES)
+    threads, device = records[0]["threads"], records[0]["device"]
+    print(f"{device}, {threads} threads, {versions}; {rounds} rounds: median (minimum).\n")
+    print("| | M parameters | BARL s | GRPO s | BARL : GRPO | BARL CPU s | GRPO CPU s", end=" ")
+    print("| BARL : GRPO | scoring s | of BARL's step | scored | generated tokens | hypotheses |")
+    print("|---" * 13 + "|", *map(row, records), sep="\n")
+    if args.json:
+        args.json.write_text(json.dumps(records, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
