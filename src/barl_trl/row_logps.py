@@ -73,8 +73,7 @@ def token_logps(
     batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
     for batch in batches:
         is_own = batch.targets[:, 1] < 0
-        temperatures = torch.where(is_own, own_temperature, temperature)
-        found = _read(model, batch, layout, temperatures, device)
+        found = _read(model, batch, layout, (temperature, own_temperature), device)
         logps[batch.targets[~is_own].unbind(-1)] = found[~is_own]
         own_logps[batch.targets[is_own][:, [0, 3]].unbind(-1)] = found[is_own]
     return logps, own_logps
@@ -84,7 +83,7 @@ def _read(
     model: nn.Module,
     batch: MicroBatch,
     layout: Layout,
-    temperatures: Float[Tensor, " K"],
+    temperatures: tuple[float, float],
     device: torch.device,
 ) -> Float[Tensor, " K"]:
     """Run one forward pass and return the log-probability of each read in float32."""
@@ -100,13 +99,15 @@ def _read(
     if getattr(base.config.get_text_config(), "output_router_logits", False):
         inputs["output_router_logits"] = False  # the balancing loss cannot use a 4D mask
     # a place may be read at two temperatures: without an elicitation, where an answer begins
-    reads = torch.stack([batch.places.double(), temperatures.double()])
-    (places, divisors), index = (x.to(device) for x in reads.unique(dim=1, return_inverse=True))
+    is_own = (batch.targets[:, 1] < 0).long()
+    reads, index = (2 * batch.places + is_own).unique(return_inverse=True)
+    divisors = torch.tensor(temperatures)[reads % 2]
     with attention:
         if layout == "masked":
             inputs["attention_mask"] = _attention_mask(base, batch.to(device))
-        logits = _logits_at(model, batch.token_ids.to(device), places.long(), **inputs)
-    divisors = divisors.to(logits.device, torch.float32)[:, None]
+        places = (reads // 2).to(device)
+        logits = _logits_at(model, batch.token_ids.to(device), places, **inputs)
+    divisors = divisors.to(logits.device)[:, None]
     # A float32 copy of all logits would be the largest tensor of the pass.
     log_norms = [
         (tile.float() / divisor).logsumexp(-1)

@@ -92,7 +92,8 @@ def test_the_policy_does_not_see_the_future_and_is_uniform_at_first():
     policy = Policy(32)
     prompt, actions = torch.tensor([0, 2]), torch.randint(3, (2, 10))
     torch.testing.assert_close(policy(prompt, actions).exp(), torch.full((2, 11, 3), 1 / 3))
-    torch.nn.init.normal_(policy.head.weight)
+    for weights in (policy.head.weight, policy.prompts.weight):
+        torch.nn.init.normal_(weights)
     before, changed = policy(prompt, actions), actions.clone()
     changed[:, 7:] = (changed[:, 7:] + 1) % 3
     after = policy(prompt, changed)
