@@ -6,6 +6,7 @@ runs at the positions that are read, attention gets the tree in the form that it
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Literal
 
 import torch
@@ -64,12 +65,13 @@ def token_logps(
     own_length = max((len(rollout.read_positions) for rollout in rollouts), default=0)
     own_logps = torch.zeros(len(rollouts), own_length, device=device)
     if layout == "packed":
-        batches = list(packed_micro_batches(rows, max_tokens))
+        micro_batches = packed_micro_batches
     else:
         same_length = rope_depends_on_length(base.config.get_text_config())
-        batches = list(padded_micro_batches(rows, max_tokens, same_length=same_length))
+        micro_batches = partial(padded_micro_batches, same_length=same_length)
+    batches = list(micro_batches(rows, max_tokens))
     # The other processes wait for this one in every forward: it joins in without rows of its own.
-    idle = list(padded_micro_batches([Row([0], [0], [1], [], [Block(0, 0, 1, 1)])], 1))
+    idle = list(micro_batches([Row([0], [0], [1], [], [Block(0, 0, 1, 1)])], 1))
     batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
     for batch in batches:
         is_own = batch.targets[:, 1] < 0

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 LAUNCH = [sys.executable, "-m", "accelerate.commands.launch"]
 LAUNCH += ["--main_process_port", "0", "--config_file"]
 BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_time", "step_time", "epoch", "loss"}
+# each process scores a group's first state for its own rollouts; the second has memory for little
+BOOKKEEPING |= {"barl/scoring_tokens", "barl/scoring_max_tokens"}
 
 
 def launch(config, num_processes, *command, deadline=240):
@@ -56,6 +58,8 @@ def test_two_processes_equal_one(tmp_path, num_prompts):
             np.testing.assert_allclose(one["log"][name], two["log"][name], atol=1e-4, err_msg=name)
     assert [list(h) for h in table["hypotheses"]] == [list(h) for h in table_of_two["hypotheses"]]
     np.testing.assert_allclose(table["advantage"], table_of_two["advantage"], atol=1e-5)
+    assert one["log"]["barl/scoring_max_tokens"] == 4096
+    assert two["log"]["barl/scoring_max_tokens"] <= 256, "halved on both processes"
     once, shares = one["judged"][0], two["judged"]
     assert all(shares)
     assert sorted(shares[0] + shares[1]) == sorted(once), "each answer is judged by one process"

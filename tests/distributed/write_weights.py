@@ -43,6 +43,13 @@ def main(folder: str, num_prompts: int, per_device: int) -> None:
         reward_funcs=AccuracyReward(Grader("own", "1", extract_answer, judge), "accuracy_reward"),
         answer_equivalence=timed_out_on_other_processes if num_prompts == 1 else answers_equivalent,
     )
+    rank = barl_trainer.accelerator.process_index
+
+    def allocate(_, args, kwargs):
+        if rank == 1 and not torch.is_grad_enabled() and kwargs["input_ids"].numel() > 200:
+            raise torch.OutOfMemoryError("out of memory.")
+
+    barl_trainer.model.register_forward_pre_hook(allocate, with_kwargs=True)
     generate = barl_trainer._generate_and_score_completions
     barl_trainer._generate_and_score_completions = lambda rows: (
         outputs.append(generate(rows)) or outputs[-1]
@@ -53,7 +60,6 @@ def main(folder: str, num_prompts: int, per_device: int) -> None:
     norm = torch.stack([p.detach().double().norm() for p in barl_trainer.model.parameters()])
     log = barl_trainer.state.log_history[0]
     result = {"weights": weights, "norm": norm.tolist(), "log": log, "judged": judged}
-    rank = barl_trainer.accelerator.process_index
     (Path(folder) / f"{rank}.json").write_text(json.dumps(result))
 
 
