@@ -1,6 +1,7 @@
 r"""What judging a batch's answers costs: this package beside math-verify in a plain loop.
 
-`python benchmarks/answers.py [--prompts 1024] [--rollouts 5] [--seed 0]` prints Markdown tables.
+`python benchmarks/answers.py [--quick] [--prompts 1024] [--rollouts 5] [--seed 0] [--json FILE]`
+prints Markdown tables.
 Both judge the same completions (see `math_like.py`), in one process run, one after the other:
 
 - `barl_trl` does what the trainer does with a batch: `accuracy_reward` extracts and verifies every
@@ -17,6 +18,7 @@ what math-verify costs (the import and a first comparison, done before); both ar
 
 import argparse
 import copy
+import json
 import logging
 import os
 import platform
@@ -26,6 +28,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from math_like import Prompt, make_prompts
@@ -202,8 +205,10 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=1024)
     parser.add_argument("--rollouts", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="16 prompts")
+    parser.add_argument("--json", type=Path, help="file for a list of records")
     args = parser.parse_args()
-    prompts = make_prompts(args.prompts, args.rollouts, args.seed)
+    prompts = make_prompts(16 if args.quick else args.prompts, args.rollouts, args.seed)
     completions = [rollout.completion for prompt in prompts for rollout in prompt.rollouts]
 
     ours, our_cost = measured(lambda: judge_with_barl_trl(prompts))
@@ -232,6 +237,13 @@ def main() -> None:
     print(verdict_table(judged, prompts))
     print(f"\nWhat decided, of {len(ours.reasons)} distinct pairs: {what_decided(ours)}.")
     print(f"\nVerdicts of barl_trl other than made:\n\n{other_verdicts(ours, prompts) or 'none'}")
+    if args.json:
+        records = [
+            {"way": name, **cost._asdict(), "start_up_cpu": start, "completions": len(completions)}
+            | {"rewards": sum(judged[name].rewards), "hypotheses": judged[name].hypotheses}
+            for name, cost, start in costs
+        ]
+        args.json.write_text(json.dumps(records, indent=1) + "\n")
 
 
 if __name__ == "__main__":

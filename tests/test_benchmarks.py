@@ -21,8 +21,10 @@ def table_of(header, rows):
     return {row[0]: dict(zip(columns, row, strict=True)) for row in cells}
 
 
-def test_answers_prints_costs_and_verdicts():
-    costs, verdicts = run_benchmark("answers.py", "--prompts", "16")
+def test_answers_prints_costs_and_verdicts(tmp_path):
+    path = tmp_path / "answers.json"
+    costs, verdicts = run_benchmark("answers.py", "--quick", "--json", str(path))
+    assert [record["way"] for record in json.loads(path.read_text())] == [*costs]
     assert {*costs} > {"barl_trl: extract, verify, merge", "math-verify: parse, verify"}
     # So few answers may need no process at all, and then cost less than is printed.
     assert all(float(row["CPU s"]) >= 0 and float(row["wall s"]) >= 0 for row in costs.values())
