@@ -377,7 +377,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the demo's model, one round")
-    parser.add_argument("--grow", action="store_true", help="also cost against size")
+    parser.add_argument("--grow", action="store_true", help="cost against size, of a small model")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", metavar="FILE", help="where to write one record per point")
@@ -391,18 +391,18 @@ def main() -> None:
         torch.cuda.get_device_name() if DEVICE == "cuda" else f"CPU, {options.threads} thread(s)"
     )
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
-    print(f"{date.today()}, {where}, {versions}. {shape}\n")
-    records = measure(shape, rounds, [*WAYS])
-    print(table(records) + "\n", flush=True)
-    if options.grow:
-        base = replace(small, hidden=256, layers=4, vocabulary=8000)
-        for field, values in GROWTH.items():
-            for value in values:
-                points = measure(replace(base, **{field: value}), 2, [*WAYS])
-                records += [point | {"grows": field} for point in points]
-                print(f"{field} = {value}\n\n{table(points)}\n", flush=True)
-        if options.plot:
-            plot(records, options.plot)
+    print(f"{date.today()}, {where}, {versions}. {small if options.grow else shape}\n")
+    records = []
+    if not options.grow:
+        records = measure(shape, rounds, [*WAYS])
+        print(table(records) + "\n", flush=True)
+    for field, values in GROWTH.items() if options.grow else ():
+        for value in values:
+            points = measure(replace(small, **{field: value}), 2, [*WAYS])
+            records += [point | {"grows": field} for point in points]
+            print(f"{field} = {value}\n\n{table(points)}\n", flush=True)
+    if options.plot:
+        plot(records, options.plot)
     if options.json:
         about = {"device": where, "versions": versions, "date": str(date.today())}
         Path(options.json).write_text(json.dumps([about | r for r in records], indent=1))

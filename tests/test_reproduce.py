@@ -40,7 +40,6 @@ def test_quick_and_more_arms(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_barl_generalises_and_rl_does_not_with_every_seed(tmp_path):
     """The claims of the paper's section 4, in full: 6 seeds."""
     done = reproduce("triplets", "--seeds", 6, "--output_dir", tmp_path)
