@@ -41,7 +41,7 @@ class Generated(NamedTuple):
 
     prompt_ids: list[list[int]]
     completion_ids: list[list[int]]
-    texts: list[str]
+    completions: list[Any]
 
 
 class Scored(NamedTuple):
@@ -169,8 +169,7 @@ class BARLTrainer(GRPOTrainer):
     def _generate(self, prompts):
         output = super()._generate(prompts)
         prompt_ids, completion_ids, _, completions, _, extra_fields, *_ = output
-        texts = [completion_text(completion) for completion in completions]
-        self._generated = Generated(prompt_ids, completion_ids, texts)
+        self._generated = Generated(prompt_ids, completion_ids, completions)
         # Whether TRL's next forward is the policy's, for the old log-probabilities; a rollout_func
         # may bring true answers that are not known yet.
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
@@ -189,6 +188,7 @@ class BARLTrainer(GRPOTrainer):
             )
         # The pass that scores the answers goes through the same tokens: it reads both.
         self._asks_for_old_logps = False
+        self._share_verdicts(self._inputs, self._generated.completions)
         self._scored = self._score(read_completions=True)
         logps = self._scored.likelihoods.own_logps
         return nn.functional.pad(logps, (0, logits_to_keep - logps.shape[1])), None, None
@@ -265,7 +265,8 @@ class BARLTrainer(GRPOTrainer):
         A group may straddle processes, and a comparison may time out on one process and not on
         another: each group's set is made by one process and shared.
         """
-        own_answers = [self.answer_extractor(text) for text in self._generated.texts]
+        texts = map(completion_text, self._generated.completions)
+        own_answers = [self.answer_extractor(text) for text in texts]
         own_truths = [truth_answer(row[self.args.solution_column]) for row in self._inputs]
         pairs = gather_object(list(zip(own_answers, own_truths, strict=True)))
         answers, size = [answer for answer, _ in pairs], self.num_generations

@@ -28,6 +28,7 @@ def main(folder: str, num_prompts: int, per_device: int) -> None:
         optim="sgd",
         learning_rate=0.1,
         log_completions=True,
+        num_iterations=2,  # old log-probabilities are read, too
     )
     outputs, judged = [], []
 
