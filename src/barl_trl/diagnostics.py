@@ -2,7 +2,8 @@
 values inside groups.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -71,3 +72,38 @@ def value_spread(
         return torch.nan
     deviations = values[equal] - values[equal].nanmean(dim=1, keepdim=True)
     return deviations.square().nanmean(dim=1).sqrt().nanmean().item()
+
+
+def belief_metrics(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    values: Float[Tensor, "batch step"],
+    state_mask: Bool[Tensor, "batch state"],
+    hypothesis_mask: Bool[Tensor, "batch hypothesis"],
+    is_weighed: Bool[Tensor, " batch"],
+    outcomes: Float[Tensor, " rollout"],
+    *,
+    beta: float,
+    group_size: int,
+    gather: Callable[[Tensor], Any],
+) -> dict[str, float]:
+    """Means over the rollouts of all processes, for the log.
+
+    Args:
+        answer_logps: As in [`rollout_diagnostics`].
+        values: As there.
+        state_mask: As there.
+        hypothesis_mask: As there.
+        beta: As there.
+        is_weighed: The rollouts that have tokens with a weight; others are left out.
+        outcomes: Outcome rewards of all processes' rollouts.
+        group_size: Rollouts per prompt.
+        gather: Joins the rows of all processes.
+    """
+    own = rollout_diagnostics(answer_logps, values, state_mask, hypothesis_mask, beta=beta)
+    columns = gather(torch.stack(own, dim=1).masked_fill(~is_weighed[:, None], torch.nan))
+    gathered = RolloutDiagnostics(*columns.unbind(dim=1))
+    metrics = {name: column.nanmean().item() for name, column in gathered._asdict().items()}
+    metrics["value_spread_equal_outcome"] = value_spread(
+        gathered.value, outcomes, group_size=group_size
+    )
+    return metrics

@@ -84,7 +84,7 @@ def answer_log_likelihoods(
 
     Args:
         model: A causal language model of transformers, wrapped or not.
-        rollouts: What to score. A rollout without answers is not fed to the model.
+        rollouts: What to score. A rollout of which nothing is asked is not fed to the model.
         elicitation_ids: Token ids between state and answer, where a rollout names no others.
         reduction: Whether to average or to sum over an answer's scored tokens.
         method: `"shared_prefix"` feeds a rollout once, `"reencode"` once per state and answer. A

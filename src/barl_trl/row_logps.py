@@ -5,7 +5,7 @@ runs at the positions that are read, attention gets the tree in the form that it
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Literal
 
@@ -19,7 +19,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from .micro_batches import MicroBatch, packed_micro_batches, padded_micro_batches, tree_mask
 from .packing import Block, Row
 from .rollouts import Rollout
-from .tree_attention import tree_attention
+from .tree_attention import attending_with, tree_attention
 
 HEAD_TILE = 64
 """Positions whose logits are held in float32 at a time."""
@@ -218,26 +218,31 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-@contextmanager
-def _mask_taking_attention(base: PreTrainedModel) -> Iterator[None]:
+def _mask_taking_attention(base: PreTrainedModel) -> AbstractContextManager[None]:
     """Switch to attention that takes 4D masks, then back; flash attention dies of them."""
-    models = (module for module in base.modules() if isinstance(module, PreTrainedModel))
-    configs = {id(config): config for config in (m.config.get_text_config() for m in models)}
-    before = {key: config._attn_implementation for key, config in configs.items()}
-    for config in configs.values():
-        if not takes_masks(config):
-            config._attn_implementation = "sdpa" if base._supports_sdpa else "eager"
-    try:
-        yield
-    finally:
-        for key, config in configs.items():
-            config._attn_implementation = before[key]
+    if takes_masks(base.config.get_text_config()):
+        return nullcontext()
+    return attending_with("sdpa" if base._supports_sdpa else "eager", base)
 
 
 def is_sharded(model: nn.Module) -> bool:
     """Say whether parameters are gathered for every forward (FSDP, ZeRO-3)."""
     fsdp = any(isinstance(m, FSDPModule | FullyShardedDataParallel) for m in model.modules())
     return fsdp or any(hasattr(parameter, "ds_id") for parameter in model.parameters())
+
+
+def gather_head_with_model(model: nn.Module) -> None:
+    """Have ZeRO-3 gather the LM head whenever the model runs, forward or backward.
+
+    DeepSpeed learns the order of the modules from the pass that scores, where the head is called.
+    TRL's loss reads the head's weight instead: its backward would find it partitioned, and fail.
+    """
+    import deepspeed
+
+    base = causal_lm(model)
+    head = base.get_output_embeddings()
+    for parameter in head.parameters() if head is not None else ():
+        deepspeed.zero.register_external_parameter(base, parameter)
 
 
 def compute_device(model: nn.Module) -> torch.device:

@@ -15,6 +15,7 @@ from trl import GRPOTrainer, ModelConfig, TrlParser, get_peft_config, get_quanti
 
 from .config import BARLConfig
 from .data import PAPER_SYSTEM_PROMPT, load_problems
+from .resuming import ResumingGRPOTrainer
 from .rewards import get_reward_func
 from .trainer import BARLTrainer
 
@@ -103,7 +104,7 @@ def make_trainer(method: Method, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
     if method == "grpo":
         only_barl = ("answer_extractor", "answer_equivalence", "step_segmenter")
         kwargs = {name: value for name, value in kwargs.items() if name not in only_barl}
-        return GRPOTrainer(args=args, **kwargs)
+        return ResumingGRPOTrainer(args=args, **kwargs)
     if method == "progress":
         args = copy(args)
         args.hypotheses = "truth"
@@ -173,7 +174,9 @@ def run(
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    checkpoint = training_args.resume_from_checkpoint
+    # a recipe's or an option's `true`
+    trainer.train(True if str(checkpoint).lower() == "true" else checkpoint)
     trainer.save_model(training_args.output_dir)
     trainer.accelerator.print(f"Model saved to {training_args.output_dir}.")
     if training_args.push_to_hub:

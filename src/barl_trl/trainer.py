@@ -6,55 +6,33 @@ import textwrap
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
 from torch import Tensor, nn
-from trl import GRPOTrainer
+from transformers.integrations import is_deepspeed_zero3_enabled
 from trl.extras.profiling import profiling_context
 
-from .answers import HypothesisSet, hypothesis_metrics, merge_hypotheses, truth_answer
+from .answers import hypothesis_metrics
 from .config import BARLConfig
-from .diagnostics import RolloutDiagnostics, rollout_diagnostics, value_spread
-from .elicitation import Elicitation
-from .plausibility import AnswerLogLikelihoods, answer_log_likelihoods
-from .posterior import closing_values, posterior_weighted_values
+from .consensus import share_verdicts
+from .diagnostics import belief_metrics
+from .posterior import closing_values, hypothesis_outcomes, posterior_weighted_values
 from .refusals import refuse_unsupported
-from .rewards import AccuracyReward, accuracy_reward, completion_text, resolve_rewards, whole
-from .steps import (
-    StepSegmenter,
-    chain_of_thought,
-    fixed_size_steps,
-    spread_over_tokens,
-    step_ends_of,
-)
-from .whitening import moments, standardize
+from .resuming import ResumingGRPOTrainer
+from .rewards import AccuracyReward, accuracy_reward, resolve_rewards
+from .row_logps import gather_head_with_model
+from .scoring import Generated, HypothesisScorer, Scored
+from .steps import StepSegmenter, fixed_size_steps, spread_over_tokens
+from .whitening import whiten
 
 TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
 
 
-class Generated(NamedTuple):
-    """This process's rollouts, as `GRPOTrainer` generated them."""
-
-    prompt_ids: list[list[int]]
-    completion_ids: list[list[int]]
-    completions: list[Any]
-
-
-class Scored(NamedTuple):
-    """What is known of this process's rollouts before their rewards."""
-
-    answers: list[str | None]  # of all processes
-    sets: list[HypothesisSet | None]  # of all processes' groups
-    own_sets: list[HypothesisSet | None]
-    step_ends: list[list[int]]
-    likelihoods: AnswerLogLikelihoods
-
-
-class BARLTrainer(GRPOTrainer):
+class BARLTrainer(ResumingGRPOTrainer):
     """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
     https://huggingface.co/papers/2505.20561).
 
@@ -123,6 +101,12 @@ class BARLTrainer(GRPOTrainer):
             }"""),  # noqa: E501
     }
 
+    _attributes_to_resume = (
+        *ResumingGRPOTrainer._attributes_to_resume,
+        "_seconds",
+        "_scoring_max_tokens",
+    )
+
     args: BARLConfig
     model: nn.Module
     num_generations: int
@@ -155,13 +139,17 @@ class BARLTrainer(GRPOTrainer):
             )
         self._accuracy_rewards = [f for f in self.reward_funcs if isinstance(f, AccuracyReward)]
         grader = (self._accuracy_rewards or [accuracy_reward])[0].grader
-        self.answer_extractor = answer_extractor or grader.extract_answer
-        self.answer_equivalence = answer_equivalence or grader.equivalent
-        self.step_segmenter = step_segmenter or partial(fixed_size_steps, step_size=args.step_size)
-        self.elicitation = Elicitation(self._tokenizer, args.elicitation)
-        added = self._tokenizer.added_tokens_decoder.values()
-        self._special_tokens = {*self._tokenizer.all_special_tokens}
-        self._special_tokens |= {token.content for token in added if token.special}
+        end_ids: Any = [*self.eos_token_ids, self._tokenizer.pad_token_id]
+        self.scorer = HypothesisScorer(
+            self._tokenizer,
+            args,
+            answer_extractor or grader.extract_answer,
+            answer_equivalence or grader.equivalent,
+            step_segmenter or partial(fixed_size_steps, step_size=args.step_size),
+            end_ids=end_ids,
+        )
+        if is_deepspeed_zero3_enabled():
+            gather_head_with_model(self.model)
         self._seconds = {"scoring": 0.0, "step": 0.0}
         self._scoring_max_tokens = args.scoring_max_tokens
         self._asks_for_old_logps = False
@@ -209,8 +197,10 @@ class BARLTrainer(GRPOTrainer):
         start = self.accelerator.process_index * len(inputs)
         own = slice(start, start + len(inputs))
         outcomes = self._outcome_rewards()
-        answers, sets, own_sets, step_ends, scored = self._scored or self._score()
-        outcome_rewards = self._hypothesis_outcomes(outcomes[own], own_sets, start, scored)
+        answers, sets, own_sets, members, step_ends, scored = self._scored or self._score()
+        outcome_rewards = outcomes[own]
+        if self.args.outcome_mode == "hypothesis":
+            outcome_rewards = hypothesis_outcomes(outcome_rewards, members, scored.hypothesis_mask)
         options: dict[str, Any] = {
             "beta": self.args.consistency_beta,
             "state_mask": scored.state_mask,
@@ -241,16 +231,8 @@ class BARLTrainer(GRPOTrainer):
         return output
 
     def _share_verdicts(self, inputs, completions):
-        """Has each answer judged by one process: a time-out may differ between two."""
-        rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        if world == 1:
-            return
         for reward in self._accuracy_rewards:
-            own = reward.pairs(completions, [row["solution"] for row in inputs])
-            pairs = list(dict.fromkeys(whole(gather_object(own))))
-            judged = reward.grader.verify_all(pairs[rank::world])
-            for verdicts in gather_object([judged]):
-                reward.grader.remember(verdicts)
+            share_verdicts(reward, completions, [row["solution"] for row in inputs])
 
     def _outcome_rewards(self) -> Tensor:
         """Outcome reward of all processes' rollouts, (N,); NaN where every reward is None."""
@@ -259,82 +241,24 @@ class BARLTrainer(GRPOTrainer):
         weighted = rewards * self.reward_weights.to(rewards.device)
         return weighted.nansum(dim=1).masked_fill(unscorable, torch.nan)
 
-    def _share_hypotheses(self) -> tuple[list[str | None], list[HypothesisSet | None]]:
-        """The answer of every rollout of all processes, and the hypothesis set of every group.
-
-        A group may straddle processes, and a comparison may time out on one process and not on
-        another: each group's set is made by one process and shared.
-        """
-        texts = map(completion_text, self._generated.completions)
-        own_answers = [self.answer_extractor(text) for text in texts]
-        own_truths = [truth_answer(row[self.args.solution_column]) for row in self._inputs]
-        pairs = gather_object(list(zip(own_answers, own_truths, strict=True)))
-        answers, size = [answer for answer, _ in pairs], self.num_generations
-        world = self.accelerator.num_processes
-        own = {
-            g: merge_hypotheses(
-                pairs[g * size][1],
-                answers[g * size : (g + 1) * size] if self.args.hypotheses == "rollouts" else [],
-                equivalent=self.answer_equivalence,
-                max_answer_chars=self.args.max_answer_chars,
-                max_hypotheses=self.args.max_hypotheses,
-                special_tokens=self._special_tokens,
-            )
-            for g in range(self.accelerator.process_index, len(pairs) // size, world)
-        }
-        shared = gather_object([own])
-        return answers, [shared[g % world][g] for g in range(len(pairs) // size)]
-
     def _score(self, *, read_completions: bool = False) -> Scored:
         """Forms hypotheses and reads their log-likelihoods, with the completions' own if wanted."""
-        answers, sets = self._share_hypotheses()
-        start = self.accelerator.process_index * len(self._inputs)
-        own = range(start, start + len(self._inputs))
-        own_sets = [sets[n // self.num_generations] for n in own]
-        end_ids = [*self.eos_token_ids, self._tokenizer.pad_token_id]
-        step_ends, rollouts = [], []
-        for prompt_ids, completion_ids, _, hypotheses in zip(
-            *self._generated, own_sets, strict=True
-        ):
-            chain = chain_of_thought(completion_ids, end_ids)
-            step_ends.append(step_ends_of(chain, self.step_segmenter))
-            rollouts.append(
-                self.elicitation.rollout(
-                    prompt_ids,
-                    completion_ids if read_completions else chain,
-                    step_ends[-1],
-                    hypotheses.answers if hypotheses else (),
-                    read_completion=read_completions,
-                )
-            )
         started = time.perf_counter()
         with profiling_context(self, "score_hypotheses"), self.accelerator.autocast():
-            likelihoods = answer_log_likelihoods(
+            scored = self.scorer.score(
                 self.model,
-                rollouts,
-                elicitation_ids=self.elicitation.token_ids,
-                reduction=self.args.answer_likelihood,
-                method=self.args.scoring_method,
-                temperature=self.args.plausibility_temperature,
+                self._generated,
+                [row[self.args.solution_column] for row in self._inputs],
+                start=self.accelerator.process_index * len(self._inputs),
+                group_size=self.num_generations,
+                read_completions=read_completions,
                 own_temperature=self.temperature,
                 max_tokens=self._scoring_max_tokens,
             )
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
         self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - started)
-        return Scored(answers, sets, own_sets, step_ends, likelihoods)
-
-    def _hypothesis_outcomes(self, outcomes: Tensor, own_sets, start: int, scored) -> Tensor:
-        """`outcomes` (B,), or with `outcome_mode="hypothesis"` each hypothesis's own (B, H)."""
-        if self.args.outcome_mode == "ground_truth":
-            return outcomes
-        rewards = torch.zeros_like(scored.hypothesis_mask, dtype=outcomes.dtype)
-        for b, hypotheses in enumerate(own_sets):
-            member = hypotheses and hypotheses.members[(start + b) % self.num_generations]
-            if member is not None:
-                rewards[b, member] = 1.0
-        rewards[:, 0] = outcomes
-        return rewards
+        return scored
 
     def _weighed_tokens(self, output, step_ends, own_sets, outcomes: Tensor) -> Tensor:
         """The model's tokens (B, L) up to the end of the turn, of rollouts that can be judged."""
@@ -350,28 +274,31 @@ class BARLTrainer(GRPOTrainer):
         """Token weights (B, L) whitened over the rollout batch of all processes, or each group."""
         if self.args.value_normalization == "none":
             return weights
-        groups = torch.zeros(len(weights), dtype=torch.long, device=weights.device)
-        if self.args.value_normalization == "group":
-            groups = (start + torch.arange(len(weights)).to(groups)) // self.num_generations
+        rows = torch.arange(start, start + len(weights), device=weights.device)
+        is_batch = self.args.value_normalization == "batch"
+        groups = torch.zeros_like(rows) if is_batch else rows // self.num_generations
         num_groups = len(weights) * self.accelerator.num_processes // self.num_generations
-        own = moments(weights, mask, groups, num_groups=num_groups)
-        totals: Any = self.accelerator.reduce(own, reduction="sum")
-        return standardize(weights, groups, totals).masked_fill(~mask, 0.0)
+        reduce: Any = self.accelerator.reduce
+        return whiten(
+            weights,
+            mask,
+            groups,
+            num_groups=num_groups,
+            sum_over_processes=partial(reduce, reduction="sum"),
+        )
 
     def _log_diagnostics(self, scored, values, mask, outcomes, answers, sets):
         """Belief diagnostics of the rollout batch of all processes, through TRL's metrics."""
-        beta = self.args.consistency_beta
-        masks = scored.state_mask, scored.hypothesis_mask
-        own = torch.stack(
-            rollout_diagnostics(scored.answer_logps, values, *masks, beta=beta), dim=1
-        )
-        columns: Any = self.accelerator.gather(
-            own.masked_fill(~mask.any(dim=1)[:, None], torch.nan)
-        )
-        gathered = RolloutDiagnostics(*columns.unbind(dim=1))
-        metrics = {name: column.nanmean().item() for name, column in gathered._asdict().items()}
-        metrics["value_spread_equal_outcome"] = value_spread(
-            gathered.value, outcomes, group_size=self.num_generations
+        metrics = belief_metrics(
+            scored.answer_logps,
+            values,
+            scored.state_mask,
+            scored.hypothesis_mask,
+            mask.any(dim=1),
+            outcomes,
+            beta=self.args.consistency_beta,
+            group_size=self.num_generations,
+            gather=self.accelerator.gather,
         )
         metrics |= hypothesis_metrics(sets, answers)
         num_tokens, max_tokens = zip(

@@ -81,6 +81,21 @@ def _additive(
 
 
 @contextmanager
+def attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None]:
+    """Let a model attend with an implementation; its own is put back, also after an exception."""
+    models = (module for module in base.modules() if isinstance(module, PreTrainedModel))
+    configs = {id(config): config for config in (m.config.get_text_config() for m in models)}
+    before = {key: config._attn_implementation for key, config in configs.items()}
+    for config in configs.values():
+        config._attn_implementation = implementation
+    try:
+        yield
+    finally:
+        for key, config in configs.items():
+            config._attn_implementation = before[key]
+
+
+@contextmanager
 def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
     """Let a model attend along the trees of a micro-batch; its own attention is put back."""
     cut = pieces(batch)
@@ -105,14 +120,6 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
             outputs.append(output)
         return torch.cat(outputs, dim=1), None
 
-    models = (module for module in base.modules() if isinstance(module, PreTrainedModel))
-    configs = {id(config): config for config in (m.config.get_text_config() for m in models)}
-    before = {key: config._attn_implementation for key, config in configs.items()}
     ALL_ATTENTION_FUNCTIONS.register(NAME, attend)
-    for config in configs.values():
-        config._attn_implementation = NAME
-    try:
+    with attending_with(NAME, base):
         yield
-    finally:
-        for key, config in configs.items():
-            config._attn_implementation = before[key]

@@ -2,6 +2,8 @@
 spread over processes.
 """
 
+from collections.abc import Callable
+
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -37,3 +39,16 @@ def standardize(
     mean = total / count.clamp(min=1)
     std = (squares / count.clamp(min=1) - mean**2).clamp(min=min_variance).sqrt()
     return ((values - mean[groups, None]) / std[groups, None]).to(values.dtype)
+
+
+def whiten(
+    values: Float[Tensor, "batch token"],
+    mask: Bool[Tensor, "batch token"],
+    groups: Int[Tensor, " batch"],
+    *,
+    num_groups: int,
+    sum_over_processes: Callable[[Tensor], Tensor],
+) -> Float[Tensor, "batch token"]:
+    """Standardise the valid values over the groups of all processes; the others become 0."""
+    totals = sum_over_processes(moments(values, mask, groups, num_groups=num_groups))
+    return standardize(values, groups, totals).masked_fill(~mask, 0.0)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from .test_processes import ROOT
+from .launching import ROOT
 
 SCRIPT = """
 import torch, torch.distributed as dist

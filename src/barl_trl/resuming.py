@@ -1,0 +1,110 @@
+"""Resuming a GRPO run exactly, also in the middle of a rollout batch."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.logging import get_logger
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import sort_checkpoints
+from trl import GRPOConfig, GRPOTrainer
+
+logger = get_logger(__name__)
+
+
+class ResumingGRPOTrainer(GRPOTrainer):
+    """[`~trl.GRPOTrainer`] whose resumed runs reach the parameters of undisturbed ones.
+
+    A checkpoint also holds what TRL forgets: each process's rollouts that are still to be trained
+    on, the place within them, and metrics that are still to be logged. Epochs that lie behind the
+    checkpoint have taken their orders from the sampler. Processes wait for each other before
+    `trainer_state.json` is written: where it can be read, all else is there.
+    """
+
+    args: GRPOConfig
+    _attributes_to_resume = ("_step", "_current_train_step_time")
+    _epochs_trained = 0
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
+        if resume_from_checkpoint:
+            if resume_from_checkpoint is True:
+                resume_from_checkpoint = last_complete_checkpoint(str(self.args.output_dir))
+            self._epochs_trained = int(trainer_state(resume_from_checkpoint)["epoch"])
+            if not self._rollouts_file(resume_from_checkpoint).exists():
+                raise ValueError(
+                    "resume_from_checkpoint must have been saved by BARLTrainer on "
+                    f"{self.accelerator.num_processes} processes, got {resume_from_checkpoint}: "
+                    "launch as many as saved it."
+                )
+        return super().train(resume_from_checkpoint, **kwargs)
+
+    def _get_train_sampler(self, dataset=None):
+        sampler = super()._get_train_sampler(dataset)
+        for _ in range(self._epochs_trained):
+            next(iter(sampler))  # draws the order of one epoch
+        return sampler
+
+    def _save_rng_state(self, output_dir):
+        super()._save_rng_state(output_dir)
+        generate_every = (self.args.steps_per_generation or 1) * self.num_iterations
+        state = {
+            "attributes": {name: getattr(self, name) for name in self._attributes_to_resume},
+            "metrics": dict(self._metrics["train"]),
+            "rollouts": self._buffered_inputs if self._step % generate_every else None,
+        }
+        torch.save(state, self._rollouts_file(output_dir))
+        self.accelerator.wait_for_everyone()
+
+    def _load_rng_state(self, checkpoint: str | None):
+        if checkpoint is None:
+            return
+        super()._load_rng_state(checkpoint)
+        file = self._rollouts_file(checkpoint)
+        state = torch.load(file, map_location=self.accelerator.device, weights_only=True)
+        for name, value in state["attributes"].items():
+            setattr(self, name, value)
+        self._metrics["train"].update(state["metrics"])
+        self._buffered_inputs = state["rollouts"]
+
+    def _rollouts_file(self, checkpoint: str) -> Path:
+        rank, world = self.accelerator.process_index, self.accelerator.num_processes
+        return Path(checkpoint) / f"rollouts_{rank}_of_{world}.pt"
+
+
+def trainer_state(checkpoint: str) -> dict[str, Any]:
+    """The state that is written when all else of a checkpoint is there.
+
+    Raises:
+        ValueError: It is missing or cut off.
+    """
+    file = Path(checkpoint) / TRAINER_STATE_NAME
+    try:
+        return json.loads(file.read_text())
+    except (FileNotFoundError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"resume_from_checkpoint must be complete, got {checkpoint} whose {file.name} is "
+            "missing or cut off: `true` takes the last complete one."
+        ) from error
+
+
+def last_complete_checkpoint(output_dir: str) -> str:
+    """The newest checkpoint over which no process died; newer ones are named in a warning.
+
+    Raises:
+        ValueError: There is none.
+    """
+    broken = []
+    for checkpoint in reversed(sort_checkpoints(output_dir)):
+        try:
+            trainer_state(checkpoint)
+        except ValueError:
+            broken.append(checkpoint)
+        else:
+            if broken:
+                logger.warning(f"incomplete: {', '.join(broken)}; resuming from {checkpoint}")
+            return checkpoint
+    raise ValueError(
+        f"resume_from_checkpoint must find a complete checkpoint, got none in {output_dir}: leave "
+        "it out to start anew."
+    )

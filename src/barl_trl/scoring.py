@@ -1,0 +1,142 @@
+"""From a rollout batch as generated to the log-likelihoods of its hypotheses at every state."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from .answers import HypothesisSet, merge_hypotheses, truth_answer
+from .config import BARLConfig
+from .consensus import share_hypotheses
+from .elicitation import Elicitation
+from .plausibility import AnswerLogLikelihoods, answer_log_likelihoods
+from .rewards import completion_text
+from .steps import StepSegmenter, chain_of_thought, step_ends_of
+
+
+class Generated(NamedTuple):
+    """This process's rollouts, as `GRPOTrainer` generated them."""
+
+    prompt_ids: list[list[int]]
+    completion_ids: list[list[int]]
+    completions: list[Any]
+
+
+class Scored(NamedTuple):
+    """What is known of this process's rollouts before their rewards."""
+
+    answers: list[str | None]
+    """Of all processes' rollouts."""
+    sets: list[HypothesisSet | None]
+    """Of all processes' groups."""
+    own_sets: list[HypothesisSet | None]
+    """Of the group of each of this process's rollouts."""
+    own_members: list[int | None]
+    """The hypothesis that each of this process's rollouts found, if it may form one."""
+    step_ends: list[list[int]]
+    likelihoods: AnswerLogLikelihoods
+
+
+@dataclass(frozen=True)
+class HypothesisScorer:
+    """Forms a rollout batch's hypotheses and reads their log-likelihoods.
+
+    Args:
+        tokenizer: The model's.
+        args: Settings of hypotheses and scoring.
+        answer_extractor, answer_equivalence, step_segmenter: As in [`BARLTrainer`].
+        end_ids: Token ids that end a turn.
+    """
+
+    tokenizer: Any
+    args: BARLConfig
+    answer_extractor: Callable[[str], str | None]
+    answer_equivalence: Callable[[str, str], bool]
+    step_segmenter: StepSegmenter
+    end_ids: Collection[Any]
+
+    @cached_property
+    def elicitation(self) -> Elicitation:
+        """What is placed behind a state."""
+        return Elicitation(self.tokenizer, self.args.elicitation)
+
+    @cached_property
+    def special_tokens(self) -> set[str]:
+        """Texts that no answer may hold."""
+        added = self.tokenizer.added_tokens_decoder.values()
+        special = {token.content for token in added if token.special}
+        return {*self.tokenizer.all_special_tokens, *special}
+
+    def score(
+        self,
+        model: nn.Module,
+        generated: Generated,
+        truths: Sequence[Any],
+        *,
+        start: int,
+        group_size: int,
+        read_completions: bool,
+        own_temperature: float,
+        max_tokens: int | None,
+    ) -> Scored:
+        """Score the rollouts of this process, together with all others.
+
+        Args:
+            model: As in [`answer_log_likelihoods`].
+            generated: The rollouts.
+            truths: The solution column's value for each.
+            start: Index of the first of them among those of all processes.
+            group_size: Rollouts per prompt.
+            read_completions: Whether to read the completions' own log-probabilities in that pass.
+            own_temperature: As in [`answer_log_likelihoods`].
+            max_tokens: As there.
+        """
+        texts = map(completion_text, generated.completions)
+        answers, sets = share_hypotheses(
+            [self.answer_extractor(text) for text in texts],
+            [truth_answer(truth) for truth in truths],
+            self._merge,
+            group_size=group_size,
+        )
+        places = range(start, start + len(truths))
+        own_sets = [sets[n // group_size] for n in places]
+        step_ends, rollouts = [], []
+        for prompt_ids, completion_ids, _, hypotheses in zip(*generated, own_sets, strict=True):
+            chain = chain_of_thought(completion_ids, self.end_ids)
+            step_ends.append(step_ends_of(chain, self.step_segmenter))
+            rollouts.append(
+                self.elicitation.rollout(
+                    prompt_ids,
+                    completion_ids if read_completions else chain,
+                    step_ends[-1],
+                    hypotheses.answers if hypotheses else (),
+                    read_completion=read_completions,
+                )
+            )
+        likelihoods = answer_log_likelihoods(
+            model,
+            rollouts,
+            elicitation_ids=self.elicitation.token_ids,
+            reduction=self.args.answer_likelihood,
+            method=self.args.scoring_method,
+            temperature=self.args.plausibility_temperature,
+            own_temperature=own_temperature,
+            max_tokens=max_tokens,
+        )
+        members = [
+            hypotheses.members[n % group_size] if hypotheses and hypotheses.members else None
+            for n, hypotheses in zip(places, own_sets, strict=True)
+        ]
+        return Scored(answers, sets, own_sets, members, step_ends, likelihoods)
+
+    def _merge(self, truth: str, answers: list[str | None]) -> HypothesisSet | None:
+        return merge_hypotheses(
+            truth,
+            answers if self.args.hypotheses == "rollouts" else [],
+            equivalent=self.answer_equivalence,
+            max_answer_chars=self.args.max_answer_chars,
+            max_hypotheses=self.args.max_hypotheses,
+            special_tokens=self.special_tokens,
+        )

@@ -1,0 +1,29 @@
+"""Runs a module as `python -m` does, where DeepSpeed and FSDP2 work without a GPU."""
+
+import importlib.util
+import os
+import runpy
+import sys
+
+from accelerate import state
+
+original = state.PartialState.__init__
+
+
+def prepare(self, *args, **kwargs):
+    original(self, *args, **kwargs)
+    is_fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
+    # accelerate shards what runs on several GPUs, and silently nothing on CPUs
+    if is_fsdp and self.distributed_type == state.DistributedType.MULTI_CPU:
+        self._shared_state["distributed_type"] = state.DistributedType.MULTI_GPU
+
+
+if __name__ == "__main__":
+    state.PartialState.__init__ = prepare
+    if importlib.util.find_spec("deepspeed"):
+        import deepspeed.ops
+
+        # it would be compiled for minutes, and gloo does the same
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
