@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 
 from barl_trl import BARLConfig
 from barl_trl.config import own_fields
@@ -47,6 +49,29 @@ def test_defaults_are_the_papers():
         ({"importance_sampling_level": "sequence"}, "importance_sampling_level must be 'token'"),
         ({"multi_objective_aggregation": "normalize_then_sum"}, "must be 'sum_then_normalize'"),
         ({"off_policy_mask_threshold": 0.5}, "off_policy_mask_threshold must be None"),
+        ({"num_generations": 0}, "num_generations must be at least 1, got 0"),
+        ({"prompts_per_rollout_batch": 0}, "prompts_per_rollout_batch must be at least 1, got 0"),
+        (
+            {"prompts_per_rollout_batch": 4, "generation_batch_size": 32},
+            "generation_batch_size must be left out with prompts_per_rollout_batch=4, got 32",
+        ),
+        (
+            {"prompts_per_rollout_batch": 4, "steps_per_generation": 4},
+            "steps_per_generation must be left out with prompts_per_rollout_batch=4, got 4",
+        ),
+        (
+            {"rollouts_per_optimizer_step": 16, "gradient_accumulation_steps": 4},
+            "gradient_accumulation_steps must be left out with rollouts_per_optimizer_step=16",
+        ),
+        (
+            {"rollouts_per_optimizer_step": 20},
+            "rollouts_per_optimizer_step must be a multiple of per_device_train_batch_size "
+            r"\* num_processes = 8, got 20: the nearest that divide are .*24 or 16",
+        ),
+        (
+            {"num_generations": 5},
+            "must be a multiple of num_generations = 5, got 8: .*num_generations = 4 or 8",
+        ),
         ({"scale_rewards": "batch"}, "scale_rewards must be 'group'.*value_normalization"),
     ],
 )
@@ -57,6 +82,25 @@ def test_refusals_name_field_value_and_way_out(settings, message):
 
 def test_settings_that_keep_their_meaning_are_accepted():
     BARLConfig("out", consistency_beta=math.inf, scale_rewards=True, loss_type="sapo", **CPU)
+
+
+def test_the_papers_batch_sizes_are_trls():
+    settings = {"num_generations": 5, "per_device_train_batch_size": 16}
+    args = BARLConfig(
+        "out", prompts_per_rollout_batch=1024, rollouts_per_optimizer_step=128, **settings, **CPU
+    )
+    assert (args.generation_batch_size, args.steps_per_generation) == (5120, 320)
+    assert args.gradient_accumulation_steps == 8
+
+
+def test_a_state_that_was_configured_before_stays():
+    """`use_configured_state` is the user's word that accelerate's state is made already."""
+    Accelerator(cpu=True)
+    try:
+        args = BARLConfig("out", accelerator_config={"use_configured_state": True}, **CPU)
+        assert AcceleratorState().num_processes == args.world_size == 1
+    finally:
+        AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def table_row(option):

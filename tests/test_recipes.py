@@ -8,24 +8,25 @@ from trl import ModelConfig, TrlParser
 
 from barl_trl import BARLConfig
 from barl_trl.demo import DemoArguments
+from barl_trl.plan import PlanConfig
 from barl_trl.train import BARLScriptArguments
 
 from .distributed.test_processes import ROOT
 
 PAPER_RECIPES = sorted(set((ROOT / "recipes").glob("*.yaml")) - {ROOT / "recipes" / "demo.yaml"})
-# What a machine without GPUs refuses; WORLD_SIZE is 1 here, so that batch sizes are those of a GPU.
-ON_THIS_MACHINE = ["--use_cpu", "True", "--bf16", "False", "--use_vllm", "False"]
 
 
 @pytest.mark.parametrize("path", PAPER_RECIPES, ids=lambda path: path.stem)
-def test_paper_recipes(path):
-    parser = TrlParser((BARLScriptArguments, BARLConfig, ModelConfig))
-    options = ["--config", str(path), *ON_THIS_MACHINE]
+@pytest.mark.parametrize("num_processes", [4, 8, 16])
+def test_paper_recipes(path, num_processes):
+    parser = TrlParser((BARLScriptArguments, PlanConfig, ModelConfig))
+    options = ["--config", str(path), "--num_processes", str(num_processes)]
     script, args, _ = parser.parse_args_and_config(options)
     assert script.method == "barl"
     assert (args.step_size, args.consistency_beta, args.num_generations) == (128, 1.0, 5)
     assert args.generation_batch_size == 1024 * 5
-    assert args.per_device_train_batch_size * args.gradient_accumulation_steps * 8 == 128
+    assert 8 * args.gradient_accumulation_steps * num_processes == 128
+    assert args.per_device_train_batch_size == 8
     rollout_batches = 60 if "llama" in path.stem else 110
     assert args.max_steps == rollout_batches * 1024 * 5 // 128
     assert (args.loss_type, args.beta, args.adam_beta2) == ("grpo", 0.0, 0.95)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 import yaml
 
 from barl_trl import cli
@@ -106,6 +107,14 @@ def test_starts_through_accelerate_launch(tmp_path, recipe, config):
     assert (tmp_path / "out" / "model.safetensors").exists()
 
 
+def test_batches_of_prompts_and_rollouts_are_spread_over_the_processes(tmp_path, recipe):
+    settings = recipe(prompts_per_rollout_batch=4, rollouts_per_optimizer_step=16, max_steps=1)
+    launch("cpu/ddp.yaml", "barl_trl.cli", "train", "--config", settings)
+    args = torch.load(tmp_path / "out" / "training_args.bin", weights_only=False)
+    # 16 rollouts are 2 processes x 4 rollouts x 2 micro-batches
+    assert (args.generation_batch_size, args.gradient_accumulation_steps) == (16, 2)
+
+
 def test_pushes_to_the_hub(tmp_path, recipe):
     with Hub() as hub:
         command = [sys.executable, "-m", "barl_trl.cli", "train", "--config", recipe(max_steps=1)]
@@ -189,6 +198,6 @@ def test_help_needs_no_heavy_imports():
 
 
 def test_unknown_command():
-    known = "train, data, reproduce, demo"
+    known = "train, plan, data, reproduce, demo"
     with pytest.raises(SystemExit, match=f"COMMAND must be one of {known}, got 'trian'"):
         cli.main(["trian"])

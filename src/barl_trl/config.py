@@ -3,12 +3,15 @@ that it refuses.
 """
 
 from dataclasses import Field, dataclass, field, fields
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
+from transformers.trainer_pt_utils import AcceleratorConfig
 from trl import GRPOConfig
 
+from .batches import BatchSettings, why_not
 from .elicitation import DEFAULT_ELICITATION
 
+BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
 
 
@@ -31,6 +34,23 @@ class BARLConfig(GRPOConfig):
         metadata={
             "help": "How the training/sampling mismatch of vLLM is corrected (TRL: "
             "`sequence_mask`, which drops most rollouts of a thousand tokens)."
+        },
+    )
+
+    # Batches
+    prompts_per_rollout_batch: int | None = field(
+        default=None,
+        metadata={
+            "help": "Prompts of a rollout batch (the paper's: 1024). Sets `generation_batch_size` "
+            "to so many groups."
+        },
+    )
+    rollouts_per_optimizer_step: int | None = field(
+        default=None,
+        metadata={
+            "help": "Rollouts of an optimizer step, of all processes (the paper's train batch "
+            "size: 128; `train_batch_size` is another thing in transformers). Sets "
+            "`gradient_accumulation_steps`."
         },
     )
 
@@ -143,7 +163,7 @@ class BARLConfig(GRPOConfig):
                     f"{option.name} must be one of {allowed}, got {value!r}: "
                     f"the default is {option.default!r}."
                 )
-        for name in ("step_size", "max_answer_chars", "scoring_max_tokens"):
+        for name in ("step_size", "max_answer_chars", "scoring_max_tokens", *BATCH_FIELDS):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 default = type(self).__dataclass_fields__[name].default
                 raise ValueError(
@@ -175,7 +195,41 @@ class BARLConfig(GRPOConfig):
                 "there are no other hypotheses."
             )
         self._refuse_sequence_level_settings()
+        self._divide_batches()
         super().__post_init__()
+
+    def _divide_batches(self):
+        """Sets TRL's batch fields from BARL's two, and refuses batches that do not divide."""
+        for name, follows, default in (
+            ("prompts_per_rollout_batch", "generation_batch_size", None),
+            ("prompts_per_rollout_batch", "steps_per_generation", None),
+            ("rollouts_per_optimizer_step", "gradient_accumulation_steps", 1),
+        ):
+            if getattr(self, name) is not None and getattr(self, follows) != default:
+                raise ValueError(
+                    f"{follows} must be left out with {name}={getattr(self, name)}, got "
+                    f"{getattr(self, follows)}: it follows from {name}."
+                )
+        # `device` makes the distributed state, which knows the number of processes; where the
+        # accelerator's configuration says that the state was made before, it must be heard first
+        if isinstance(self.accelerator_config, dict):
+            accelerator_config: Any = AcceleratorConfig(**self.accelerator_config)
+            self.accelerator_config = accelerator_config
+        _ = self.device
+        batches = self.batch_settings()
+        if reason := why_not(batches):
+            raise ValueError(reason)
+        if self.prompts_per_rollout_batch is not None:
+            self.generation_batch_size = batches.rollouts
+        self.gradient_accumulation_steps = batches.accumulation
+
+    def batch_settings(self) -> BatchSettings:
+        """The settings that decide the sizes of batches."""
+        given = {name: getattr(self, name) for name in BATCH_FIELDS}
+        evaluates = self.eval_strategy != "no"
+        if not evaluates:
+            given |= {"per_device_eval_batch_size": None, "num_generations_eval": None}
+        return BatchSettings(**given, num_processes=self.world_size)
 
     def _refuse_sequence_level_settings(self):
         """TRL settings under which the weight of a token would not be its step's value."""

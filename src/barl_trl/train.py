@@ -115,7 +115,7 @@ def run(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
     """Trains, saves, and pushes to the Hub if asked to."""
-    _refuse(script_args, training_args, model_args)
+    refuse_recipe(script_args, training_args, model_args)
     names: Any = script_args.reward_funcs
     length: Any = training_args.max_completion_length
     reward_funcs = [
@@ -186,7 +186,7 @@ def run(
         trainer.end()
 
 
-def _refuse(
+def refuse_recipe(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
     """Mistakes in a recipe that the functions behind it would call by other names."""
