@@ -1,48 +1,16 @@
 """`barl train` as users start it: a recipe, a local model folder, a local data file."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 
 import pytest
-import yaml
 
 from barl_trl import cli
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
-from .distributed.test_processes import ROOT, launch
-from .hub import Hub
-
-RECIPE = {
-    "use_cpu": True,
-    "bf16": False,
-    "per_device_train_batch_size": 4,
-    "num_generations": 4,
-    "max_completion_length": 16,
-    "step_size": 8,
-    "max_steps": 2,
-    "save_steps": 1,
-    "logging_steps": 1,
-    "learning_rate": 1.0e-3,
-    "disable_tqdm": True,
-}
-
-
-@pytest.fixture
-def recipe(tmp_path, model_path):
-    def write(**settings):
-        path = tmp_path / "recipe.yaml"
-        values = {
-            "model_name_or_path": model_path,
-            "dataset_name": str(ROOT / "examples" / "problems.jsonl"),
-            "output_dir": str(tmp_path / "out"),
-        }
-        path.write_text(yaml.safe_dump(RECIPE | values | settings))
-        return str(path)
-
-    return write
+from .distributed.test_processes import launch
 
 
 def logs(folder):
@@ -111,22 +79,6 @@ def test_starts_through_accelerate_launch(tmp_path, recipe, config, processes):
 def test_configurations_for_gpus_start_on_cpus(tmp_path, recipe, config, processes):
     launch(config, processes, "-m", "barl_trl.cli", "train", "--config", recipe(), deadline=900)
     assert (tmp_path / "out" / "model.safetensors").exists()
-
-
-def test_pushes_to_the_hub(tmp_path, recipe):
-    with Hub() as hub:
-        command = [sys.executable, "-m", "barl_trl.cli", "train", "--config", recipe(max_steps=1)]
-        here = {"HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_test", "HF_HOME": str(tmp_path / "home")}
-        quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "0"}
-        subprocess.run(
-            [*command, "--push_to_hub", "--hub_model_id", "me/tiny"],
-            env=os.environ | here | quiet,
-            check=True,
-            timeout=200,
-        )
-    pushed = hub.files["model.safetensors"]
-    assert pushed == (tmp_path / "out" / "model.safetensors").read_bytes()
-    assert "2505.20561" in hub.files["README.md"].decode()
 
 
 def test_long_prompts_are_left_out_and_counted(tmp_path, recipe, caplog):

@@ -12,13 +12,13 @@ import torch
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
 from torch import Tensor, nn
-from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
 
 from .answers import HypothesisSet, hypothesis_metrics, merge_hypotheses, truth_answer
 from .config import BARLConfig
 from .diagnostics import RolloutDiagnostics, rollout_diagnostics, value_spread
 from .elicitation import Elicitation
+from .hub import PushingGRPOTrainer
 from .plausibility import AnswerLogLikelihoods, answer_log_likelihoods
 from .posterior import closing_values, posterior_weighted_values
 from .refusals import refuse_unsupported
@@ -54,7 +54,7 @@ class Scored(NamedTuple):
     likelihoods: AnswerLogLikelihoods
 
 
-class BARLTrainer(GRPOTrainer):
+class BARLTrainer(PushingGRPOTrainer):
     """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
     https://huggingface.co/papers/2505.20561).
 
