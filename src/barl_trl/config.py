@@ -8,6 +8,9 @@ from typing import Literal, get_args, get_origin
 from trl import GRPOConfig
 
 from .elicitation import DEFAULT_ELICITATION
+from .tested_versions import warn_outside_tested_versions
+
+warn_outside_tested_versions()
 
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
 

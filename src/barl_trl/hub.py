@@ -84,7 +84,11 @@ def _warn_of_failure(name: str, folder: str, job: Future) -> None:
 
 
 class PushingGRPOTrainer(GRPOTrainer):
-    """`GRPOTrainer` that says when a checkpoint was not pushed, and more in its model card."""
+    """`GRPOTrainer` that says when a checkpoint was not pushed, and more in its model card.
+
+    What it relies on: TRL's `_save_checkpoint` writes the card before it pushes, and
+    `push_in_progress.jobs` are the futures of the uploads.
+    """
 
     args: BARLConfig
     model: Any
