@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from barl_trl.hub import hub_dataset
+
 from .distributed.test_processes import LAUNCH, ROOT
 from .hub import Hub
 
@@ -28,6 +30,11 @@ for kind, name, folder in ((AutoModelForCausalLM, *sys.argv[1:3]),
     assert all(torch.equal(pushed[key], saved[key]) for key in saved)
     AutoTokenizer.from_pretrained(name)
 """
+
+
+def test_only_a_name_that_can_be_on_the_hub_stands_as_data_set_in_the_metadata(tmp_path):
+    assert hub_dataset("openai/gsm8k") == "openai/gsm8k"
+    assert [hub_dataset(name) for name in (str(tmp_path), "generator", None)] == [None] * 3
 
 
 def python(hub, home, *arguments, **environment):
