@@ -1,6 +1,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
+LOWEST := .venv-lowest/bin/python
 # Without an NVIDIA driver the CPU build of torch serves, and spares gigabytes of CUDA libraries.
 TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu)
 
@@ -13,9 +15,13 @@ demo: setup  ## train a tiny model on search problems and show what it learned (
 test: setup  ## run the tests
 	$(BIN)/python -m pytest -q
 
-test-all: setup  ## run the tests, the slow ones too (DeepSpeed is installed for them)
+test-all: setup test-lowest  ## run the tests, the slow ones too (DeepSpeed is installed for them)
 	$(INSTALL) --editable '.[deepspeed]'
 	$(BIN)/python -m pytest -q -m ""
+
+test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
+	$(LOWEST) -m pytest -q tests/trainer tests/test_config.py tests/test_hub.py tests/test_model_card.py \
+		tests/test_plausibility.py tests/test_tested_versions.py tests/test_train.py
 
 check: setup  ## lint, format check, types, import contracts
 	$(BIN)/ruff check .
@@ -38,4 +44,10 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(INSTALL) --editable '.[dev]'
 	touch $@
 
-.PHONY: help demo test test-all check fix tiny-model setup
+.venv-lowest/installed: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	$(LOWEST) $(PIP_INSTALL) -c constraints-lowest.txt $(TORCH_INDEX) torch
+	$(LOWEST) $(PIP_INSTALL) -c constraints-lowest.txt --editable '.[dev]'
+	touch $@
+
+.PHONY: help demo test test-all test-lowest check fix tiny-model setup

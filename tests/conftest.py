@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -6,8 +7,23 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 import pytest
 import torch
+import yaml
 
 from .tiny import tiny_model, tiny_tokenizer
+
+RECIPE = {
+    "use_cpu": True,
+    "bf16": False,
+    "per_device_train_batch_size": 4,
+    "num_generations": 4,
+    "max_completion_length": 16,
+    "step_size": 8,
+    "max_steps": 2,
+    "save_steps": 1,
+    "logging_steps": 1,
+    "learning_rate": 1.0e-3,
+    "disable_tqdm": True,
+}
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,3 +48,20 @@ def model_path(tokenizer, tmp_path_factory):
     tiny_model(tokenizer).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return str(path)
+
+
+@pytest.fixture
+def recipe(tmp_path, model_path):
+    """Writes a recipe of two short steps, with `settings` changed."""
+
+    def write(**settings):
+        path = tmp_path / "recipe.yaml"
+        values = {
+            "model_name_or_path": model_path,
+            "dataset_name": str(Path(__file__).parents[1] / "examples" / "problems.jsonl"),
+            "output_dir": str(tmp_path / "out"),
+        }
+        path.write_text(yaml.safe_dump(RECIPE | values | settings))
+        return str(path)
+
+    return write

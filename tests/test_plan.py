@@ -16,7 +16,7 @@ from barl_trl import cli
 from barl_trl.memory import optimizer_bytes, training_bytes
 from barl_trl.plan import PlanConfig, Shape, scored_tokens, total_steps
 
-from .distributed.test_processes import ROOT
+from .distributed.launching import ROOT
 from .trainer.rollouts import config, trainer
 
 QWEN = Qwen2Config(  # Qwen2.5-Math-1.5B's

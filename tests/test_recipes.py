@@ -11,7 +11,7 @@ from barl_trl.demo import DemoArguments
 from barl_trl.plan import PlanConfig
 from barl_trl.train import BARLScriptArguments
 
-from .distributed.test_processes import ROOT
+from .distributed.launching import ROOT
 
 PAPER_RECIPES = sorted(set((ROOT / "recipes").glob("*.yaml")) - {ROOT / "recipes" / "demo.yaml"})
 

@@ -1,49 +1,17 @@
 """`barl train` as users start it: a recipe, a local model folder, a local data file."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 
 import pytest
 import torch
-import yaml
 
 from barl_trl import cli
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
-from .distributed.launching import ROOT, launch
-from .hub import Hub
-
-RECIPE = {
-    "use_cpu": True,
-    "bf16": False,
-    "per_device_train_batch_size": 4,
-    "num_generations": 4,
-    "max_completion_length": 16,
-    "step_size": 8,
-    "max_steps": 2,
-    "save_steps": 1,
-    "logging_steps": 1,
-    "learning_rate": 1.0e-3,
-    "disable_tqdm": True,
-}
-
-
-@pytest.fixture
-def recipe(tmp_path, model_path):
-    def write(**settings):
-        path = tmp_path / "recipe.yaml"
-        values = {
-            "model_name_or_path": model_path,
-            "dataset_name": str(ROOT / "examples" / "problems.jsonl"),
-            "output_dir": str(tmp_path / "out"),
-        }
-        path.write_text(yaml.safe_dump(RECIPE | values | settings))
-        return str(path)
-
-    return write
+from .distributed.launching import launch
 
 
 def logs(folder):
@@ -113,22 +81,6 @@ def test_batches_of_prompts_and_rollouts_are_spread_over_the_processes(tmp_path,
     args = torch.load(tmp_path / "out" / "training_args.bin", weights_only=False)
     # 16 rollouts are 2 processes x 4 rollouts x 2 micro-batches
     assert (args.generation_batch_size, args.gradient_accumulation_steps) == (16, 2)
-
-
-def test_pushes_to_the_hub(tmp_path, recipe):
-    with Hub() as hub:
-        command = [sys.executable, "-m", "barl_trl.cli", "train", "--config", recipe(max_steps=1)]
-        here = {"HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_test", "HF_HOME": str(tmp_path / "home")}
-        quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "0"}
-        subprocess.run(
-            [*command, "--push_to_hub", "--hub_model_id", "me/tiny"],
-            env=os.environ | here | quiet,
-            check=True,
-            timeout=200,
-        )
-    pushed = hub.files["model.safetensors"]
-    assert pushed == (tmp_path / "out" / "model.safetensors").read_bytes()
-    assert "2505.20561" in hub.files["README.md"].decode()
 
 
 def test_long_prompts_are_left_out_and_counted(tmp_path, recipe, caplog):

@@ -10,6 +10,9 @@ from trl import GRPOConfig
 
 from .batches import BatchSettings, why_not
 from .elicitation import DEFAULT_ELICITATION
+from .tested_versions import warn_outside_tested_versions
+
+warn_outside_tested_versions()
 
 BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")

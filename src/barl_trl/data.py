@@ -164,6 +164,8 @@ def load_problems(
         "; the rows: barl data check" if has_findings else "",
     )
     usable = rows.filter(_is_usable, input_columns="skipped").remove_columns("skipped")
+    path = Path(path_or_id)
+    usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
     return usable, report
 
 

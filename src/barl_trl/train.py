@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import sys
 import warnings
 from copy import copy
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from trl import GRPOTrainer, ModelConfig, TrlParser, get_peft_config, get_quanti
 
 from .config import BARLConfig
 from .data import PAPER_SYSTEM_PROMPT, load_problems
+from .hub import PushError, claim_repository, hub_dataset, push
 from .resuming import ResumingGRPOTrainer
 from .rewards import get_reward_func
 from .trainer import BARLTrainer
@@ -116,6 +118,8 @@ def run(
 ) -> None:
     """Trains, saves, and pushes to the Hub if asked to."""
     refuse_recipe(script_args, training_args, model_args)
+    if training_args.push_to_hub and training_args.process_index == 0:
+        claim_repository(training_args)
     names: Any = script_args.reward_funcs
     length: Any = training_args.max_completion_length
     reward_funcs = [
@@ -177,13 +181,16 @@ def run(
     checkpoint = training_args.resume_from_checkpoint
     # a recipe's or an option's `true`
     trainer.train(True if str(checkpoint).lower() == "true" else checkpoint)
-    trainer.save_model(training_args.output_dir)
-    trainer.accelerator.print(f"Model saved to {training_args.output_dir}.")
-    if training_args.push_to_hub:
-        trainer.push_to_hub(dataset_name=script_args.dataset_name)
-        trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
-    if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
-        trainer.end()
+    try:
+        # a call that is not internal pushes, too
+        trainer.save_model(training_args.output_dir, _internal_call=True)
+        trainer.accelerator.print(f"Model saved to {training_args.output_dir}.")
+        if training_args.push_to_hub:
+            push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
+            trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
+    finally:
+        if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
+            trainer.end()
 
 
 def refuse_recipe(
@@ -248,7 +255,10 @@ def main(argv: list[str] | None = None) -> None:
     parser = TrlParser(arguments, prog="barl train")
     # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
     warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
-    run(*parser.parse_args_and_config(argv))
+    try:
+        run(*parser.parse_args_and_config(argv))
+    except PushError as error:
+        sys.exit(f"barl train: error: {error}")
     # DDP holds the process group: its threads must end before the interpreter does
     gc.collect()
 

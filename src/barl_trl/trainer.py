@@ -19,9 +19,9 @@ from .answers import hypothesis_metrics
 from .config import BARLConfig
 from .consensus import share_verdicts
 from .diagnostics import belief_metrics
+from .hub import PushingGRPOTrainer
 from .posterior import closing_values, hypothesis_outcomes, posterior_weighted_values
 from .refusals import refuse_unsupported
-from .resuming import ResumingGRPOTrainer
 from .rewards import AccuracyReward, accuracy_reward, resolve_rewards
 from .row_logps import gather_head_with_model
 from .scoring import Generated, HypothesisScorer, Scored
@@ -32,7 +32,7 @@ TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
 
 
-class BARLTrainer(ResumingGRPOTrainer):
+class BARLTrainer(PushingGRPOTrainer):
     """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
     https://huggingface.co/papers/2505.20561).
 
@@ -102,7 +102,7 @@ class BARLTrainer(ResumingGRPOTrainer):
     }
 
     _attributes_to_resume = (
-        *ResumingGRPOTrainer._attributes_to_resume,
+        *PushingGRPOTrainer._attributes_to_resume,
         "_seconds",
         "_scoring_max_tokens",
     )
