@@ -107,9 +107,12 @@ def test_starts_through_accelerate_launch(tmp_path, recipe, config, processes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("config", "processes"), [("single_gpu.yaml", 1), ("zero2.yaml", 2)])
+@pytest.mark.parametrize(
+    ("config", "processes"), [("single_gpu.yaml", 1), ("zero2.yaml", 2), ("zero3.yaml", 2)]
+)
 def test_configurations_for_gpus_start_on_cpus(tmp_path, recipe, config, processes):
-    launch(config, processes, "-m", "barl_trl.cli", "train", "--config", recipe(), deadline=900)
+    settings = recipe(max_steps=4)  # ZeRO-3 prefetches from the third on
+    launch(config, processes, "-m", "barl_trl.cli", "train", "--config", settings, deadline=900)
     assert (tmp_path / "out" / "model.safetensors").exists()
 
 

@@ -12,6 +12,7 @@ import torch
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
 from torch import Tensor, nn
+from transformers.integrations import is_deepspeed_zero3_enabled
 from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
 
@@ -23,6 +24,7 @@ from .plausibility import AnswerLogLikelihoods, answer_log_likelihoods
 from .posterior import closing_values, posterior_weighted_values
 from .refusals import refuse_unsupported
 from .rewards import AccuracyReward, accuracy_reward, completion_text, resolve_rewards, whole
+from .row_logps import causal_lm
 from .steps import (
     StepSegmenter,
     chain_of_thought,
@@ -165,6 +167,20 @@ class BARLTrainer(GRPOTrainer):
         self._seconds = {"scoring": 0.0, "step": 0.0}
         self._scoring_max_tokens = args.scoring_max_tokens
         self._asks_for_old_logps = False
+        if is_deepspeed_zero3_enabled():
+            self._gather_head_with_model()
+
+    def _gather_head_with_model(self):
+        """Has ZeRO-3 gather the head's weight whenever the model runs, forward or backward.
+
+        TRL's loss reads the weight without calling the head. Alone that is noticed; after scoring,
+        which calls the head, it is prefetched instead, and gone when its gradient arrives.
+        """
+        import deepspeed
+
+        base = causal_lm(self.model)
+        head: Any = base.get_output_embeddings()
+        deepspeed.zero.register_external_parameter(base, head.weight)
 
     def _generate(self, prompts):
         output = super()._generate(prompts)
