@@ -1,11 +1,11 @@
-"""What is logged about the beliefs of a rollout batch: numbers per rollout, and the spread of
-values inside groups.
+"""What is logged about a rollout batch: its beliefs, the spread of values inside groups, and the
+tokens whose importance ratio was clipped.
 """
 
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from .posterior import discrepancy, posterior
@@ -71,3 +71,27 @@ def value_spread(
         return torch.nan
     deviations = values[equal] - values[equal].nanmean(dim=1, keepdim=True)
     return deviations.square().nanmean(dim=1).sqrt().nanmean().item()
+
+
+def clipped_tokens(
+    ratio: Float[Tensor, "batch #token"],
+    mask: Bool[Tensor, "batch token"],
+    *,
+    mode: str,
+    clip_min: float | None,
+    clip_max: float | None,
+) -> Int[Tensor, "2"]:
+    """How many tokens have an importance ratio that was truncated or masked, and how many there
+    are.
+
+    Args:
+        ratio: After truncation or masking, one per token or one per sequence.
+        mask: The tokens that count.
+        mode: `"token_truncate"` or `"sequence_truncate"`: ratios beyond a bound became that bound.
+            `"token_mask"` or `"sequence_mask"`: they became 0.
+        clip_min: Lower bound, or `None`.
+        clip_max: Upper bound, or `None`.
+    """
+    bounds = [0.0] if mode.endswith("mask") else [b for b in (clip_min, clip_max) if b is not None]
+    is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))
+    return torch.stack([(is_clipped & mask).sum(), mask.sum()])

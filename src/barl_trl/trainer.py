@@ -18,7 +18,7 @@ from trl.extras.profiling import profiling_context
 
 from .answers import HypothesisSet, hypothesis_metrics, merge_hypotheses, truth_answer
 from .config import BARLConfig
-from .diagnostics import RolloutDiagnostics, rollout_diagnostics, value_spread
+from .diagnostics import RolloutDiagnostics, clipped_tokens, rollout_diagnostics, value_spread
 from .elicitation import Elicitation
 from .plausibility import AnswerLogLikelihoods, answer_log_likelihoods
 from .posterior import closing_values, posterior_weighted_values
@@ -69,10 +69,10 @@ class BARLTrainer(GRPOTrainer):
     What it relies on in TRL: `_generate(prompts)` returns token ids and completions;
         `_get_per_token_logps_and_entropies` computes the old log-probabilities between it and
         `_calculate_rewards`, which returns the rewards of all processes;
-        `_generate_and_score_completions(inputs)` returns `completion_mask` and `advantages`, and
-        the loss takes `advantages` of shape (B, T); `_metrics`, `_logs`, `_tokenizer`,
-        `eos_token_ids`, `reward_weights`, `_is_vlm`. `tests/trainer/test_trl_contract.py` names
-        what a TRL release changes in it.
+        `_generate_and_score_completions(inputs)` returns `completion_mask`, `advantages` and, with
+        vLLM, `importance_sampling_ratio`; the loss takes `advantages` of shape (B, T);
+        `_metrics`, `_logs`, `_tokenizer`, `eos_token_ids`, `reward_weights`, `_is_vlm`.
+        `tests/trainer/test_trl_contract.py` names what a TRL release changes in it.
 
     Args:
         model, args, train_dataset, eval_dataset, processing_class, **kwargs:
@@ -96,6 +96,7 @@ class BARLTrainer(GRPOTrainer):
         ValueError: A setting or a data set that BARL cannot honour, before any model is loaded; a
             model with an image processor, after it.
         TypeError: `args` is no [`BARLConfig`].
+        ImportError: `args.use_vllm` without vLLM.
 
     Example:
     ```python
@@ -219,6 +220,8 @@ class BARLTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs):
         self._inputs, self._scored = inputs, None
         output = super()._generate_and_score_completions(inputs)
+        if "importance_sampling_ratio" in output:
+            self._log_clipped_ratios(output)
         if not self.model.training:
             self._log_table([{}] * len(inputs))
             return output
@@ -398,6 +401,23 @@ class BARLTrainer(GRPOTrainer):
         metrics["scoring_max_tokens"] = self._scoring_max_tokens = min(max_tokens)
         for name, value in metrics.items():
             self._metrics["train"][f"barl/{name}"].append(value)
+
+    def _log_clipped_ratios(self, output):
+        """The share of all processes' tokens whose vLLM importance ratio was truncated or masked:
+        TRL logs the ratios behind that alone.
+        """
+        counts = clipped_tokens(
+            output["importance_sampling_ratio"],
+            (output["completion_mask"] * output.get("tool_mask", 1)).bool(),
+            mode=self.vllm_importance_sampling_mode,
+            clip_min=self.vllm_importance_sampling_clip_min,
+            clip_max=self.vllm_importance_sampling_clip_max,
+        )
+        totals: Any = self.accelerator.reduce(counts, reduction="sum")
+        num_clipped, num_tokens = totals.tolist()
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        name = "sampling/importance_sampling_ratio/frac_clipped"
+        metrics[name].append(num_clipped / max(num_tokens, 1))
 
     def _log_table(self, own_rows: list[dict[str, Any]]):
         """Puts BARL's columns into TRL's completions table, its weights for the GRPO advantages."""
