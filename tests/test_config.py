@@ -103,6 +103,29 @@ def test_a_state_that_was_configured_before_stays():
         AcceleratorState._reset_state(reset_partial_state=True)
 
 
+@pytest.mark.parametrize(
+    "setting", [{"top_p": 0.9}, {"top_k": 20}, {"min_p": 0.1}, {"repetition_penalty": 1.1}]
+)
+def test_sampling_that_biases_the_importance_ratio_is_warned_of(setting):
+    name, value = next(iter(setting.items()))
+    with pytest.warns(UserWarning, match=f"{name}={value}: .* the importance ratio is biased"):
+        BARLConfig("out", use_vllm=True, **setting, **CPU)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"use_vllm": True, "temperature": 0.6, "top_k": -1, "min_p": 0.0},
+        {"use_vllm": True, "top_p": 0.9, "vllm_importance_sampling_correction": False},
+        {"top_p": 0.9},
+    ],
+    ids=["whole distribution", "no correction", "no vLLM"],
+)
+@pytest.mark.filterwarnings("error:.*importance ratio")
+def test_other_sampling_is_not(settings):
+    BARLConfig("out", **settings, **CPU)
+
+
 def table_row(option):
     default = repr(option.default) if option.default != "" else "''"
     return f"| `{option.name}` | `{default}` | {option.metadata['help']} |"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from barl_trl.diagnostics import rollout_diagnostics, value_spread
+from barl_trl.diagnostics import clipped_tokens, rollout_diagnostics, value_spread
 
 from . import reference
 from .test_posterior import padded
@@ -44,3 +44,20 @@ def test_value_spread_leaves_out_rollouts_without_a_value():
     outcomes = torch.tensor([0.0, 0.0, 0.0, 1.0, 0.0, 1.0])
     assert value_spread(values, outcomes, group_size=3) == pytest.approx(1.0)
     assert math.isnan(value_spread(values[3:], outcomes[3:], group_size=3))
+
+
+@pytest.mark.parametrize(
+    ("mode", "bounds", "ratio", "expected"),
+    [
+        ("token_truncate", (None, 3.0), [[0.1, 3.0, 1.0], [3.0, 2.9, 3.0]], 2),
+        ("token_truncate", (0.1, 3.0), [[0.1, 3.0, 1.0], [3.0, 2.9, 3.0]], 3),
+        ("token_mask", (0.5, 3.0), [[0.0, 3.0, 1.0], [0.0, 2.9, 0.0]], 2),
+        ("sequence_truncate", (None, 2.1), [[2.1], [0.3]], 3),
+        ("sequence_mask", (None, 3.0), [[1.4], [0.0]], 2),
+    ],
+)
+def test_clipped_tokens_are_those_at_a_bound_or_masked(mode, bounds, ratio, expected):
+    mask = torch.tensor([[True, True, True], [True, True, False]])
+    low, high = bounds
+    got = clipped_tokens(torch.tensor(ratio), mask, mode=mode, clip_min=low, clip_max=high)
+    assert got.tolist() == [expected, 5]

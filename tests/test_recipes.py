@@ -29,6 +29,7 @@ def test_paper_recipes(path, num_processes):
     assert args.per_device_train_batch_size == 8
     rollout_batches = 60 if "llama" in path.stem else 110
     assert args.max_steps == rollout_batches * 1024 * 5 // 128
+    assert args.vllm_importance_sampling_mode == "token_truncate"
     assert (args.loss_type, args.beta, args.adam_beta2) == ("grpo", 0.0, 0.95)
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -124,6 +125,12 @@ def test_a_reward_function_of_the_users_by_dotted_path(tmp_path, recipe, monkeyp
         ),
         ({"step_sizes": 3}, ValueError, "step_sizes"),
         ({"method": "ppo"}, ValueError, "method must be one of"),
+        pytest.param(
+            {"use_vllm": True, "method": "grpo", "model_name_or_path": "nowhere"},
+            ImportError,
+            "use_vllm must be False without vLLM",
+            marks=pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed"),
+        ),
     ],
 )
 def test_mistakes_in_a_recipe(recipe, settings, error, message):

@@ -32,15 +32,15 @@ def tiny_tokenizer():
     )
 
 
-def tiny_model(tokenizer, seed=0, std=0.2):
+def tiny_model(tokenizer, seed=0, std=0.2, hidden_size=32, num_attention_heads=4):
     """`std` is large enough that log-probabilities differ by nats."""
     torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
-        hidden_size=32,
+        hidden_size=hidden_size,
         intermediate_size=64,
         num_hidden_layers=2,
-        num_attention_heads=4,
+        num_attention_heads=num_attention_heads,
         num_key_value_heads=2,
         max_position_embeddings=512,
         initializer_range=std,

@@ -2,6 +2,7 @@
 that it refuses.
 """
 
+import warnings
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin
 
@@ -36,7 +37,7 @@ class BARLConfig(GRPOConfig):
         default="token_truncate",
         metadata={
             "help": "How the training/sampling mismatch of vLLM is corrected (TRL: "
-            "`sequence_mask`, which drops most rollouts of a thousand tokens)."
+            "`sequence_mask`, where rounding decides about rollouts of a thousand tokens)."
         },
     )
 
@@ -200,6 +201,7 @@ class BARLConfig(GRPOConfig):
         self._refuse_sequence_level_settings()
         self._divide_batches()
         super().__post_init__()
+        self._warn_of_biased_correction()
 
     def _divide_batches(self):
         """Sets TRL's batch fields from BARL's two, and refuses batches that do not divide."""
@@ -269,6 +271,21 @@ class BARLConfig(GRPOConfig):
                     f"{name} must be {allowed[0]!r} with BARL, got {getattr(self, name)!r}: "
                     f"{reason}."
                 )
+
+    def _warn_of_biased_correction(self):
+        """Log-probabilities of vLLM's are those of what it samples from, the trainer's those of
+        the whole vocabulary.
+        """
+        neutral = {"top_p": [1], "top_k": [0, -1], "min_p": [None, 0], "repetition_penalty": [1]}
+        values = {name: getattr(self, name) for name in neutral}
+        biased = [f"{n}={value}" for n, value in values.items() if value not in neutral[n]]
+        if biased and self.use_vllm and self.vllm_importance_sampling_correction:
+            warnings.warn(
+                f"{', '.join(biased)}: vLLM samples from another distribution than the trainer "
+                "scores, so that the importance ratio is biased. Leave this at its default, or set "
+                "vllm_importance_sampling_correction=False.",
+                stacklevel=3,
+            )
 
 
 def own_fields() -> list[Field]:

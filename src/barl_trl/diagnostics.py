@@ -1,12 +1,12 @@
-"""What is logged about the beliefs of a rollout batch: numbers per rollout, and the spread of
-values inside groups.
+"""What is logged about a rollout batch: its beliefs, the spread of values inside groups, and the
+tokens whose importance ratio was clipped.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from .posterior import discrepancy, posterior
@@ -107,3 +107,27 @@ def belief_metrics(
         gathered.value, outcomes, group_size=group_size
     )
     return metrics
+
+
+def clipped_tokens(
+    ratio: Float[Tensor, "batch #token"],
+    mask: Bool[Tensor, "batch token"],
+    *,
+    mode: str,
+    clip_min: float | None,
+    clip_max: float | None,
+) -> Int[Tensor, "2"]:
+    """How many tokens have an importance ratio that was truncated or masked, and how many there
+    are.
+
+    Args:
+        ratio: After truncation or masking, one per token or one per sequence.
+        mask: The tokens that count.
+        mode: `"token_truncate"` or `"sequence_truncate"`: ratios beyond a bound became that bound.
+            `"token_mask"` or `"sequence_mask"`: they became 0.
+        clip_min: Lower bound, or `None`.
+        clip_max: Upper bound, or `None`.
+    """
+    bounds = [0.0] if mode.endswith("mask") else [b for b in (clip_min, clip_max) if b is not None]
+    is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))
+    return torch.stack([(is_clipped & mask).sum(), mask.sum()])

@@ -4,6 +4,7 @@ import difflib
 from typing import Any
 
 from datasets import Dataset, IterableDataset
+from trl.import_utils import is_vllm_available
 
 from .config import BARLConfig
 from .rewards import AccuracyReward
@@ -19,6 +20,7 @@ def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]
         kwargs: The trainer's other arguments: no tools and no environments.
 
     Raises:
+        ImportError: `args.use_vllm` without vLLM.
         TypeError: `args` is another configuration, or `train_dataset` no dataset.
         ValueError: Any other of these rules is broken.
     """
@@ -27,6 +29,7 @@ def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]
             f"args must be a BARLConfig, got {type(args).__name__}: BARLConfig takes all of its "
             "fields."
         )
+    refuse_missing_vllm(args)
     for name in ("tools", "environment_factory"):
         if kwargs.get(name):
             raise ValueError(
@@ -63,4 +66,13 @@ def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]
         raise ValueError(
             f"train_dataset must have the column 'solution' for {named[0]}, got {columns}: "
             f"rename {args.solution_column!r} to it."
+        )
+
+
+def refuse_missing_vllm(args: BARLConfig) -> None:
+    """Refuses `use_vllm` where vLLM is not installed; TRL would first load the model."""
+    if args.use_vllm and not is_vllm_available():
+        raise ImportError(
+            "use_vllm must be False without vLLM, got True: install it with "
+            "`pip install 'barl-trl[vllm]'`."
         )

@@ -17,6 +17,7 @@ from trl import GRPOTrainer, ModelConfig, TrlParser, get_peft_config, get_quanti
 from .config import BARLConfig
 from .data import PAPER_SYSTEM_PROMPT, load_problems
 from .hub import PushError, claim_repository, hub_dataset, push
+from .refusals import refuse_missing_vllm
 from .resuming import ResumingGRPOTrainer
 from .rewards import get_reward_func
 from .trainer import BARLTrainer
@@ -196,7 +197,8 @@ def run(
 def refuse_recipe(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
-    """Mistakes in a recipe that the functions behind it would call by other names."""
+    """Mistakes in a recipe that the functions behind it would call by other names, or later."""
+    refuse_missing_vllm(training_args)
     if model_args.model_name_or_path is None:
         raise ValueError(
             "model_name_or_path must be set, got None: a Hub id or a local folder, for instance "

@@ -15,24 +15,19 @@ from torch import Tensor, nn
 from transformers.integrations import is_deepspeed_zero3_enabled
 from trl.extras.profiling import profiling_context
 
-from .answers import hypothesis_metrics
 from .config import BARLConfig
 from .consensus import share_verdicts
-from .diagnostics import belief_metrics
-from .hub import PushingGRPOTrainer
 from .posterior import closing_values, hypothesis_outcomes, posterior_weighted_values
 from .refusals import refuse_unsupported
 from .rewards import AccuracyReward, accuracy_reward, resolve_rewards
 from .row_logps import gather_head_with_model
+from .run_log import LoggingGRPOTrainer
 from .scoring import Generated, HypothesisScorer, Scored
 from .steps import StepSegmenter, fixed_size_steps, spread_over_tokens
 from .whitening import whiten
 
-TABLE_COLUMNS = ("hypotheses", "step_values")
-"""Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
 
-
-class BARLTrainer(PushingGRPOTrainer):
+class BARLTrainer(LoggingGRPOTrainer):
     """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
     https://huggingface.co/papers/2505.20561).
 
@@ -45,10 +40,10 @@ class BARLTrainer(PushingGRPOTrainer):
     What it relies on in TRL: `_generate(prompts)` returns token ids and completions;
         `_get_per_token_logps_and_entropies` computes the old log-probabilities between it and
         `_calculate_rewards`, which returns the rewards of all processes;
-        `_generate_and_score_completions(inputs)` returns `completion_mask` and `advantages`, and
-        the loss takes `advantages` of shape (B, T); `_metrics`, `_logs`, `_tokenizer`,
-        `eos_token_ids`, `reward_weights`, `_is_vlm`. `tests/trainer/test_trl_contract.py` names
-        what a TRL release changes in it.
+        `_generate_and_score_completions(inputs)` returns `completion_mask`, `advantages` and, with
+        vLLM, `importance_sampling_ratio`; the loss takes `advantages` of shape (B, T);
+        `_metrics`, `_logs`, `_tokenizer`, `eos_token_ids`, `reward_weights`, `_is_vlm`.
+        `tests/trainer/test_trl_contract.py` names what a TRL release changes in it.
 
     Args:
         model, args, train_dataset, eval_dataset, processing_class, **kwargs:
@@ -72,6 +67,7 @@ class BARLTrainer(PushingGRPOTrainer):
         ValueError: A setting or a data set that BARL cannot honour, before any model is loaded; a
             model with an image processor, after it.
         TypeError: `args` is no [`BARLConfig`].
+        ImportError: `args.use_vllm` without vLLM.
 
     Example:
     ```python
@@ -101,11 +97,7 @@ class BARLTrainer(PushingGRPOTrainer):
             }"""),  # noqa: E501
     }
 
-    _attributes_to_resume = (
-        *PushingGRPOTrainer._attributes_to_resume,
-        "_seconds",
-        "_scoring_max_tokens",
-    )
+    _attributes_to_resume = (*LoggingGRPOTrainer._attributes_to_resume, "_scoring_max_tokens")
 
     args: BARLConfig
     model: nn.Module
@@ -150,7 +142,6 @@ class BARLTrainer(PushingGRPOTrainer):
         )
         if is_deepspeed_zero3_enabled():
             gather_head_with_model(self.model)
-        self._seconds = {"scoring": 0.0, "step": 0.0}
         self._scoring_max_tokens = args.scoring_max_tokens
         self._asks_for_old_logps = False
 
@@ -191,30 +182,35 @@ class BARLTrainer(PushingGRPOTrainer):
     def _generate_and_score_completions(self, inputs):
         self._inputs, self._scored = inputs, None
         output = super()._generate_and_score_completions(inputs)
+        if "importance_sampling_ratio" in output:
+            self._log_clipped_ratios(output)
         if not self.model.training:
             self._log_table([{}] * len(inputs))
             return output
         start = self.accelerator.process_index * len(inputs)
         own = slice(start, start + len(inputs))
         outcomes = self._outcome_rewards()
-        answers, sets, own_sets, members, step_ends, scored = self._scored or self._score()
+        scored = self._scored or self._score()
+        likelihoods, step_ends = scored.likelihoods, scored.step_ends
         outcome_rewards = outcomes[own]
         if self.args.outcome_mode == "hypothesis":
-            outcome_rewards = hypothesis_outcomes(outcome_rewards, members, scored.hypothesis_mask)
+            outcome_rewards = hypothesis_outcomes(
+                outcome_rewards, scored.own_members, likelihoods.hypothesis_mask
+            )
         options: dict[str, Any] = {
             "beta": self.args.consistency_beta,
-            "state_mask": scored.state_mask,
-            "hypothesis_mask": scored.hypothesis_mask,
+            "state_mask": likelihoods.state_mask,
+            "hypothesis_mask": likelihoods.hypothesis_mask,
             "outcome": self.args.outcome_mode,
         }
-        values = posterior_weighted_values(scored.answer_logps, outcome_rewards, **options)
-        closing = closing_values(scored.answer_logps, outcome_rewards, **options)
+        values = posterior_weighted_values(likelihoods.answer_logps, outcome_rewards, **options)
+        closing = closing_values(likelihoods.answer_logps, outcome_rewards, **options)
 
-        mask = self._weighed_tokens(output, step_ends, own_sets, outcomes[own])
+        mask = self._weighed_tokens(output, scored, outcomes[own])
         weights = spread_over_tokens(values, step_ends, closing, num_tokens=mask.shape[1])
         output["advantages"] = self._normalize(weights.masked_fill(~mask, 0.0), mask, start)
 
-        self._log_diagnostics(scored, values, mask, outcomes, answers, sets)
+        self._log_beliefs(scored, values, mask, outcomes)
         mean_weights = output["advantages"].sum(dim=1) / mask.sum(dim=1).clamp(min=1)
         self._log_table(
             [
@@ -224,7 +220,7 @@ class BARLTrainer(PushingGRPOTrainer):
                     "advantage": weight,
                 }
                 for hypotheses, row, ends, weight in zip(
-                    own_sets, values, step_ends, mean_weights.tolist(), strict=True
+                    scored.own_sets, values, step_ends, mean_weights.tolist(), strict=True
                 )
             ]
         )
@@ -258,14 +254,17 @@ class BARLTrainer(PushingGRPOTrainer):
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
         self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - started)
+        # what one process had no memory for, no other tries again
+        self._scoring_max_tokens = min(gather_object([scored.likelihoods.max_tokens]))
+        self._metrics["train"]["barl/scoring_max_tokens"].append(self._scoring_max_tokens)
         return scored
 
-    def _weighed_tokens(self, output, step_ends, own_sets, outcomes: Tensor) -> Tensor:
+    def _weighed_tokens(self, output, scored: Scored, outcomes: Tensor) -> Tensor:
         """The model's tokens (B, L) up to the end of the turn, of rollouts that can be judged."""
         # a `rollout_func` may mark tokens that are not the model's
         completion_mask = output["completion_mask"] * output.get("tool_mask", 1)
-        is_judged = torch.tensor([s is not None for s in own_sets], device=outcomes.device)
-        lengths = torch.tensor([ends[-1] if ends else 0 for ends in step_ends])
+        is_judged = torch.tensor([s is not None for s in scored.own_sets], device=outcomes.device)
+        lengths = torch.tensor([ends[-1] if ends else 0 for ends in scored.step_ends])
         places = torch.arange(completion_mask.shape[1])
         in_turn = (places <= lengths[:, None]).to(completion_mask.device)
         return completion_mask.bool() & in_turn & (is_judged & outcomes.isfinite())[:, None]
@@ -286,47 +285,3 @@ class BARLTrainer(PushingGRPOTrainer):
             num_groups=num_groups,
             sum_over_processes=partial(reduce, reduction="sum"),
         )
-
-    def _log_diagnostics(self, scored, values, mask, outcomes, answers, sets):
-        """Belief diagnostics of the rollout batch of all processes, through TRL's metrics."""
-        metrics = belief_metrics(
-            scored.answer_logps,
-            values,
-            scored.state_mask,
-            scored.hypothesis_mask,
-            mask.any(dim=1),
-            outcomes,
-            beta=self.args.consistency_beta,
-            group_size=self.num_generations,
-            gather=self.accelerator.gather,
-        )
-        metrics |= hypothesis_metrics(sets, answers)
-        num_tokens, max_tokens = zip(
-            *gather_object([(scored.num_tokens, scored.max_tokens)]), strict=True
-        )
-        metrics["scoring_tokens"] = sum(num_tokens)
-        # what one process had no memory for, no other tries again
-        metrics["scoring_max_tokens"] = self._scoring_max_tokens = min(max_tokens)
-        for name, value in metrics.items():
-            self._metrics["train"][f"barl/{name}"].append(value)
-
-    def _log_table(self, own_rows: list[dict[str, Any]]):
-        """Puts BARL's columns into TRL's completions table, its weights for the GRPO advantages."""
-        rows = gather_object(own_rows)
-        for column in TABLE_COLUMNS:
-            self._logs["extra"][column].extend(row.get(column) for row in rows)
-        if "advantage" in rows[0]:
-            advantages = self._logs["advantages"]
-            for _ in range(min(len(rows), len(advantages))):
-                advantages.pop()
-            advantages.extend(row["advantage"] for row in rows)
-
-    def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
-        metrics = self._metrics["train"]
-        if self.model.training and metrics.get("step_time"):
-            # of all time so far: several steps may train on the rollouts of one
-            self._seconds["scoring"] += sum(metrics.get("barl/scoring_seconds", []))
-            self._seconds["step"] += sum(metrics["step_time"])
-            share = self._seconds["scoring"] / self._seconds["step"]
-            metrics["barl/scoring_share_of_time"].append(share)
-        super().log(logs, start_time)

@@ -1,5 +1,7 @@
 """What `BARLTrainer` refuses, before it loads a model: `model="nowhere"` would fail otherwise."""
 
+from importlib.util import find_spec
+
 import pytest
 from datasets import Dataset
 from trl import GRPOConfig
@@ -53,3 +55,11 @@ def test_refused_before_the_model_is_loaded(tmp_path, kwargs, error, message):
     }
     with pytest.raises(error, match=message):
         BARLTrainer(model="nowhere", **defaults | kwargs)
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+def test_vllm_must_be_installed(tmp_path, mode):
+    args = config(tmp_path, use_vllm=True, vllm_mode=mode)
+    with pytest.raises(ImportError, match=r"install it with `pip install 'barl-trl\[vllm\]'`"):
+        BARLTrainer("nowhere", accuracy_reward, args, ROWS)

