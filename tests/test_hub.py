@@ -129,12 +129,11 @@ def test_without_rights_nothing_is_loaded(tmp_path, recipe, name, token, reason)
 def test_a_token_that_is_revoked_during_training(tmp_path, recipe):
     """Two processes: training goes on, the model is saved, and the command says how to push it."""
     with Hub(revoke_after=1) as hub:
-        config = str(ROOT / "accelerate_configs" / "ddp.yaml")
-        two = ["--num_processes", "2", "--mixed_precision", "no"]
+        config = ["--config_file", str(ROOT / "accelerate_configs" / "cpu" / "ddp.yaml")]
         run = python(
             hub,
             tmp_path,
-            *[*LAUNCH[1:], config, *two, *TRAIN, recipe(), "--hub_model_id", "tiny"],
+            *[*LAUNCH[1:], *config, *TRAIN, recipe(), "--hub_model_id", "tiny"],
             OMP_NUM_THREADS="1",
         )
         out = tmp_path / "out"

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from safetensors.torch import load_file
 
 from barl_trl import cli
 
-from .distributed.launching import ROOT
+from .distributed.launching import ROOT, launch
 
 # 2 prompts x 4 rollouts are trained on in 4 steps; of 5 problems, an epoch takes 4. Checkpoints 5
 # and 10 lie in the middle of rollout batches, the latter in the second epoch.
@@ -123,6 +124,31 @@ def test_killed_in_the_middle_of_a_rollout_batch(tmp_path, train, method):
     steps = prompts(tmp_path, "broken")
     assert [step for step, *_ in steps] == [0, 4, 8, 12, 12]
     assert [steps[k] for k in (0, 1, 2, 4)] == prompts(tmp_path, "whole")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "cpu/ddp.yaml",
+        pytest.param("cpu/zero2.yaml", marks=pytest.mark.slow),
+        pytest.param("cpu/zero3.yaml", marks=pytest.mark.slow),
+        pytest.param("cpu/fsdp2.yaml", marks=pytest.mark.slow),
+    ],
+)
+def test_killed_on_two_processes(tmp_path, train, config):
+    options = {"per_device_train_batch_size": 1, "log_completions": False}
+    options["launcher"] = partial(launch, config)
+    whole = train("whole", **options)
+    train("broken", killed_at=12, **options)
+    resumed = train("broken", "--resume_from_checkpoint", "true", **options)
+    expected = parameters(whole)
+    for name, value in parameters(resumed).items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-6)
+    for log, undisturbed in zip(history(resumed), history(whole), strict=True):
+        assert log == pytest.approx(undisturbed, rel=1e-4, abs=1e-6)
+    # each process notes its own, and one may be killed before it does
+    noted = [{str(note) for note in prompts(tmp_path, name)} for name in ("broken", "whole")]
+    assert noted[0] == noted[1]
 
 
 def test_rollouts_that_were_trained_on_wholly_are_not_kept(tmp_path, train):

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from accelerate.logging import get_logger
+from accelerate.utils import send_to_device
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 from trl import GRPOConfig, GRPOTrainer
@@ -60,12 +61,11 @@ class ResumingGRPOTrainer(GRPOTrainer):
         if checkpoint is None:
             return
         super()._load_rng_state(checkpoint)
-        file = self._rollouts_file(checkpoint)
-        state = torch.load(file, map_location=self.accelerator.device, weights_only=True)
+        state = torch.load(self._rollouts_file(checkpoint), map_location="cpu", weights_only=True)
         for name, value in state["attributes"].items():
             setattr(self, name, value)
         self._metrics["train"].update(state["metrics"])
-        self._buffered_inputs = state["rollouts"]
+        self._buffered_inputs = send_to_device(state["rollouts"], self.accelerator.device)
 
     def _rollouts_file(self, checkpoint: str) -> Path:
         rank, world = self.accelerator.process_index, self.accelerator.num_processes

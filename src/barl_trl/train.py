@@ -189,6 +189,9 @@ def run(
         if training_args.push_to_hub:
             push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
             trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
+        # gloo's threads let go of their last tensors: while the group ends, under Python's lock,
+        # they could not, and both would wait for ever
+        trainer.accelerator.wait_for_everyone()
     finally:
         if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
             trainer.end()

@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 import torch
 import yaml
+from peft import PeftModel
 
+from ..tiny import tiny_model
 from .launching import ROOT, launch
+from .worker import scores
 
 BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_time", "step_time", "epoch", "loss"}
 # each process scores a group's first state for its own rollouts; the second has memory for little
@@ -22,7 +25,7 @@ class Run:
     def __init__(self, folder, config, num_processes, num_prompts, num_accumulated=1, **settings):
         folder.mkdir()
         rows = 8 // num_processes // num_accumulated
-        settings = {"is_short_of_memory": False} | settings
+        settings = {"is_short_of_memory": False, "is_lora": False} | settings
         settings |= {"folder": str(folder), "num_prompts": num_prompts}
         settings |= {"per_device_train_batch_size": rows}
         settings |= {"gradient_accumulation_steps": num_accumulated}
@@ -33,6 +36,7 @@ class Run:
         self.tables = [
             pd.read_parquet(path) for path in sorted(folder.glob("run/completions/*.parquet"))
         ]
+        self.saved = folder / "saved"
         self.log = self.ranks[0]["log"]
         # per rollout batch, in the order of the processes
         batches = [np.array_split(np.array(r["weights"], object), 3) for r in self.ranks]
@@ -136,3 +140,29 @@ def test_zero_equals_one_process_and_does_not_hang(
     if stage == 3:
         assert run.ranks[0]["num_forwards"] == run.ranks[1]["num_forwards"]
     assert_equal(run, one_process[num_prompts], uncompared={"entropy"})
+
+
+@pytest.fixture(scope="module")
+def lora_with_kl(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lora") / "one"
+    return Run(folder, "cpu.yaml", 1, 2, is_lora=True, beta=0.1, steps_per_generation=1)
+
+
+def assert_saved_adapter_scores_alike(run, tokenizer):
+    model = PeftModel.from_pretrained(tiny_model(tokenizer), run.saved)
+    np.testing.assert_allclose(scores(model, tokenizer), run.ranks[0]["scores"], atol=1e-5)
+    differences = np.array(scores(tiny_model(tokenizer), tokenizer)) - run.ranks[0]["scores"]
+    assert np.abs(differences).max() > 1e-3, "the adapter matters"
+
+
+def test_lora_with_kl_against_the_model_without_it(lora_with_kl, tokenizer):
+    first, *later = (log["kl"] for log in lora_with_kl.log)
+    assert abs(first) < 1e-6 < min(later)
+    assert_saved_adapter_scores_alike(lora_with_kl, tokenizer)
+
+
+@pytest.mark.slow
+def test_lora_with_zero3_equals_one_process(tmp_path, lora_with_kl, zero3_sharding_all, tokenizer):
+    run = Run(tmp_path / "lora", zero3_sharding_all, 2, 2, is_lora=True, beta=0.1)
+    assert_equal(run, lora_with_kl)
+    assert_saved_adapter_scores_alike(run, tokenizer)

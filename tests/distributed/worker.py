@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from peft import LoraConfig
 from transformers import TrainerCallback
 
-from barl_trl import answers_equivalent, extract_answer
+from barl_trl import Answer, Rollout, answer_log_likelihoods, answers_equivalent, extract_answer
 from barl_trl.graders import Grader, math_verify
 from barl_trl.rewards import AccuracyReward
 from tests.tiny import tiny_model, tiny_tokenizer
@@ -39,7 +40,17 @@ def timed_out_on_other_processes(a: str, b: str) -> bool:
     return PartialState().process_index == 0 and answers_equivalent(a, b)
 
 
-def main(folder: str, num_prompts: int, is_short_of_memory: bool, **settings: Any) -> None:
+def scores(model, tokenizer) -> list:
+    """Log-likelihoods that a saved model must have, too."""
+    answers = [Answer(tokenizer.encode(text), 0) for text in ("2.", "no.")]
+    rollout = Rollout(tokenizer.encode("1+1? One and one are"), [4, 8], answers)
+    scored = answer_log_likelihoods(model, [rollout], elicitation_ids=tokenizer.encode(" is "))
+    return scored.answer_logps.tolist()
+
+
+def main(
+    folder: str, num_prompts: int, is_short_of_memory: bool, is_lora: bool, **settings: Any
+) -> None:
     tokenizer = tiny_tokenizer()
     args = config(
         Path(folder) / "run",
@@ -68,6 +79,7 @@ def main(folder: str, num_prompts: int, is_short_of_memory: bool, **settings: An
         reward_funcs=AccuracyReward(Grader("own", "1", extract_answer, judge), "accuracy_reward"),
         rollout_func=given_rollouts(COMPLETIONS | UNEVEN),
         answer_equivalence=timed_out_on_other_processes if num_prompts == 1 else answers_equivalent,
+        peft_config=LoraConfig(r=4, target_modules="all-linear") if is_lora else None,
         callbacks=[notes],
     )
     accelerator, num_forwards = barl_trainer.accelerator, 0
@@ -85,6 +97,7 @@ def main(folder: str, num_prompts: int, is_short_of_memory: bool, **settings: An
         outputs.append(generate(rows)) or outputs[-1]
     )
     barl_trainer.train()
+    barl_trainer.save_model(str(Path(folder) / "saved"))
     result = {
         "weights": [
             row[mask.bool()].tolist()
@@ -93,6 +106,7 @@ def main(folder: str, num_prompts: int, is_short_of_memory: bool, **settings: An
         ],
         "log": barl_trainer.state.log_history[:3],
         "judged": judged,
+        "scores": scores(barl_trainer.model, tokenizer),
         "num_forwards": num_forwards,
         "kind": str(accelerator.distributed_type),
         "zero_stage": getattr(accelerator.state.deepspeed_plugin, "zero_stage", None),
