@@ -237,7 +237,7 @@ def gather_head_with_model(model: nn.Module) -> None:
     DeepSpeed learns the order of the modules from the pass that scores, where the head is called.
     TRL's loss reads the head's weight instead: its backward would find it partitioned, and fail.
     """
-    import deepspeed
+    import deepspeed  # pyright: ignore[reportMissingImports]  # the extra of that name
 
     base = causal_lm(model)
     head = base.get_output_embeddings()

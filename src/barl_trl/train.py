@@ -118,6 +118,7 @@ def run(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
     """Trains, saves, and pushes to the Hub if asked to."""
+    refuse_missing_vllm(training_args)
     refuse_recipe(script_args, training_args, model_args)
     if training_args.push_to_hub and training_args.process_index == 0:
         claim_repository(training_args)
@@ -200,8 +201,7 @@ def run(
 def refuse_recipe(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
-    """Mistakes in a recipe that the functions behind it would call by other names, or later."""
-    refuse_missing_vllm(training_args)
+    """Mistakes in a recipe that the functions behind it would call by other names."""
     if model_args.model_name_or_path is None:
         raise ValueError(
             "model_name_or_path must be set, got None: a Hub id or a local folder, for instance "

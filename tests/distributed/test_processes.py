@@ -58,13 +58,13 @@ def one_process(tmp_path_factory):
 
 
 def assert_equal(run, one, uncompared=frozenset()):
-    assert len(run.parameters) == len(one.parameters) == 3
+    assert len(run.parameters) == len(one.parameters) == 1 + 3
     for table, expected in zip(run.tables, one.tables, strict=True):
         assert list(map(str, table["hypotheses"])) == list(map(str, expected["hypotheses"]))
         np.testing.assert_allclose(table["advantage"], expected["advantage"], atol=1e-5)
     for row, expected in zip(run.weights, one.weights, strict=True):
         np.testing.assert_allclose(row, expected, atol=1e-5)
-    for step in (1, 2):
+    for step in (1, 2, 3):
         gradients = run.gradients(step)
         for name, expected in one.gradients(step).items():
             torch.testing.assert_close(gradients[name], expected, atol=1e-5, rtol=1e-5)

@@ -25,14 +25,16 @@ ROWS = [*PROBLEMS, ("How long?", "7"), ("No truth?", "")]
 
 
 class Notes(TrainerCallback):
-    """The parameters after every optimizer step."""
+    """The parameters before and after every optimizer step."""
 
     def __init__(self):
         self.parameters: list[dict[str, torch.Tensor]] = []
 
-    def on_step_end(self, args, state, control, model=None, **kwargs):
+    def on_step_end(self, args, state, control, **kwargs):
         whole = self.trainer.accelerator.get_state_dict(self.trainer.model_wrapped)
         self.parameters.append({name: value.clone() for name, value in (whole or {}).items()})
+
+    on_train_begin = on_step_end
 
 
 def timed_out_on_other_processes(a: str, b: str) -> bool:
