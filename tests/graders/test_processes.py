@@ -95,6 +95,10 @@ def test_the_cores_are_shared_among_the_processes_of_a_launch(monkeypatch):
     assert ProcessPool().size == 1
 
 
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+
 def test_importing_the_graders_starts_no_process_and_imports_no_library():
     code = (
         "import sys\nfrom barl_trl import answers\nfrom barl_trl.graders.processes import compare\n"
@@ -102,7 +106,7 @@ def test_importing_the_graders_starts_no_process_and_imports_no_library():
         "assert not compare._all\n"
         "print([m for m in ('trl', 'transformers', 'torch', 'sympy') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run(code)
     assert done.stdout.strip() == "[]"
     assert done.stderr == ""
 
@@ -114,5 +118,5 @@ def test_a_large_parent_makes_no_process_look_worn_out():
         "pool = ProcessPool(size=1)\n"
         "print([pool('math_verify', '1/2', '0.5') for _ in range(3)], len(held))\npool.close()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run(code)
     assert done.stdout.startswith("['equal', 'equal', 'equal']")
