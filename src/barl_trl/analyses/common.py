@@ -47,22 +47,23 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
-def show(title: str, rows: Rows, key: str | None, cells: Callable[[Rows], dict[str, str]]) -> None:
-    """Prints a line for the rows of each benchmark, model and value of `key`.
+def show(title: str, rows: Rows, by: str | None, cells: Callable[[Rows], dict[str, str]]) -> None:
+    """Prints a line for the rows of each benchmark, model and value of `by`.
 
     Args:
         title: Of the table.
         rows: Not empty.
-        key: What tells lines of a model apart, if anything.
+        by: What tells lines of a model apart, if anything.
         cells: Rows of a line -> its further cells, by column.
     """
     groups: dict[tuple, Rows] = {}
     for row in rows:
-        place = row["benchmark"], row["model"], key and row[key]
+        place = row["benchmark"], row["model"], by and row[by]
         groups.setdefault(place, []).append(row)
+    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
     lines = [
-        {"benchmark": benchmark, "model": model, **cells(group)}
-        for (benchmark, model, _), group in groups.items()
+        {"benchmark": benchmark, "model": model, **cells(groups[benchmark, model, value])}
+        for benchmark, model, value in sorted(groups, key=lambda key: benchmarks.index(key[0]))
     ]
     table = Table(title=title)
     for column in lines[0]:

@@ -86,13 +86,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _cells(rows: Rows) -> dict[str, str]:
-    cells = {"responses": "1 greedy, others sampled" if rows[0]["with_greedy"] else "sampled"}
-    for row in dict.fromkeys((0, len(rows) - 1)):
-        k, accuracy = rows[row]["k"], rows[row]["accuracy"]
-        cells[f"pass@{k}"] = _percent(accuracy, rows[row]["standard_error"])
-        cells[f"tokens of {k}"] = f"{rows[row]['tokens']:,.0f}"
+    cells = {"greedy": "one" if rows[0]["with_greedy"] else "none"}
+    for row in (rows[0], rows[-1]):
+        error = row["standard_error"]
+        spread = "" if error is None else f" ± {100 * error:.1f}"
+        text = f"{100 * row['accuracy']:.1f}{spread} ({row['tokens']:,.0f})"
+        cells[f"pass@{row['k']}, % (tokens)"] = text
     return cells
-
-
-def _percent(share: float, error: float | None) -> str:
-    return f"{100 * share:.1f}" + ("" if error is None else f" ± {100 * error:.1f}") + " %"

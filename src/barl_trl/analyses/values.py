@@ -2,7 +2,10 @@
 
 import argparse
 import json
+import sys
+import warnings
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
@@ -63,21 +66,20 @@ def values(
     rows, unusable = [], 0
     for name, by_benchmark in problems_of.items():
         model, scorer = load(models[name], args, grader=grader, step_delimiter=step_delimiter)
-        (output_dir / name).mkdir(parents=True, exist_ok=True)
         for benchmark, problems in by_benchmark.items():
             groups = list(problems.values())[:max_problems]
-            progress = track(groups, f"{name}, {benchmark}", transient=True)
+            progress = track(groups, f"{name}, {benchmark}", disable=not sys.stdout.isatty())
             by_problem = [list(response_values(model, scorer, group)) for group in progress]
+            records = [*chain.from_iterable(by_problem)]
+            _write_lines(output_dir / name / f"{benchmark}.jsonl", records)
             unusable += by_problem.count([])
-            records = [record for group in by_problem for record in group]
-            lines = (json.dumps(record) + "\n" for record in records)
-            (output_dir / name / f"{benchmark}.jsonl").write_text("".join(lines))
             means = values_by_timestep(records)
             rows += [{"benchmark": benchmark, "model": name, **row} for row in means]
     if not rows:
         raise ValueError(f"solution must be a usable answer, got {unusable} problems with none.")
-    settings = {name: getattr(args, name) for name in SCORING_FIELDS} | {
-        "step": f"ends with {step_delimiter!r}" if step_delimiter else f"{args.step_size} tokens",
+    settings = {
+        **{name: getattr(args, name) for name in SCORING_FIELDS},
+        "step": f"up to {step_delimiter!r}" if step_delimiter else f"{args.step_size} tokens",
         "models": models,
         "grader": grader.label,
         "problems_without_usable_truth": unusable,
@@ -86,6 +88,11 @@ def values(
     for value in value_figure.TITLES:
         value_figure.draw(path, output_dir / f"{value}.png", value=value)
     return rows
+
+
+def _write_lines(path: Path, records: Rows) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -120,6 +127,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the analysis and shows its table."""
+    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
+    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     responses = named(options.names, options.responses)
     models = options.model or [_model_of(folder) for folder in options.responses]
     models = as_many("--model", models * (len(responses) if len(models) == 1 else 1), responses)

@@ -13,7 +13,7 @@ that are left, and of the outcome reward v, on the response as it is:
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from statistics import fmean
 from typing import Any
 
@@ -145,13 +145,10 @@ def response_values(
         `posterior` (T + 1 rows of H), and `bayesian_values` and `posterior_weighted_values` (T
         each). Nothing, if the solution is no usable truth.
     """
-    tokenizer = scorer.tokenizer
-    texts = [response["response"] for response in responses]
-    chains = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
-    prompts = [_prompt_ids(tokenizer, response["prompt"]) for response in responses]
+    generated = _tokenized(scorer.tokenizer, responses)
     scored = scorer.score(
         model,
-        Generated(prompts, chains, texts),
+        generated,
         [response["solution"] for response in responses],
         start=0,
         group_size=len(responses),
@@ -169,23 +166,31 @@ def response_values(
     belief = posterior(logps, **options)
     values = bayesian_values(logps, outcomes, **options)
     training_values = posterior_weighted_values(logps, outcomes, **options)
-    for row, (response, chain, ends) in enumerate(
-        zip(responses, chains, scored.step_ends, strict=True)
+    for row, (chain, ends) in enumerate(
+        zip(generated.completion_ids, scored.step_ends, strict=True)
     ):
-        starts = [0, *ends]
-        yield {name: response[name] for name in KEPT} | {
+        steps = (chain[start:end] for start, end in pairwise([0, *ends]))
+        yield {name: responses[row][name] for name in KEPT} | {
             "answers": list(hypotheses.answers),
-            "steps": [tokenizer.decode(chain[a:b]) for a, b in zip(starts, ends, strict=False)],
+            "steps": [scorer.tokenizer.decode(step) for step in steps],
             "posterior": belief[row, : len(ends) + 1].tolist(),
             "bayesian_values": values[row, : len(ends)].tolist(),
             "posterior_weighted_values": training_values[row, : len(ends)].tolist(),
         }
 
 
-def _prompt_ids(tokenizer: Any, prompt: str) -> list[int]:
-    # a chat template writes the token that begins a text itself
-    begins = tokenizer.bos_token is not None and prompt.startswith(tokenizer.bos_token)
-    return tokenizer.encode(prompt, add_special_tokens=not begins)
+def _tokenized(tokenizer: Any, responses: Responses) -> Generated:
+    def prompt_ids(prompt: str) -> list[int]:
+        # a chat template writes the token that begins a text itself
+        begins = tokenizer.bos_token is not None and prompt.startswith(tokenizer.bos_token)
+        return tokenizer.encode(prompt, add_special_tokens=not begins)
+
+    texts = [response["response"] for response in responses]
+    return Generated(
+        [prompt_ids(response["prompt"]) for response in responses],
+        [tokenizer.encode(text, add_special_tokens=False) for text in texts],
+        texts,
+    )
 
 
 def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -211,7 +216,8 @@ def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]
             for timestep, value in [*enumerate(values), (None, fmean(values))]:
                 grouped[name, selection, timestep][record["problem_id"]].append(value)
     rows = []
-    for (name, selection, timestep), by_problem in grouped.items():
+    for place in sorted(grouped, key=lambda place: (*place[:2], place[2] is None, place[2])):
+        (name, selection, timestep), by_problem = place, grouped[place]
         mean, error = mean_and_standard_error(list(map(fmean, by_problem.values())))
         rows.append(
             {

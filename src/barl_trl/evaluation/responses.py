@@ -30,7 +30,7 @@ def read_responses(
     Raises:
         ValueError: A file is missing, or a line in it is no response.
     """
-    found = {path.stem: path for path in sorted(Path(folder).glob("*.jsonl"))}
+    found = {path.stem: path for path in sorted(Path(folder).glob("*.jsonl"), key=lambda p: p.stem)}
     if not found:
         raise ValueError(
             f"a folder of responses must hold <benchmark>.jsonl, got none in {folder}: write them "

@@ -94,20 +94,7 @@ def efficiency_curve(
     Raises:
         ValueError: A problem has too few samples, or not the one greedy response.
     """
-    fewest = min(map(len, sampled.values()))
-    most = fewest if greedy is None else fewest + 1
-    if not 1 <= max_k <= most:
-        raise ValueError(
-            f"max_k must be in [1, {most}], got {max_k}: a problem has {fewest} samples"
-            f"{' and a greedy response' if greedy else ''}."
-        )
-    if greedy is not None and (
-        greedy.keys() != sampled.keys() or any(len(responses) != 1 for responses in greedy.values())
-    ):
-        raise ValueError(
-            f"greedy must hold one response to each of the {len(sampled)} sampled problems, got "
-            f"{sum(map(len, greedy.values()))} to {len(greedy)}: evaluate both on the same ones."
-        )
+    _check(sampled, greedy, max_k)
     points = []
     for k in range(1, max_k + 1):
         accuracies, tokens = [], []
@@ -123,3 +110,20 @@ def efficiency_curve(
                 tokens.append(first["tokens"] + (k - 1) * mean_tokens)
         points.append(EfficiencyPoint(k, *mean_and_standard_error(accuracies), fmean(tokens)))
     return points
+
+
+def _check(sampled: Problems, greedy: Problems | None, max_k: int) -> None:
+    fewest = min(map(len, sampled.values()))
+    most = fewest if greedy is None else fewest + 1
+    if not 1 <= max_k <= most:
+        raise ValueError(
+            f"max_k must be in [1, {most}], got {max_k}: a problem has {fewest} samples"
+            f"{' and a greedy response' if greedy else ''}."
+        )
+    if greedy is not None and (
+        greedy.keys() != sampled.keys() or any(len(responses) != 1 for responses in greedy.values())
+    ):
+        raise ValueError(
+            f"greedy must hold one response to each of the {len(sampled)} sampled problems, got "
+            f"{sum(map(len, greedy.values()))} to {len(greedy)}: evaluate both on the same ones."
+        )

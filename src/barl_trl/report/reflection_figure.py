@@ -1,6 +1,7 @@
 """The paper's figure on reflections: how often they occur, by the difficulty of the problem."""
 
 import json
+from itertools import cycle
 from pathlib import Path
 
 from matplotlib.lines import Line2D
@@ -21,14 +22,15 @@ def draw(results: str | Path, path: str | Path) -> None:
     """
     data = json.loads(Path(results).read_text())
     rows = data["rows"]
-    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
+    benchmarks = dict.fromkeys(row["benchmark"] for row in rows)
+    dashes_of = dict(zip(benchmarks, cycle(BENCHMARK_DASHES), strict=False))
     models = list(dict.fromkeys(row["model"] for row in rows))
     figure, [[axis]] = panels(1)
     for n, model in enumerate(models):
         style = line_style(n)
         label = {key: style[key] for key in ("color", "marker", "markerfacecolor")}
         axis.add_line(Line2D([], [], linestyle="", label=model, **label))
-        for benchmark, dashes in zip(benchmarks, _cycled(len(benchmarks)), strict=True):
+        for benchmark, dashes in dashes_of.items():
             points = [r for r in rows if (r["benchmark"], r["model"]) == (benchmark, model)]
             frequencies = [r["frequency"] for r in points]
             error_line(
@@ -38,8 +40,11 @@ def draw(results: str | Path, path: str | Path) -> None:
                 [100 * (row["standard_error"] or 0) for row in points],
                 **style | {"linestyle": dashes},
             )
-    for benchmark, dashes in zip(benchmarks, _cycled(len(benchmarks)), strict=True):
-        axis.add_line(Line2D([], [], color="black", linestyle=dashes, label=benchmark))
+    lines = [
+        Line2D([], [], color="black", linestyle=dashes, label=benchmark)
+        for benchmark, dashes in dashes_of.items()
+    ]
+    figure.legend(handles=lines, loc="outside upper center", ncols=min(len(lines), 4))
     num_samples = data["settings"]["num_samples"]
     axis.set(
         xlabel=f"difficulty (wrong responses of {num_samples})",
@@ -49,8 +54,4 @@ def draw(results: str | Path, path: str | Path) -> None:
     )
     axis.set_ylim(bottom=0)
     axis.grid(alpha=0.3)
-    finish(figure, path, names=2)
-
-
-def _cycled(count: int) -> list:
-    return [BENCHMARK_DASHES[n % len(BENCHMARK_DASHES)] for n in range(count)]
+    finish(figure, path, names=len(models))

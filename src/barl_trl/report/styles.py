@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 MARKERS = "os^DvPX*"
-DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def line_style(n: int) -> dict[str, Any]:

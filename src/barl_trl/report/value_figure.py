@@ -12,6 +12,8 @@ TITLES = {
     "posterior_weighted_values": "posterior-weighted value",
 }
 SELECTIONS = ("all", "correct", "wrong")
+DRAWN_SHARE = 0.05
+"""Of a model's problems. Timesteps that fewer of them reach are noise, and are not drawn."""
 
 
 def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values") -> None:
@@ -33,6 +35,8 @@ def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values
             for n, model in enumerate(models):
                 place = (benchmark, model, selection)
                 points = [r for r in rows if (r["benchmark"], r["model"], r["responses"]) == place]
+                fewest = DRAWN_SHARE * max((row["num_problems"] for row in points), default=0)
+                points = [row for row in points if row["num_problems"] >= fewest]
                 error_line(
                     axis,
                     [row["timestep"] for row in points],
@@ -43,8 +47,8 @@ def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values
                 )
             axis.grid(alpha=0.3)
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes[i][0].set_ylabel(f"{TITLES[value]}\n{selection} responses")
+        axes[i][0].set_ylabel(f"{TITLES[value]} (reward)\n{selection} responses")
     for top, bottom, benchmark in zip(axes[0], axes[-1], benchmarks, strict=True):
         top.set_title(benchmark)
-        bottom.set_xlabel(f"timestep t ({data['settings']['step']})")
+        bottom.set_xlabel(f"timestep t (step: {data['settings']['step']})")
     finish(figure, path, names=len(models))
