@@ -28,7 +28,11 @@ def main(argv: list[str] | None = None) -> None:
             command.add_argument(
                 "--names", nargs="+", metavar="NAME", help="of the models (default: of the folders)"
             )
-            command.add_argument("--benchmarks", nargs="+", help="which to take (default: all)")
+            command.add_argument(
+                "--benchmarks",
+                type=lambda text: text.split(","),
+                help="which to take, separated by commas (default: all)",
+            )
             command.add_argument("--output_dir", type=Path, default=Path("outputs/analysis"))
             analysis = import_module(f".analyses.{name}", __package__)
             analysis.add_options(command)
