@@ -51,3 +51,17 @@ def posterior_weighted_values(ell, outcomes, beta):
 def closing_value(ell, outcomes, beta):
     """Value of ending the turn at the last state: nothing is left of the progress."""
     return sum(w * v for w, v in zip(posterior(ell, beta)[-1], outcomes, strict=True))
+
+
+def bayesian_values(ell, v, beta):
+    """Q(b_t, s_t, a_t) = E over hypotheses by belief b_t of r + Q(b_t+1, ...), behind the last step
+    the outcome reward.
+    """
+    w, r = posterior(ell, beta), progress_rewards(ell)
+
+    def value(t):
+        if t == len(r):
+            return v
+        return sum(w[t][i] * (r[t][i] + value(t + 1)) for i in range(len(r[t])))
+
+    return [value(t) for t in range(len(r))]

@@ -24,11 +24,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 from trl import TrlParser
 
-from .answers import extract_answer, merge_hypotheses
+from .answers import extract_answer
 from .config import BARLConfig, own_fields
-from .elicitation import Elicitation
-from .plausibility import answer_log_likelihoods
-from .posterior import posterior, posterior_weighted_values
+from .evaluation.bayesian_values import response_scorer, response_values
 from .report import figures
 from .rewards import accuracy_reward
 from .steps import chain_of_thought, delimited_steps
@@ -152,53 +150,32 @@ def belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     """
     candidates = list(islice(problems(HELD_OUT_SEED + 1, held_out=True), NUM_BROWSED))
     torch.manual_seed(args.seed)
-    prompts = [problem.prompt for problem in candidates for _ in range(args.num_generations)]
-    chains = generate(model, tokenizer, prompts, args.max_completion_length, **SAMPLED)
     size = args.num_generations
-    groups = [chains[k : k + size] for k in range(0, len(chains), size)]
-
-    def hypotheses_of(problem, group) -> Any:
-        answers = [extract_answer(tokenizer.decode(chain)) for chain in group]
-        return merge_hypotheses(problem.solution, answers, equivalent=str.__eq__)
-
-    sets = list(map(hypotheses_of, candidates, groups))
-    chosen = max(range(NUM_BROWSED), key=lambda k: len(sets[k].answers))
-    problem, hypotheses = candidates[chosen], sets[chosen]
-    rollouts = sorted(
-        zip(groups[chosen], hypotheses.members, strict=True), key=lambda r: (r[1] == 0, -len(r[0]))
-    )
-    pictured = [*rollouts[:1], *rollouts[1:][1 - NUM_PICTURED :]]
-    elicitation = Elicitation(tokenizer, args.elicitation)
-    ends = [segmenter(chain) for chain, _ in pictured]
-    prompt_ids = tokenizer.encode(problem.prompt)
-    scored = answer_log_likelihoods(
-        model,
-        [
-            elicitation.rollout(prompt_ids, chain, end, hypotheses.answers)
-            for (chain, _), end in zip(pictured, ends, strict=True)
-        ],
-        elicitation_ids=elicitation.token_ids,
-        reduction=args.answer_likelihood,
-        method=args.scoring_method,
-        temperature=args.plausibility_temperature,
-        max_tokens=args.scoring_max_tokens,
-    )
-    outcomes = torch.tensor([float(member == 0) for _, member in pictured])
-    options: Any = {"state_mask": scored.state_mask, "hypothesis_mask": scored.hypothesis_mask}
-    options["beta"] = args.consistency_beta
-    belief = posterior(scored.answer_logps, **options)
-    values = posterior_weighted_values(scored.answer_logps, outcomes, **options)
-    return [
+    prompts = [problem.prompt for problem in candidates for _ in range(size)]
+    chains = generate(model, tokenizer, prompts, args.max_completion_length, **SAMPLED)
+    texts = [tokenizer.decode(chain) for chain in chains]
+    groups = [texts[k : k + size] for k in range(0, len(texts), size)]
+    chosen = max(range(NUM_BROWSED), key=lambda k: len(set(map(extract_answer, groups[k]))))
+    problem, group = candidates[chosen], groups[chosen]
+    rewards = accuracy_reward(group, [problem.solution] * size)
+    responses = [
         {
+            "benchmark": "search",
+            "problem_id": chosen,
+            "sample": sample,
             "prompt": problem.prompt,
-            "answers": list(hypotheses.answers),
-            "steps": [tokenizer.decode(chain[a:b]) for a, b in zip([0, *end], end, strict=False)],
-            "posterior": belief[row, : len(end) + 1].tolist(),
-            "values": values[row, : len(end)].tolist(),
-            "outcome": outcomes[row].item(),
+            "solution": problem.solution,
+            "response": text,
+            "reward": reward,
         }
-        for row, ((chain, _), end) in enumerate(zip(pictured, ends, strict=True))
+        for sample, (text, reward) in enumerate(zip(group, rewards, strict=True))
     ]
+    scorer = response_scorer(
+        tokenizer, args, grader=accuracy_reward.grader, step_segmenter=segmenter
+    )
+    records = list(response_values(model, scorer, responses))
+    records.sort(key=lambda record: (record["reward"] == 1, -len(record["steps"])))
+    return [*records[:1], *records[1:][1 - NUM_PICTURED :]]
 
 
 def run(method: Method, args) -> dict[str, Any]:

@@ -16,8 +16,8 @@ RECORD = {
     "answers": ["3", "8"],
     "steps": ["Try 8: 3*8 + 7 = 31, no.", "Try 3: 3*3 + 7 = 16, yes."],
     "posterior": [[0.5, 0.5], [0.7, 0.3], [0.99, 0.01]],
-    "values": [1.2, -0.1],
-    "outcome": 1.0,
+    "posterior_weighted_values": [1.2, -0.1],
+    "reward": 1.0,
 }
 
 
@@ -42,7 +42,12 @@ def test_beliefs_of_no_rollouts_are_refused(tmp_path):
 
 
 def test_beliefs_of_rollouts_of_different_lengths(tmp_path):
-    short = RECORD | {"steps": [], "posterior": [[0.5, 0.5]], "values": [], "outcome": 0.0}
+    short = RECORD | {
+        "steps": [],
+        "posterior": [[0.5, 0.5]],
+        "posterior_weighted_values": [],
+        "reward": 0.0,
+    }
     (tmp_path / "beliefs.json").write_text(json.dumps([RECORD, short]))
     figures.beliefs(tmp_path / "beliefs.json", tmp_path / "beliefs.png")
     image = plt.imread(tmp_path / "beliefs.png")

@@ -61,7 +61,7 @@ def beliefs(records: str | Path, path: str | Path) -> None:
 
     Args:
         records: JSON list with, per rollout: `prompt`, `answers` (H, the truth first), `steps` (T
-            texts), `posterior` (T + 1 rows of H), `values` (T), `outcome` (the outcome reward).
+            texts), `posterior` (T + 1 rows of H), `posterior_weighted_values` (T), `reward`.
         path: PNG to write.
     """
     rollouts = json.loads(Path(records).read_text())
@@ -84,7 +84,7 @@ def beliefs(records: str | Path, path: str | Path) -> None:
 
 
 def _draw_values(axis, record, widest):
-    values = record["values"]
+    values = record["posterior_weighted_values"]
     axis.bar(np.arange(len(values)) + 0.5, values, width=0.9, color="0.8", edgecolor="0.3")
     for t, value in enumerate(values):
         side = "bottom" if value >= 0 else "top"
@@ -93,7 +93,7 @@ def _draw_values(axis, record, widest):
     axis.set(xlim=(-0.5, widest - 0.5), xticks=[], ylabel="value V(t)")
     axis.margins(y=0.35)
     axis.spines[["top", "right"]].set_visible(False)
-    outcome = f"outcome reward {record['outcome']:g}"
+    outcome = f"outcome reward {record['reward']:g}"
     axis.set_title(f"{record['prompt'].strip()}   ({outcome})", loc="left", fontsize=10)
 
 

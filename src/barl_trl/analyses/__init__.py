@@ -1,0 +1,1 @@
+"""The analyses of `barl analyze`, one per module: files in, tables and figures out."""

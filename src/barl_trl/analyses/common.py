@@ -1,0 +1,73 @@
+"""What the analyses share: named folders, results as rows, tables."""
+
+import argparse
+import json
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Rows = list[dict[str, Any]]
+
+
+def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
+    """Writes results as JSON: what they were made with, and the rows that the figures draw."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n")
+    return path
+
+
+def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Path]:
+    """Folders by the name of their model, which by default is that of the folder."""
+    names = as_many("--names", names or [folder.name for folder in folders], folders)
+    if len(set(names)) < len(names):
+        raise ValueError(f"--names must differ, got {', '.join(names)}: name each model.")
+    return dict(zip(names, folders, strict=True))
+
+
+def as_many(option: str, found: Sequence, wanted: Collection) -> Sequence:
+    """The values of an option that wants one for each folder.
+
+    Raises:
+        ValueError: There are more, or fewer.
+    """
+    if len(found) != len(wanted):
+        raise ValueError(
+            f"{option} must be given once for each of the {len(wanted)} folders, got {len(found)}."
+        )
+    return found
+
+
+def at_least_one(text: str) -> int:
+    """The value of an option that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def show(title: str, rows: Rows, by: str | None, cells: Callable[[Rows], dict[str, str]]) -> None:
+    """Prints a line for the rows of each benchmark, model and value of `by`.
+
+    Args:
+        title: Of the table.
+        rows: Not empty.
+        by: What tells lines of a model apart, if anything.
+        cells: Rows of a line -> its further cells, by column.
+    """
+    groups: dict[tuple, Rows] = {}
+    for row in rows:
+        place = row["benchmark"], row["model"], by and row[by]
+        groups.setdefault(place, []).append(row)
+    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
+    lines = [
+        {"benchmark": benchmark, "model": model, **cells(groups[benchmark, model, value])}
+        for benchmark, model, value in sorted(groups, key=lambda key: benchmarks.index(key[0]))
+    ]
+    table = Table(title=title)
+    for column in lines[0]:
+        table.add_column(column)
+    for line in lines:
+        table.add_row(*line.values())
+    Console().print(table)

@@ -1,0 +1,90 @@
+"""How often responses reflect, by the difficulty of the problem: detection by keywords."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .responses import Problems
+from .token_efficiency import mean_and_standard_error
+
+KEYWORDS = (
+    "recheck",
+    "rethink",
+    "reassess",
+    "reevaluate",
+    "re-evaluate",
+    "reevaluation",
+    "re-examine",
+    "reexamine",
+    "reconsider",
+    "reanalyze",
+    "double-check",
+    "check again",
+    "think again",
+    "verify again",
+    "go over the steps",
+)
+"""Those of Liu et al. (2025), whom the paper cites."""
+
+
+class DifficultyLevel(NamedTuple):
+    """The problems of one difficulty.
+
+    Attributes:
+        difficulty: Number of wrong responses.
+        num_problems: How many problems have that many.
+        frequency: Share of them with a reflection in any response; None without problems.
+        standard_error: Of the frequency, over the problems; None for less than two.
+    """
+
+    difficulty: int
+    num_problems: int
+    frequency: float | None
+    standard_error: float | None
+
+
+def has_reflection(response: str, keywords: Sequence[str] = KEYWORDS) -> bool:
+    """Whether a text has one of the keywords, in upper or lower case, also within a word.
+
+    Example:
+        >>> has_reflection("Rechecking this: 3 + 4 = 7."), has_reflection("So x = 7.")
+        (True, False)
+    """
+    lowered = response.lower()
+    return any(keyword.lower() in lowered for keyword in keywords)
+
+
+def reflections_by_difficulty(
+    problems: Problems, *, keywords: Sequence[str] = KEYWORDS, num_samples: int = 6
+) -> list[DifficultyLevel]:
+    """Frequency of reflections for 0 … `num_samples` wrong responses.
+
+    A problem counts as one with reflections if any of its responses has one, as in the paper.
+
+    Args:
+        problems: Samples of each problem; of more than `num_samples` the first are taken.
+        keywords: Texts that show a reflection.
+        num_samples: Responses per problem (the paper: 6).
+
+    Raises:
+        ValueError: A problem has fewer samples, or there are no keywords.
+    """
+    fewest = min(map(len, problems.values()))
+    if not 1 <= num_samples <= fewest:
+        raise ValueError(
+            f"num_samples must be in [1, {fewest}], the fewest samples of a problem, got "
+            f"{num_samples}: lower it, or sample more."
+        )
+    if not keywords:
+        raise ValueError("keywords must hold at least one text, got none: leave them out.")
+    by_difficulty: list[list[float]] = [[] for _ in range(num_samples + 1)]
+    for responses in problems.values():
+        taken = responses[:num_samples]
+        difficulty = sum(response["reward"] != 1 for response in taken)
+        hit = any(has_reflection(response["response"], keywords) for response in taken)
+        by_difficulty[difficulty].append(float(hit))
+    return [
+        DifficultyLevel(
+            difficulty, len(hits), *(mean_and_standard_error(hits) if hits else (None, None))
+        )
+        for difficulty, hits in enumerate(by_difficulty)
+    ]

@@ -1,0 +1,44 @@
+"""The paper's figures on token efficiency: pass@k against the total tokens of the k responses."""
+
+import json
+from pathlib import Path
+
+from .styles import error_line, finish, line_style, panels
+
+
+def draw(results: str | Path, path: str | Path, *, with_greedy: bool) -> None:
+    """Draws a panel for each benchmark with a line for each model.
+
+    Args:
+        results: JSON with `rows` of `benchmark`, `model`, `with_greedy`, `k`, `accuracy`,
+            `standard_error`, `tokens`.
+        path: PNG to write.
+        with_greedy: Which rows to draw: those where the greedy response is one of the k, or those
+            without.
+    """
+    rows = [
+        row
+        for row in json.loads(Path(results).read_text())["rows"]
+        if row["with_greedy"] == with_greedy
+    ]
+    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    figure, axes = panels(len(benchmarks))
+    for axis, benchmark in zip(axes[0], benchmarks, strict=True):
+        for n, model in enumerate(models):
+            points = [r for r in rows if (r["benchmark"], r["model"]) == (benchmark, model)]
+            error_line(
+                axis,
+                [row["tokens"] for row in points],
+                [100 * row["accuracy"] for row in points],
+                [100 * (row["standard_error"] or 0) for row in points],
+                label=model,
+                **line_style(n),
+            )
+        axis.set(title=benchmark, xlabel="mean total tokens of k responses")
+        axis.set_xlim(left=0)
+        axis.grid(alpha=0.3)
+    ks = [row["k"] for row in rows]
+    greedy = "one of them greedy" if with_greedy else "all sampled"
+    axes[0][0].set_ylabel(f"pass@k (%), k = {min(ks)} … {max(ks)},\n{greedy}")
+    finish(figure, path, names=len(models))

@@ -1,0 +1,54 @@
+"""The paper's figure on the effectiveness of chains of thought: values by timestep."""
+
+import json
+from pathlib import Path
+
+from matplotlib.ticker import MaxNLocator
+
+from .styles import error_line, finish, line_style, panels
+
+TITLES = {
+    "bayesian_values": "Bayesian value",
+    "posterior_weighted_values": "posterior-weighted value",
+}
+SELECTIONS = ("all", "correct", "wrong")
+DRAWN_SHARE = 0.05
+"""Of a model's problems. Timesteps that fewer of them reach are noise, and are not drawn."""
+
+
+def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values") -> None:
+    """Draws a column for each benchmark: all responses, the correct and the wrong ones.
+
+    Args:
+        results: JSON with `rows` of `benchmark`, `model`, `value`, `responses`, `timestep`, `mean`,
+            `standard_error`, and `settings` with `step`, what a step is.
+        path: PNG to write.
+        value: Which value to draw.
+    """
+    data = json.loads(Path(results).read_text())
+    rows = [row for row in data["rows"] if row["value"] == value and row["timestep"] is not None]
+    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    figure, axes = panels(len(benchmarks), len(SELECTIONS))
+    for i, selection in enumerate(SELECTIONS):
+        for axis, benchmark in zip(axes[i], benchmarks, strict=True):
+            for n, model in enumerate(models):
+                place = (benchmark, model, selection)
+                points = [r for r in rows if (r["benchmark"], r["model"], r["responses"]) == place]
+                fewest = DRAWN_SHARE * max((row["num_problems"] for row in points), default=0)
+                points = [row for row in points if row["num_problems"] >= fewest]
+                error_line(
+                    axis,
+                    [row["timestep"] for row in points],
+                    [row["mean"] for row in points],
+                    [row["standard_error"] for row in points],
+                    label=model,
+                    **line_style(n),
+                )
+            axis.grid(alpha=0.3)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes[i][0].set_ylabel(f"{TITLES[value]} (reward)\n{selection} responses")
+    for top, bottom, benchmark in zip(axes[0], axes[-1], benchmarks, strict=True):
+        top.set_title(benchmark)
+        bottom.set_xlabel(f"timestep t (step: {data['settings']['step']})")
+    finish(figure, path, names=len(models))
