@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -94,8 +95,10 @@ def open_results(args: EvaluateArguments, template: Template, grader: Grader) ->
     Raises:
         ValueError: The earlier run had other settings.
     """
-    packages = ["barl-trl", "torch", "transformers", "trl", "datasets", "math-verify"]
-    packages += ["vllm"] * (args.backend == "vllm")
+    packages = ("barl-trl", "torch", "transformers", "trl", "datasets", "math-verify")
+    versions = {name: version(name) for name in packages}
+    if args.backend == "vllm":  # its builds are distributions of several names
+        versions["vllm"] = import_module("vllm").__version__
     results = {
         "model": args.model,
         "backend": args.backend,
@@ -106,7 +109,7 @@ def open_results(args: EvaluateArguments, template: Template, grader: Grader) ->
         "num_samples": args.num_samples,
         "seed": args.seed,
         "grader": grader.label,
-        "versions": {name: version(name) for name in packages},
+        "versions": versions,
         "benchmarks": {},
     }
     path = Path(args.output_dir, "results.json")

@@ -197,7 +197,9 @@ class VLLMBackend:
 
             adapter: Any = PeftConfig.from_pretrained(model)
             self.lora = LoRARequest("adapter", 1, model)
-            options |= {"enable_lora": True, "max_lora_rank": adapter.r}
+            # vLLM has room for ranks that are powers of two
+            rank = max(8, 1 << (adapter.r - 1).bit_length())
+            options |= {"enable_lora": True, "max_lora_rank": rank}
             model = adapter.base_model_name_or_path
         # Not the model's own generation configuration, as above.
         self.llm = vllm.LLM(model, max_num_seqs=batch_size, generation_config="vllm", **options)

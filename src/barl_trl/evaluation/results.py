@@ -1,6 +1,7 @@
 """Response files and what they amount to: `BENCHMARK.jsonl`, `results.json`, `results.md`."""
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -126,7 +127,9 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def write_results(results: Mapping[str, Any], folder: Path) -> None:
     """Writes `results.json` and `results.md`."""
-    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    partial = folder / "results.json.partial"  # a run may be killed at any time
+    partial.write_text(json.dumps(results, indent=1) + "\n")
+    partial.replace(folder / "results.json")
     settings = {name: value for name, value in results.items() if name != "benchmarks"}
     lines = [f"- {name}: `{json.dumps(value)}`" for name, value in settings.items()]
     rows = table_rows(results)
@@ -149,9 +152,8 @@ class ResponseFile:
 
     def __init__(self, path: Path):
         self.responses = {response.key: response for response in read_responses(path)}
-        with path.open("ab+") as file:
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)
+        if path.exists():
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         self._path = path
 
     def append(self, responses: Iterable[Response]) -> None:
