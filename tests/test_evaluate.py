@@ -151,7 +151,7 @@ def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluat
     ("changed", "message"),
     [
         ({"max_tokens": 60}, "max_tokens must be 120 as in the responses in .*, got 60: choose"),
-        ({"temperature": 1.0}, "greedy must be True as in the responses in .*, got False"),
+        ({"temperature": 1.0}, "temperature must be 0.0 as in the responses in .*, got 1.0"),
         ({"template": "Q: {problem}"}, "template must be 'plain' .* got 'Q: {problem}'"),
         ({"grader": "string"}, "grader must be {'name': 'math_verify', .* got {'name': 'string'"),
     ],

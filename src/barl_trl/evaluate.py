@@ -23,8 +23,8 @@ from .evaluation.results import Response, ResponseFile, summarize, table_rows, w
 from .evaluation.templates import TEMPLATES, Template, choose_template
 from .graders import GRADERS, Grader, Verdict, get_grader
 
-NOT_COMPARED = ("versions", "benchmarks")
-"""What may differ in a folder that a run goes on with."""
+NOT_COMPARED = ("greedy", "versions", "benchmarks")
+"""What may differ in a folder that a run goes on with, or follows from the rest."""
 
 
 @dataclass
@@ -59,7 +59,9 @@ class EvaluateArguments:
     )
     max_tokens: int = field(default=2048, metadata={"help": "Most tokens of a response."})
     seed: int = field(default=0, metadata={"help": "Seed of all samples."})
-    batch_size: int = field(default=64, metadata={"help": "Responses generated at a time."})
+    batch_size: int = field(
+        default=64, metadata={"help": "Responses generated at a time; fewer take less memory."}
+    )
     limit: int | None = field(
         default=None, metadata={"help": "Evaluate on the first rows of each benchmark only."}
     )

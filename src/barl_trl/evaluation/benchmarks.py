@@ -133,8 +133,8 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> list[Problem]
             )
         except (ConnectionError, DatasetNotFoundError) as error:
             raise ConnectionError(
-                f"benchmarks must be on the Hub or local, got {source.path} ({error}): download "
-                "its files elsewhere and name their folder as NAME=PATH."
+                f"benchmarks must be reachable on the Hub or local, got {source.path} ({error}): "
+                "download its files elsewhere and name their folder as NAME=PATH."
             ) from error
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
