@@ -7,6 +7,7 @@ COMMANDS = {
     "train": "train a model with BARL or one of its baselines, from a YAML recipe and options",
     "plan": "say what a recipe will do, before anything is loaded: batches, tokens, steps, memory",
     "data": "`barl data check FILE`: list rows that cannot be used or deserve a look",
+    "evaluate": "accuracy and pass@k on benchmarks, with every response in a file",
     "analyze": "token efficiency, reflections, values of chains of thought, from response files",
     "reproduce": "the paper's didactic example and decision tree: `barl reproduce triplets|tree`",
     "demo": "train a tiny model on search problems, on a CPU in minutes: table, curves and beliefs",

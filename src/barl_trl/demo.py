@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -27,9 +28,11 @@ from trl import TrlParser
 from .answers import extract_answer
 from .config import BARLConfig, own_fields
 from .evaluation.bayesian_values import response_scorer, response_values
+from .evaluation.generation import complete_batch
+from .evaluation.metrics import accuracy
 from .report import figures
 from .rewards import accuracy_reward
-from .steps import chain_of_thought, delimited_steps
+from .steps import delimited_steps
 from .synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, problems, search_rows
 from .train import Method, make_trainer
 
@@ -69,9 +72,9 @@ class Evaluation:
     """Means over held-out problems; accuracies and their standard errors are shares in [0, 1]."""
 
     greedy_accuracy: float
-    greedy_standard_error: float
+    greedy_standard_error: float | None
     sampled_accuracy: float
-    sampled_standard_error: float
+    sampled_standard_error: float | None
     sampled_tokens: float
     sampled_repeats: float
 
@@ -93,13 +96,15 @@ class _TrainingProgress(TrainerCallback):
 
 def generate(model, tokenizer, prompts, max_new_tokens: int, **options) -> list[list[int]]:
     """Token ids of one completion for each prompt, without its end-of-turn token."""
-    encoded = tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left")
-    encoded = encoded.to(model.device)
-    with torch.no_grad():
-        ids = model.generate(**encoded, max_new_tokens=max_new_tokens, use_cache=True, **options)
-    ends = [tokenizer.eos_token_id, tokenizer.pad_token_id]
-    completions = ids[:, encoded["input_ids"].shape[1] :].tolist()
-    return [list(chain_of_thought(completion, ends)) for completion in completions]
+    completions = complete_batch(
+        model,
+        tokenizer(prompts)["input_ids"],
+        max_tokens=max_new_tokens,
+        end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
+        pad_id=tokenizer.pad_token_id,
+        **options,
+    )
+    return [completion.token_ids for completion in completions]
 
 
 def evaluate(model, tokenizer, max_new_tokens: int, advance: Callable[[int], None]) -> Evaluation:
@@ -107,38 +112,28 @@ def evaluate(model, tokenizer, max_new_tokens: int, advance: Callable[[int], Non
     held_out = list(islice(problems(HELD_OUT_SEED, held_out=True), NUM_GREEDY))
     model.eval()
 
-    def solve(**options):
-        reports, lengths = [], []
+    def solve(**options) -> list[tuple[float, int, int]]:
+        outcomes = []
         for start in range(0, NUM_GREEDY, EVALUATION_BATCH):
             batch = held_out[start : start + EVALUATION_BATCH]
             prompts = [problem.prompt for problem in batch]
             chains = generate(model, tokenizer, prompts, max_new_tokens, **options)
-            lengths += [len(chain) for chain in chains]
-            texts = [tokenizer.decode(chain) for chain in chains]
-            reports += [
-                parse_chain(problem, text) for problem, text in zip(batch, texts, strict=True)
-            ]
+            for problem, chain in zip(batch, chains, strict=True):
+                report = parse_chain(problem, tokenizer.decode(chain))
+                reward = float(report.answer == problem.solution)
+                outcomes.append((reward, len(chain), report.repeats))
             advance(len(batch))
-        correct = [r.answer == p.solution for r, p in zip(reports, held_out, strict=True)]
-        return correct, lengths, [report.repeats for report in reports]
+        return outcomes
 
-    greedy, _, _ = solve(do_sample=False)
+    greedy = accuracy([[reward] for reward, _, _ in solve(do_sample=False)])
     torch.manual_seed(HELD_OUT_SEED)
-    sampled = [solve(**SAMPLED) for _ in range(SAMPLES_PER_PROBLEM)]
-    correct, lengths, repeats = (
-        torch.tensor([values for run in sampled for values in run[k]], dtype=torch.float64)
-        for k in range(3)
-    )
-    hits = torch.tensor(greedy, dtype=torch.float64)
-    # samples of one problem are not independent: the standard error is that of the problems' means
-    per_problem = correct.view(SAMPLES_PER_PROBLEM, -1).mean(dim=0)
+    runs = [solve(**SAMPLED) for _ in range(SAMPLES_PER_PROBLEM)]
+    sampled = accuracy([[reward for reward, _, _ in row] for row in zip(*runs, strict=True)])
     return Evaluation(
-        greedy_accuracy=hits.mean().item(),
-        greedy_standard_error=hits.std().item() / NUM_GREEDY**0.5,
-        sampled_accuracy=correct.mean().item(),
-        sampled_standard_error=per_problem.std().item() / NUM_GREEDY**0.5,
-        sampled_tokens=lengths.mean().item(),
-        sampled_repeats=repeats.mean().item(),
+        *greedy,
+        *sampled,
+        sampled_tokens=fmean(length for run in runs for _, length, _ in run),
+        sampled_repeats=fmean(repeats for run in runs for _, _, repeats in run),
     )
 
 
@@ -260,20 +255,19 @@ def show(summary: dict[str, Any], output_dir: str) -> None:
     """Prints the summary as a table."""
     table = Table(title=f"{summary['held_out_problems']} held-out problems, {summary['method']}")
     for column in ("", "before", "after"):
-        table.add_column(column, justify="left" if not column else "right")
-    before, after = summary["before"], summary["after"]
+        table.add_column(column, justify="right" if column else "left")
+    both = (summary["before"], summary["after"])
     for label, name in (("greedy accuracy", "greedy"), ("sampled accuracy", "sampled")):
         cells = (
             f"{100 * row[f'{name}_accuracy']:.1f} ± {100 * row[f'{name}_standard_error']:.1f} %"
-            for row in (before, after)
+            for row in both
         )
         table.add_row(label, *cells)
     for label, name in (("mean tokens", "tokens"), ("repeats per rollout", "repeats")):
-        cells = (f"{row[f'sampled_{name}']:.2f}" for row in (before, after))
+        cells = (f"{row[f'sampled_{name}']:.2f}" for row in both)
         table.add_row(label, *cells)
-    console = Console()
-    console.print(table)
-    console.print(
+    Console().print(table)
+    Console().print(
         f"{summary['seconds']:.0f} s. In {output_dir}: the model, training.png, beliefs.png, "
         "summary.json, trainer_state.json.",
         highlight=False,

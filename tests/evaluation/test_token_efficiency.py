@@ -1,4 +1,4 @@
-"""Pass@k from its definition: all ways to draw k responses."""
+"""Points of the curve from their definition: all ways to draw k responses."""
 
 from itertools import combinations
 from math import sqrt
@@ -6,11 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from barl_trl.evaluation.token_efficiency import (
-    efficiency_curve,
-    pass_at_k,
-    pass_at_k_with_greedy,
-)
+from barl_trl.evaluation.token_efficiency import efficiency_curve
 
 from .files import problems, response
 
@@ -33,26 +29,6 @@ def greedy():
 
 def mean_of_draws(values, k, summary):
     return fmean(summary(draw) for draw in combinations(values, k))
-
-
-@pytest.mark.parametrize("k", range(6))
-@pytest.mark.parametrize("rewards", REWARDS)
-def test_pass_at_k_is_the_share_of_draws_with_a_correct_response(rewards, k):
-    assert pass_at_k(5, sum(rewards), k) == pytest.approx(mean_of_draws(rewards, k, any))
-
-
-@pytest.mark.parametrize("k", range(1, 7))
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("rewards", REWARDS)
-def test_greedy_response_is_one_of_the_k(rewards, first, k):
-    expected = mean_of_draws(rewards, k - 1, lambda draw: any([first, *draw]))
-    assert pass_at_k_with_greedy(first, rewards, k) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("n", "k"), [(3, 4), (3, -1), (0, 1)])
-def test_more_responses_than_there_are_cannot_be_drawn(n, k):
-    with pytest.raises(ValueError, match=rf"k must be in \[0, {n}\], the number of samples, got"):
-        pass_at_k(n, 0, k)
 
 
 @pytest.mark.parametrize("k", range(1, 6))

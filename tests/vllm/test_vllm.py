@@ -9,6 +9,8 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
 
 from ..distributed.launching import ROOT, launch
 from ..tiny import tiny_model
@@ -104,3 +106,40 @@ def test_colocated(tmp_path, model, config, num_processes, kind, lora):
 @pytest.mark.parametrize(("config", "num_processes"), [("cpu.yaml", 1), ("cpu/ddp.yaml", 2)])
 def test_server(tmp_path, model, server, config, num_processes):
     assert_synchronised(run(tmp_path, model, config, num_processes, server)["steps"])
+
+
+def evaluate(folder, model, backend, *options):
+    """`barl evaluate`; the responses to `examples/problems.jsonl`, as texts with their lengths."""
+    problems = f"problems={ROOT / 'examples' / 'problems.jsonl'}"
+    command = [sys.executable, "-m", "tests.vllm.evaluate", "--model", model, "--limit", "20"]
+    command += ["--backend", backend, "--benchmarks", problems, "--template", "plain"]
+    command += ["--max_tokens", "24", "--output_dir", str(folder), *options]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=400)
+    rows = map(json.loads, (folder / "problems.jsonl").read_text().splitlines())
+    return {(r["problem_id"], r["sample"]): (r["response"], r["tokens"]) for r in rows}
+
+
+@pytest.mark.parametrize("is_lora", [False, True], ids=["model", "LoRA"])
+def test_evaluation_is_that_of_transformers(tmp_path, model, tokenizer, is_lora):
+    if is_lora:
+        config = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+        adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(model), config)
+        base, model = model, str(tmp_path / "adapter")
+        adapted.save_pretrained(model)
+        tokenizer.save_pretrained(model)
+    responses = evaluate(tmp_path / "vllm", model, "vllm")
+    assert len(responses) == 20
+    assert responses == evaluate(tmp_path / "transformers", model, "transformers")
+    if is_lora:
+        assert responses != evaluate(tmp_path / "base", base, "transformers")
+
+
+def test_samples_of_vllm_are_reproducible_and_a_run_goes_on(tmp_path, model):
+    options = ("--temperature", "1", "--num_samples", "2", "--batch_size", "8")
+    responses = evaluate(tmp_path / "first", model, "vllm", *options)
+    assert len(responses) == 40
+    assert len(set(responses.values())) == 40
+    (tmp_path / "second").mkdir()
+    lines = (tmp_path / "first" / "problems.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "second" / "problems.jsonl").write_text("".join(lines[:25]) + lines[25][:40])
+    assert evaluate(tmp_path / "second", model, "vllm", *options) == responses

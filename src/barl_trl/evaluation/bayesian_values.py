@@ -27,8 +27,8 @@ from ..graders import Grader
 from ..posterior import closing_values, posterior, posterior_weighted_values, progress_rewards
 from ..scoring import Generated, HypothesisScorer
 from ..steps import StepSegmenter, delimited_steps, fixed_size_steps
+from .metrics import mean_and_standard_error
 from .responses import Responses
-from .token_efficiency import mean_and_standard_error
 
 KEPT = ("benchmark", "problem_id", "sample", "prompt", "reward")
 """What a record of values keeps of its response."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .metrics import mean_and_standard_error
 from .responses import Problems
-from .token_efficiency import mean_and_standard_error
 
 KEYWORDS = (
     "recheck",

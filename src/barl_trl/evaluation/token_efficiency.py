@@ -1,10 +1,8 @@
 """Pass@k against the tokens that k responses cost."""
 
-from collections.abc import Sequence
-from math import comb
-from statistics import fmean, stdev
 from typing import NamedTuple
 
+from .metrics import mean_pass_at_k, mean_total_tokens
 from .responses import Problems
 
 
@@ -22,59 +20,6 @@ class EfficiencyPoint(NamedTuple):
     accuracy: float
     standard_error: float | None
     tokens: float
-
-
-def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
-    r"""Probability that k of n samples, drawn without replacement, hold a correct one (arXiv
-    2107.03374):
-
-    $$1 - \binom{n - c}{k} / \binom{n}{k}$$
-
-    the unbiased estimate of pass@k. No sample holds none: 0 for k = 0.
-
-    Args:
-        num_samples: n, the samples of the problem.
-        num_correct: c, how many of them are correct.
-        k: At most n.
-
-    Raises:
-        ValueError: There are fewer than k samples.
-
-    Example:
-        >>> pass_at_k(4, 1, 1), pass_at_k(4, 1, 2), pass_at_k(4, 3, 2)
-        (0.25, 0.5, 1.0)
-    """
-    if not 0 <= k <= num_samples:
-        raise ValueError(f"k must be in [0, {num_samples}], the number of samples, got {k}.")
-    return 1 - comb(num_samples - num_correct, k) / comb(num_samples, k)
-
-
-def pass_at_k_with_greedy(greedy: float, samples: Sequence[float], k: int) -> float:
-    """Pass@k where the greedy response is one of the k, and the others are drawn as in
-    [`pass_at_k`].
-
-    Args:
-        greedy: Reward of the greedy response.
-        samples: Rewards of the samples.
-        k: From 1 to one more than there are samples.
-
-    Example:
-        >>> pass_at_k_with_greedy(0.0, [1.0, 0.0, 0.0, 0.0], 2)
-        0.25
-    """
-    drawn = pass_at_k(len(samples), sum(reward == 1 for reward in samples), k - 1)
-    return 1.0 if greedy == 1 else drawn
-
-
-def mean_and_standard_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean of independent values, and its standard error; None for a single value.
-
-    Example:
-        >>> mean_and_standard_error([0.0, 1.0]), mean_and_standard_error([1.0])
-        ((0.5, 0.5), (1.0, None))
-    """
-    error = stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
-    return fmean(values), error
 
 
 def efficiency_curve(
@@ -95,21 +40,19 @@ def efficiency_curve(
         ValueError: A problem has too few samples, or not the one greedy response.
     """
     _check(sampled, greedy, max_k)
-    points = []
-    for k in range(1, max_k + 1):
-        accuracies, tokens = [], []
-        for problem_id, samples in sampled.items():
-            rewards = [sample["reward"] for sample in samples]
-            mean_tokens = fmean(sample["tokens"] for sample in samples)
-            if greedy is None:
-                accuracies.append(pass_at_k(len(rewards), rewards.count(1), k))
-                tokens.append(k * mean_tokens)
-            else:
-                [first] = greedy[problem_id]
-                accuracies.append(pass_at_k_with_greedy(first["reward"], rewards, k))
-                tokens.append(first["tokens"] + (k - 1) * mean_tokens)
-        points.append(EfficiencyPoint(k, *mean_and_standard_error(accuracies), fmean(tokens)))
-    return points
+    rewards = [[sample["reward"] for sample in samples] for samples in sampled.values()]
+    tokens = [[sample["tokens"] for sample in samples] for samples in sampled.values()]
+    first = None if greedy is None else [greedy[problem_id][0] for problem_id in sampled]
+    first_rewards = first and [response["reward"] for response in first]
+    first_tokens = first and [response["tokens"] for response in first]
+    return [
+        EfficiencyPoint(
+            k,
+            *mean_pass_at_k(rewards, k, greedy=first_rewards),
+            mean_total_tokens(tokens, k, greedy=first_tokens),
+        )
+        for k in range(1, max_k + 1)
+    ]
 
 
 def _check(sampled: Problems, greedy: Problems | None, max_k: int) -> None:

@@ -1,0 +1,177 @@
+"""Benchmarks: their problems with true answers, from the Hub or from local files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ..data import load_problems
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a benchmark lies, and in which columns.
+
+    Attributes:
+        path (`str`):
+            Id on the Hub, or a local file or folder.
+        split (`str`):
+            The split that is evaluated on.
+        configs (`tuple[str | None, ...]`):
+            Configurations, of which the problems are joined in this order.
+        problem_column (`str`, *optional*):
+            Column of the problem; found by itself if None, as `answer_column`.
+        answer_column (`str`, *optional*):
+            Column of the true answer, bare or in a worked solution.
+    """
+
+    path: str
+    split: str = "train"
+    configs: tuple[str | None, ...] = (None,)
+    problem_column: str | None = None
+    answer_column: str | None = None
+
+
+MATH_SUBJECTS = (
+    "algebra",
+    "counting_and_probability",
+    "geometry",
+    "intermediate_algebra",
+    "number_theory",
+    "prealgebra",
+    "precalculus",
+)
+
+BENCHMARKS = {
+    "gsm8k": Source("openai/gsm8k", "test", ("main",), "question", "answer"),
+    "math": Source(
+        "EleutherAI/hendrycks_math", "test", MATH_SUBJECTS, "problem", "solution"
+    ),  # the answer is in the solution's box
+    "math500": Source("HuggingFaceH4/MATH-500", "test", (None,), "problem", "answer"),
+    "college_math": Source("di-zhang-fdu/College_Math_Test", "test", (None,), "question", "answer"),
+    "olympiadbench": Source(
+        "Hothan/OlympiadBench", "train", ("OE_TO_maths_en_COMP",), "question", "final_answer"
+    ),
+    "aime24": Source("HuggingFaceH4/aime_2024", "train", (None,), "problem", "answer"),
+    "amc23": Source("math-ai/amc23", "test", (None,), "question", "answer"),
+}
+"""Name -> where it lies on the Hub. The paper's are `gsm8k`, `math`, `college_math` and
+`olympiadbench`."""
+
+
+class Problem(NamedTuple):
+    """A problem of a benchmark."""
+
+    id: int
+    """Its row, counted from 0; rows that cannot be used have a number, too."""
+    text: str
+    solution: str
+    """The true answer, bare."""
+
+
+def parse_benchmarks(text: str) -> dict[str, Source]:
+    """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
+
+    Args:
+        text (`str`):
+            Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from a
+            local file or folder in the same columns. Any other name is a user's own file, whose
+            columns are found as in [`~barl_trl.data.load_problems`].
+
+    Raises:
+        ValueError: If a name stands twice, or is unknown and has no path.
+        FileNotFoundError: If there is no such file or folder.
+    """
+    sources: dict[str, Source] = {}
+    for item in filter(None, map(str.strip, text.split(","))):
+        name, _, path = item.partition("=")
+        if name in sources:
+            raise ValueError(f"benchmarks must name each one once, got {name!r} again: remove it.")
+        if not path and name not in BENCHMARKS:
+            raise ValueError(
+                f"benchmarks must be among {', '.join(BENCHMARKS)}, got {name!r}: name the file of "
+                f"your own as {Path(name).stem}=PATH."
+            )
+        if not name.replace("-", "_").isidentifier():
+            raise ValueError(
+                f"benchmarks must have names of letters, digits, - and _, got {name!r}: they "
+                "become names of files."
+            )
+        source = BENCHMARKS.get(name, Source(path))
+        sources[name] = _local(source, Path(path)) if path else source
+    if not sources:
+        raise ValueError(f"benchmarks must name at least one, got {text!r}: for instance gsm8k.")
+    return sources
+
+
+def load_benchmark(source: Source, *, limit: int | None = None) -> list[Problem]:
+    """Return the problems of a benchmark that can be judged; the others are counted in the log.
+
+    Args:
+        source (`Source`):
+            Where it lies.
+        limit (`int`, *optional*):
+            Most rows: the first ones.
+
+    Raises:
+        ConnectionError: If the data set cannot be had from the Hub.
+        ValueError: If a column is missing or no row can be used.
+    """
+    from datasets.exceptions import DatasetNotFoundError
+
+    problems: list[Problem] = []
+    rows = 0
+    for config in source.configs:
+        try:
+            data, report = load_problems(
+                source.path,
+                split=source.split,
+                config=config,
+                problem_column=source.problem_column,
+                answer_column=source.answer_column,
+                conversational=False,
+            )
+        except (ConnectionError, DatasetNotFoundError) as error:
+            raise ConnectionError(
+                f"benchmarks must be reachable on the Hub or local, got {source.path} ({error}): "
+                "download its files elsewhere and name their folder as NAME=PATH."
+            ) from error
+        skipped = {finding.row - 1 for finding in report.skipped}
+        kept = (row for row in range(report.rows) if row not in skipped)
+        problems += [
+            Problem(rows + row, text, solution)
+            for row, text, solution in zip(kept, data["prompt"], data["solution"], strict=True)
+        ]
+        rows += report.rows
+    return [problem for problem in problems if limit is None or problem.id < limit]
+
+
+def _local(source: Source, path: Path) -> Source:
+    """The same columns in a file or folder of this machine."""
+    from datasets import get_dataset_config_names, get_dataset_split_names
+
+    if not path.exists():
+        raise FileNotFoundError(
+            f"benchmarks must name existing files, got {path}: there is none in "
+            f"{path.absolute().parent}"
+        )
+    local = replace(source, path=str(path), split="train", configs=(None,))
+    if path.is_file():
+        return local
+    names = get_dataset_config_names(str(path))
+    # A copy of the Hub's repository has its configurations, any other folder one without a name.
+    if len(names) > 1 or set(names) & set(source.configs):
+        local = replace(local, configs=_named_in(path, "configuration", source.configs, names))
+    splits = get_dataset_split_names(str(path), local.configs[0])
+    wanted = splits if len(splits) == 1 else [source.split]
+    return replace(local, split=_named_in(path, "split", wanted, splits)[0])
+
+
+def _named_in(path: Path, what: str, wanted: Sequence, found: Sequence[str]) -> tuple:
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise ValueError(
+            f"{path} must have the {what} {', '.join(map(str, missing))}, got "
+            f"{', '.join(found)}: add its files, or name one file."
+        )
+    return tuple(wanted)

@@ -1,0 +1,246 @@
+"""Completions of many prompts, greedy or sampled, by transformers or by vLLM.
+
+Each sample has a seed of its own, so that a run which was killed goes on to the same samples. With
+transformers it also computes the same batches again: its samples are equal to the bit. vLLM's
+batches depend on what else is in its queue, and rounding on them.
+"""
+
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+)
+from transformers.utils import find_adapter_config_file
+from trl.import_utils import is_vllm_available
+
+from ..steps import chain_of_thought
+
+Key = tuple[int, int]
+"""Problem and sample."""
+
+
+class Job(NamedTuple):
+    """A completion to generate."""
+
+    key: Key
+    prompt_ids: list[int]
+    seed: int
+
+
+class Completion(NamedTuple):
+    """Token ids without the one that ended the turn."""
+
+    token_ids: list[int]
+    truncated: bool
+    """Whether none did within the limit."""
+
+    @classmethod
+    def of(cls, token_ids: Sequence[int], end_ids: Collection[int]) -> "Completion":
+        """What was generated up to the end of the turn; padding may stand behind it."""
+        kept = list(chain_of_thought(token_ids, end_ids))
+        return cls(kept, truncated=len(kept) == len(token_ids))
+
+
+class Backend(Protocol):
+    """Generates completions."""
+
+    def complete(
+        self, jobs: Sequence[Job], done: Collection[Key]
+    ) -> Iterator[list[tuple[Job, Completion]]]:
+        """Yields completions as they are made, of all jobs that are not done; maybe of others."""
+        ...
+
+
+def seed_of(seed: int, benchmark: str, key: Key) -> int:
+    """The seed of a sample: another one for each, and the same on every machine."""
+    return zlib.crc32(f"{seed} {benchmark} {key}".encode())
+
+
+class SeededSampling(LogitsProcessor):
+    """Makes greedy decoding draw from `softmax(logits / temperature)`, by a generator for each row.
+
+    `argmax(logits / temperature - log E)` with exponential `E` is such a draw. What a row draws
+    does not depend on the other rows of its batch, as with transformers' own sampling.
+    """
+
+    def __init__(self, seeds: Iterable[int], temperature: float, device: torch.device):
+        self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+        self.temperature = temperature
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Returns the scores whose greatest is the draw."""
+        noise = torch.empty_like(scores, dtype=torch.float32)
+        for row, generator in zip(noise, self.generators, strict=True):
+            row.exponential_(generator=generator)
+        return scores.float() / self.temperature - noise.log()
+
+
+def complete_batch(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_tokens: int,
+    end_ids: Collection[int],
+    pad_id: int,
+    **options: Any,
+) -> list[Completion]:
+    """One completion of each prompt, in one batch.
+
+    Args:
+        model: A causal language model of transformers.
+        prompts: Token ids.
+        max_tokens: Most tokens of a completion.
+        end_ids: Tokens that end it.
+        pad_id: What the prompts are padded with, on the left.
+        **options: As in `model.generate`.
+    """
+    length = max(map(len, prompts))
+    ids = torch.tensor([[pad_id] * (length - len(p)) + list(p) for p in prompts])
+    mask = torch.tensor([[0] * (length - len(p)) + [1] * len(p) for p in prompts])
+    with torch.no_grad():
+        generated = model.generate(
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            max_new_tokens=max_tokens,
+            eos_token_id=list(end_ids),
+            pad_token_id=pad_id,
+            use_cache=True,
+            **options,
+        )
+    return [Completion.of(row, end_ids) for row in generated[:, length:].tolist()]
+
+
+class TransformersBackend:
+    """`model.generate` on batches of prompts of like length.
+
+    Args:
+        model: Folder or Hub id of a model or of a LoRA adapter, whose base model is loaded, too.
+        end_ids: Tokens that end a completion.
+        max_tokens: Most tokens of a completion.
+        temperature: 0 for greedy decoding.
+        batch_size: Prompts of a batch.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        end_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        batch_size: int,
+    ):
+        self.model: Any = AutoModelForCausalLM.from_pretrained(
+            model, dtype="auto", device_map="auto"
+        )
+        # Not the model's own: it may come with a repetition penalty, top_p and the like.
+        self.model.generation_config = GenerationConfig()
+        self.end_ids, self.max_tokens = end_ids, max_tokens
+        self.temperature, self.batch_size = temperature, batch_size
+
+    def complete(
+        self, jobs: Sequence[Job], done: Collection[Key]
+    ) -> Iterator[list[tuple[Job, Completion]]]:
+        """See [`Backend`]. The longest prompts come first: they show whether memory suffices."""
+        ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
+        for start in range(0, len(ordered), self.batch_size):
+            batch = ordered[start : start + self.batch_size]
+            if all(job.key in done for job in batch):
+                continue
+            processors = LogitsProcessorList()
+            if self.temperature:
+                seeds = (job.seed for job in batch)
+                processors.append(SeededSampling(seeds, self.temperature, self.model.device))
+            completions = complete_batch(
+                self.model,
+                [job.prompt_ids for job in batch],
+                max_tokens=self.max_tokens,
+                end_ids=self.end_ids,
+                pad_id=self.end_ids[0],
+                do_sample=False,
+                logits_processor=processors,
+            )
+            yield list(zip(batch, completions, strict=True))
+
+
+class VLLMBackend:
+    """A vLLM engine in this process, which batches by itself. Arguments: see
+    [`TransformersBackend`]; `batch_size` is the most sequences at a time.
+
+    Raises:
+        ImportError: vLLM is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        end_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        batch_size: int,
+        **options: Any,
+    ):
+        refuse_missing_vllm()
+        import vllm  # pyright: ignore[reportMissingImports]
+
+        self.end_ids, self.lora = end_ids, None
+        if find_adapter_config_file(model):
+            from peft import PeftConfig
+            from vllm.lora.request import LoRARequest  # pyright: ignore[reportMissingImports]
+
+            adapter: Any = PeftConfig.from_pretrained(model)
+            self.lora = LoRARequest("adapter", 1, model)
+            # vLLM has room for ranks that are powers of two
+            rank = max(8, 1 << (adapter.r - 1).bit_length())
+            options |= {"enable_lora": True, "max_lora_rank": rank}
+            model = adapter.base_model_name_or_path
+        # Not the model's own generation configuration, as above.
+        self.llm = vllm.LLM(model, max_num_seqs=batch_size, generation_config="vllm", **options)
+        self._params = lambda seed: vllm.SamplingParams(
+            temperature=temperature,
+            max_tokens=max_tokens,
+            seed=seed,
+            stop_token_ids=list(end_ids),
+        )
+
+    def complete(
+        self, jobs: Sequence[Job], done: Collection[Key]
+    ) -> Iterator[list[tuple[Job, Completion]]]:
+        """See [`Backend`]."""
+        pending = {str(number): job for number, job in enumerate(jobs) if job.key not in done}
+        engine = self.llm.llm_engine
+        for name, job in pending.items():
+            prompt = {"prompt_token_ids": job.prompt_ids}
+            engine.add_request(name, prompt, self._params(job.seed), lora_request=self.lora)
+        while engine.has_unfinished_requests():
+            finished = [output for output in engine.step() if output.finished]
+            yield [
+                (
+                    pending[output.request_id],
+                    Completion.of(output.outputs[0].token_ids, self.end_ids),
+                )
+                for output in finished
+            ]
+
+
+BACKENDS = {"transformers": TransformersBackend, "vllm": VLLMBackend}
+
+
+def refuse_missing_vllm() -> None:
+    """Refuses the backend `vllm` where vLLM is not installed.
+
+    Raises:
+        ImportError: It is not.
+    """
+    if not is_vllm_available():
+        raise ImportError(
+            "backend must be transformers without vLLM, got 'vllm': install it with "
+            "`pip install 'barl-trl[vllm]'`."
+        )

@@ -1,0 +1,164 @@
+"""What a model's outputs on a benchmark amount to.
+
+Rewards are 1.0 for a right output and 0.0 for a wrong one. Problems weigh the same, however many
+outputs each of them has.
+"""
+
+from collections.abc import Sequence
+from math import comb, sqrt
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+
+class Estimate(NamedTuple):
+    """A mean over problems and its standard error."""
+
+    mean: float
+    standard_error: float | None
+    """None with one problem: its spread over problems is unknown."""
+
+
+def mean_and_standard_error(values: Sequence[float]) -> Estimate:
+    """The mean of independent values, and `std / sqrt(N)` with `N - 1` degrees of freedom.
+
+    Example:
+    ```python
+    >>> mean_and_standard_error([0.0, 1.0]), mean_and_standard_error([1.0])
+    (Estimate(mean=0.5, standard_error=0.5), Estimate(mean=1.0, standard_error=None))
+
+    ```
+    """
+    error = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
+    return Estimate(fmean(values), error)
+
+
+def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
+    """Mean reward, with the standard error over problems.
+
+    Samples of one problem are not independent: the standard error is that of the problems' means.
+
+    Args:
+        rewards: Rewards of each problem's outputs, at least one problem and one output of each.
+
+    Raises:
+        ValueError: There is no problem, or one without outputs.
+
+    Example:
+    ```python
+    >>> accuracy([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
+    Estimate(mean=0.5, standard_error=0.2886751345948129)
+
+    ```
+    """
+    _refuse_empty(rewards)
+    return mean_and_standard_error([fmean(outputs) for outputs in rewards])
+
+
+def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
+    """Probability that of `k` outputs, drawn without replacement, at least one is right:
+    `1 - C(n - c, k) / C(n, k)` (arXiv 2107.03374), 0 for `k = 0`.
+
+    Args:
+        num_samples: Outputs of the problem, n >= 0.
+        num_correct: Right ones among them, 0 <= c <= n.
+        k: Outputs that are drawn, 0 <= k <= n.
+
+    Raises:
+        ValueError: `num_correct` or `k` is out of range: more than there are cannot be drawn.
+
+    Example:
+    ```python
+    >>> pass_at_k(num_samples=6, num_correct=1, k=3)
+    0.5
+
+    ```
+    """
+    for name, value in (("num_correct", num_correct), ("k", k)):
+        if not 0 <= value <= num_samples:
+            raise ValueError(
+                f"{name} must lie between 0 and num_samples = {num_samples}, got {value}: draw "
+                "fewer, or sample more."
+            )
+    return 1 - comb(num_samples - num_correct, k) / comb(num_samples, k)
+
+
+def pass_at_k_with_greedy(greedy: float, samples: Sequence[float], k: int) -> float:
+    """Pass@k where the greedy output is one of the `k`, and the others are drawn among the samples:
+    1 if it is right, else `1 - C(n - c, k - 1) / C(n, k - 1)`.
+
+    Args:
+        greedy: Reward of the greedy output.
+        samples: Rewards of the samples.
+        k: Outputs, the greedy one included, 1 <= k <= n + 1.
+
+    Raises:
+        ValueError: `k` is out of range.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}: the greedy output is one of them.")
+    among_samples = pass_at_k(len(samples), _num_correct(samples), k - 1)
+    return 1.0 if greedy else among_samples
+
+
+def mean_pass_at_k(
+    rewards: Sequence[Sequence[float]], k: int, *, greedy: Sequence[float] | None = None
+) -> Estimate:
+    """Pass@k over the problems of a benchmark.
+
+    Args:
+        rewards: Rewards of each problem's samples.
+        k: Outputs.
+        greedy: Reward of each problem's greedy output, which then is one of the `k`.
+
+    Raises:
+        ValueError: There is no problem, or one with too few samples.
+    """
+    if greedy is None:
+        return accuracy([[pass_at_k(len(r), _num_correct(r), k)] for r in rewards])
+    pairs = zip(greedy, rewards, strict=True)
+    return accuracy([[pass_at_k_with_greedy(g, r, k)] for g, r in pairs])
+
+
+def mean_total_tokens(
+    tokens: Sequence[Sequence[int]], k: int, *, greedy: Sequence[int] | None = None
+) -> float:
+    """Tokens that `k` outputs of a problem take together, on the mean: `k` times the mean sample,
+    or the greedy output and `k - 1` times the mean sample.
+
+    Args:
+        tokens: Tokens of each problem's samples. Without any sample only the greedy output counts,
+            and `k` must be 1.
+        k: Outputs, at least 1.
+        greedy: Tokens of each problem's greedy output, which then is one of the `k`.
+
+    Raises:
+        ValueError: There is no problem, or one without outputs to draw.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}: there is no output otherwise.")
+    if greedy is None:
+        _refuse_empty(tokens)
+        return fmean(k * fmean(samples) for samples in tokens)
+    if k == 1:
+        return fmean(greedy)
+    _refuse_empty(tokens)
+    pairs = zip(greedy, tokens, strict=True)
+    return fmean(first + (k - 1) * fmean(samples) for first, samples in pairs)
+
+
+def share(flags: Sequence[bool]) -> float:
+    """Share of outputs of which something is true: cut off, or not judged in time. 0 of none."""
+    return sum(flags) / max(len(flags), 1)
+
+
+def _num_correct(rewards: Sequence[float]) -> int:
+    return sum(reward == 1 for reward in rewards)
+
+
+def _refuse_empty(outputs: Sequence[Sequence[float]]) -> None:
+    if not outputs or not all(outputs):
+        raise ValueError(
+            f"there must be at least one problem, and one output of each, got {len(outputs)} "
+            f"problems, {sum(not one for one in outputs)} without outputs: a mean of nothing is "
+            "undefined."
+        )

@@ -1,0 +1,140 @@
+"""Completions, against decoding one token after the other without any batch."""
+
+from collections import Counter
+from importlib.util import find_spec
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+
+from barl_trl.evaluation.generation import (
+    Completion,
+    Job,
+    SeededSampling,
+    TransformersBackend,
+    VLLMBackend,
+    seed_of,
+)
+
+MAX_TOKENS = 12
+
+
+@pytest.fixture
+def prompts(tokenizer):
+    return tokenizer(["1 + 1?", "How many are there?", "x", "the final answer is"])["input_ids"]
+
+
+def jobs_of(prompts, samples=1):
+    keys = [(i, sample) for i in range(len(prompts)) for sample in range(samples)]
+    return [Job(key, prompts[key[0]], seed_of(0, "b", key)) for key in keys]
+
+
+def backend(model_path, tokenizer, **options):
+    settings = {"max_tokens": MAX_TOKENS, "temperature": 0.0, "batch_size": 3}
+    settings["end_ids"] = [tokenizer.eos_token_id]
+    return TransformersBackend(model_path, **settings | options)
+
+
+def completions(generator, jobs, done=()):
+    return {job.key: made for batch in generator.complete(jobs, done) for job, made in batch}
+
+
+def greedy_by_hand(model, prompt, end_ids, max_tokens=MAX_TOKENS):
+    ids = list(prompt)
+    for _ in range(max_tokens):
+        ids.append(model(torch.tensor([ids])).logits[0, -1].argmax().item())
+        if ids[-1] in end_ids:
+            return Completion(ids[len(prompt) : -1], truncated=False)
+    return Completion(ids[len(prompt) :], truncated=True)
+
+
+# Greedy
+
+
+def test_greedy_is_the_likeliest_token_each_time(model_path, model, tokenizer, prompts):
+    made = completions(backend(model_path, tokenizer), jobs_of(prompts))
+    expected = [greedy_by_hand(model, prompt, [tokenizer.eos_token_id]) for prompt in prompts]
+    assert [made[i, 0] for i in range(len(prompts))] == expected
+
+
+def test_any_end_of_turn_ends_a_completion(model_path, model, tokenizer, prompts):
+    free = greedy_by_hand(model, prompts[1], [])
+    end_ids = [tokenizer.eos_token_id, free.token_ids[5]]
+    made = completions(backend(model_path, tokenizer, end_ids=end_ids), jobs_of(prompts))
+    expected = [greedy_by_hand(model, prompt, end_ids) for prompt in prompts]
+    assert [made[i, 0] for i in range(len(prompts))] == expected
+    assert {completion.truncated for completion in expected} == {False, True}
+
+
+def test_an_end_at_the_very_limit_is_no_truncation():
+    assert Completion.of([5, 6, 1], [1]) == Completion([5, 6], truncated=False)
+    assert Completion.of([5, 6, 7], [1]) == Completion([5, 6, 7], truncated=True)
+    assert Completion.of([1, 0, 0], [1]) == Completion([], truncated=False)
+
+
+def test_the_models_own_generation_settings_are_left_out(tmp_path, model, tokenizer, prompts):
+    expected = [greedy_by_hand(model, prompt, [tokenizer.eos_token_id]) for prompt in prompts]
+    model.generation_config.update(repetition_penalty=5.0, no_repeat_ngram_size=1)
+    model.save_pretrained(tmp_path)
+    made = completions(backend(str(tmp_path), tokenizer), jobs_of(prompts))
+    assert [made[i, 0] for i in range(len(prompts))] == expected
+
+
+def test_an_adapter_is_loaded_onto_its_base_model(tmp_path, model_path, tokenizer, prompts):
+    config = LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False)
+    torch.manual_seed(0)
+    adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(model_path), config)
+    adapted.save_pretrained(tmp_path)
+    made = completions(backend(str(tmp_path), tokenizer), jobs_of(prompts))
+    merged = adapted.merge_and_unload()
+    expected = [greedy_by_hand(merged, prompt, [tokenizer.eos_token_id]) for prompt in prompts]
+    assert [made[i, 0] for i in range(len(prompts))] == expected
+    assert made != completions(backend(model_path, tokenizer), jobs_of(prompts))
+
+
+# Sampling
+
+
+def test_samples_have_the_probabilities_of_the_softmax():
+    logits, temperature, count = torch.tensor([2.0, 1.0, 0.0, -torch.inf]), 0.7, 4000
+    draw = SeededSampling(range(count), temperature, torch.device("cpu"))
+    drawn = Counter(draw(torch.empty(count, 0), logits.repeat(count, 1)).argmax(dim=1).tolist())
+    expected = (logits / temperature).softmax(dim=0)
+    for token, probability in enumerate(expected.tolist()):
+        deviation = (probability * (1 - probability) / count) ** 0.5
+        assert abs(drawn[token] / count - probability) <= 4 * deviation
+
+
+def test_a_sample_depends_on_its_seed_alone(model_path, tokenizer, prompts):
+    """Not on the batch that it is drawn in."""
+    jobs = jobs_of(prompts, samples=3)
+    made = completions(backend(model_path, tokenizer, temperature=1.0), jobs)
+    alone = completions(backend(model_path, tokenizer, temperature=1.0, batch_size=1), jobs)
+    assert made == alone
+    assert len({tuple(made[1, sample].token_ids) for sample in range(3)}) == 3
+
+
+def test_batches_that_are_done_are_left_out_and_others_made_again(model_path, tokenizer, prompts):
+    jobs = jobs_of(prompts, samples=3)
+    generator = backend(model_path, tokenizer, temperature=1.0)
+    batches = list(generator.complete(jobs, ()))
+    assert [len(batch) for batch in batches] == [3, 3, 3, 3]
+    done = {job.key for job, _ in [*batches[0], *batches[1], batches[2][0]]}
+    assert list(generator.complete(jobs, done)) == batches[2:]
+
+
+def test_every_sample_has_a_seed_of_its_own():
+    keys = [(problem, sample) for problem in range(50) for sample in range(50)]
+    seeds = {seed_of(seed, name, key) for seed in (0, 1) for name in ("a", "b") for key in keys}
+    assert len(seeds) > 0.999 * 4 * len(keys)
+    assert seed_of(0, "gsm8k", (1, 2)) == 184558494  # on every machine
+
+
+# vLLM
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_vllm_is_asked_for_before_anything_is_loaded():
+    with pytest.raises(ImportError, match="backend must be transformers without vLLM, got 'vllm'"):
+        VLLMBackend("no/such", end_ids=[0], max_tokens=1, temperature=0, batch_size=1)

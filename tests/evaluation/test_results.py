@@ -1,0 +1,106 @@
+"""Response files and what they amount to."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from barl_trl.evaluation.results import (
+    Response,
+    ResponseFile,
+    read_responses,
+    summarize,
+    table_rows,
+    write_results,
+)
+
+
+def response(problem_id, sample=0, reward=1.0, **changes):
+    fields = {
+        "benchmark": "b",
+        "problem": "1 + 1?",
+        "solution": "2",
+        "prompt": "1 + 1?\n",
+        "response": "\\boxed{2}, é\n\u2028",
+        "tokens": 10,
+        "truncated": False,
+        "answer": "2",
+        "reason": "numbers",
+    }
+    return Response(problem_id=problem_id, sample=sample, reward=reward, **fields | changes)
+
+
+RESPONSES = [
+    response(0, 0, 1.0, tokens=10),
+    response(0, 1, 0.0, tokens=20, truncated=True, answer=None, reason="no answer"),
+    response(3, 0, 0.0, tokens=30, reason="timeout"),
+    response(3, 1, 0.0, tokens=40, reason="crash"),
+]
+
+
+def test_responses_come_back_in_order(tmp_path):
+    file = ResponseFile(tmp_path / "b.jsonl")
+    file.append(RESPONSES[2:])
+    file.append(RESPONSES[:2])
+    assert read_responses(tmp_path / "b.jsonl") == RESPONSES
+    lines = (tmp_path / "b.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        asdict(one) for one in (*RESPONSES[2:], *RESPONSES[:2])
+    ]
+
+
+@pytest.mark.parametrize("cut", [1, 50])
+def test_a_line_that_was_cut_off_is_dropped(tmp_path, cut):
+    path = tmp_path / "b.jsonl"
+    ResponseFile(path).append(RESPONSES)
+    path.write_bytes(path.read_bytes()[:-cut])
+    file = ResponseFile(path)
+    assert list(file.responses.values()) == RESPONSES[:3]
+    file.append(RESPONSES[3:])
+    assert read_responses(path) == RESPONSES
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "b.jsonl"
+    path.write_text('{"problem": "p"}\n')
+    with pytest.raises(ValueError, match=r"b.jsonl:1 must be a response, got '{\"problem"):
+        ResponseFile(path)
+    assert path.read_text() == '{"problem": "p"}\n'
+
+
+def test_the_summary_by_hand():
+    assert summarize(RESPONSES) == {
+        "num_problems": 2,
+        "accuracy": 0.25,  # of the problems' means 1/2 and 0
+        "standard_error": pytest.approx(0.25),
+        "mean_tokens": 25,
+        "truncated": 0.25,
+        "timeouts": 0.5,
+        "pass@k": {"1": 0.25, "2": 0.5},
+    }
+
+
+def test_results_are_json_and_a_table(tmp_path):
+    results = {"model": "m", "num_samples": 2, "benchmarks": {"b": summarize(RESPONSES)}}
+    write_results(results, tmp_path)
+    assert json.loads((tmp_path / "results.json").read_text()) == results
+    assert table_rows(results) == [
+        {
+            "benchmark": "b",
+            "problems": "2",
+            "accuracy": "25.0 ± 25.0 %",
+            "pass@2": "50.0 %",
+            "tokens": "25.0",
+            "cut off": "25.0 %",
+            "not judged": "50.0 %",
+        }
+    ]
+    text = (tmp_path / "results.md").read_text()
+    assert '- model: `"m"`' in text
+    assert "| b | 2 | 25.0 ± 25.0 % | 50.0 % | 25.0 | 25.0 % | 50.0 % |" in text
+
+
+def test_one_problem_has_no_standard_error(tmp_path):
+    results = {"num_samples": 1, "benchmarks": {"b": summarize([response(0)])}}
+    write_results(results, tmp_path)
+    assert table_rows(results)[0]["accuracy"] == "100.0 %"

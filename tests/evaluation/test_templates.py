@@ -1,0 +1,100 @@
+"""Prompts, to the character."""
+
+from copy import deepcopy
+
+import pytest
+
+from barl_trl.data import PAPER_SYSTEM_PROMPT
+from barl_trl.evaluation.templates import TEMPLATES, choose_template
+
+PROBLEM = r"Simplify $\frac{2}{4}$."
+
+# What matters of the families' own chat templates.
+R1 = (
+    "<｜begin▁of▁sentence｜>{% for m in messages %}{% if m['role'] == 'system' %}{{ m['content'] }}"
+    "{% else %}<｜User｜>{{ m['content'] }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<｜Assistant｜><think>\n{% endif %}"
+)
+LLAMA = (
+    "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+    "<|begin_of_text|>{% for m in messages %}"
+    "<|start_header_id|>{{ m['role'] }}<|end_header_id|>\n\n"
+    "{% if m['role'] == 'system' %}Today Date: {{ date_string }}\n\n{% endif %}"
+    "{{ m['content'] }}<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
+)
+
+
+@pytest.fixture
+def tokenizer_with(tokenizer):
+    def make(chat_template):
+        copy = deepcopy(tokenizer)
+        copy.chat_template = chat_template
+        return copy
+
+    return make
+
+
+def test_qwen_has_the_system_prompt_of_its_own_evaluation(tokenizer):
+    template = choose_template("auto", tokenizer)
+    assert template.name == "qwen2.5-math"
+    assert template.prompt(tokenizer, PROBLEM) == (
+        f"<|im_start|>system\n{PAPER_SYSTEM_PROMPT}<|im_end|>\n"
+        f"<|im_start|>user\n{PROBLEM}<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_r1_is_instructed_in_the_users_message(tokenizer_with):
+    tokenizer = tokenizer_with(R1)
+    template = choose_template("auto", tokenizer)
+    assert template.name == "r1-distill"
+    assert template.prompt(tokenizer, PROBLEM) == (
+        f"<｜begin▁of▁sentence｜><｜User｜>{PROBLEM}\n{PAPER_SYSTEM_PROMPT}<｜Assistant｜><think>\n"
+    )
+
+
+def test_llamas_prompt_is_the_same_every_day(tokenizer_with):
+    tokenizer = tokenizer_with(LLAMA)
+    template = choose_template("auto", tokenizer)
+    assert template.name == "llama-3"
+    assert template.prompt(tokenizer, PROBLEM) == (
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
+        f"Today Date: 26 Jul 2024\n\n{PAPER_SYSTEM_PROMPT}<|eot_id|>"
+        f"<|start_header_id|>user<|end_header_id|>\n\n{PROBLEM}<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+    )
+
+
+def test_plain_is_the_problem_and_a_line_break(tokenizer_with):
+    tokenizer = tokenizer_with(None)
+    template = choose_template("auto", tokenizer)
+    assert (template.name, template.prompt(tokenizer, PROBLEM)) == ("plain", PROBLEM + "\n")
+
+
+def test_a_template_of_ones_own_is_plain_text(tokenizer):
+    template = choose_template("Q: {problem}\nA:", tokenizer)
+    assert template.prompt(tokenizer, PROBLEM) == f"Q: {PROBLEM}\nA:"
+
+
+def test_the_tokens_of_a_prompt_are_its_text_and_no_more(tokenizer):
+    template = choose_template("auto", tokenizer)
+    prompt = template.prompt(tokenizer, PROBLEM)
+    assert tokenizer.decode(template.encode(tokenizer, prompt)) == prompt
+
+
+def test_a_turn_ends_with_any_of_the_familys_tokens(tokenizer):
+    ends = [tokenizer.convert_tokens_to_ids(t) for t in ("<|endoftext|>", "<|im_end|>")]
+    assert TEMPLATES["qwen2.5-math"].end_ids(tokenizer) == sorted(ends)
+    assert TEMPLATES["llama-3"].end_ids(tokenizer) == [tokenizer.eos_token_id]
+
+
+def test_without_a_chat_template_only_plain_text_fits(tokenizer_with):
+    with pytest.raises(ValueError, match=r"template must be plain, .* got 'llama-3': the token"):
+        choose_template("llama-3", tokenizer_with(None))
+
+
+def test_an_unknown_family_is_not_guessed(tokenizer_with):
+    with pytest.raises(ValueError, match="must be named for this model, got 'auto': its chat"):
+        choose_template("auto", tokenizer_with("{{ messages[0]['content'] }}"))
+    with pytest.raises(ValueError, match=r"must be auto, qwen2.5-math, .* got 'qwen'"):
+        choose_template("qwen", tokenizer_with(None))
