@@ -16,9 +16,9 @@ from trl import GRPOTrainer, ModelConfig, TrlParser, get_peft_config, get_quanti
 
 from .config import BARLConfig
 from .data import PAPER_SYSTEM_PROMPT, load_problems
+from .greedy_evaluation import EvaluatingGRPOTrainer
 from .hub import PushError, claim_repository, hub_dataset, push
 from .refusals import refuse_missing_vllm
-from .resuming import ResumingGRPOTrainer
 from .rewards import get_reward_func
 from .trainer import BARLTrainer
 
@@ -107,7 +107,7 @@ def make_trainer(method: Method, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
     if method == "grpo":
         only_barl = ("answer_extractor", "answer_equivalence", "step_segmenter")
         kwargs = {name: value for name, value in kwargs.items() if name not in only_barl}
-        return ResumingGRPOTrainer(args=args, **kwargs)
+        return EvaluatingGRPOTrainer(args=args, **kwargs)
     if method == "progress":
         args = copy(args)
         args.hypotheses = "truth"
