@@ -141,7 +141,9 @@ def test_a_resumed_run_evaluates_and_trains_alike(make, tmp_path):
 
 def test_benchmarks_that_cannot_be_evaluated_are_refused(model, tokenizer, tmp_path):
     rows = Dataset.from_list([{"problem": "1+1?", "answer": "2"}])
-    rule = r"benchmarks must have rows with the columns prompt and solution, got 1 rows .* in 'mine'"
+    rule = (
+        r"benchmarks must have rows with the columns prompt and solution, got 1 rows .* in 'mine'"
+    )
     with pytest.raises(ValueError, match=rule):
         BARLTrainer(
             model,
