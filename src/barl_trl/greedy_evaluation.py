@@ -14,7 +14,8 @@ from trl import GRPOTrainer
 from .resuming import ResumingGRPOTrainer
 from .rewards import AccuracyReward, accuracy_reward
 
-GREEDY = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None, "min_p": None}
+# what sampling is left to ignore has transformers' defaults: it warns of all else
+GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "min_p": None}
 
 
 class EvaluatingGRPOTrainer(ResumingGRPOTrainer):

@@ -146,7 +146,7 @@ def draw(summary: str | Path, path: str | Path) -> None:
         for axis, kind in zip(row, _LABELS, strict=True):
             for n, (arm, results) in enumerate(arms.items()):
                 if curve := results["curves"].get(name, {}).get(kind):
-                    _draw_curve(axis, curve, n, f"{arm} ({_seeds(results['seeds'])})", kind)
+                    _draw_curve(axis, curve, n, f"{arm} ({_seeds(results)})", kind)
             if not axis.lines:  # a mean over benchmarks has no length
                 axis.axis("off")
                 continue
@@ -154,6 +154,8 @@ def draw(summary: str | Path, path: str | Path) -> None:
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             axis.set_ylim(bottom=0)
             axis.grid(alpha=0.3)
+    if any(results["seeds"] > 1 for results in arms.values()):
+        figure.suptitle("mean over seeds; band: ± one standard error", fontsize="medium")
     figure.legend(*_handles(axes), loc="outside lower center", ncols=min(len(arms), 3))
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -172,8 +174,8 @@ def _draw_curve(axis, curve, n, label, kind):
         )
 
 
-def _seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"mean ± standard error of {count} seeds"
+def _seeds(results) -> str:
+    return "1 seed" if results["seeds"] == 1 else f"{results['seeds']} seeds"
 
 
 def _handles(axes):
