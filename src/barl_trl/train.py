@@ -4,7 +4,7 @@ import gc
 import sys
 import warnings
 from copy import copy
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import transformers
 from packaging.version import Version
@@ -20,6 +20,8 @@ from .rewards import get_reward_func
 from .train_arguments import LENGTH_CONTROLLED_TOKENS, BARLScriptArguments, Method
 from .trainer import BARLTrainer
 from .training_sets import training_sets
+
+Settings = TypeVar("Settings", bound=BARLConfig)
 
 
 def make_trainer(method: Method, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
@@ -42,7 +44,7 @@ def make_trainer(method: Method, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
     return BARLTrainer(args=args, **kwargs)
 
 
-def arm_settings(method: Method, args: BARLConfig) -> BARLConfig:
+def arm_settings(method: Method, args: Settings) -> Settings:
     """The settings with what a method changes in them."""
     if method not in get_args(Method):
         raise ValueError(f"method must be one of {list(get_args(Method))}, got {method!r}.")
