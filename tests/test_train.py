@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from barl_trl import cli
-from barl_trl.synthetic.search import TINY_MODEL_DIR
+from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 
 from .distributed.launching import launch
 
@@ -19,20 +19,125 @@ def logs(folder):
     return json.loads((folder / "checkpoint-2" / "trainer_state.json").read_text())["log_history"]
 
 
-@pytest.mark.parametrize("method", ["barl", "progress", "grpo"])
+ARMS = ["barl", "progress", "grpo", "grpo_length_controlled"]
+
+
+@pytest.mark.parametrize("method", ARMS)
 def test_trains_on_the_problem_file(tmp_path, recipe, method):
-    cli.main(["train", "--config", recipe(), "--method", method])
+    cli.main(["train", "--config", recipe(max_completion_length=40), "--method", method])
     log = logs(tmp_path / "out")[0]
     assert (tmp_path / "out" / "model.safetensors").exists()
-    assert ("barl/value" in log) == (method != "grpo")
+    assert ("barl/value" in log) == (method in ("barl", "progress"))
+    longest = 32 if method == "grpo_length_controlled" else 40
+    assert log["completions/max_length"] == longest
     if method == "progress":
         assert log["barl/hypotheses_per_prompt"] == 1.0
+
+
+NOTES = []
+
+
+def noted(prompts, completions, **_):
+    """A reward that takes notes of rollouts."""
+    NOTES.append((prompts, completions))
+    return [0.0] * len(prompts)
+
+
+def test_all_arms_get_the_same_prompts_and_the_same_first_rollouts(tmp_path, recipe):
+    rollouts = {}
+    for method in ARMS:
+        NOTES.clear()
+        rewards = ["--reward_funcs", "accuracy_reward", "tests.test_train.noted"]
+        cli.main(["train", "--config", recipe(seed=3, max_steps=3), *rewards, "--method", method])
+        rollouts[method] = list(NOTES)
+    prompts = [[batch[0] for batch in notes] for notes in rollouts.values()]
+    assert len(prompts[0]) == 3
+    assert prompts == [prompts[0]] * len(ARMS)
+    first = [notes[0][1] for notes in rollouts.values()]
+    assert first == [first[0]] * len(ARMS)  # of 16 tokens, also for the length-controlled
 
 
 def test_the_demos_model_trains_on_the_problem_file(tmp_path, recipe):
     plain = {"model_name_or_path": str(TINY_MODEL_DIR), "prompt_template": "{problem}\n"}
     cli.main(["train", "--config", recipe(**plain)])
     assert logs(tmp_path / "out")[0]["barl/hypotheses_per_prompt"] >= 1
+
+
+@pytest.fixture
+def search_recipe(tmp_path, recipe):
+    """The demo's model on problems of a file with Big-Math's columns, and held-out ones."""
+
+    def write(**settings):
+        for name, held_out in {"train": False, "held_out": True}.items():
+            rows = [
+                {"problem": row["prompt"].strip(), "answer": row["solution"], "source": "search"}
+                | {"llama8b_solve_rate": n / 10}
+                for n, row in enumerate(search_rows(11, seed=5, held_out=held_out))
+            ]
+            (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        return recipe(
+            model_name_or_path=str(TINY_MODEL_DIR),
+            prompt_template="{problem}\n",
+            dataset_name=str(tmp_path / "train.jsonl"),
+            max_completion_length=64,
+            **settings,
+        )
+
+    return write
+
+
+EVALUATION = ["--eval_strategy", "steps", "--eval_steps", "2", "--per_device_eval_batch_size", "4"]
+
+
+def test_benchmarks_are_evaluated_during_training(tmp_path, search_recipe):
+    benchmarks = f"search={tmp_path}/held_out.jsonl,seen={tmp_path}/train.jsonl"
+    best = ["--metric_for_best_model", "search/accuracy", "--load_best_model_at_end", "true"]
+    best += ["--save_steps", "2"]
+    options = ["--eval_benchmarks", benchmarks, *EVALUATION, *best]
+    cli.main(["train", "--config", search_recipe(), *options])
+    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
+    (log,) = [log for log in state["log_history"] if "eval_accuracy" in log]
+    assert log["step"] == 2
+    assert 0 < log["eval_search/accuracy"] == state["best_metric"]
+    both = log["eval_search/accuracy"], log["eval_seen/accuracy"]
+    assert log["eval_accuracy"] == pytest.approx(sum(both) / 2)
+    assert "eval_reward" not in log
+    assert "| eval_search/accuracy |" in (tmp_path / "out" / "README.md").read_text()
+    figures = ["--output_dir", str(tmp_path / "curves")]
+    cli.main(["analyze", "curves", str(tmp_path / "out"), *figures])
+    assert (tmp_path / "curves" / "curves.png").exists()
+
+
+def test_training_problems_are_selected(tmp_path, search_recipe, caplog):
+    config = search_recipe()
+    (tmp_path / "seen.jsonl").write_text((tmp_path / "train.jsonl").read_text().split("\n")[4])
+    options = ["--min_solve_rate", "0.2", "--max_solve_rate", "0.8", "--deduplicate", "true"]
+    options += ["--decontaminate", f"seen={tmp_path}/seen.jsonl"]
+    cli.main(["train", "--config", config, *options])
+    assert "(skipped: 1 in seen, 2 too_easy, 2 too_hard" in caplog.text
+
+
+def test_benchmarks_without_a_time_to_evaluate_them_are_refused(search_recipe):
+    with pytest.raises(ValueError, match=r"eval_strategy must be set with eval_benchmarks"):
+        cli.main(["train", "--config", search_recipe(), "--eval_benchmarks", "a=b.jsonl"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", ["cpu/ddp.yaml", "cpu/zero3.yaml"])
+def test_processes_share_the_benchmarks(tmp_path, search_recipe, config):
+    # 11 problems: batches of 4 on each of two processes, then 2 and 1
+    settings = search_recipe(eval_on_start=True, max_steps=1, per_device_train_batch_size=2)
+    options = ["--eval_benchmarks", f"search={tmp_path}/held_out.jsonl", *EVALUATION]
+    found = []
+    for name, launched in {"several": config, "one": "cpu.yaml"}.items():
+        output = ["--output_dir", str(tmp_path / name)]
+        if name == "one":
+            output += ["--per_device_train_batch_size", "4"]
+        launch(launched, "barl_trl.cli", "train", "--config", settings, *options, *output)
+        state = json.loads((tmp_path / name / "trainer_state.json").read_text())
+        found.append(state["log_history"][0])
+    assert found[0]["eval_accuracy"] == pytest.approx(found[1]["eval_accuracy"])
+    assert found[0]["eval_search/mean_tokens"] == pytest.approx(found[1]["eval_search/mean_tokens"])
 
 
 def test_malformed_rows_are_skipped_and_counted(tmp_path, recipe, caplog):

@@ -10,6 +10,7 @@ from pathlib import Path
 ANALYSES = {
     "efficiency": "pass@k against the tokens of k responses, several models in one figure",
     "reflections": "how often responses reflect, by the difficulty of the problem",
+    "curves": "accuracy and response length over training, from run folders",
     "values": "what the steps of responses are worth under a checkpoint's belief: Bayesian values",
 }
 """Each is a module of `barl_trl.analyses`."""
@@ -25,14 +26,6 @@ def main(argv: list[str] | None = None) -> None:
     for name, text in ANALYSES.items():
         command = commands.add_parser(name, help=text, description=text)
         if name == (argv or [None])[0]:  # no other's libraries are imported
-            command.add_argument(
-                "--names", nargs="+", metavar="NAME", help="of the models (default: of the folders)"
-            )
-            command.add_argument(
-                "--benchmarks",
-                type=lambda text: text.split(","),
-                help="which to take, separated by commas (default: all)",
-            )
             command.add_argument("--output_dir", type=Path, default=Path("outputs/analysis"))
             analysis = import_module(f".analyses.{name}", __package__)
             analysis.add_options(command)

@@ -1,20 +1,20 @@
 """Data set row -> `{"prompt", "solution"}`, from the Hub or a local file, whatever its columns."""
 
 import argparse
-import difflib
 import logging
 import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._text_files import TEXT_SUFFIXES, read_text_file
+from ._raw_rows import find_column, read_rows
 from .answers import truth_answer, why_inadmissible
 from .data_check import SUSPICIONS, Finding, suspicions
 from .graders.strings import MAX_TRUTH_CHARS, plain_text
+from .selection import Selection
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -27,8 +27,7 @@ ANSWER_COLUMNS = ("answer", "final_answer", "solution")
 """Columns to look for, in this order: `solution` is mostly a worked one, the answer in its box."""
 
 MOST_PARSED_AT_LOAD = 1000
-
-_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+NO_SELECTION = Selection()
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,19 @@ class DataReport:
         skipped (`list[Finding]`):
             Rows that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"` (missing,
             empty, or neither text nor a number), or what makes the true answer inadmissible (see
-            [`~barl_trl.answers.why_inadmissible`]).
+            [`~barl_trl.answers.why_inadmissible`]), or why a [`~barl_trl.selection.Selection`]
+            leaves them out: `"duplicate"`, `"too_hard"`, `"too_easy"`, `"no_solve_rate"`, `"in …"`
+            (the evaluation sets that it is in).
         suspicious (`list[Finding]`):
             Rows that are kept and deserve a look (see [`~barl_trl.data_check.SUSPICIONS`]).
+        contaminated (`list[Finding]`):
+            Rows that are kept and are evaluation problems, with the names of the sets.
     """
 
     rows: int
     skipped: list[Finding]
     suspicious: list[Finding]
+    contaminated: list[Finding] = field(default_factory=list)
 
     @property
     def kept(self) -> int:
@@ -57,7 +61,11 @@ class DataReport:
 
     def __str__(self) -> str:
         """Return the report on one line."""
-        parts = [("skipped", self.skipped), ("kept, but look at", self.suspicious)]
+        parts = [
+            ("skipped", self.skipped),
+            ("kept, but look at", self.suspicious),
+            ("kept, but in evaluation sets", self.contaminated),
+        ]
         reasons = [f"{name}: {_counts(findings)}" for name, findings in parts if findings]
         return f"{self.kept} of {self.rows} rows kept" + (
             f" ({'; '.join(reasons)})" if reasons else ""
@@ -80,6 +88,7 @@ def load_problems(
     prompt_format: str = "{problem}",
     conversational: bool = True,
     most_parsed: int | None = MOST_PARSED_AT_LOAD,
+    selection: Selection = NO_SELECTION,
 ) -> tuple["Dataset", DataReport]:
     """Load problems with their true answers, in the form in which a trainer takes them.
 
@@ -108,6 +117,8 @@ def load_problems(
         most_parsed (`int`, *optional*, defaults to `1000`):
             Most true answers that are tried on a grader's parser, to tell which it cannot read;
             None for all, as `barl data check` does.
+        selection (`Selection`, *optional*):
+            What else to leave out, and evaluation sets to compare with; by default, nothing.
 
     Returns:
         `tuple[Dataset, DataReport]`:
@@ -119,10 +130,10 @@ def load_problems(
         ValueError: If the file cannot be read, a column is missing, or no row can be used.
     """
     _check_prompt(prompt_format, system_prompt, conversational)
-    raw = _read(path_or_id, split, config)
+    raw = read_rows(path_or_id, split, config)
     columns = raw.column_names
-    problem_column = _column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
-    answer_column = _column(columns, "answer_column", answer_column, ANSWER_COLUMNS)
+    problem_column = find_column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
+    answer_column = find_column(columns, "answer_column", answer_column, ANSWER_COLUMNS)
     rows = raw.map(
         _to_row,
         input_columns=[problem_column, answer_column],
@@ -141,21 +152,23 @@ def load_problems(
         "" if reason else plain_text(problem) or ""
         for reason, problem in zip(reasons, raw[problem_column], strict=True)
     ]
+    left_out, found_in = selection.apply(problems, selection.rates_of(raw))
+    reasons = [a or b for a, b in zip(reasons, left_out, strict=True)]
+    problems = [
+        "" if reason else problem for reason, problem in zip(reasons, problems, strict=True)
+    ]
     report = DataReport(
         len(rows),
-        [
-            Finding(i, reasons[i - 1], answers[i - 1])
-            for i in range(1, len(rows) + 1)
-            if reasons[i - 1]
-        ],
+        _findings(reasons, answers),
         suspicions(problems, answers, most_parsed=most_parsed) if _is_first_process() else [],
+        _findings([s if p else None for s, p in zip(found_in, problems, strict=True)], answers),
     )
     if not report.kept:
         raise ValueError(
             f"{path_or_id} must have at least one usable row, got {report}: check `problem_column` "
             f"({problem_column!r}) and `answer_column` ({answer_column!r})"
         )
-    has_findings = report.skipped or report.suspicious
+    has_findings = report.skipped or report.suspicious or report.contaminated
     logger.log(
         logging.WARNING if has_findings else logging.INFO,
         "%s: %s%s",
@@ -163,10 +176,52 @@ def load_problems(
         report,
         "; the rows: barl data check" if has_findings else "",
     )
-    usable = rows.filter(_is_usable, input_columns="skipped").remove_columns("skipped")
+    kept = [place for place, reason in enumerate(reasons) if not reason]
+    usable = rows.select(kept).remove_columns("skipped")
     path = Path(path_or_id)
     usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
     return usable, report
+
+
+def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Finding]:
+    rows = enumerate(zip(reasons, answers, strict=True), 1)
+    return [Finding(row, reason, answer) for row, (reason, answer) in rows if reason]
+
+
+def load_sets(sets: str | None, **options) -> dict[str, "Dataset"]:
+    """Load sets of problems by name.
+
+    Args:
+        sets (`str`, *optional*):
+            `NAME=PATH,NAME=PATH`: each PATH a local file or folder, or the id of a data set on the
+            Hub, of which the split `test` is loaded.
+        **options:
+            As in [`load_problems`].
+
+    Returns:
+        `dict[str, Dataset]`:
+            The sets, in their order.
+
+    Raises:
+        ValueError: If a set has no name or no path, or a name stands twice.
+    """
+    pairs = [part.strip().partition("=") for part in (sets or "").split(",") if part.strip()]
+    paths = {name: path for name, _, path in pairs}
+    if len(paths) < len(pairs) or not all(name and path for name, path in paths.items()):
+        raise ValueError(
+            f"sets must be NAME=PATH,NAME=PATH with each name once, got {sets!r}: for instance "
+            "math500=data/math500.jsonl"
+        )
+    return {
+        name: load_problems(path, split="train" if Path(path).exists() else "test", **options)[0]
+        for name, path in paths.items()
+    }
+
+
+def set_problems(sets: str | None) -> dict[str, list[str]]:
+    """The texts of the problems of [`load_sets`], to compare others with."""
+    loaded = load_sets(sets, conversational=False, most_parsed=0)
+    return {name: list(dataset["prompt"]) for name, dataset in loaded.items()}
 
 
 def _is_first_process() -> bool:
@@ -207,68 +262,12 @@ def _to_row(
     return {"prompt": prompt, "solution": answer, "skipped": skipped}
 
 
-def _is_usable(skipped: str | None) -> bool:
-    return skipped is None
-
-
 def _features(conversational: bool):
     from datasets import Features, List, Value
 
     text = Value("string")
     prompt = List({"role": text, "content": text}) if conversational else text
     return Features({"prompt": prompt, "solution": text, "skipped": text})
-
-
-def _column(
-    columns: Sequence[str], option: str, wanted: str | None, candidates: Sequence[str]
-) -> str:
-    lowered = {column.lower(): column for column in columns}
-    names = candidates if wanted is None else [wanted]
-    for name in names:
-        if name in columns:
-            return name
-        if wanted is None and name in lowered:
-            return lowered[name]
-    nearest = [
-        lowered[match]
-        for name in names
-        for match in difflib.get_close_matches(name.lower(), lowered, n=1)
-    ]
-    hint = f"did you mean {nearest[0]!r}?" if nearest else "name the column that holds it"
-    raise ValueError(
-        f"{option} must be a column of the data set, got {wanted or ' | '.join(candidates)!r} "
-        f"with columns {', '.join(columns)}: {hint}"
-    )
-
-
-def _read(path_or_id: str, split: str, config: str | None) -> "Dataset":
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetGenerationError
-    from pyarrow import ArrowInvalid
-
-    path = Path(path_or_id)
-    if path.is_file():
-        if path.suffix not in _SUFFIXES:
-            raise ValueError(
-                f"path_or_id must end in {', '.join(_SUFFIXES)}, got {path_or_id}: "
-                "convert the file to JSON lines"
-            )
-        if path.suffix in TEXT_SUFFIXES:
-            return read_text_file(path, split)
-    elif path.suffix in _SUFFIXES:
-        raise FileNotFoundError(
-            f"path_or_id must name an existing file, got {path_or_id}: "
-            f"there is none in {path.absolute().parent}"
-        )
-    try:
-        if path.is_file():
-            return load_dataset("parquet", data_files=str(path), split=split)
-        return load_dataset(path_or_id, config, split=split)
-    except (DatasetGenerationError, ArrowInvalid) as error:
-        raise ValueError(
-            f"path_or_id must name readable data, got {path_or_id} ({error.__cause__ or error}): "
-            "for mixed types name the JSONL or CSV file itself"
-        ) from error
 
 
 def main(argv: list[str]) -> None:
@@ -278,24 +277,36 @@ def main(argv: list[str]) -> None:
         "check",
         help="list the rows of a data set that cannot be trained on or deserve a look",
         description="Lists rows without a problem or a usable true answer, true answers that no "
-        "grader can read, placeholders, duplicates and contradictions. Exits with 1 if there are "
-        "any.",
+        "grader can read, placeholders, duplicates and contradictions, and problems of the "
+        "evaluation sets. Exits with 1 if there are any.",
     )
     check.add_argument("data", metavar="FILE", help="local file or folder, or Hub id")
     check.add_argument("--split", default="train")
     check.add_argument("--config", help="configuration of a Hub data set")
     check.add_argument("--problem_column")
     check.add_argument("--answer_column")
+    check.add_argument(
+        "--against",
+        metavar="NAME=FILE,NAME=FILE",
+        help="evaluation sets, to list the rows that are among their problems",
+    )
     options = vars(parser.parse_args(argv))
     logging.getLogger(__name__).setLevel(logging.ERROR)  # the report is printed below
     try:
-        _, report = load_problems(options.pop("data"), **options, most_parsed=None)
+        against = Selection(evaluation_sets=set_problems(options.pop("against")))
+        _, report = load_problems(
+            options.pop("data"), **options, most_parsed=None, selection=against
+        )
     except (FileNotFoundError, ValueError) as error:
         sys.exit(f"barl data check: {error}")
-    for title, findings in (("skipped", report.skipped), ("look at", report.suspicious)):
+    for title, findings in (
+        ("skipped", report.skipped),
+        ("look at", report.suspicious),
+        ("in evaluation sets", report.contaminated),
+    ):
         for row, reason, answer in findings:
             print(f"row {row}: {title}: {reason}: {answer[:80]!r}")
     for reason in dict.fromkeys(finding.reason for finding in report.suspicious):
         print(f"{reason}: {SUSPICIONS[reason]}")
     print(report)
-    sys.exit(1 if report.skipped or report.suspicious else 0)
+    sys.exit(1 if report.skipped or report.suspicious or report.contaminated else 0)

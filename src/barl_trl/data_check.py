@@ -59,7 +59,7 @@ def suspicions(
         if not problem:
             continue
         reason = _suspicion(problem, answer) or ("unreadable" if answer in unreadable else None)
-        key = " ".join(problem.split()).casefold()
+        key = problem_key(problem)
         if reason is None and key in first_answers:
             is_same = verify(first_answers[key], answer)
             reason = "duplicate" if is_same else "contradiction"
@@ -67,6 +67,11 @@ def suspicions(
         if reason:
             findings.append(Finding(row, reason, answer))
     return findings
+
+
+def problem_key(problem: str) -> str:
+    """What two problems that are the same have in common: all but spaces and capitals."""
+    return " ".join(problem.split()).casefold()
 
 
 def _suspicion(problem: str, answer: str) -> str | None:

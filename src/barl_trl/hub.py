@@ -14,8 +14,8 @@ from transformers import TrainingArguments
 from trl import GRPOTrainer
 
 from .config import BARLConfig
+from .greedy_evaluation import EvaluatingGRPOTrainer
 from .model_card import add_sections, card_results, card_settings
-from .resuming import ResumingGRPOTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def _warn_of_failure(name: str, folder: str, job: Future) -> None:
         logger.warning("%s was not pushed to %s, training goes on: %s", folder, name, reason)
 
 
-class PushingGRPOTrainer(ResumingGRPOTrainer):
+class PushingGRPOTrainer(EvaluatingGRPOTrainer):
     """`GRPOTrainer` that says when a checkpoint was not pushed, and more in its model card.
 
     What it relies on: TRL's `_save_checkpoint` writes the card before it pushes, and

@@ -20,7 +20,8 @@ SETTINGS = (
 )
 """Settings that stand in every card; others of BARL's where they are not the default."""
 
-RESULTS = ("reward", "rewards/", "completions/mean_length", "barl/", "eval_reward", "eval_rewards/")
+RESULTS = ("reward", "rewards/", "completions/mean_length", "barl/")
+RESULTS += ("eval_reward", "eval_rewards/", "eval_accuracy")
 NO_RESULTS = ("barl/scoring_", "barl/dropped/")
 """How the names of the metrics begin that stand in a card, and of those among them that do not."""
 
@@ -39,7 +40,9 @@ def card_results(log_history: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         name: value
         for entry in log_history
         for name, value in entry.items()
-        if value is not None and name.startswith(RESULTS) and not name.startswith(NO_RESULTS)
+        if value is not None
+        and (name.startswith(RESULTS) or name.endswith("/accuracy"))
+        and not name.startswith(NO_RESULTS)
     }
 
 

@@ -31,7 +31,7 @@ from .memory import (
 )
 from .packing import reencoded_rows, shared_prefix_rows
 from .rollouts import Answer, Rollout
-from .train import BARLScriptArguments, refuse_recipe
+from .train import BARLScriptArguments, arm_settings, refuse_recipe
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 512, 1024
 """The paper's, where a recipe sets no limits."""
@@ -126,9 +126,9 @@ class Shape(NamedTuple):
         """As a recipe bounds them; without hypotheses where nothing is scored."""
         group = args.batch_settings().num_generations
         hypotheses = min(1 + group, args.max_hypotheses or 1 + group)
-        if script_args.method == "progress" or args.hypotheses == "truth":
+        if args.hypotheses == "truth":
             hypotheses = 1
-        if script_args.method == "grpo":
+        if script_args.method.startswith("grpo"):
             hypotheses = 0
         prompt = script_args.max_prompt_length or PROMPT_TOKENS
         completion = args.max_completion_length or COMPLETION_TOKENS
@@ -308,7 +308,7 @@ def main(argv: list[str] | None = None) -> None:
     try:
         script_args, args, model_args = parser.parse_args_and_config(argv)
         refuse_recipe(script_args, args, model_args)
-        show(script_args, args, model_args, Console())
+        show(script_args, arm_settings(script_args.method, args), model_args, Console())
     except ValueError as error:
         sys.exit(f"barl plan: {error}")
 

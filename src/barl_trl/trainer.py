@@ -62,6 +62,8 @@ class BARLTrainer(LoggingGRPOTrainer):
         step_segmenter (`Callable[[Sequence[int]], list[int]]`, *optional*):
             Chain-of-thought token ids -> the ends of its reasoning steps. Defaults to steps of
             `args.step_size` tokens.
+        benchmarks (`Mapping[str, Dataset]`, *optional*):
+            Evaluated greedily: see [`~barl_trl.greedy_evaluation.EvaluatingGRPOTrainer`].
 
     Raises:
         ValueError: A setting or a data set that BARL cannot honour, before any model is loaded; a
@@ -123,7 +125,13 @@ class BARLTrainer(LoggingGRPOTrainer):
         reward_funcs = resolve_rewards(reward_funcs)
         refuse_unsupported(args, reward_funcs, train_dataset, kwargs)
         super().__init__(
-            model, reward_funcs, args, train_dataset, eval_dataset, processing_class, **kwargs
+            model,
+            reward_funcs,
+            args,
+            train_dataset,
+            eval_dataset=eval_dataset,
+            processing_class=processing_class,
+            **kwargs,
         )
         if self._is_vlm:
             raise ValueError(

@@ -10,10 +10,11 @@ from importlib.util import find_spec
 
 import pytest
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, Qwen2ForCausalLM
 
 from ..distributed.launching import ROOT, launch
-from ..tiny import tiny_model
+from ..tiny import tiny_model, tiny_tokenizer
+from ..trainer.rollouts import PROBLEMS
 
 pytestmark = [
     pytest.mark.vllm,
@@ -71,7 +72,20 @@ def run(folder, model, config, num_processes, server="", lora=""):
     launch(config, "tests.vllm.train", str(folder), model, server, lora, deadline=400)
     result = json.loads((folder / "result.json").read_text())
     assert result["processes"] == num_processes
+    # sampled completions of 32 tokens would never be the likeliest
+    assert result["likeliest"] == likeliest(model)
     return result
+
+
+def likeliest(path):
+    """Greedy completions by transformers."""
+    tokenizer, model = tiny_tokenizer(), Qwen2ForCausalLM.from_pretrained(path)
+    completions = []
+    for prompt, _ in PROBLEMS:
+        ids = tokenizer(prompt, return_tensors="pt")
+        whole = model.generate(**ids, max_new_tokens=32, do_sample=False)
+        completions.append(whole[0, ids["input_ids"].shape[1] :].tolist())
+    return completions
 
 
 def assert_synchronised(steps):

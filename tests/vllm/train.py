@@ -9,8 +9,9 @@ from peft import LoraConfig
 from transformers import TrainerCallback
 
 from barl_trl import BARLTrainer
+from barl_trl.greedy_evaluation import greedy
 from tests.tiny import tiny_tokenizer
-from tests.trainer.rollouts import config, trainer
+from tests.trainer.rollouts import PROBLEMS, config, trainer
 from tests.vllm.cpu import send_weights_by_file
 
 NUM_SYNCHRONISED = 3
@@ -42,12 +43,16 @@ def main(folder: str, model: str, server: str = "", lora: str = "") -> None:
     adapter = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if lora else None
     barl_trainer = trainer(model, tiny_tokenizer(), args, rollout_func=None, peft_config=adapter)
     barl_trainer.add_callback(StopSynchronising(barl_trainer))
+    prompt_ids = [barl_trainer.processing_class.encode(prompt) for prompt, _ in PROBLEMS]
+    with greedy(barl_trainer):
+        likeliest, _ = barl_trainer._generate_single_turn(prompt_ids, None, {}, 1)
     barl_trainer.train()
     if barl_trainer.accelerator.is_main_process:
         steps = [row for row in barl_trainer.state.log_history if "loss" in row]
         processes = barl_trainer.accelerator.num_processes
         kind = barl_trainer.accelerator.distributed_type
         result = {"steps": steps, "processes": processes, "distributed_type": kind}
+        result["likeliest"] = likeliest
         (Path(folder) / "result.json").write_text(json.dumps(result))
 
 

@@ -12,6 +12,18 @@ from rich.table import Table
 Rows = list[dict[str, Any]]
 
 
+def add_model_options(command: argparse.ArgumentParser) -> None:
+    """Adds the options of analyses that compare models on benchmarks."""
+    command.add_argument(
+        "--names", nargs="+", metavar="NAME", help="of the models (default: of the folders)"
+    )
+    command.add_argument(
+        "--benchmarks",
+        type=lambda text: text.split(","),
+        help="which to take, separated by commas (default: all)",
+    )
+
+
 def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
     """Writes results as JSON: what they were made with, and the rows that the figures draw."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..evaluation.responses import read_responses
 from ..evaluation.token_efficiency import efficiency_curve
 from ..report import efficiency_figure
-from .common import Rows, as_many, named, show, write
+from .common import Rows, add_model_options, as_many, named, show, write
 
 
 def efficiency(
@@ -58,6 +58,7 @@ def efficiency(
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Adds the analysis's own options."""
+    add_model_options(command)
     sampled = "samples (temperature 1) of each model: a folder that `barl evaluate` wrote"
     command.add_argument(
         "--sampled", nargs="+", type=Path, required=True, metavar="DIR", help=sampled

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..evaluation.reflections import KEYWORDS, reflections_by_difficulty
 from ..evaluation.responses import read_responses
 from ..report import reflection_figure
-from .common import Rows, named, show, write
+from .common import Rows, add_model_options, named, show, write
 
 
 def reflections(
@@ -45,6 +45,7 @@ def reflections(
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Adds the analysis's own options."""
+    add_model_options(command)
     command.add_argument(
         "sampled", nargs="+", type=Path, metavar="DIR", help="samples of each model"
     )

@@ -16,7 +16,7 @@ from ..evaluation.bayesian_values import load, response_values, values_by_timest
 from ..evaluation.responses import read_responses
 from ..graders import Grader, get_grader
 from ..report import value_figure
-from .common import Rows, as_many, at_least_one, named, show, write
+from .common import Rows, add_model_options, as_many, at_least_one, named, show, write
 
 SCORING_FIELDS = (
     "step_size",
@@ -97,6 +97,7 @@ def _write_lines(path: Path, records: Rows) -> None:
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Adds the analysis's own options."""
+    add_model_options(command)
     command.add_argument(
         "responses", nargs="+", type=Path, metavar="DIR", help="responses of each model"
     )

@@ -43,8 +43,8 @@ def efficiency_curve(
     rewards = [[sample["reward"] for sample in samples] for samples in sampled.values()]
     tokens = [[sample["tokens"] for sample in samples] for samples in sampled.values()]
     first = None if greedy is None else [greedy[problem_id][0] for problem_id in sampled]
-    first_rewards = first and [response["reward"] for response in first]
-    first_tokens = first and [response["tokens"] for response in first]
+    first_rewards = [response["reward"] for response in first] if first else None
+    first_tokens = [response["tokens"] for response in first] if first else None
     return [
         EfficiencyPoint(
             k,

@@ -1,0 +1,188 @@
+"""The paper's curves over training: accuracy and response length, by arm, from run folders."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+TRAINING = "training rollouts"
+MEAN = "mean over benchmarks"
+STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 4)))
+MARKERS = "osD^vX"
+_EVALUATED = re.compile(r"eval_(?P<set>.+)/(?P<kind>accuracy|mean_tokens)")
+_LABELS = {"accuracy": "accuracy (%)", "mean_tokens": "response length (tokens)"}
+
+Curve = dict[int, float]
+
+
+def curves_of(folder: str | Path) -> dict[tuple[str, str], Curve]:
+    """Reads the curves of a run.
+
+    Args:
+        folder: Of a run, finished or not: without a `trainer_state.json` of its own, that of its
+            last checkpoint counts.
+
+    Returns:
+        Value by optimizer step of each (set of problems, `"accuracy"` or `"mean_tokens"`). The
+        accuracy of training is the mean of the first reward, that of sampled rollouts.
+
+    Raises:
+        FileNotFoundError: There is no `trainer_state.json`.
+        ValueError: Neither training nor evaluation was logged.
+    """
+    curves: dict[tuple[str, str], Curve] = defaultdict(dict)
+    for log in json.loads(_state_file(Path(folder)).read_text())["log_history"]:
+        for name, value in log.items():
+            place = _place(name, log)
+            if place and value is not None:
+                curves[place][log["step"]] = value
+    if not curves:
+        raise ValueError(
+            f"{folder} must have rewards or evaluations logged, got none: train with "
+            "--logging_steps or --eval_benchmarks."
+        )
+    return dict(curves)
+
+
+def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
+    if match := _EVALUATED.fullmatch(name):
+        return match["set"], match["kind"]
+    if name == "eval_accuracy":
+        return MEAN, "accuracy"
+    if name == "completions/mean_length":
+        return TRAINING, "mean_tokens"
+    rewards = [key for key in log if key.startswith("rewards/") and key.endswith("/mean")]
+    return (TRAINING, "accuracy") if rewards and name == rewards[0] else None
+
+
+def _state_file(folder: Path) -> Path:
+    checkpoints = folder.glob("checkpoint-*/trainer_state.json")
+    by_step = sorted(checkpoints, key=lambda path: int(path.parent.name.rpartition("-")[2]))
+    for path in (folder / "trainer_state.json", *reversed(by_step)):
+        if path.exists():
+            return path
+    raise FileNotFoundError(
+        f"{folder} must have a trainer_state.json, or checkpoints that have one, got neither: name "
+        "the output_dir of a run."
+    )
+
+
+def mean_and_error(curves: Sequence[Curve]) -> tuple[list[int], np.ndarray, np.ndarray]:
+    """Mean and standard error over seeds.
+
+    Args:
+        curves: One for each seed.
+
+    Returns:
+        The steps that all seeds have, means, and standard errors (NaN of a single seed).
+    """
+    steps = sorted(set.intersection(*(set(curve) for curve in curves)))
+    values = np.array([[curve[step] for step in steps] for curve in curves], dtype=float)
+    if len(curves) == 1:
+        return steps, values[0], np.full(len(steps), np.nan)
+    return steps, values.mean(axis=0), values.std(axis=0, ddof=1) / len(curves) ** 0.5
+
+
+def summarize(runs: Mapping[str, Sequence[str | Path]]) -> dict[str, Any]:
+    """Puts the curves of runs together.
+
+    Args:
+        runs: Folders of runs by arm: one for each seed.
+
+    Returns:
+        By arm: the number of `seeds`, and `curves` by set of problems and kind, each with `steps`,
+        `mean` and `standard_error` (None of a single seed). The mean over benchmarks comes last.
+
+    Raises:
+        FileNotFoundError: A folder has no `trainer_state.json`.
+        ValueError: A run has nothing logged.
+    """
+    summary = {}
+    for arm, folders in runs.items():
+        seeds = [curves_of(folder) for folder in folders]
+        places = sorted({place for curves in seeds for place in curves}, key=_order)
+        curves: dict[str, Any] = {}
+        for name, kind in places:
+            found = [run[name, kind] for run in seeds if (name, kind) in run]
+            steps, means, errors = mean_and_error(found)
+            curves.setdefault(name, {})[kind] = {
+                "steps": steps,
+                "mean": means.tolist(),
+                "standard_error": None if len(found) == 1 else errors.tolist(),
+            }
+        summary[arm] = {"seeds": len(folders), "curves": curves}
+    return summary
+
+
+def _order(place: tuple[str, str]) -> tuple[int, str, str]:
+    name, kind = place
+    return (name == MEAN) - (name == TRAINING), name, kind
+
+
+def draw(summary: str | Path, path: str | Path) -> None:
+    """Draws accuracy and response length over the optimizer steps, a row for each set of problems.
+
+    Args:
+        summary: JSON of [`summarize`].
+        path: PNG to write.
+    """
+    arms = json.loads(Path(summary).read_text())
+    found = {name for arm in arms.values() for name in arm["curves"]}
+    names = sorted(found, key=lambda name: _order((name, "")))
+    figure, axes = plt.subplots(
+        len(names), 2, figsize=(9, 2.5 * len(names) + 0.6), layout="constrained", squeeze=False
+    )
+    for row, name in zip(axes, names, strict=True):
+        for axis, kind in zip(row, _LABELS, strict=True):
+            for n, (arm, results) in enumerate(arms.items()):
+                if curve := results["curves"].get(name, {}).get(kind):
+                    _draw_curve(axis, curve, n, f"{arm} ({_seeds(results)})", kind)
+            if not axis.lines:  # a mean over benchmarks has no length
+                axis.axis("off")
+                continue
+            axis.set(title=name, xlabel="optimizer step", ylabel=_LABELS[kind])
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.set_ylim(bottom=0)
+            axis.grid(alpha=0.3)
+    if any(results["seeds"] > 1 for results in arms.values()):
+        figure.suptitle("mean over seeds; band: ± one standard error", fontsize="medium")
+    figure.legend(*_handles(axes), loc="outside lower center", ncols=min(len(arms), 3))
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def _draw_curve(axis, curve, n, label, kind):
+    scale = 100 if kind == "accuracy" else 1
+    steps, means = curve["steps"], scale * np.array(curve["mean"])
+    style = {"color": f"C{n % 10}", "linestyle": STYLES[n % len(STYLES)]}
+    marks = {"marker": MARKERS[n % len(MARKERS)], "markersize": 4}
+    axis.plot(steps, means, **style, **marks, markevery=max(1, len(steps) // 8), label=label)
+    if curve["standard_error"] is not None:
+        errors = scale * np.array(curve["standard_error"])
+        axis.fill_between(
+            steps, means - errors, means + errors, color=style["color"], alpha=0.2, linewidth=0
+        )
+
+
+def _seeds(results) -> str:
+    return "1 seed" if results["seeds"] == 1 else f"{results['seeds']} seeds"
+
+
+def _handles(axes):
+    """Each arm once: a panel may lack some."""
+    pairs = [
+        pair for axis in axes.flat for pair in zip(*axis.get_legend_handles_labels(), strict=True)
+    ]
+    by_label = {label: handle for handle, label in reversed(pairs)}
+    labels = dict.fromkeys(label for _, label in pairs)
+    return [by_label[label] for label in labels], list(labels)

@@ -1,0 +1,94 @@
+"""Curves of accuracy and response length over training, from the folders of runs."""
+
+import json
+
+import matplotlib.pyplot as plt
+import pytest
+
+from barl_trl import cli
+from barl_trl.analyses.curves import arms, curves
+from barl_trl.report.run_curves import MEAN, TRAINING, curves_of, mean_and_error
+
+
+def write(folder, seed=0, steps=6, gain=0.1):
+    """A run's log: every step of training, every second one evaluated."""
+    logs = []
+    for step in range(1, steps + 1):
+        accuracy = gain * step + 0.02 * seed
+        logs.append(
+            {
+                "step": step,
+                "rewards/accuracy_reward/mean": accuracy,
+                "rewards/format_reward/mean": 1.0,
+                "completions/mean_length": 100 - 5 * step + seed,
+            }
+        )
+        if step % 2 == 0:
+            logs.append(
+                {
+                    "step": step,
+                    "eval_math500/accuracy": accuracy / 2,
+                    "eval_math500/mean_tokens": 80.0 + seed,
+                    "eval_accuracy": accuracy / 2,
+                }
+            )
+    folder.mkdir(parents=True)
+    (folder / "trainer_state.json").write_text(json.dumps({"log_history": logs}))
+    return folder
+
+
+def test_a_run_has_the_curves_of_training_and_of_each_benchmark(tmp_path):
+    found = curves_of(write(tmp_path / "run"))
+    assert found[TRAINING, "accuracy"] == pytest.approx({n: n / 10 for n in range(1, 7)})
+    assert found[TRAINING, "mean_tokens"][6] == 70
+    assert found["math500", "accuracy"] == pytest.approx({2: 0.1, 4: 0.2, 6: 0.3})
+    assert found["math500", "mean_tokens"] == {2: 80.0, 4: 80.0, 6: 80.0}
+    assert found[MEAN, "accuracy"][6] == pytest.approx(0.3)
+
+
+def test_a_run_that_was_killed_has_those_of_its_last_checkpoint(tmp_path):
+    for step in (9, 10):
+        write(tmp_path / "run" / f"checkpoint-{step}", steps=step)
+    assert max(curves_of(tmp_path / "run")[TRAINING, "accuracy"]) == 10
+
+
+def test_the_band_is_the_standard_error_over_seeds_at_the_steps_of_all():
+    steps, means, errors = mean_and_error([{1: 0.0, 2: 1.0, 3: 9.0}, {1: 1.0, 2: 1.0}])
+    assert steps == [1, 2]
+    assert means.tolist() == [0.5, 1.0]
+    assert errors == pytest.approx([0.5, 0.0])  # std sqrt(1/2), two seeds
+
+
+def test_seeds_are_put_together_and_drawn(tmp_path):
+    for seed in range(3):
+        write(tmp_path / f"barl-seed{seed}", seed)
+    grpo = write(tmp_path / "other", gain=0.05)
+    folders = [str(tmp_path / f"barl-seed{seed}") for seed in range(3)]
+    options = ["--output_dir", str(tmp_path / "out")]
+    cli.main(["analyze", "curves", *folders, f"GRPO={grpo}", *options])
+    summary = json.loads((tmp_path / "out" / "curves.json").read_text())
+    assert {arm: results["seeds"] for arm, results in summary.items()} == {"barl": 3, "GRPO": 1}
+    assert list(summary["barl"]["curves"]) == [TRAINING, "math500", MEAN]
+    accuracy = summary["barl"]["curves"]["math500"]["accuracy"]
+    assert accuracy["steps"] == [2, 4, 6]
+    assert accuracy["mean"] == pytest.approx([0.11, 0.21, 0.31])
+    assert accuracy["standard_error"] == pytest.approx([0.01 / 3**0.5] * 3)
+    assert summary["GRPO"]["curves"][MEAN]["accuracy"]["standard_error"] is None
+    height, width, _ = plt.imread(tmp_path / "out" / "curves.png").shape
+    assert width / height == pytest.approx(9 / (3 * 2.5 + 0.6), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("folder", "arm"),
+    [("runs/barl-2", "barl"), ("runs/grpo_s3", "grpo"), ("runs/7", "7"), ("A=runs/b-1", "A")],
+)
+def test_folders_are_grouped_by_their_names_or_as_said(folder, arm):
+    assert [*arms([folder])] == [arm]
+
+
+def test_folders_without_curves_are_refused(tmp_path):
+    with pytest.raises(SystemExit, match=r"no must have a trainer_state.json, or checkpoints"):
+        cli.main(["analyze", "curves", str(tmp_path / "no"), "--output_dir", str(tmp_path)])
+    (tmp_path / "trainer_state.json").write_text('{"log_history": [{"step": 1, "loss": 0.1}]}')
+    with pytest.raises(ValueError, match=r"must have rewards or evaluations logged, got none"):
+        curves(tmp_path / "out", {"a": [tmp_path]})
