@@ -32,8 +32,8 @@ def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
 
     Example:
     ```python
-    >>> accuracy([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
-    Estimate(mean=0.5, standard_error=0.28867513459481287)
+    >>> accuracy([[1.0, 1.0], [0.0, 0.0]])
+    Estimate(mean=0.5, standard_error=0.5)
 
     ```
     """
