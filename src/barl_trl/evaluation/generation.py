@@ -66,7 +66,7 @@ class SeededSampling(LogitsProcessor):
     """Makes greedy decoding draw from `softmax(logits / temperature)`, by a generator for each row.
 
     `argmax(logits / temperature - log E)` with exponential `E` is such a draw. What a row draws
-    does not depend on the other rows of its batch, as with transformers' own sampling.
+    does not depend on the other rows of its batch, as it does with transformers' own sampling.
     """
 
     def __init__(self, seeds: Iterable[int], temperature: float, device: torch.device):
@@ -75,10 +75,13 @@ class SeededSampling(LogitsProcessor):
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Returns the scores whose greatest is the draw."""
-        noise = torch.empty_like(scores, dtype=torch.float32)
-        for row, generator in zip(noise, self.generators, strict=True):
-            row.exponential_(generator=generator)
-        return scores.float() / self.temperature - noise.log()
+        # Not `exponential_`: on CPUs MKL draws a whole row from one number of the generator. In 64
+        # bits, as the token that is drawn may owe it to a very small E.
+        options: Any = {"device": scores.device, "dtype": torch.float64}
+        uniform = torch.stack(
+            [torch.rand(scores.shape[1], generator=g, **options) for g in self.generators]
+        )
+        return scores.double() / self.temperature - (-uniform.log()).log()
 
 
 def complete_batch(

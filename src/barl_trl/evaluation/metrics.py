@@ -45,8 +45,8 @@ def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
 
     Example:
     ```python
-    >>> accuracy([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
-    Estimate(mean=0.5, standard_error=0.2886751345948129)
+    >>> accuracy([[1.0, 1.0], [0.0, 0.0]])
+    Estimate(mean=0.5, standard_error=0.5)
 
     ```
     """
