@@ -156,7 +156,8 @@ def show(title: str, rows: list[dict[str, str]]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="barl reproduce",
-        description="The paper's didactic example (section 4) and decision tree (Theorem 3).",
+        description="The paper's didactic example (section 4), decision tree (Theorem 3) and "
+        "experiments (section 6).",
     )
     commands = parser.add_subparsers(dest="example", required=True, metavar="EXAMPLE")
     triplets_help = "train policies to find the triplet that pays: RL against BARL (minutes)"
@@ -178,6 +179,17 @@ def _parser() -> argparse.ArgumentParser:
     tree_help = "solve the trees of the theorem on the gap to Markovian policies (seconds)"
     two = commands.add_parser("tree", help=tree_help, description=tree_help)
     two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"))
+    paper_help = "train and evaluate all arms, and write one report (demo: within an hour)"
+    three = commands.add_parser("paper", help=paper_help, description=paper_help)
+    three.add_argument(
+        "--scale",
+        choices=("demo", "paper"),
+        default="demo",
+        help="demo: search problems and a tiny model on a CPU. paper: its models and data, on GPUs",
+    )
+    three.add_argument("--seeds", type=_at_least_one, default=3, help="per arm (default: 3)")
+    three.add_argument("--plan", action="store_true", help="print cost and commands, run nothing")
+    three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"))
     return parser
 
 
@@ -188,8 +200,13 @@ def _at_least_one(text: str) -> int:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """`barl reproduce triplets|tree`."""
+    """`barl reproduce triplets|tree|paper`."""
     options = _parser().parse_args(argv)
+    if options.example == "paper":
+        from .paper.run import main as paper
+
+        paper(options.scale, options.output_dir, range(options.seeds), is_plan=options.plan)
+        return
     if options.example == "tree":
         results = tree(options.output_dir)
         show("Return within the steps that the adaptive policy needs", tree_gap.table_rows(results))

@@ -104,20 +104,23 @@ class SearchProblem:
         return cls(candidates, slope=slope, offset=offset, target=target)
 
 
-def problems(seed: int, *, held_out: bool = False) -> Iterator[SearchProblem]:
+def problems(
+    seed: int, *, held_out: bool = False, num_candidates: int = CANDIDATE_COUNT
+) -> Iterator[SearchProblem]:
     """Endless random problems, the same for the same seed.
 
     Args:
         seed (`int`): seed of the stream.
         held_out (`bool`): problems with an equation that never occurs in training, instead of
             training problems.
+        num_candidates (`int`): candidates of a problem, at most 11.
 
     Yields:
         `SearchProblem`: well-posed: exactly one candidate satisfies the equation.
     """
     rng = random.Random(seed)
     while True:
-        candidates = tuple(rng.sample(_VALUES, CANDIDATE_COUNT))
+        candidates = tuple(rng.sample(_VALUES, num_candidates))
         slope, offset = rng.choice(_SLOPES), rng.choice(_OFFSETS)
         target = slope * rng.choice(candidates) + offset
         problem = SearchProblem(candidates, slope=slope, offset=offset, target=target)
@@ -125,18 +128,21 @@ def problems(seed: int, *, held_out: bool = False) -> Iterator[SearchProblem]:
             yield problem
 
 
-def search_rows(count: int, *, seed: int, held_out: bool = False) -> list[dict[str, str]]:
+def search_rows(
+    count: int, *, seed: int, held_out: bool = False, num_candidates: int = CANDIDATE_COUNT
+) -> list[dict[str, str]]:
     """The first `count` of `problems(seed)` as data set rows.
 
     Args:
         count (`int`): number of rows.
         seed (`int`): seed of the stream.
         held_out (`bool`): evaluation rows instead of training rows; the two share no problem.
+        num_candidates (`int`): as in `problems`.
 
     Returns:
         `list[dict[str, str]]`: rows `{"prompt", "solution"}`, for `datasets.Dataset.from_list`.
     """
-    stream = islice(problems(seed, held_out=held_out), count)
+    stream = islice(problems(seed, held_out=held_out, num_candidates=num_candidates), count)
     return [{"prompt": problem.prompt, "solution": problem.solution} for problem in stream]
 
 

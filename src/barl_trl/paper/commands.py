@@ -1,0 +1,79 @@
+"""The commands of the experiments: what a user could type, one run after another."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .scales import Scale
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+BASE = "base"
+"""The arm of the model that is not trained."""
+
+SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "6"]}
+"""Folder of responses -> options of `barl evaluate`: the paper's pass@1, and its pass@k."""
+
+
+class Command(NamedTuple):
+    """A step: its name, by which it is known to be done, and what is run."""
+
+    name: str
+    argv: list[str]
+
+
+def run_folder(folder: Path, model: str, arm: str, seed: int | None) -> Path:
+    """Where the run of an arm and its responses lie."""
+    return folder / f"{model}-{arm}" if seed is None else folder / f"{model}-{arm}-seed{seed}"
+
+
+def lanes(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[list[Command]]:
+    """Training and evaluation of every arm and seed, which depend on no other's; of the base models
+    the evaluation alone.
+    """
+    barl = [sys.executable, "-m", "barl_trl.cli"]
+    for model in scale.models:
+        for arm in (BASE, *model.arms):
+            for seed in [None] if arm == BASE else seeds:
+                run = run_folder(folder, model.name, arm, seed)
+                checkpoint = model.path if arm == BASE else str(run)
+                commands = []
+                if arm != BASE:
+                    launcher = scale.launcher or [sys.executable]
+                    options = ["--config", str(RECIPES / f"{model.recipe}.yaml"), "--method", arm]
+                    options += ["--model_name_or_path", model.path, "--seed", str(seed)]
+                    options += ["--output_dir", str(run), *scale.train]
+                    argv = [*launcher, "-m", "barl_trl.cli", "train", *options]
+                    commands.append(Command(f"train {run.name}", argv))
+                for mode, more in SAMPLING.items():
+                    options = ["--model", checkpoint, "--benchmarks", scale.named()]
+                    options += ["--output_dir", str(run / mode), *scale.evaluate, *more]
+                    name = f"evaluate {run.name} {mode}"
+                    commands.append(Command(name, [*barl, "evaluate", *options]))
+                yield commands
+
+
+def analyses(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[Command]:
+    """The paper's figures for each model, by the first seed; curves by all."""
+    barl = [sys.executable, "-m", "barl_trl.cli", "analyze"]
+    for model in scale.models:
+        first = {
+            arm: run_folder(folder, model.name, arm, None if arm == BASE else seeds[0])
+            for arm in (BASE, *model.arms)
+        }
+        named = ["--names", *first]
+        figures = ["--output_dir", str(folder / "figures" / model.name)]
+        sampled = [str(run / "sampled") for run in first.values()]
+        greedy = [str(run / "greedy") for run in first.values()]
+        options = {
+            "efficiency": ["--sampled", *sampled, "--greedy", *greedy, *named],
+            "reflections": [*sampled, *named, *scale.reflections],
+            "values": [*greedy, *named, *scale.values],
+            "curves": [
+                f"{arm}={run_folder(folder, model.name, arm, seed)}"
+                for arm in model.arms
+                for seed in seeds
+            ],
+        }
+        for name, more in options.items():
+            yield Command(f"analyze {name} {model.name}", [*barl, name, *more, *figures])

@@ -1,0 +1,54 @@
+"""The report of `barl reproduce paper`: a page in HTML that stands alone, and in Markdown."""
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+ASSETS = Path(__file__).parents[1] / "assets"
+
+
+def write_report(report_file: str | Path) -> tuple[Path, Path]:
+    """Writes `report.html` and `report.md` beside a `report.json`.
+
+    Args:
+        report_file: A JSON object with `title`, `summary`, `seeds`, `benchmarks` (names),
+            `benchmarks_note`, `table` (rows with `arm`, each benchmark's and the `average`
+            accuracy as `[mean, standard error]` in %, without the error for a single run),
+            `figures` (`title`, `caption`, `file` relative to the report), `not_run` (lines) and
+            `settings` (name -> value).
+
+    Returns:
+        The two files.
+    """
+    folder = Path(report_file).parent
+    report = json.loads(Path(report_file).read_text())
+    for figure in report["figures"]:
+        figure["data"] = base64.b64encode((folder / figure["file"]).read_bytes()).decode()
+    paper = json.loads((ASSETS / "paper_results.json").read_text())
+    report |= {
+        "paper": paper,
+        "paper_benchmarks": [name for name in paper[0] if name not in ("model", "arm", "average")],
+    }
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS),
+        autoescape=lambda name: "html" in (name or ""),
+        undefined=StrictUndefined,
+    )
+    environment.filters["percent"] = percent
+    pages = folder / "report.html", folder / "report.md"
+    for page in pages:
+        page.write_text(environment.get_template(f"{page.name}.j2").render(report))
+    return pages
+
+
+def percent(value: Sequence[float]) -> str:
+    """A mean with its standard error, if there is one.
+
+    Example:
+        >>> percent([84.0, 1.25]), percent([84.0])
+        ('84.0 ± 1.2', '84.0')
+    """
+    return " ± ".join(f"{number:.1f}" for number in value)
