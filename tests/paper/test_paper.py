@@ -50,13 +50,15 @@ def test_the_commands_take_their_options(tmp_path, make):
 
 
 def test_gpu_hours_by_hand():
-    """1.5B, GRPO: 110 rollout batches of 5120 rollouts, 512 + 1024 tokens; nothing is scored."""
+    """1.5B, GRPO: 110 rollout batches of 5120 rollouts, 512 + 1024 tokens; nothing is scored, but
+    read by a reference model.
+    """
     scale = paper_scale()
     model = scale.models[0]
-    operations = 110 * 5120 * (2 * 1024 + 8 * (512 + 1024)) * 1.5e9
+    operations = 110 * 5120 * (2 * 1024 + 10 * (512 + 1024)) * 1.5e9
     assert gpu_hours(scale, model, "grpo") == pytest.approx(operations / FLOPS / 3600)
-    assert gpu_hours(scale, model, "barl") > gpu_hours(scale, model, "grpo")
-    short = 110 * 5120 * (2 * 32 + 8 * (512 + 32)) * 1.5e9
+    assert gpu_hours(scale, model, "barl") > gpu_hours(scale, model, "progress")
+    short = 110 * 5120 * (2 * 32 + 10 * (512 + 32)) * 1.5e9
     hours = gpu_hours(scale, model, "grpo_length_controlled")
     assert hours == pytest.approx(short / FLOPS / 3600)
 

@@ -43,6 +43,9 @@ def lanes(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[list[Com
                     options = ["--config", str(RECIPES / f"{model.recipe}.yaml"), "--method", arm]
                     options += ["--model_name_or_path", model.path, "--seed", str(seed)]
                     options += ["--output_dir", str(run), *scale.train]
+                    options += scale.arm_options.get(arm, [])
+                    if any(run.glob("checkpoint-*")):  # it was stopped
+                        options += ["--resume_from_checkpoint", "true"]
                     argv = [*launcher, "-m", "barl_trl.cli", "train", *options]
                     commands.append(Command(f"train {run.name}", argv))
                 for mode, more in SAMPLING.items():

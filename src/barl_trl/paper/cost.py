@@ -21,12 +21,12 @@ bfloat16 (NVIDIA's data sheet), generation included."""
 def gpu_hours(scale: Scale, model: Model, arm: Method) -> float:
     """What the training of an arm costs at most: every completion as long as it may be.
 
-    Per token and parameter 2 operations to generate and to score, 8 to train on (6, and 2 to
-    compute activations again).
+    Per token and parameter 2 operations to generate, to score and for a reference model, 8 to train
+    on (6, and 2 to compute activations again).
     """
     arguments: Any = (BARLScriptArguments, PlanConfig, ModelConfig)
     options = ["--config", str(RECIPES / f"{model.recipe}.yaml"), "--method", arm]
-    options += ["--dataset_name", "given", *scale.train]
+    options += ["--dataset_name", "given", *scale.train, *scale.arm_options.get(arm, [])]
     options += ["--num_processes", "8"] * bool(scale.launcher)
     script_args, args, _ = TrlParser(arguments).parse_args_and_config(options)
     args = arm_settings(arm, args)
@@ -35,7 +35,8 @@ def gpu_hours(scale: Scale, model: Model, arm: Method) -> float:
     scored = batch_tokens(batches, shape, args.scoring_method) if shape.hypotheses else 0
     generated = batches.rollouts * shape.completion
     trained = batches.rollouts * (shape.prompt + shape.completion) * args.num_iterations
-    operations = (2 * generated + 2 * scored + 8 * trained) * 1e9 * model.billions
+    referred = trained if args.beta else 0
+    operations = (2 * (generated + scored + referred) + 8 * trained) * 1e9 * model.billions
     return steps[1] * operations / FLOPS / 3600
 
 

@@ -36,6 +36,8 @@ class Scale(NamedTuple):
         train, evaluate, values, reflections: Options of these commands.
         at_once: Runs at a time.
         notes: What the report says of it.
+        not_run: What it says was not run.
+        arm_options: Options of `barl train` that an arm has of its own.
     """
 
     models: list[Model]
@@ -48,6 +50,7 @@ class Scale(NamedTuple):
     at_once: int
     notes: str
     not_run: list[str]
+    arm_options: dict[Method, list[str]] = {}
 
     def named(self) -> str:
         """The benchmarks as commands take them."""
@@ -140,4 +143,6 @@ def paper_scale() -> Scale:
             "the logs of the runs."
         ),
         not_run=["Llama-3.2-3B-Instruct (the paper's appendix)"],
+        # the KL coefficient that the paper found best for its baseline
+        arm_options={"grpo": ["--beta", "0.005"], "grpo_length_controlled": ["--beta", "0.005"]},
     )
