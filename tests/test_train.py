@@ -262,6 +262,6 @@ def test_help_needs_no_heavy_imports():
 
 
 def test_unknown_command():
-    known = "train, plan, data, reproduce, demo"
+    known = "train, plan, data, evaluate, analyze, reproduce, demo"
     with pytest.raises(SystemExit, match=f"COMMAND must be one of {known}, got 'trian'"):
         cli.main(["trian"])

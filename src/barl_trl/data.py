@@ -291,7 +291,7 @@ def main(argv: list[str]) -> None:
         help="evaluation sets, to list the rows that are among their problems",
     )
     options = vars(parser.parse_args(argv))
-    logging.getLogger(__name__).setLevel(logging.ERROR)  # the report is printed below
+    logger.disabled = True  # the report is printed below
     try:
         against = Selection(evaluation_sets=set_problems(options.pop("against")))
         _, report = load_problems(
@@ -299,6 +299,8 @@ def main(argv: list[str]) -> None:
         )
     except (FileNotFoundError, ValueError) as error:
         sys.exit(f"barl data check: {error}")
+    finally:
+        logger.disabled = False
     for title, findings in (
         ("skipped", report.skipped),
         ("look at", report.suspicious),
