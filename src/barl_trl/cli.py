@@ -14,13 +14,17 @@ COMMANDS = {
 }
 
 
+MODULES = {"data": "check_data"}
+"""Of commands that have not their module's name."""
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the `barl` command."""
     argv = sys.argv[1:] if argv is None else argv
     command = argv[0] if argv else "--help"
     if command in COMMANDS:
         # the command's libraries are imported only now: `barl --help` answers at once
-        import_module(f".{command}", __package__).main(argv[1:])
+        import_module(f".{MODULES.get(command, command)}", __package__).main(argv[1:])
         return
     usage = "usage: barl COMMAND [OPTIONS]\n\n" + "\n".join(
         f"  {name:10} {text}" for name, text in COMMANDS.items()

@@ -1,9 +1,7 @@
 """Data set row -> `{"prompt", "solution"}`, from the Hub or a local file, whatever its columns."""
 
-import argparse
 import logging
 import os
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._raw_rows import find_column, read_rows
 from .answers import truth_answer, why_inadmissible
-from .data_check import SUSPICIONS, Finding, suspicions
+from .data_check import Finding, suspicions
 from .graders.strings import MAX_TRUTH_CHARS, plain_text
 from .selection import Selection
 
@@ -188,42 +186,6 @@ def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Fin
     return [Finding(row, reason, answer) for row, (reason, answer) in rows if reason]
 
 
-def load_sets(sets: str | None, **options) -> dict[str, "Dataset"]:
-    """Load sets of problems by name.
-
-    Args:
-        sets (`str`, *optional*):
-            `NAME=PATH,NAME=PATH`: each PATH a local file or folder, or the id of a data set on the
-            Hub, of which the split `test` is loaded.
-        **options:
-            As in [`load_problems`].
-
-    Returns:
-        `dict[str, Dataset]`:
-            The sets, in their order.
-
-    Raises:
-        ValueError: If a set has no name or no path, or a name stands twice.
-    """
-    pairs = [part.strip().partition("=") for part in (sets or "").split(",") if part.strip()]
-    paths = {name: path for name, _, path in pairs}
-    if len(paths) < len(pairs) or not all(name and path for name, path in paths.items()):
-        raise ValueError(
-            f"sets must be NAME=PATH,NAME=PATH with each name once, got {sets!r}: for instance "
-            "math500=data/math500.jsonl"
-        )
-    return {
-        name: load_problems(path, split="train" if Path(path).exists() else "test", **options)[0]
-        for name, path in paths.items()
-    }
-
-
-def set_problems(sets: str | None) -> dict[str, list[str]]:
-    """The texts of the problems of [`load_sets`], to compare others with."""
-    loaded = load_sets(sets, conversational=False, most_parsed=0)
-    return {name: list(dataset["prompt"]) for name, dataset in loaded.items()}
-
-
 def _is_first_process() -> bool:
     """Whether this process reports for all of a launch."""
     return os.environ.get("RANK", "0") == "0"
@@ -242,6 +204,17 @@ def _check_prompt(prompt_format: str, system_prompt: str | None, conversational:
         )
 
 
+def make_prompt(
+    problem: str, *, system_prompt: str | None, prompt_format: str, conversational: bool
+) -> str | list[dict[str, str]]:
+    """The prompt of a problem; arguments as in [`load_problems`]."""
+    # Not str.format: problems and templates are full of TeX braces.
+    text = prompt_format.replace("{problem}", problem)
+    messages = [("system", system_prompt), ("user", text)]
+    conversation = [{"role": role, "content": content} for role, content in messages if content]
+    return conversation if conversational else text
+
+
 def _to_row(
     problem: Any,
     solution: Any,
@@ -254,11 +227,12 @@ def _to_row(
     answer = truth_answer(solution)
     skipped = why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
     skipped = "no_problem" if not problem else "no_answer" if not answer else skipped
-    # Not str.format: problems and templates are full of TeX braces.
-    text = prompt_format.replace("{problem}", problem)
-    messages = [("system", system_prompt), ("user", text)]
-    conversation = [{"role": role, "content": content} for role, content in messages if content]
-    prompt = conversation if conversational else text
+    prompt = make_prompt(
+        problem,
+        system_prompt=system_prompt,
+        prompt_format=prompt_format,
+        conversational=conversational,
+    )
     return {"prompt": prompt, "solution": answer, "skipped": skipped}
 
 
@@ -268,47 +242,3 @@ def _features(conversational: bool):
     text = Value("string")
     prompt = List({"role": text, "content": text}) if conversational else text
     return Features({"prompt": prompt, "solution": text, "skipped": text})
-
-
-def main(argv: list[str]) -> None:
-    """`barl data check`: list the rows that cannot be used, and those that deserve a look."""
-    parser = argparse.ArgumentParser(prog="barl data")
-    check = parser.add_subparsers(required=True, metavar="COMMAND").add_parser(
-        "check",
-        help="list the rows of a data set that cannot be trained on or deserve a look",
-        description="Lists rows without a problem or a usable true answer, true answers that no "
-        "grader can read, placeholders, duplicates and contradictions, and problems of the "
-        "evaluation sets. Exits with 1 if there are any.",
-    )
-    check.add_argument("data", metavar="FILE", help="local file or folder, or Hub id")
-    check.add_argument("--split", default="train")
-    check.add_argument("--config", help="configuration of a Hub data set")
-    check.add_argument("--problem_column")
-    check.add_argument("--answer_column")
-    check.add_argument(
-        "--against",
-        metavar="NAME=FILE,NAME=FILE",
-        help="evaluation sets, to list the rows that are among their problems",
-    )
-    options = vars(parser.parse_args(argv))
-    logger.disabled = True  # the report is printed below
-    try:
-        against = Selection(evaluation_sets=set_problems(options.pop("against")))
-        _, report = load_problems(
-            options.pop("data"), **options, most_parsed=None, selection=against
-        )
-    except (FileNotFoundError, ValueError) as error:
-        sys.exit(f"barl data check: {error}")
-    finally:
-        logger.disabled = False
-    for title, findings in (
-        ("skipped", report.skipped),
-        ("look at", report.suspicious),
-        ("in evaluation sets", report.contaminated),
-    ):
-        for row, reason, answer in findings:
-            print(f"row {row}: {title}: {reason}: {answer[:80]!r}")
-    for reason in dict.fromkeys(finding.reason for finding in report.suspicious):
-        print(f"{reason}: {SUSPICIONS[reason]}")
-    print(report)
-    sys.exit(1 if report.skipped or report.suspicious or report.contaminated else 0)

@@ -82,9 +82,9 @@ class BARLScriptArguments:
     eval_benchmarks: str | None = field(
         default=None,
         metadata={
-            "help": "Benchmarks to evaluate greedily every `eval_steps` steps: "
-            "`math500=data/math500.jsonl,mine=my.csv` (files, or Hub ids with a split `test`). "
-            "Training problems that are among theirs are counted."
+            "help": "Benchmarks to evaluate greedily every `eval_steps` steps, as in `barl "
+            "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`. Training problems that are "
+            "among theirs are counted."
         },
     )
     decontaminate: str | None = field(

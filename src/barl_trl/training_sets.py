@@ -6,7 +6,8 @@ from typing import Any
 from datasets import Dataset
 
 from .config import BARLConfig
-from .data import NO_SELECTION, load_problems, load_sets, set_problems
+from .data import NO_SELECTION, load_problems, make_prompt
+from .evaluation.benchmarks import load_benchmarks
 from .selection import Selection
 from .train_arguments import BARLScriptArguments
 
@@ -49,12 +50,14 @@ def training_sets(
             dataset, tokenizer, script_args.max_prompt_length, **template_kwargs
         )
 
-    left_out = set_problems(script_args.decontaminate)
+    benchmarks = load_benchmarks(script_args.eval_benchmarks)
+    left_out = load_benchmarks(script_args.decontaminate)
+    held_out = benchmarks | left_out
     selection = Selection(
         deduplicate=script_args.deduplicate,
         min_solve_rate=script_args.min_solve_rate,
         max_solve_rate=script_args.max_solve_rate,
-        evaluation_sets=set_problems(script_args.eval_benchmarks) | left_out,
+        evaluation_sets={name: [p.text for p in held_out[name]] for name in held_out},
         decontaminate=[*left_out],
     )
     test_split = script_args.dataset_test_split
@@ -64,7 +67,15 @@ def training_sets(
     return {
         "train_dataset": load(script_args.dataset_train_split, selection),
         "eval_dataset": load(test_split) if evaluates and test_split else None,
-        "benchmarks": load_sets(script_args.eval_benchmarks, **prompt),
+        "benchmarks": {
+            name: Dataset.from_list(
+                [
+                    {"prompt": make_prompt(p.text, **prompt), "solution": p.solution}
+                    for p in problems
+                ]
+            )
+            for name, problems in benchmarks.items()
+        },
     }
 
 

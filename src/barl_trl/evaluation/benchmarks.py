@@ -146,6 +146,17 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> list[Problem]
     return [problem for problem in problems if limit is None or problem.id < limit]
 
 
+def load_benchmarks(text: str | None) -> dict[str, list[Problem]]:
+    """Return the problems of the benchmarks that a text names; none for None.
+
+    Raises:
+        OSError: As [`parse_benchmarks`] and [`load_benchmark`].
+        ValueError: As they do.
+    """
+    sources = parse_benchmarks(text) if text is not None else {}
+    return {name: load_benchmark(source) for name, source in sources.items()}
+
+
 def _local(source: Source, path: Path) -> Source:
     """The same columns in a file or folder of this machine."""
     from datasets import get_dataset_config_names, get_dataset_split_names

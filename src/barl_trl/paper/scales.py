@@ -132,7 +132,12 @@ def paper_scale() -> Scale:
         models=models,
         benchmarks=dict.fromkeys(names, ""),
         launcher=accelerate,
-        train=["--deduplicate", "true"],
+        train=[
+            *["--deduplicate", "true", "--eval_benchmarks", ",".join(names)],
+            # every ten rollout batches; TRL wants a multiple of the rollouts of a prompt
+            *["--eval_strategy", "steps", "--eval_steps", "400"],
+            *["--per_device_eval_batch_size", "40"],
+        ],
         evaluate=["--backend", "vllm", "--max_tokens", "2048", "--grader", "qwen"],
         values=["--max_problems", "200"],
         reflections=[],
