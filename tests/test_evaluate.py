@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +13,12 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from barl_trl import cli
 from barl_trl.data import load_problems
+from barl_trl.evaluation.checkpoints import checkpoint_id
 from barl_trl.graders import GRADERS, verify
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
 
@@ -72,14 +76,17 @@ def test_readme_shows_the_command_and_its_table(tmp_path, capsys, monkeypatch):
 
 def test_greedy_results(evaluate, tmp_path):
     results, shown = evaluate(limit=50)
-    assert {name: results[name] for name in list(results)[:9]} == {
+    assert {name: results[name] for name in list(results)[:12]} == {
         "model": str(TINY_MODEL_DIR),
+        "checkpoint": checkpoint_id(str(TINY_MODEL_DIR)),
         "backend": "transformers",
+        "model_init_kwargs": None,
         "template": "plain",
         "greedy": True,
         "temperature": 0.0,
         "max_tokens": 120,
         "num_samples": 1,
+        "batch_size": 64,
         "seed": 0,
         "grader": GRADERS["math_verify"].label,
     }
@@ -153,6 +160,7 @@ def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluat
         ({"max_tokens": 60}, "max_tokens must be 120 as in the responses in .*, got 60: choose"),
         ({"temperature": 1.0}, "temperature must be 0.0 as in the responses in .*, got 1.0"),
         ({"template": "Q: {problem}"}, "template must be 'plain' .* got 'Q: {problem}'"),
+        ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None as in"),
         ({"grader": "string"}, "grader must be {'name': 'math_verify', .* got {'name': 'string'"),
     ],
 )
@@ -160,6 +168,28 @@ def test_a_folder_of_other_settings_is_refused(evaluate, changed, message):
     evaluate(limit=2)
     with pytest.raises(SystemExit, match=f"barl evaluate: {message}"):
         evaluate(**{"limit": 2} | changed)
+
+
+def test_a_folder_of_other_weights_is_refused(evaluate, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(TINY_MODEL_DIR, model)
+    evaluate(limit=2, model=model)
+    weights = AutoModelForCausalLM.from_pretrained(model)
+    torch.nn.init.normal_(weights.model.norm.weight)
+    weights.save_pretrained(model)
+    with pytest.raises(SystemExit, match=r"checkpoint must be '.*' as in the responses in .*, got"):
+        evaluate(limit=2, model=model)
+
+
+def test_versions_of_all_runs_are_named(evaluate, tmp_path):
+    evaluate(limit=2)
+    path = tmp_path / "out" / "results.json"
+    results = json.loads(path.read_text())
+    torch_version = results["versions"]["torch"]
+    path.write_text(json.dumps(results | {"versions": results["versions"] | {"torch": "2.6.0"}}))
+    for _ in range(2):
+        versions = evaluate(limit=3)[0]["versions"]
+        assert versions == results["versions"] | {"torch": f"2.6.0, {torch_version}"}
 
 
 def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
@@ -177,6 +207,8 @@ def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
         ({"num_samples": 2}, "num_samples must be 1 with temperature 0, got 2"),
         ({"temperature": -1}, "temperature must be 0 or more, got -1"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
+        ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got 'dtype'"),
+        ({"model_init_kwargs": "3"}, "model_init_kwargs must be a JSON object, got '3'"),
         ({"benchmarks": "gsm9k"}, "benchmarks must be among gsm8k, .* got 'gsm9k'"),
         ({"grader": "maths"}, "grader must be one of math_verify, qwen, string, got 'maths'"),
         ({"template": "llama-3"}, "template must be plain, .* got 'llama-3'"),

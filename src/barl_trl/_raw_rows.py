@@ -21,8 +21,8 @@ def find_column(
     for name in names:
         if name in columns:
             return name
-        if wanted is None and name in lowered:
-            return lowered[name]
+        if name.lower() in lowered:
+            return lowered[name.lower()]
     nearest = [
         lowered[match]
         for name in names

@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     try:
         options.run(options)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"barl analyze: {error}")
 
 

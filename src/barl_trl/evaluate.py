@@ -18,13 +18,18 @@ from transformers import AutoTokenizer
 from trl import TrlParser
 
 from .evaluation.benchmarks import BENCHMARKS, Problem, load_benchmark, parse_benchmarks
+from .evaluation.checkpoints import checkpoint_id
 from .evaluation.generation import BACKENDS, Backend, Completion, Job, refuse_missing_vllm, seed_of
-from .evaluation.results import Response, ResponseFile, summarize, table_rows, write_results
+from .evaluation.results import (
+    Response,
+    ResponseFile,
+    open_results,
+    summarize,
+    table_rows,
+    write_results,
+)
 from .evaluation.templates import TEMPLATES, Template, choose_template
 from .graders import GRADERS, Grader, Verdict, get_grader
-
-NOT_COMPARED = ("greedy", "versions", "benchmarks")
-"""What may differ in a folder that a run goes on with, or follows from the rest."""
 
 
 @dataclass
@@ -43,6 +48,13 @@ class EvaluateArguments:
     )
     backend: Literal["transformers", "vllm"] = field(
         default="transformers", metadata={"help": "What generates."}
+    )
+    model_init_kwargs: dict[str, Any] | str | None = field(
+        default=None,
+        metadata={
+            "help": "More arguments of `from_pretrained`, or of `vllm.LLM`, as JSON: for instance "
+            "'{\"tensor_parallel_size\": 2}'."
+        },
     )
     template: str = field(
         default="auto",
@@ -78,6 +90,14 @@ class EvaluateArguments:
     )
 
     def __post_init__(self):
+        if isinstance(self.model_init_kwargs, str):
+            try:
+                self.model_init_kwargs = dict(json.loads(self.model_init_kwargs))
+            except (ValueError, TypeError) as error:
+                raise ValueError(
+                    f"model_init_kwargs must be a JSON object, got {self.model_init_kwargs!r}: for "
+                    'instance {"max_model_len": 4096}.'
+                ) from error
         for name in ("num_samples", "max_tokens", "batch_size", "limit"):
             value = vars(self)[name]
             if value is not None and value < 1:
@@ -91,40 +111,27 @@ class EvaluateArguments:
             )
 
 
-def open_results(args: EvaluateArguments, template: Template, grader: Grader) -> dict[str, Any]:
-    """The results to add to: a new folder's, or those of an earlier run with the same settings.
-
-    Raises:
-        ValueError: The earlier run had other settings.
-    """
+def settings_of(args: EvaluateArguments, template: Template, grader: Grader) -> dict[str, Any]:
+    """What `results.json` says of how the responses were made."""
     packages = ("barl-trl", "torch", "transformers", "trl", "datasets", "math-verify")
     versions = {name: version(name) for name in packages}
     if args.backend == "vllm":  # its builds are distributions of several names
         versions["vllm"] = import_module("vllm").__version__
-    results = {
+    return {
         "model": args.model,
+        "checkpoint": checkpoint_id(args.model),
         "backend": args.backend,
+        "model_init_kwargs": args.model_init_kwargs,
         "template": template.name,
         "greedy": not args.temperature,
         "temperature": args.temperature,
         "max_tokens": args.max_tokens,
         "num_samples": args.num_samples,
+        "batch_size": args.batch_size,
         "seed": args.seed,
         "grader": grader.label,
         "versions": versions,
-        "benchmarks": {},
     }
-    path = Path(args.output_dir, "results.json")
-    if path.exists():
-        earlier = json.loads(path.read_text())
-        for name in [name for name in results if name not in NOT_COMPARED]:
-            if earlier.get(name) != results[name]:
-                raise ValueError(
-                    f"{name} must be {earlier.get(name)!r} as in the responses in {path.parent}, "
-                    f"got {results[name]!r}: choose another output_dir."
-                )
-        results["benchmarks"] = earlier["benchmarks"]
-    return results
 
 
 def grade(grader: Grader, solutions: Sequence[str], texts: Sequence[str]) -> list[tuple]:
@@ -240,18 +247,20 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     template = choose_template(args.template, tokenizer)
     output_dir = Path(args.output_dir)
-    results = open_results(args, template, grader)
-    problems = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
+    results = open_results(settings_of(args, template, grader), output_dir)
+    loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
     output_dir.mkdir(parents=True, exist_ok=True)
     write_results(results, output_dir)
     console = Console()
     console.print(f"template: {template.name}", highlight=False)
+    init_kwargs: Any = args.model_init_kwargs or {}
     backend = BACKENDS[args.backend](
         args.model,
         end_ids=template.end_ids(tokenizer),
         max_tokens=args.max_tokens,
         temperature=args.temperature,
         batch_size=args.batch_size,
+        **init_kwargs,
     )
     evaluator = Evaluator(args, backend, tokenizer, template, grader)
     columns = (
@@ -261,9 +270,14 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        for name in sources:
-            responses = evaluator.run(name, problems[name], progress)
-            results["benchmarks"][name] = {"source": asdict(sources[name]), **summarize(responses)}
+        for name, (problems, skipped) in loaded.items():
+            responses = evaluator.run(name, problems, progress)
+            results["benchmarks"][name] = {
+                "source": asdict(sources[name]),
+                "limit": args.limit,
+                "skipped": skipped,
+                **summarize(responses),
+            }
             write_results(results, output_dir)
     return results
 

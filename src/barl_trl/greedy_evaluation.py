@@ -13,6 +13,7 @@ from trl import GRPOTrainer
 
 from .resuming import ResumingGRPOTrainer
 from .rewards import AccuracyReward, accuracy_reward
+from .steps import chain_of_thought
 
 # what sampling is left to ignore has transformers' defaults: it warns of all else
 GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "min_p": None}
@@ -50,6 +51,7 @@ class EvaluatingGRPOTrainer(ResumingGRPOTrainer):
     reward_funcs: list[Any]
     model: nn.Module
     generation_kwargs: dict[str, Any]
+    eos_token_ids: list[int]
 
     def __init__(self, *args, benchmarks: Mapping[str, Dataset] | None = None, **kwargs):
         self.benchmarks = dict(benchmarks or {})
@@ -92,7 +94,8 @@ class EvaluatingGRPOTrainer(ResumingGRPOTrainer):
         return metrics
 
     def _solve(self, dataset: Dataset) -> tuple[Tensor, Tensor]:
-        """Reward, NaN where there is none, and number of tokens of each problem's completion.
+        """Reward, NaN where there is none, and number of tokens of each problem's completion, but
+        for the one that ends the turn.
 
         All processes generate equally often, as many completions each: where problems do not
         divide, the last one fills up.
@@ -109,8 +112,9 @@ class EvaluatingGRPOTrainer(ResumingGRPOTrainer):
             completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
             texts = self.processing_class.batch_decode(completion_ids, skip_special_tokens=True)
             rewards = self._judge(texts, list(rows["solution"]))
+            ends = [*self.eos_token_ids, self._tokenizer.pad_token_id]
             own = [
-                (math.nan if reward is None else reward, len(ids))
+                (math.nan if reward is None else reward, len(chain_of_thought(ids, ends)))
                 for reward, ids in zip(rewards, completion_ids, strict=True)
             ]
             own = torch.tensor(own, dtype=torch.float32, device=self.accelerator.device)

@@ -79,7 +79,7 @@ def hub_folder(folder, name, rows, kind="parquet"):
 
 def load(text, **options):
     (source,) = parse_benchmarks(text).values()
-    return load_benchmark(source, **options)
+    return load_benchmark(source, **options).problems
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -98,6 +98,12 @@ def test_a_file_in_the_same_columns_is_read(tmp_path, name):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row) + "\n")
     assert load(f"{name}={path}") == [Problem(0, "How many?", answer)]
+
+
+def test_columns_may_be_in_upper_case(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"Problem": "How many?", "Answer": "204"}) + "\n")
+    assert load(f"aime24={path}") == [Problem(0, "How many?", "204")]
 
 
 def test_the_seven_subjects_of_math_are_joined(tmp_path):
@@ -137,6 +143,9 @@ def test_problems_keep_their_row_numbers(tmp_path):
         Problem(3, "three", "3"),
     ]
     assert load(f"mine={path}", limit=3) == [Problem(0, "one", "1"), Problem(2, "two", "2")]
+    (source,) = parse_benchmarks(f"mine={path}").values()
+    assert load_benchmark(source).skipped == {"no_answer": 1}
+    assert load_benchmark(source, limit=1).skipped == {}
 
 
 def test_several_benchmarks_are_named_at_once(tmp_path):

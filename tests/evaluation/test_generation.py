@@ -58,6 +58,11 @@ def test_greedy_is_the_likeliest_token_each_time(model_path, model, tokenizer, p
     assert [made[i, 0] for i in range(len(prompts))] == expected
 
 
+def test_the_model_is_made_with_the_arguments_given(model_path, tokenizer):
+    assert backend(model_path, tokenizer).model.dtype == torch.float32
+    assert backend(model_path, tokenizer, dtype=torch.float64).model.dtype == torch.float64
+
+
 def test_any_end_of_turn_ends_a_completion(model_path, model, tokenizer, prompts):
     free = greedy_by_hand(model, prompts[1], [])
     end_ids = [tokenizer.eos_token_id, free.token_ids[5]]

@@ -75,32 +75,42 @@ def test_the_summary_by_hand():
         "standard_error": pytest.approx(0.25),
         "mean_tokens": 25,
         "truncated": 0.25,
+        "no_answer": 0.25,
         "timeouts": 0.5,
-        "pass@k": {"1": 0.25, "2": 0.5},
+        "pass@k": {
+            "1": {"mean": 0.25, "standard_error": pytest.approx(0.25)},
+            "2": {"mean": 0.5, "standard_error": pytest.approx(0.5)},
+        },
     }
 
 
 def test_results_are_json_and_a_table(tmp_path):
-    results = {"model": "m", "num_samples": 2, "benchmarks": {"b": summarize(RESPONSES)}}
+    results = {
+        "model": "m",
+        "num_samples": 2,
+        "benchmarks": {"b": {"skipped": {"no_answer": 3}, **summarize(RESPONSES)}},
+    }
     write_results(results, tmp_path)
     assert json.loads((tmp_path / "results.json").read_text()) == results
     assert table_rows(results) == [
         {
             "benchmark": "b",
-            "problems": "2",
+            "problems": "2 (skipped: 3)",
             "accuracy": "25.0 ± 25.0 %",
-            "pass@2": "50.0 %",
+            "pass@2": "50.0 ± 50.0 %",
             "tokens": "25.0",
             "cut off": "25.0 %",
+            "no answer": "25.0 %",
             "not judged": "50.0 %",
         }
     ]
     text = (tmp_path / "results.md").read_text()
     assert '- model: `"m"`' in text
-    assert "| b | 2 | 25.0 ± 25.0 % | 50.0 % | 25.0 | 25.0 % | 50.0 % |" in text
+    row = "| b | 2 (skipped: 3) | 25.0 ± 25.0 % | 50.0 ± 50.0 % | 25.0 | 25.0 % | 25.0 % | 50.0 % |"
+    assert row in text
 
 
 def test_one_problem_has_no_standard_error(tmp_path):
-    results = {"num_samples": 1, "benchmarks": {"b": summarize([response(0)])}}
+    results = {"num_samples": 1, "benchmarks": {"b": {"skipped": {}, **summarize([response(0)])}}}
     write_results(results, tmp_path)
     assert table_rows(results)[0]["accuracy"] == "100.0 %"

@@ -2,16 +2,20 @@
 
 import json
 import shlex
+from argparse import ArgumentParser
+from importlib import import_module
 
 import pytest
+import torch
 from rich.console import Console
 from trl import ModelConfig, TrlParser
 
 from barl_trl import cli
 from barl_trl.config import BARLConfig
 from barl_trl.evaluate import EvaluateArguments
+from barl_trl.evaluation.templates import TEMPLATES
 from barl_trl.paper import run as paper_run
-from barl_trl.paper.commands import analyses, lanes
+from barl_trl.paper.commands import RECIPES, analyses, lanes
 from barl_trl.paper.cost import FLOPS, gpu_hours
 from barl_trl.paper.scales import demo_scale, paper_scale
 from barl_trl.train_arguments import BARLScriptArguments
@@ -47,20 +51,29 @@ def test_the_commands_take_their_options(tmp_path, make):
                 assert f"-{script_args.method}-seed{args.seed}" in args.output_dir
             else:
                 evaluate.parse_args_and_config(options_of(command))
+    for command in analyses(make(tmp_path), tmp_path, [0]):
+        name, *options = options_of(command)
+        parser = ArgumentParser()
+        parser.add_argument("--output_dir")
+        import_module(f"barl_trl.analyses.{name}").add_options(parser)
+        parser.parse_args(options)
 
 
 def test_gpu_hours_by_hand():
     """1.5B, GRPO: 110 rollout batches of 5120 rollouts, 512 + 1024 tokens; nothing is scored, but
-    read by a reference model.
+    read by a reference model. 9881 problems: eleven times during training, then seven times.
     """
     scale = paper_scale()
     model = scale.models[0]
-    operations = 110 * 5120 * (2 * 1024 + 10 * (512 + 1024)) * 1.5e9
-    assert gpu_hours(scale, model, "grpo") == pytest.approx(operations / FLOPS / 3600)
-    assert gpu_hours(scale, model, "barl") > gpu_hours(scale, model, "progress")
-    short = 110 * 5120 * (2 * 32 + 10 * (512 + 32)) * 1.5e9
-    hours = gpu_hours(scale, model, "grpo_length_controlled")
-    assert hours == pytest.approx(short / FLOPS / 3600)
+    hours = 1.5e9 / FLOPS / 3600
+    training, evaluation = gpu_hours(scale, model, "grpo")
+    assert training == pytest.approx(110 * 5120 * (2 * 1024 + 10 * (512 + 1024)) * hours)
+    assert evaluation == pytest.approx(2 * 9881 * (11 * 1024 + 7 * 2048) * hours)
+    assert gpu_hours(scale, model, "barl")[0] > gpu_hours(scale, model, "progress")[0]
+    training, evaluation = gpu_hours(scale, model, "grpo_length_controlled")
+    assert training == pytest.approx(110 * 5120 * (2 * 32 + 10 * (512 + 32)) * hours)
+    assert evaluation == pytest.approx(2 * 9881 * (11 * 32 + 7 * 2048) * hours)
+    assert gpu_hours(scale, model, None) == (0, pytest.approx(2 * 9881 * 7 * 2048 * hours))
 
 
 def test_the_plan_is_printed_first(capsys):
@@ -70,13 +83,62 @@ def test_the_plan_is_printed_first(capsys):
     assert printed.count("barl_trl.cli evaluate") == 2 * (10 + 3)
 
 
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="it would start")
+def test_the_papers_scale_is_refused_without_a_gpu(tmp_path):
+    with pytest.raises(SystemExit, match="--scale must be demo on a machine without GPUs, got pap"):
+        cli.main(["reproduce", "paper", "--scale", "paper", "--output_dir", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("recipe", ["qwen2.5-math-1.5b", "qwen2.5-math-7b", "r1-distill-llama-8b"])
+def test_prompts_are_the_same_in_training_and_evaluation(recipe):
+    [model] = [model for model in paper_scale().models if model.recipe == recipe]
+    (script_args, *_), template = (
+        TrlParser((BARLScriptArguments,)).parse_args_and_config(
+            ["--config", str(RECIPES / f"{recipe}.yaml")], fail_with_unknown_args=False
+        ),
+        TEMPLATES[model.template],
+    )
+    assert (script_args.system_prompt, script_args.prompt_template) == (
+        template.system_prompt,
+        None,
+    )
+    assert template.user == "{problem}"
+
+
+def sh(name, script):
+    return paper_run.Command(name, ["sh", "-c", script])
+
+
 def test_a_failed_command_is_named_with_the_end_of_its_output(tmp_path):
     book = paper_run.Book(tmp_path, num_threads=1)
     with pytest.raises(RuntimeError, match=r"train a failed, see .*train-a.txt:\n.*oh no"):
-        book.run(paper_run.Command("train a", ["sh", "-c", "echo oh no; exit 3"]))
-    book.run(paper_run.Command("train b", ["true"]))
+        book.run(sh("train a", "echo oh no; exit 3"))
+    book.run(sh("train b", f"[ ! -e {tmp_path}/b ] && touch {tmp_path}/b"))
     again = paper_run.Book(tmp_path, num_threads=1)
-    again.run(paper_run.Command("train b", ["false"]))  # is done
+    again.run(sh("train b", f"[ ! -e {tmp_path}/b ] && touch {tmp_path}/b"))  # is done
+    with pytest.raises(RuntimeError, match="train b failed"):
+        again.run(sh("train b", "exit 1"))  # another one of that name
+
+
+def test_a_failure_ends_what_runs_and_starts_nothing_more(tmp_path):
+    book = paper_run.Book(tmp_path, num_threads=1)
+    lanes = [
+        [sh("a", "sleep 1; exit 1")],
+        [sh("b", "sleep 100"), sh("c", "true")],
+        [sh("d", "true")],
+    ]
+    with pytest.raises(RuntimeError, match="a failed"):
+        paper_run.follow_all(lanes, book, at_once=2, advance=lambda: None)
+    assert [path.stem for path in sorted((tmp_path / "logs").iterdir())] == ["a", "b"]
+    assert not book.seconds
+
+
+def test_a_folder_of_other_settings_is_refused(tmp_path):
+    paper_run.refuse_other_settings(demo_scale(tmp_path, max_steps=80), tmp_path)
+    paper_run.refuse_other_settings(demo_scale(tmp_path, max_steps=80), tmp_path)
+    with pytest.raises(ValueError, match="output_dir must hold results of the same settings, got"):
+        paper_run.refuse_other_settings(demo_scale(tmp_path, max_steps=60), tmp_path)
 
 
 @pytest.mark.slow
@@ -94,4 +156,10 @@ def test_two_arms_to_the_report(tmp_path):
     assert len(report["figures"]) == 6
     assert all((tmp_path / figure["file"]).exists() for figure in report["figures"])
     assert (tmp_path / "report.html").stat().st_size > 100_000
-    assert shlex.join(scale.train) in (tmp_path / "report.md").read_text()
+    options = shlex.join(scale.train).replace("\n", "\\n")
+    assert f"| options of barl train | {options} |" in (tmp_path / "report.md").read_text()
+    values = json.loads((tmp_path / "figures" / "tiny-search" / "values.json").read_text())
+    assert max(row["num_responses"] for row in values["rows"]) == 60  # six to each of ten
+    before = (tmp_path / "done.txt").read_text()
+    paper_run.run(scale, tmp_path, [0, 1], Console())
+    assert (tmp_path / "done.txt").read_text() == before

@@ -18,6 +18,7 @@ def report(tmp_path):
         "seeds": [0, 1],
         "benchmarks": ["search"],
         "benchmarks_note": "400 problems.",
+        "comparison": "They do not compare.",
         "table": [
             {"arm": "base", "search": [58.25], "average": [58.25]},
             {"arm": "barl", "search": [84.0, 1.5], "average": [84.0, 1.5]},
@@ -40,6 +41,7 @@ def test_both_pages_hold_our_numbers_and_the_papers(report):
     )
     assert f"| Qwen2.5-Math-7B | barl | {barl} |" in markdown
     for page in (html, markdown):
+        assert "They do not compare." in page
         assert page.index("84.0 ± 1.5") < page.index("Not ours") < page.index("59.4 ± 0.3")
         assert "the paper's models" in page.replace("&#39;", "'")
 

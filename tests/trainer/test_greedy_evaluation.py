@@ -51,14 +51,15 @@ def make(tmp_path):
 
 
 def greedily(model, row):
-    """Reward and tokens of one problem's most likely completion, token by token."""
+    """Reward and tokens, the end of the turn left out, of one problem's most likely completion."""
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
     ids, prompt = [], tokenizer.encode(row["prompt"])
     while len(ids) < SETTINGS["max_completion_length"] and tokenizer.eos_token_id not in ids:
         with torch.no_grad():
             ids.append(model(torch.tensor([prompt + ids])).logits[0, -1].argmax().item())
     text = tokenizer.decode(ids, skip_special_tokens=True)
-    return accuracy_reward([text], [row["solution"]])[0], len(ids)
+    tokens = len(ids) - (ids[-1] == tokenizer.eos_token_id)
+    return accuracy_reward([text], [row["solution"]])[0], tokens
 
 
 def parameters(trainer):

@@ -16,6 +16,9 @@ from ..distributed.launching import ROOT, launch
 from ..tiny import tiny_model, tiny_tokenizer
 from ..trainer.rollouts import PROBLEMS
 
+# no compiling, float32 as the model
+EVALUATION = {"enforce_eager": True, "dtype": "float32", "max_model_len": 512}
+
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.skipif(find_spec("vllm") is None, reason="no vLLM: `make test-vllm` has it"),
@@ -125,9 +128,11 @@ def test_server(tmp_path, model, server, config, num_processes):
 def evaluate(folder, model, backend, *options):
     """`barl evaluate`; the responses to `examples/problems.jsonl`, as texts with their lengths."""
     problems = f"problems={ROOT / 'examples' / 'problems.jsonl'}"
-    command = [sys.executable, "-m", "tests.vllm.evaluate", "--model", model, "--limit", "20"]
+    command = [sys.executable, "-m", "barl_trl.cli", "evaluate", "--model", model, "--limit", "20"]
     command += ["--backend", backend, "--benchmarks", problems, "--template", "plain"]
     command += ["--max_tokens", "24", "--output_dir", str(folder), *options]
+    if backend == "vllm":
+        command += ["--model_init_kwargs", json.dumps(EVALUATION)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=400)
     rows = map(json.loads, (folder / "problems.jsonl").read_text().splitlines())
     return {(r["problem_id"], r["sample"]): (r["response"], r["tokens"]) for r in rows}

@@ -79,7 +79,7 @@ def show(title: str, rows: Rows, by: str | None, cells: Callable[[Rows], dict[st
     ]
     table = Table(title=title)
     for column in lines[0]:
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for line in lines:
         table.add_row(*line.values())
     Console().print(table)

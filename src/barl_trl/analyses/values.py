@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import get_args
 
+import transformers
 from rich.progress import track
 
 from ..config import BARLConfig, own_fields
@@ -130,6 +131,7 @@ def run(options: argparse.Namespace) -> None:
     """Runs the analysis and shows its table."""
     # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
     warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
+    transformers.utils.logging.disable_progress_bar()  # this command has its own
     responses = named(options.names, options.responses)
     models = options.model or [_model_of(folder) for folder in options.responses]
     models = as_many("--model", models * (len(responses) if len(models) == 1 else 1), responses)

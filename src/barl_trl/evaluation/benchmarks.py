@@ -1,5 +1,6 @@
 """Benchmarks: their problems with true answers, from the Hub or from local files."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,8 +56,7 @@ BENCHMARKS = {
     "aime24": Source("HuggingFaceH4/aime_2024", "train", (None,), "problem", "answer"),
     "amc23": Source("math-ai/amc23", "test", (None,), "question", "answer"),
 }
-"""Name -> where it lies on the Hub. The paper's are `gsm8k`, `math`, `college_math` and
-`olympiadbench`."""
+"""Name -> where it lies on the Hub. The paper's are all but `math500`."""
 
 
 class Problem(NamedTuple):
@@ -67,6 +67,13 @@ class Problem(NamedTuple):
     text: str
     solution: str
     """The true answer, bare."""
+
+
+class Benchmark(NamedTuple):
+    """Problems that can be judged, and how many rows cannot, by the reason."""
+
+    problems: list[Problem]
+    skipped: dict[str, int]
 
 
 def parse_benchmarks(text: str) -> dict[str, Source]:
@@ -104,8 +111,8 @@ def parse_benchmarks(text: str) -> dict[str, Source]:
     return sources
 
 
-def load_benchmark(source: Source, *, limit: int | None = None) -> list[Problem]:
-    """Return the problems of a benchmark that can be judged; the others are counted in the log.
+def load_benchmark(source: Source, *, limit: int | None = None) -> Benchmark:
+    """Return the problems of a benchmark.
 
     Args:
         source (`Source`):
@@ -120,6 +127,7 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> list[Problem]
     from datasets.exceptions import DatasetNotFoundError
 
     problems: list[Problem] = []
+    reasons: list[tuple[int, str]] = []
     rows = 0
     for config in source.configs:
         try:
@@ -136,6 +144,7 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> list[Problem]
                 f"benchmarks must be reachable on the Hub or local, got {source.path} ({error}): "
                 "download its files elsewhere and name their folder as NAME=PATH."
             ) from error
+        reasons += [(rows + finding.row - 1, finding.reason) for finding in report.skipped]
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
         problems += [
@@ -143,7 +152,9 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> list[Problem]
             for row, text, solution in zip(kept, data["prompt"], data["solution"], strict=True)
         ]
         rows += report.rows
-    return [problem for problem in problems if limit is None or problem.id < limit]
+    end = rows if limit is None else limit
+    skipped = Counter(reason for row, reason in reasons if row < end)
+    return Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 
 
 def load_benchmarks(text: str | None) -> dict[str, list[Problem]]:
@@ -154,7 +165,7 @@ def load_benchmarks(text: str | None) -> dict[str, list[Problem]]:
         ValueError: As they do.
     """
     sources = parse_benchmarks(text) if text is not None else {}
-    return {name: load_benchmark(source) for name, source in sources.items()}
+    return {name: load_benchmark(source).problems for name, source in sources.items()}
 
 
 def _local(source: Source, path: Path) -> Source:

@@ -128,6 +128,7 @@ class TransformersBackend:
         max_tokens: Most tokens of a completion.
         temperature: 0 for greedy decoding.
         batch_size: Prompts of a batch.
+        **init_kwargs: More arguments of `from_pretrained`.
     """
 
     def __init__(
@@ -138,10 +139,10 @@ class TransformersBackend:
         max_tokens: int,
         temperature: float,
         batch_size: int,
+        **init_kwargs: Any,
     ):
-        self.model: Any = AutoModelForCausalLM.from_pretrained(
-            model, dtype="auto", device_map="auto"
-        )
+        init_kwargs = {"dtype": "auto", "device_map": "auto"} | init_kwargs
+        self.model: Any = AutoModelForCausalLM.from_pretrained(model, **init_kwargs)
         # Not the model's own: it may come with a repetition penalty, top_p and the like.
         self.model.generation_config = GenerationConfig()
         self.end_ids, self.max_tokens = end_ids, max_tokens
@@ -174,7 +175,8 @@ class TransformersBackend:
 
 class VLLMBackend:
     """A vLLM engine in this process, which batches by itself. Arguments: see
-    [`TransformersBackend`]; `batch_size` is the most sequences at a time.
+    [`TransformersBackend`]; `batch_size` is the most sequences at a time, and `init_kwargs` are
+    those of `vllm.LLM`.
 
     Raises:
         ImportError: vLLM is not installed.
@@ -188,7 +190,7 @@ class VLLMBackend:
         max_tokens: int,
         temperature: float,
         batch_size: int,
-        **options: Any,
+        **init_kwargs: Any,
     ):
         refuse_missing_vllm()
         import vllm  # pyright: ignore[reportMissingImports]
@@ -202,10 +204,11 @@ class VLLMBackend:
             self.lora = LoRARequest("adapter", 1, model)
             # vLLM has room for ranks that are powers of two
             rank = max(8, 1 << (adapter.r - 1).bit_length())
-            options |= {"enable_lora": True, "max_lora_rank": rank}
+            init_kwargs = {"enable_lora": True, "max_lora_rank": rank} | init_kwargs
             model = adapter.base_model_name_or_path
         # Not the model's own generation configuration, as above.
-        self.llm = vllm.LLM(model, max_num_seqs=batch_size, generation_config="vllm", **options)
+        init_kwargs = {"max_num_seqs": batch_size, "generation_config": "vllm"} | init_kwargs
+        self.llm = vllm.LLM(model, **init_kwargs)
         self._params = lambda seed: vllm.SamplingParams(
             temperature=temperature,
             max_tokens=max_tokens,

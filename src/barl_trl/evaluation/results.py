@@ -14,6 +14,9 @@ from .metrics import accuracy, mean_pass_at_k, share
 FAILURES = ("timeout", "crash")
 """Reasons of the graders' verdicts that say nothing of the answer."""
 
+FREE = {"greedy", "versions", "batch_size"}
+"""Settings that may change in a folder: `greedy` follows from the temperature."""
+
 
 @dataclass(frozen=True)
 class Response:
@@ -85,8 +88,9 @@ def by_problem(responses: Iterable[Response]) -> list[list[Response]]:
 def summarize(responses: Sequence[Response]) -> dict[str, Any]:
     """What the responses to a benchmark amount to, as it stands in `results.json`.
 
-    Accuracies, the share of responses that were cut off and the share whose grading timed out or
-    crashed (they count as wrong) lie in [0, 1]. Pass@k goes up to the number of samples.
+    Accuracies and the shares of responses that were cut off, that have no answer, and whose grading
+    timed out or crashed (all but the first count as wrong) lie in [0, 1]. Pass@k goes up to the
+    number of samples.
     """
     groups = by_problem(responses)
     rewards = [[response.reward for response in group] for group in groups]
@@ -98,31 +102,63 @@ def summarize(responses: Sequence[Response]) -> dict[str, Any]:
         "standard_error": estimate.standard_error,
         "mean_tokens": fmean(response.tokens for response in responses),
         "truncated": share([response.truncated for response in responses]),
+        "no_answer": share([response.answer is None for response in responses]),
         "timeouts": share([response.reason in FAILURES for response in responses]),
-        "pass@k": {str(k): mean_pass_at_k(rewards, k).mean for k in range(1, num_samples + 1)},
+        "pass@k": {str(k): mean_pass_at_k(rewards, k)._asdict() for k in range(1, num_samples + 1)},
     }
 
 
 def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The benchmarks of `results.json` as cells of a table, by column."""
+    """The benchmarks of `results.json` as cells of a table, by column; "not judged" if any is."""
     k = str(results["num_samples"])
+    are_judged = not any(row["timeouts"] for row in results["benchmarks"].values())
     rows = []
     for name, row in results["benchmarks"].items():
-        error = row["standard_error"]
+        problems, skipped = f"{row['num_problems']:,}", sum(row["skipped"].values())
         cells = {
             "benchmark": name,
-            "problems": f"{row['num_problems']:,}",
-            "accuracy": f"{100 * row['accuracy']:.1f}"
-            + ("" if error is None else f" ± {100 * error:.1f}")
-            + " %",
+            "problems": f"{problems} (skipped: {skipped:,})" if skipped else problems,
+            "accuracy": _percent(row["accuracy"], row["standard_error"]),
         }
         if k != "1":
-            cells[f"pass@{k}"] = f"{100 * row['pass@k'][k]:.1f} %"
+            cells[f"pass@{k}"] = _percent(**row["pass@k"][k])
         cells["tokens"] = f"{row['mean_tokens']:.1f}"
         cells["cut off"] = f"{100 * row['truncated']:.1f} %"
-        cells["not judged"] = f"{100 * row['timeouts']:.1f} %"
+        cells["no answer"] = f"{100 * row['no_answer']:.1f} %"
+        if not are_judged:
+            cells["not judged"] = f"{100 * row['timeouts']:.1f} %"
         rows.append(cells)
     return rows
+
+
+def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The results to add to: a new folder's, or those of an earlier run with the same settings.
+
+    Args:
+        settings: What `results.json` says beside the benchmarks. All of it must be as in the
+            earlier run but for [`FREE`], and `versions`, which are joined.
+        folder: Where the responses lie.
+
+    Raises:
+        ValueError: The earlier run had other settings.
+    """
+    path = folder / "results.json"
+    if not path.exists():
+        return settings | {"benchmarks": {}}
+    earlier = json.loads(path.read_text())
+    for name in settings.keys() - FREE:
+        if earlier.get(name) != settings[name]:
+            raise ValueError(
+                f"{name} must be {earlier.get(name)!r} as in the responses in {folder}, got "
+                f"{settings[name]!r}: choose another output_dir."
+            )
+    versions = {
+        name: ", ".join(
+            dict.fromkeys([*earlier["versions"].get(name, version).split(", "), version])
+        )
+        for name, version in settings["versions"].items()
+    }
+    return settings | {"versions": versions, "benchmarks": earlier["benchmarks"]}
 
 
 def write_results(results: Mapping[str, Any], folder: Path) -> None:
@@ -163,6 +199,11 @@ class ResponseFile:
         with self._path.open("a", encoding="utf-8") as file:
             file.writelines(lines)
         self.responses |= new
+
+
+def _percent(mean: float, standard_error: float | None) -> str:
+    error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
+    return f"{100 * mean:.1f}{error} %"
 
 
 def _line(cells: Iterable[str]) -> str:

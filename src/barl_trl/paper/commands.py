@@ -16,10 +16,11 @@ SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "
 
 
 class Command(NamedTuple):
-    """A step: its name, by which it is known to be done, and what is run."""
+    """A step: its name, what is run, and what is added where it was stopped before."""
 
     name: str
     argv: list[str]
+    resume: list[str] = []
 
 
 def run_folder(folder: Path, model: str, arm: str, seed: int | None) -> Path:
@@ -44,13 +45,14 @@ def lanes(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[list[Com
                     options += ["--model_name_or_path", model.path, "--seed", str(seed)]
                     options += ["--output_dir", str(run), *scale.train]
                     options += scale.arm_options.get(arm, [])
-                    if any(run.glob("checkpoint-*")):  # it was stopped
-                        options += ["--resume_from_checkpoint", "true"]
                     argv = [*launcher, "-m", "barl_trl.cli", "train", *options]
-                    commands.append(Command(f"train {run.name}", argv))
+                    resume = ["--resume_from_checkpoint", "true"]
+                    was_stopped = any(run.glob("checkpoint-*/trainer_state.json"))
+                    commands.append(Command(f"train {run.name}", argv, resume * was_stopped))
                 for mode, more in SAMPLING.items():
                     options = ["--model", checkpoint, "--benchmarks", scale.named()]
                     options += ["--output_dir", str(run / mode), *scale.evaluate, *more]
+                    options += ["--template", model.template]
                     name = f"evaluate {run.name} {mode}"
                     commands.append(Command(name, [*barl, "evaluate", *options]))
                 yield commands
@@ -71,7 +73,7 @@ def analyses(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[Comma
         options = {
             "efficiency": ["--sampled", *sampled, "--greedy", *greedy, *named],
             "reflections": [*sampled, *named, *scale.reflections],
-            "values": [*greedy, *named, *scale.values],
+            "values": [*sampled, *named, *scale.values],
             "curves": [
                 f"{arm}={run_folder(folder, model.name, arm, seed)}"
                 for arm in model.arms

@@ -1,5 +1,6 @@
 """What the experiments cost, estimated before they start."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,20 +11,40 @@ from trl import ModelConfig, TrlParser
 from ..plan import PlanConfig, Shape, batch_tokens, total_steps
 from ..train import arm_settings
 from ..train_arguments import BARLScriptArguments, Method
-from .commands import RECIPES
+from .commands import BASE, RECIPES
 from .scales import Model, Scale
 
 FLOPS = 0.2 * 989e12
 """Floating-point operations per second that are assumed of a GPU: a fifth of an H100's peak in
 bfloat16 (NVIDIA's data sheet), generation included."""
 
+NUM_PROBLEMS = {
+    "gsm8k": 1319,
+    "math": 5000,
+    "college_math": 2818,
+    "olympiadbench": 674,
+    "aime24": 30,
+    "amc23": 40,
+}
+"""Of the benchmarks, as the data sets' cards have it."""
 
-def gpu_hours(scale: Scale, model: Model, arm: Method) -> float:
-    """What the training of an arm costs at most: every completion as long as it may be.
+RESPONSES = 7
+"""To each problem, of each run: the greedy one and six samples."""
+
+
+def gpu_hours(scale: Scale, model: Model, arm: Method | None) -> tuple[float, float]:
+    """Hours of training and of evaluation of one run, each completion as long as it may be.
 
     Per token and parameter 2 operations to generate, to score and for a reference model, 8 to train
-    on (6, and 2 to compute activations again).
+    on (6, and 2 to compute activations again). Without an arm: of the base model, evaluation alone.
     """
+    problems = sum(NUM_PROBLEMS[name] for name in scale.benchmarks)
+    most = scale.evaluate[scale.evaluate.index("--max_tokens") + 1]
+    evaluated = problems * RESPONSES * int(most)
+    if arm is None:
+        return 0.0, _hours(model, 2 * evaluated)
+    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
+    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     arguments: Any = (BARLScriptArguments, PlanConfig, ModelConfig)
     options = ["--config", str(RECIPES / f"{model.recipe}.yaml"), "--method", arm]
     options += ["--dataset_name", "given", *scale.train, *scale.arm_options.get(arm, [])]
@@ -36,23 +57,31 @@ def gpu_hours(scale: Scale, model: Model, arm: Method) -> float:
     generated = batches.rollouts * shape.completion
     trained = batches.rollouts * (shape.prompt + shape.completion) * args.num_iterations
     referred = trained if args.beta else 0
-    operations = (2 * (generated + scored + referred) + 8 * trained) * 1e9 * model.billions
-    return steps[1] * operations / FLOPS / 3600
+    # during training, too
+    evaluated += steps[0] // args.eval_steps * problems * shape.completion
+    operations = 2 * (generated + scored + referred) + 8 * trained
+    return _hours(model, steps[1] * operations), _hours(model, 2 * evaluated)
+
+
+def _hours(model: Model, operations_per_parameter: float) -> float:
+    return operations_per_parameter * 1e9 * model.billions / FLOPS / 3600
 
 
 def show_cost(scale: Scale, seeds: Sequence[int], console: Console) -> None:
-    """Prints what the trainings cost."""
-    table = Table("model", "arm", "runs", "GPU hours, at most", title="Training")
+    """Prints what training and evaluation cost."""
+    table = Table(title="GPU hours, estimated")
+    for column in ("model", "arm", "runs", "training", "evaluation"):
+        table.add_column(column, overflow="fold")
     total = 0.0
     for model in scale.models:
-        for arm in model.arms:
-            hours = len(seeds) * gpu_hours(scale, model, arm)
-            total += hours
-            table.add_row(model.name, arm, str(len(seeds)), f"{hours:,.1f}")
+        for arm in (None, *model.arms):
+            runs = len(seeds) if arm else 1
+            hours = [runs * part for part in gpu_hours(scale, model, arm)]
+            total += sum(hours)
+            table.add_row(model.name, arm or BASE, str(runs), *(f"{part:,.1f}" for part in hours))
     console.print(table)
     console.print(
-        f"Together {total:,.1f} GPU hours, estimated for H100s that reach {FLOPS / 1e12:.0f} "
-        f"TFLOP/s and completions of full length; then {scale.named() or 'no benchmarks'}, greedy "
-        "and six samples, for each run.",
+        f"Together {total:,.0f} GPU hours, for H100s that reach {FLOPS / 1e12:.0f} TFLOP/s, with "
+        "every completion as long as it may be. Loading, saving and waiting are not counted.",
         highlight=False,
     )

@@ -6,9 +6,11 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,9 +23,11 @@ from ..evaluation.metrics import mean_and_standard_error
 from ..report.paper_report import write_report
 from .commands import BASE, Command, analyses, lanes, run_folder
 from .cost import show_cost
-from .scales import Model, Scale, demo_scale, paper_scale
+from .scales import Model, Scale, demo_scale, paper_scale, refuse_machine
 
 DEMO_STEPS = 80
+SETTINGS = ("models", "benchmarks", "launcher", "train", "evaluate", "arm_options")
+"""Of a scale: what must not change in a folder."""
 
 FIGURES = {
     "efficiency": (
@@ -37,7 +41,7 @@ FIGURES = {
     ),
     "bayesian_values": (
         "Bayesian values",
-        "Bayesian state-action values along greedy responses, under each model's own beliefs, "
+        "Bayesian state-action values along sampled responses, under each model's own beliefs, "
         "which are updated at every step.",
     ),
     "posterior_weighted_values": (
@@ -53,12 +57,19 @@ FIGURES = {
 
 
 class Book:
-    """What is done, in a file that outlives the process; and the output of every command."""
+    """What is done, in a file that outlives the process; and the output of every command.
+
+    Attributes:
+        seconds: Of each command that is done.
+    """
 
     def __init__(self, folder: Path, num_threads: int):
         self.environment = os.environ | {"OMP_NUM_THREADS": str(num_threads)}
         self.folder, self.file = folder, folder / "done.txt"
-        self.done = set(self.file.read_text().splitlines()) if self.file.exists() else set()
+        lines = self.file.read_text().splitlines() if self.file.exists() else []
+        self.seconds = {text: int(took) for took, text in (line.split("\t", 1) for line in lines)}
+        self.running: set[subprocess.Popen] = set()
+        self.is_stopped = False
 
     def run(self, command: Command) -> None:
         """Runs a command unless it is done.
@@ -66,19 +77,51 @@ class Book:
         Raises:
             RuntimeError: It failed: the message has the end of its output.
         """
-        if command.name in self.done:
+        text = json.dumps(command.argv)
+        if text in self.seconds or self.is_stopped:
             return
         log = self.folder / "logs" / f"{command.name.replace(' ', '-')}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
+        started = time.perf_counter()
+        argv = [*command.argv, *command.resume]
         with log.open("w") as output:
-            process = subprocess.run(
-                command.argv, stdout=output, stderr=subprocess.STDOUT, env=self.environment
+            process = subprocess.Popen(
+                argv, stdout=output, stderr=subprocess.STDOUT, env=self.environment
             )
+            self.running.add(process)
+            process.wait()
+            self.running.discard(process)
         if process.returncode:
             end = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
             raise RuntimeError(f"{command.name} failed, see {log}:\n{end}")
+        self.seconds[text] = round(time.perf_counter() - started)
         with self.file.open("a") as file:
-            file.write(f"{command.name}\n")
+            file.write(f"{self.seconds[text]}\t{text}\n")
+
+    def stop(self) -> None:
+        """Ends what is running, and starts nothing more."""
+        self.is_stopped = True
+        for process in list(self.running):
+            process.terminate()
+
+
+def refuse_other_settings(scale: Scale, folder: Path) -> None:
+    """A folder belongs to one experiment: its checkpoints are gone on from.
+
+    Raises:
+        ValueError: It has results of other settings. Only the number of seeds may change.
+    """
+    file = folder / "settings.json"
+    settings = json.loads(json.dumps({name: getattr(scale, name) for name in SETTINGS}))
+    seen = json.loads(file.read_text()) if file.exists() else settings
+    for name in SETTINGS:
+        if seen.get(name) != settings[name]:
+            raise ValueError(
+                f"output_dir must hold results of the same settings, got {folder} with {name} "
+                f"{seen.get(name)}, where it is now {settings[name]}: choose another folder."
+            )
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(settings, indent=1) + "\n")
 
 
 def accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dict[str, Any]:
@@ -100,7 +143,12 @@ def accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dic
     }
 
 
-def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: float) -> Path:
+def on_one_line(options: Sequence[str]) -> str:
+    r"""Options as they could be typed, a line break as `\n`."""
+    return shlex.join(options).replace("\n", "\\n")
+
+
+def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Path:
     """Writes `report.json`, `report.html`, `report.md`; returns the page."""
     figures = [
         {
@@ -119,6 +167,7 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: float) -> 
         "seeds": list(seeds),
         "benchmarks": list(scale.benchmarks),
         "benchmarks_note": scale.notes,
+        "comparison": scale.comparison,
         "table": [
             accuracies(folder, scale, model, arm, seeds)
             for model in scale.models
@@ -128,16 +177,53 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: float) -> 
         "not_run": scale.not_run,
         "settings": {
             "recipes": ", ".join(f"recipes/{model.recipe}.yaml" for model in scale.models),
-            "options of barl train": shlex.join(scale.train),
-            "options of barl evaluate": shlex.join(scale.evaluate),
+            "options of barl train": on_one_line(scale.train),
+            **{
+                f"more of them for {arm}": on_one_line(more)
+                for arm, more in scale.arm_options.items()
+            },
+            "options of barl evaluate": on_one_line(scale.evaluate),
             "figures are of seed": seeds[0],
             "versions": ", ".join(f"{name} {version(name)}" for name in packages),
             "machine": f"{os.cpu_count()} CPU cores, {torch.accelerator.device_count()} devices",
-            "this run took": f"{seconds / 60:.0f} minutes",
+            "the commands took": f"{seconds / 60:.0f} minutes, {scale.at_once} at a time",
         },
     }
     (folder / "report.json").write_text(json.dumps(content, indent=1))
     return write_report(folder / "report.json")[0]
+
+
+def follow_all(
+    lanes: Sequence[Sequence[Command]], book: Book, *, at_once: int, advance: Callable[[], Any]
+) -> None:
+    """Runs lanes of commands beside each other.
+
+    Args:
+        lanes: Commands that follow each other.
+        book: Runs them.
+        at_once: How many lanes at a time.
+        advance: Called behind each command.
+
+    Raises:
+        RuntimeError: One failed. The others are ended.
+    """
+
+    def follow(commands: Sequence[Command]) -> None:
+        try:
+            for command in commands:
+                book.run(command)
+                advance()
+        except RuntimeError:
+            book.stop()
+            raise
+
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            for done in as_completed([pool.submit(follow, lane) for lane in lanes]):
+                done.result()
+        except KeyboardInterrupt:
+            book.stop()
+            raise
 
 
 def run(scale: Scale, folder: Path, seeds: Sequence[int], console: Console) -> None:
@@ -145,26 +231,21 @@ def run(scale: Scale, folder: Path, seeds: Sequence[int], console: Console) -> N
 
     Raises:
         RuntimeError: A command failed.
+        ValueError: The folder has results of other settings.
     """
-    started = time.perf_counter()
+    refuse_other_settings(scale, folder)
     book = Book(folder, num_threads=max(1, (os.cpu_count() or 1) // scale.at_once))
-    all_lanes = list(lanes(scale, folder, seeds))
-    figures = list(analyses(scale, folder, seeds))
+    all_lanes = [*lanes(scale, folder, seeds)]
+    figures = [*analyses(scale, folder, seeds)]
+    commands = [*chain.from_iterable(all_lanes), *figures]
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-        total = sum(map(len, all_lanes)) + len(figures)
-        task = progress.add_task("reproduce paper", total=total)
-
-        def follow(commands: Sequence[Command]) -> None:
-            for command in commands:
-                book.run(command)
-                progress.advance(task)
-
-        with ThreadPoolExecutor(scale.at_once) as pool:
-            for done in [pool.submit(follow, lane) for lane in all_lanes]:
-                done.result()
-        follow(figures)
-    page = report(scale, folder, seeds, time.perf_counter() - started)
+        task = progress.add_task("reproduce paper", total=len(commands))
+        advance = partial(progress.advance, task)
+        follow_all(all_lanes, book, at_once=scale.at_once, advance=advance)
+        follow_all([figures], book, at_once=1, advance=advance)
+    seconds = sum(book.seconds[json.dumps(command.argv)] for command in commands)
+    page = report(scale, folder, seeds, seconds)
     console.print(f"In {folder}: {page.name}, report.md; runs, responses, figures and logs.")
 
 
@@ -182,6 +263,8 @@ def main(name: str, folder: Path, seeds: Sequence[int], *, is_plan: bool) -> Non
             print(shlex.join(command.argv))
         return
     try:
+        if name == "paper":
+            refuse_machine()
         run(scale, folder, seeds, console)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         sys.exit(f"barl reproduce paper: {error}")

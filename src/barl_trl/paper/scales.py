@@ -3,10 +3,12 @@
 import json
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, get_args
 
 import torch
+import trl
 
 from ..synthetic.search import TINY_MODEL_DIR, search_rows
 from ..train_arguments import Method
@@ -24,6 +26,8 @@ class Model(NamedTuple):
     arms: tuple[Method, ...]
     billions: float
     """Of parameters."""
+    template: str
+    """Of the prompts in evaluation: as in training."""
 
 
 class Scale(NamedTuple):
@@ -35,6 +39,7 @@ class Scale(NamedTuple):
         launcher: What `barl train` is started with.
         train, evaluate, values, reflections: Options of these commands.
         at_once: Runs at a time.
+        comparison: How the paper's numbers compare with these.
         notes: What the report says of it.
         not_run: What it says was not run.
         arm_options: Options of `barl train` that an arm has of its own.
@@ -48,6 +53,7 @@ class Scale(NamedTuple):
     values: list[str]
     reflections: list[str]
     at_once: int
+    comparison: str
     notes: str
     not_run: list[str]
     arm_options: dict[Method, list[str]] = {}
@@ -77,7 +83,9 @@ def demo_scale(folder: Path, max_steps: int) -> Scale:
     template = "{problem}\n"
     steps = str(max_steps)
     return Scale(
-        models=[Model("tiny-search", str(TINY_MODEL_DIR), "demo", get_args(Method), 0.0009)],
+        models=[
+            Model("tiny-search", str(TINY_MODEL_DIR), "demo", get_args(Method), 0.0009, template)
+        ],
         benchmarks=benchmarks,
         launcher=[],
         train=[
@@ -86,10 +94,11 @@ def demo_scale(folder: Path, max_steps: int) -> Scale:
             *["--eval_benchmarks", ",".join(f"{n}={p}" for n, p in benchmarks.items())],
             *["--eval_strategy", "steps", "--eval_steps", str(max(1, max_steps // 4))],
         ],
-        evaluate=["--template", template, "--max_tokens", "128", "--batch_size", "200"],
-        values=["--step_size", "16", "--max_problems", "50"],
+        evaluate=["--max_tokens", "128", "--batch_size", "200"],
+        values=["--step_size", "16"],
         reflections=["--keywords", str(data / "keywords.txt")],
         at_once=os.cpu_count() or 1,
+        comparison="They and ours do not compare.",
         notes=(
             f"{NUM_EVALUATED} search problems that no training has seen, with 7 candidates as in "
             "training (search) and with 9 (search_9). The last checkpoint of each run; nothing was "
@@ -114,20 +123,30 @@ def paper_scale() -> Scale:
             "qwen2.5-math-1.5b",
             get_args(Method),
             1.5,
+            "qwen2.5-math",
         ),
-        Model("Qwen2.5-Math-7B", "Qwen/Qwen2.5-Math-7B", "qwen2.5-math-7b", arms, 7.6),
+        Model(
+            "Qwen2.5-Math-7B",
+            "Qwen/Qwen2.5-Math-7B",
+            "qwen2.5-math-7b",
+            arms,
+            7.6,
+            "qwen2.5-math",
+        ),
         Model(
             "DeepSeek-R1-Distill-Llama-8B",
             "deepseek-ai/DeepSeek-R1-Distill-Llama-8B",
             "r1-distill-llama-8b",
             arms,
             8.0,
+            "qwen2.5-math",  # with the system prompt that the paper trains it with
         ),
     ]
     names = ("gsm8k", "math", "college_math", "olympiadbench", "aime24", "amc23")
     devices = str(torch.accelerator.device_count() or 8)
-    accelerate = [sys.executable, "-m", "accelerate.commands.launch", "--config_file"]
-    accelerate += ["accelerate_configs/zero2.yaml", "--num_processes", devices]
+    zero2 = str(Path(trl.__file__).parent / "accelerate_configs" / "zero2.yaml")
+    accelerate = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", zero2]
+    accelerate += ["--num_processes", devices]
     return Scale(
         models=models,
         benchmarks=dict.fromkeys(names, ""),
@@ -137,17 +156,42 @@ def paper_scale() -> Scale:
             # every ten rollout batches; TRL wants a multiple of the rollouts of a prompt
             *["--eval_strategy", "steps", "--eval_steps", "400"],
             *["--per_device_eval_batch_size", "40"],
+            *["--metric_for_best_model", "accuracy", "--load_best_model_at_end", "true"],
         ],
         evaluate=["--backend", "vllm", "--max_tokens", "2048", "--grader", "qwen"],
-        values=["--max_problems", "200"],
-        reflections=[],
+        # as the recipes have it
+        values=["--max_problems", "200", "--max_answer_chars", "20"],
+        reflections=["--benchmarks", "gsm8k,math"],
         at_once=1,
+        comparison="The models, data and benchmarks are those of ours above.",
         notes=(
-            "The last checkpoint of each run (the paper: the best one over all benchmarks, chosen "
-            "by these numbers). Training problems that are among the benchmarks' are counted in "
-            "the logs of the runs."
+            "The checkpoint of each run that is best over all benchmarks, as in the paper: it is "
+            "chosen by these problems. Training problems that are among the benchmarks' are "
+            "counted in the logs of the runs, and trained on."
         ),
-        not_run=["Llama-3.2-3B-Instruct (the paper's appendix)"],
+        not_run=[
+            "length-controlled GRPO over several epochs, as in the paper, which does not say how "
+            "many: it has the steps of the others, half an epoch",
+            "Llama-3.2-3B-Instruct (the paper's appendix)",
+        ],
         # the KL coefficient that the paper found best for its baseline
         arm_options={"grpo": ["--beta", "0.005"], "grpo_length_controlled": ["--beta", "0.005"]},
     )
+
+
+def refuse_machine() -> None:
+    """Refuses the paper's scale where it cannot run.
+
+    Raises:
+        ValueError: There is no GPU, or vLLM or DeepSpeed is missing.
+    """
+    if not torch.accelerator.is_available():
+        raise ValueError(
+            "--scale must be demo on a machine without GPUs, got paper: --plan prints its commands."
+        )
+    for package in ("vllm", "deepspeed"):
+        if find_spec(package) is None:
+            raise ValueError(
+                f"--scale must be demo without {package}, got paper: install it with "
+                f"`pip install 'barl-trl[{package}]'`."
+            )

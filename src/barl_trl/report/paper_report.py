@@ -15,8 +15,9 @@ def write_report(report_file: str | Path) -> tuple[Path, Path]:
 
     Args:
         report_file: A JSON object with `title`, `summary`, `seeds`, `benchmarks` (names),
-            `benchmarks_note`, `table` (rows with `arm`, each benchmark's and the `average`
-            accuracy as `[mean, standard error]` in %, without the error for a single run),
+            `benchmarks_note`, `comparison` (with the paper's numbers), `table` (rows with `arm`,
+            each benchmark's and the `average` accuracy as `[mean, standard error]` in %, without
+            the error for a single run),
             `figures` (`title`, `caption`, `file` relative to the report), `not_run` (lines) and
             `settings` (name -> value).
 

@@ -1,7 +1,6 @@
 """The paper's figure on reflections: how often they occur, by the difficulty of the problem."""
 
 import json
-from itertools import cycle
 from pathlib import Path
 
 from matplotlib.lines import Line2D
@@ -23,7 +22,7 @@ def draw(results: str | Path, path: str | Path) -> None:
     data = json.loads(Path(results).read_text())
     rows = data["rows"]
     benchmarks = dict.fromkeys(row["benchmark"] for row in rows)
-    dashes_of = dict(zip(benchmarks, cycle(BENCHMARK_DASHES), strict=False))
+    dashes_of = dict(zip(benchmarks, BENCHMARK_DASHES, strict=False))
     models = list(dict.fromkeys(row["model"] for row in rows))
     figure, [[axis]] = panels(1)
     for n, model in enumerate(models):

@@ -48,5 +48,5 @@ def finish(figure, path, *, names: int) -> None:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(names, 4))
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=130, bbox_inches="tight")  # the legend may be wider than the panels
     plt.close(figure)

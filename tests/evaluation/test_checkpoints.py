@@ -1,0 +1,30 @@
+"""A checkpoint is told from others of its name."""
+
+import shutil
+
+import torch
+from huggingface_hub import constants
+from transformers import AutoModelForCausalLM
+
+from barl_trl.evaluation.checkpoints import checkpoint_id
+
+
+def test_other_weights_in_the_same_folder_are_another_checkpoint(model_path, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(model_path, folder)
+    before = checkpoint_id(str(folder))
+    assert before == checkpoint_id(model_path)  # a copy is the same
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        model.model.norm.weight[0] += 1e-3
+    model.save_pretrained(folder)
+    assert checkpoint_id(str(folder)) != before
+
+
+def test_a_checkpoint_of_the_hub_is_its_commit(model_path, tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    commit, repository = "0123456789" * 4, tmp_path / "models--me--mine"
+    shutil.copytree(model_path, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    assert checkpoint_id("me/mine") == commit
