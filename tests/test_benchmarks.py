@@ -34,6 +34,17 @@ def test_answers_prints_costs_and_verdicts(tmp_path):
     assert ours["rewards without a closed box"] == ours["time-outs, crashes"] == "0"
 
 
+def test_answer_cases_are_counted_by_family(tmp_path):
+    path, cases = tmp_path / "cases.json", Path(__file__).parent / "cases" / "answers.jsonl"
+    (table,) = run_benchmark("answer_cases.py", str(cases), "--quick", "--json", str(path))
+    *families, whole = records = json.loads(path.read_text())
+    assert [record["family"] for record in records] == [*table]
+    assert sum(record["pairs"] for record in families) == whole["pairs"] == 40
+    for grader in ("math_verify", "qwen", "string"):
+        right = sum(record[grader]["right"] for record in families)
+        assert right == whole[grader]["right"] > 20
+
+
 RECORDED = {"default": 260, "default, fused": 260}
 """Tokens that scoring feeds the demo's model per rollout, at the benchmark's shape."""
 

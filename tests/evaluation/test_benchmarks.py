@@ -106,6 +106,15 @@ def test_columns_may_be_in_upper_case(tmp_path):
     assert load(f"aime24={path}") == [Problem(0, "How many?", "204")]
 
 
+def test_other_columns_are_refused(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"task": "How many?", "answer": "204"}\n')
+    message = r"got .*rows.jsonl \(problem_column .*columns task, answer.*\): rename its columns"
+    for name in ("mine", "gsm8k"):
+        with pytest.raises(ValueError, match=message):
+            load(f"{name}={path}")
+
+
 def test_the_seven_subjects_of_math_are_joined(tmp_path):
     row = ROWS["math"][0]
     folder = hub_folder(tmp_path / "math", "math", [row, row | {"problem": "Why?"}])

@@ -1,41 +1,32 @@
 """Prompts, to the character."""
 
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
+import trl
 
 from barl_trl.data import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.templates import TEMPLATES, choose_template
 
 PROBLEM = r"Simplify $\frac{2}{4}$."
 
-# What matters of the families' own chat templates.
-R1 = (
-    "<｜begin▁of▁sentence｜>{% for m in messages %}{% if m['role'] == 'system' %}{{ m['content'] }}"
-    "{% else %}<｜User｜>{{ m['content'] }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<｜Assistant｜><think>\n{% endif %}"
-)
-LLAMA = (
-    "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
-    "<|begin_of_text|>{% for m in messages %}"
-    "<|start_header_id|>{{ m['role'] }}<|end_header_id|>\n\n"
-    "{% if m['role'] == 'system' %}Today Date: {{ date_string }}\n\n{% endif %}"
-    "{{ m['content'] }}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
-)
+CHAT_TEMPLATES = Path(trl.__file__).parent / "chat_templates"
+"""The families' own, as TRL ships them."""
 
 
 @pytest.fixture
 def tokenizer_with(tokenizer):
-    def make(chat_template):
+    def make(chat_template, bos_token=None):
         copy = deepcopy(tokenizer)
-        copy.chat_template = chat_template
+        copy.chat_template, copy.bos_token = chat_template, bos_token
         return copy
 
     return make
 
 
-def test_qwen_has_the_system_prompt_of_its_own_evaluation(tokenizer):
+def test_qwen_has_the_system_prompt_of_its_own_evaluation(tokenizer_with):
+    tokenizer = tokenizer_with((CHAT_TEMPLATES / "qwen2_5.jinja").read_text())
     template = choose_template("auto", tokenizer)
     assert template.name == "qwen2.5-math"
     assert template.prompt(tokenizer, PROBLEM) == (
@@ -45,7 +36,8 @@ def test_qwen_has_the_system_prompt_of_its_own_evaluation(tokenizer):
 
 
 def test_r1_is_instructed_in_the_users_message(tokenizer_with):
-    tokenizer = tokenizer_with(R1)
+    chat = (CHAT_TEMPLATES / "deepseek_r1_distill.jinja").read_text()
+    tokenizer = tokenizer_with(chat, bos_token="<｜begin▁of▁sentence｜>")
     template = choose_template("auto", tokenizer)
     assert template.name == "r1-distill"
     assert template.prompt(tokenizer, PROBLEM) == (
@@ -54,12 +46,14 @@ def test_r1_is_instructed_in_the_users_message(tokenizer_with):
 
 
 def test_llamas_prompt_is_the_same_every_day(tokenizer_with):
-    tokenizer = tokenizer_with(LLAMA)
+    chat = (CHAT_TEMPLATES / "llama3_2.jinja").read_text()
+    tokenizer = tokenizer_with(chat, bos_token="<|begin_of_text|>")
     template = choose_template("auto", tokenizer)
     assert template.name == "llama-3"
     assert template.prompt(tokenizer, PROBLEM) == (
         "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
-        f"Today Date: 26 Jul 2024\n\n{PAPER_SYSTEM_PROMPT}<|eot_id|>"
+        "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
+        f"{PAPER_SYSTEM_PROMPT}<|eot_id|>"
         f"<|start_header_id|>user<|end_header_id|>\n\n{PROBLEM}<|eot_id|>"
         "<|start_header_id|>assistant<|end_header_id|>\n\n"
     )
