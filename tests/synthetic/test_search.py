@@ -92,16 +92,6 @@ def test_prompt_text():
     assert PROBLEM.solution == "21"
 
 
-def test_from_prompt_is_the_inverse_of_prompt():
-    for problem in take(50, seed=7):
-        assert SearchProblem.from_prompt(problem.prompt) == problem
-
-
-def test_from_prompt_refuses_other_text():
-    with pytest.raises(ValueError, match=r"prompt must be a search problem, got 'What\?': take it"):
-        SearchProblem.from_prompt("What?")
-
-
 # The parser
 
 NO_18 = "Try 18: 3*18 + 7 = 61, no."

@@ -38,7 +38,6 @@ _OFFSETS = range(1, 10)
 _VALUES = range(2, 13)
 _HELD_OUT_SHARE = 8  # one equation in eight is held out
 
-_PROMPT = re.compile(r"Which of ([\d, ]+) satisfies (\d+)x \+ (\d+) = (\d+)\?\n")
 _TRY = re.compile(r"Try (\d+): .*")
 
 
@@ -86,22 +85,6 @@ class SearchProblem:
         value = self.slope * candidate + self.offset
         verdict = "yes" if value == self.target else "no"
         return f"Try {candidate}: {self.slope}*{candidate} + {self.offset} = {value}, {verdict}."
-
-    @classmethod
-    def from_prompt(cls, prompt: str) -> "SearchProblem":
-        """The problem that a prompt states: the inverse of `prompt`.
-
-        Raises:
-            ValueError: if `prompt` is not a prompt of this task.
-        """
-        match = _PROMPT.fullmatch(prompt)
-        if match is None:
-            raise ValueError(
-                f"prompt must be a search problem, got {prompt!r}: take it from search_rows"
-            )
-        slope, offset, target = map(int, match.groups()[1:])
-        candidates = tuple(int(number) for number in match[1].split(", "))
-        return cls(candidates, slope=slope, offset=offset, target=target)
 
 
 def problems(
