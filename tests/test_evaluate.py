@@ -76,13 +76,12 @@ def test_readme_shows_the_command_and_its_table(tmp_path, capsys, monkeypatch):
 
 def test_greedy_results(evaluate, tmp_path):
     results, shown = evaluate(limit=50)
-    assert {name: results[name] for name in list(results)[:12]} == {
+    assert {name: results[name] for name in list(results)[:11]} == {
         "model": str(TINY_MODEL_DIR),
         "checkpoint": checkpoint_id(str(TINY_MODEL_DIR)),
         "backend": "transformers",
         "model_init_kwargs": None,
         "template": "plain",
-        "greedy": True,
         "temperature": 0.0,
         "max_tokens": 120,
         "num_samples": 1,

@@ -1,6 +1,7 @@
 """The `barl` command. Each command's own options: `barl COMMAND --help`."""
 
 import sys
+import warnings
 from importlib import import_module
 
 COMMANDS = {
@@ -23,6 +24,8 @@ def main(argv: list[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else argv
     command = argv[0] if argv else "--help"
     if command in COMMANDS:
+        # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
+        warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
         # the command's libraries are imported only now: `barl --help` answers at once
         import_module(f".{MODULES.get(command, command)}", __package__).main(argv[1:])
         return

@@ -6,7 +6,6 @@ problems with BARL (or a baseline), and evaluated on held-out ones before and af
 
 import json
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -276,8 +275,6 @@ def show(summary: dict[str, Any], output_dir: str) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Parses options over the demo's recipe, then [`run`]s and [`show`]s."""
-    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
-    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     arguments: Any = (DemoArguments, BARLConfig)
     parser = TrlParser(arguments, prog="barl demo")

@@ -110,6 +110,12 @@ class EvaluateArguments:
                 "the same. The paper samples with temperature 1."
             )
 
+    @property
+    def init_kwargs(self) -> dict[str, Any]:
+        """`model_init_kwargs`, parsed."""
+        kwargs: Any = self.model_init_kwargs
+        return kwargs or {}
+
 
 def settings_of(args: EvaluateArguments, template: Template, grader: Grader) -> dict[str, Any]:
     """What `results.json` says of how the responses were made."""
@@ -119,11 +125,10 @@ def settings_of(args: EvaluateArguments, template: Template, grader: Grader) -> 
         versions["vllm"] = import_module("vllm").__version__
     return {
         "model": args.model,
-        "checkpoint": checkpoint_id(args.model),
+        "checkpoint": checkpoint_id(args.model, args.init_kwargs.get("revision")),
         "backend": args.backend,
         "model_init_kwargs": args.model_init_kwargs,
         "template": template.name,
-        "greedy": not args.temperature,
         "temperature": args.temperature,
         "max_tokens": args.max_tokens,
         "num_samples": args.num_samples,
@@ -244,7 +249,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
         refuse_missing_vllm()
     grader = get_grader(args.grader)
     sources = parse_benchmarks(args.benchmarks)
-    tokenizer = AutoTokenizer.from_pretrained(args.model)
+    tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
     template = choose_template(args.template, tokenizer)
     output_dir = Path(args.output_dir)
     results = open_results(settings_of(args, template, grader), output_dir)
@@ -253,14 +258,13 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     write_results(results, output_dir)
     console = Console()
     console.print(f"template: {template.name}", highlight=False)
-    init_kwargs: Any = args.model_init_kwargs or {}
     backend = BACKENDS[args.backend](
         args.model,
         end_ids=template.end_ids(tokenizer),
         max_tokens=args.max_tokens,
         temperature=args.temperature,
         batch_size=args.batch_size,
-        **init_kwargs,
+        **args.init_kwargs,
     )
     evaluator = Evaluator(args, backend, tokenizer, template, grader)
     columns = (
@@ -284,7 +288,8 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
 
 def show(results: dict[str, Any], output_dir: str) -> None:
     """Prints the results as a table."""
-    how = "greedy" if results["greedy"] else f"temperature {results['temperature']:g}"
+    temperature = results["temperature"]
+    how = f"temperature {temperature:g}" if temperature else "greedy"
     table = Table(title=f"{Path(results['model']).name}, {how}")
     rows = table_rows(results)
     for column in rows[0]:

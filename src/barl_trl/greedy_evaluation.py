@@ -102,6 +102,7 @@ class EvaluatingGRPOTrainer(ResumingGRPOTrainer):
         """
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
         most = len(dataset) if self.use_vllm else self.args.per_device_eval_batch_size
+        ends = [*self.eos_token_ids, self._tokenizer.pad_token_id]
         results, start = [], 0
         while start < len(dataset):
             size = min(most, math.ceil((len(dataset) - start) / world))
@@ -112,7 +113,6 @@ class EvaluatingGRPOTrainer(ResumingGRPOTrainer):
             completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
             texts = self.processing_class.batch_decode(completion_ids, skip_special_tokens=True)
             rewards = self._judge(texts, list(rows["solution"]))
-            ends = [*self.eos_token_ids, self._tokenizer.pad_token_id]
             own = [
                 (math.nan if reward is None else reward, len(chain_of_thought(ids, ends)))
                 for reward, ids in zip(rewards, completion_ids, strict=True)

@@ -6,7 +6,6 @@ machine will do: the plan is that of the `num_processes` devices which are to tr
 
 import math
 import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -301,8 +300,6 @@ def show(
 
 def main(argv: list[str] | None = None) -> None:
     """Parses a recipe and options as `barl train`, and [`show`]s what they mean."""
-    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
-    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     arguments: Any = (BARLScriptArguments, PlanConfig, ModelConfig)
     parser = TrlParser(arguments, prog="barl plan")
     try:

@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import warnings
 from copy import copy
 from typing import Any, TypeVar, get_args
 
@@ -158,8 +157,6 @@ def main(argv: list[str] | None = None) -> None:
     """Parses a recipe (`--config FILE`) and options, then [`run`]s."""
     arguments: Any = (BARLScriptArguments, BARLConfig, ModelConfig)
     parser = TrlParser(arguments, prog="barl train")
-    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
-    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     try:
         run(*parser.parse_args_and_config(argv))
     except PushError as error:

@@ -28,3 +28,7 @@ def test_a_checkpoint_of_the_hub_is_its_commit(model_path, tmp_path, monkeypatch
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     assert checkpoint_id("me/mine") == commit
+    earlier = commit[::-1]
+    shutil.copytree(model_path, repository / "snapshots" / earlier)
+    (repository / "refs" / "v1").write_text(earlier)
+    assert checkpoint_id("me/mine", revision="v1") == earlier

@@ -104,6 +104,15 @@ def test_reflections_draw_the_first_benchmark_dashed_and_the_second_solid(drawn)
     assert legend(figure) == ["gsm8k", "math", "base", "barl"]
 
 
+def test_more_benchmarks_than_dashes_are_refused(drawn):
+    rows = [
+        {"benchmark": name, "model": "m", "difficulty": 0, "frequency": 0.5, "standard_error": None}
+        for name in "abcdef"
+    ]
+    with pytest.raises(ValueError, match="must be at most 5 in one figure, got a, b, c, d, e, f"):
+        drawn(reflection_figure.draw, rows, {"num_samples": 1})
+
+
 def value_rows(model, means, *, responses="all", value="bayesian_values", num_problems=9):
     return [
         {

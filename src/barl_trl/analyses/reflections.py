@@ -7,7 +7,6 @@ from pathlib import Path
 from ..evaluation.reflections import KEYWORDS, reflections_by_difficulty
 from ..evaluation.responses import read_responses
 from ..report import reflection_figure
-from ..report.styles import DASHES
 from .common import Rows, add_model_options, named, show, write
 
 
@@ -34,19 +33,13 @@ def reflections(
         The `rows` of `reflections.json`.
 
     Raises:
-        ValueError: A file is missing, or there are more benchmarks than ways to dash a line.
+        ValueError: A file is missing, or there are more benchmarks than one figure holds.
     """
     rows = []
     for name, folder in sampled.items():
         for benchmark, problems in read_responses(folder, benchmarks).items():
             levels = reflections_by_difficulty(problems, keywords=keywords, num_samples=num_samples)
             rows += [{"benchmark": benchmark, "model": name, **lv._asdict()} for lv in levels]
-    names = dict.fromkeys(row["benchmark"] for row in rows)
-    if len(names) > len(DASHES):
-        raise ValueError(
-            f"benchmarks must be at most {len(DASHES)} in one figure, got {', '.join(names)}: "
-            "choose them with --benchmarks."
-        )
     settings = {"num_samples": num_samples, "keywords": list(keywords)}
     path = write(output_dir / "reflections.json", settings, rows)
     reflection_figure.draw(path, output_dir / "reflections.png")

@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-import warnings
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -129,8 +128,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the analysis and shows its table."""
-    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
-    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     responses = named(options.names, options.responses)
     models = options.model or [_model_of(folder) for folder in options.responses]

@@ -10,21 +10,23 @@ END = 2**24
 """Bytes at the end of each file of weights that are looked at."""
 
 
-def checkpoint_id(model: str) -> str | None:
+def checkpoint_id(model: str, revision: str | None = None) -> str | None:
     """What tells a checkpoint from others of the same name.
 
     Args:
         model: Hub id, or local folder, of a model or an adapter.
+        revision: Branch, tag or commit on the Hub; `None`: the default branch.
 
     Returns:
         The commit on the Hub, or, of a local folder, a checksum of the ends of its weights' files.
     """
     folder = Path(model)
     if not folder.is_dir():
-        return extract_commit_hash(cached_file(model, "tokenizer_config.json"), None)
+        file = cached_file(model, "tokenizer_config.json", revision=revision)
+        return extract_commit_hash(file, None)
     checksum = 0
-    for file in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
-        with file.open("rb") as weights:
-            weights.seek(max(0, file.stat().st_size - END))
+    for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
+        with path.open("rb") as weights:
+            weights.seek(max(0, path.stat().st_size - END))
             checksum = zlib.crc32(weights.read(), checksum)
     return f"{checksum:08x}"

@@ -14,8 +14,8 @@ from .metrics import accuracy, mean_pass_at_k, share
 FAILURES = ("timeout", "crash")
 """Reasons of the graders' verdicts that say nothing of the answer."""
 
-FREE = {"greedy", "versions", "batch_size"}
-"""Settings that may change in a folder: `greedy` follows from the temperature."""
+FREE = {"versions", "batch_size"}
+"""Settings that may change in a folder."""
 
 
 @dataclass(frozen=True)

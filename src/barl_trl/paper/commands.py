@@ -1,5 +1,6 @@
 """The commands of the experiments: what a user could type, one run after another."""
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,11 @@ class Command(NamedTuple):
     name: str
     argv: list[str]
     resume: list[str] = []
+
+    @property
+    def key(self) -> str:
+        """What it is known to be done by."""
+        return json.dumps(self.argv)
 
 
 def run_folder(folder: Path, model: str, arm: str, seed: int | None) -> Path:

@@ -1,6 +1,5 @@
 """What the experiments cost, estimated before they start."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,8 +42,6 @@ def gpu_hours(scale: Scale, model: Model, arm: Method | None) -> tuple[float, fl
     evaluated = problems * RESPONSES * int(most)
     if arm is None:
         return 0.0, _hours(model, 2 * evaluated)
-    # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
-    warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     arguments: Any = (BARLScriptArguments, PlanConfig, ModelConfig)
     options = ["--config", str(RECIPES / f"{model.recipe}.yaml"), "--method", arm]
     options += ["--dataset_name", "given", *scale.train, *scale.arm_options.get(arm, [])]

@@ -67,7 +67,7 @@ class Book:
         self.environment = os.environ | {"OMP_NUM_THREADS": str(num_threads)}
         self.folder, self.file = folder, folder / "done.txt"
         lines = self.file.read_text().splitlines() if self.file.exists() else []
-        self.seconds = {text: int(took) for took, text in (line.split("\t", 1) for line in lines)}
+        self.seconds = {key: int(took) for took, key in (line.split("\t", 1) for line in lines)}
         self.running: set[subprocess.Popen] = set()
         self.is_stopped = False
 
@@ -77,8 +77,7 @@ class Book:
         Raises:
             RuntimeError: It failed: the message has the end of its output.
         """
-        text = json.dumps(command.argv)
-        if text in self.seconds or self.is_stopped:
+        if command.key in self.seconds or self.is_stopped:
             return
         log = self.folder / "logs" / f"{command.name.replace(' ', '-')}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -94,9 +93,9 @@ class Book:
         if process.returncode:
             end = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
             raise RuntimeError(f"{command.name} failed, see {log}:\n{end}")
-        self.seconds[text] = round(time.perf_counter() - started)
+        seconds = self.seconds[command.key] = round(time.perf_counter() - started)
         with self.file.open("a") as file:
-            file.write(f"{self.seconds[text]}\t{text}\n")
+            file.write(f"{seconds}\t{command.key}\n")
 
     def stop(self) -> None:
         """Ends what is running, and starts nothing more."""
@@ -244,7 +243,7 @@ def run(scale: Scale, folder: Path, seeds: Sequence[int], console: Console) -> N
         advance = partial(progress.advance, task)
         follow_all(all_lanes, book, at_once=scale.at_once, advance=advance)
         follow_all([figures], book, at_once=1, advance=advance)
-    seconds = sum(book.seconds[json.dumps(command.argv)] for command in commands)
+    seconds = sum(book.seconds[command.key] for command in commands)
     page = report(scale, folder, seeds, seconds)
     console.print(f"In {folder}: {page.name}, report.md; runs, responses, figures and logs.")
 

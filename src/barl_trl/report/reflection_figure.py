@@ -18,10 +18,18 @@ def draw(results: str | Path, path: str | Path) -> None:
         results: JSON with `rows` of `benchmark`, `model`, `difficulty`, `frequency`,
             `standard_error`, and `settings` with `num_samples`.
         path: PNG to write.
+
+    Raises:
+        ValueError: There are more benchmarks than ways to dash a line.
     """
     data = json.loads(Path(results).read_text())
     rows = data["rows"]
     benchmarks = dict.fromkeys(row["benchmark"] for row in rows)
+    if len(benchmarks) > len(BENCHMARK_DASHES):
+        raise ValueError(
+            f"benchmarks must be at most {len(BENCHMARK_DASHES)} in one figure, got "
+            f"{', '.join(benchmarks)}: choose them with --benchmarks."
+        )
     dashes_of = dict(zip(benchmarks, BENCHMARK_DASHES, strict=False))
     models = list(dict.fromkeys(row["model"] for row in rows))
     figure, [[axis]] = panels(1)
