@@ -100,27 +100,44 @@ def test_rollouts_of_a_group_are_read_as_if_they_stood_alone(many, common, max_s
     check_reads(reencoded_rows(rollouts, common), rollouts, common)
 
 
-@given(groups(), st.sampled_from([0, 12, 1000]), st.integers(1, 60))
-def test_the_pieces_of_attention_show_what_the_mask_shows(many, max_shared_tokens, max_tokens):
+@given(groups(), st.sampled_from([0, 12, 1000]), st.integers(1, 60), st.data())
+def test_the_pieces_of_attention_show_what_the_mask_shows(
+    many, max_shared_tokens, max_tokens, data
+):
     rollouts = [build(fields) for fields in many]
-    rows = shared_prefix_rows(rollouts, [1], max_shared_tokens=max_shared_tokens)
+    known = [data.draw(st.integers(0, len(rollout.token_ids))) for rollout in rollouts]
+    options = {"max_shared_tokens": max_shared_tokens}
+    whole = shared_prefix_rows(rollouts, [1], **options)
+    rows = shared_prefix_rows(rollouts, [1], **options, known=known)
+    assert [row[:5] for row in rows] == [row[:5] for row in whole]
+    for row in rows:
+        assert row.known <= known[row.rollout]
+        assert row.token_ids[: row.known] == rollouts[row.rollout].token_ids[: row.known]
+        assert all(read.position >= row.known for read in row.reads)
     for batch in packed_micro_batches(rows, max_tokens):
-        assert len(batch.token_ids) == 1
-        expected = tree_mask(batch.ends, batch.position_ids)[0, 0]
-        shown = torch.zeros_like(expected)
+        assert batch.token_ids.shape == (1, sum(row.size for _, row in batch.rows))
         place = 0
-        for piece in pieces(batch):
-            queries = range(piece.queries.start, piece.queries.stop)
-            assert queries[0] == place  # in order, none left out
-            place = queries[-1] + 1
-            keys = [k for run in piece.keys for k in range(run.start, run.stop)]
-            mask = piece.mask
-            if mask is None:  # causal
-                assert keys == [*queries]
-                mask = torch.ones(len(keys), len(keys)).tril().bool()
-            for row, query in enumerate(queries):
-                shown[query, keys] = mask[row]
-        assert torch.equal(shown, expected)
+        cut = iter(pieces(batch))
+        for start, row in batch.rows:
+            expected = tree_mask(torch.tensor([row.ends]), torch.tensor([row.position_ids]))[0, 0]
+            shown = torch.zeros_like(expected)
+            while place < start + row.size:
+                piece = next(cut)
+                queries = range(piece.queries.start, piece.queries.stop)
+                assert queries[0] == place  # in order, none left out
+                place = queries[-1] + 1
+                length, rollout = piece.known
+                assert length <= row.known and rollout in (row.rollout, 0)
+                fed = [k for run in piece.keys for k in range(run.start, run.stop)]
+                keys = [*range(length), *(k - start + row.known for k in fed)]
+                mask = piece.mask
+                if mask is None:  # causal
+                    assert fed == [*queries] and not length
+                    mask = torch.ones(len(keys), len(keys)).tril().bool()
+                for n, query in enumerate(queries):
+                    shown[query - start + row.known, keys] = mask[n]
+            assert torch.equal(shown[row.known :], expected[row.known :])
+        assert next(cut, None) is None
 
 
 def test_a_first_state_is_scored_once_for_a_group():

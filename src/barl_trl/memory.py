@@ -9,7 +9,7 @@ from peft import PeftConfig, get_peft_model
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
-from .row_logps import causal_lm, compute_device
+from .wrapped_models import causal_lm, compute_device
 
 CPU_TOKENS = 4096
 """Longer rows outgrow a CPU's caches: 16384 tokens at once cost a fifth more time each."""

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from .packing import Block, Row, within_budget
+from .packing import Row, within_budget
 
 
 class MicroBatch(NamedTuple):
@@ -23,7 +23,7 @@ class MicroBatch(NamedTuple):
         places: Row * N + row position of each read.
         labels: Token whose log-probability is read.
         targets: Rollout, state, hypothesis and answer token that each read belongs to.
-        rows: Where each of the rows begins that stand in one, with its blocks; empty if padded.
+        rows: Where each of the rows begins that stand in one, and the row; empty if padded.
     """
 
     token_ids: Int[Tensor, "R N"]
@@ -33,7 +33,7 @@ class MicroBatch(NamedTuple):
     places: Int[Tensor, " K"]
     labels: Int[Tensor, " K"]
     targets: Int[Tensor, "K 4"]
-    rows: list[tuple[int, list[Block]]]
+    rows: list[tuple[int, Row]]
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return a copy on a device."""
@@ -42,21 +42,23 @@ class MicroBatch(NamedTuple):
 
 def packed_micro_batches(rows: Sequence[Row], max_tokens: int) -> Iterator[MicroBatch]:
     """Put rows behind each other, up to `max_tokens` together; a longer row goes alone."""
-    for cut in within_budget((len(row.token_ids) for row in rows), max_tokens):
+    for cut in within_budget((row.size for row in rows), max_tokens):
         joined = rows[cut]
-        *starts, _ = accumulate((len(row.token_ids) for row in joined), initial=0)
+        *starts, _ = accumulate((row.size for row in joined), initial=0)
+        fed = [slice(row.known, None) for row in joined]
         token_ids, position_ids, ends = (
-            torch.cat([torch.tensor(values) for values in column])[None]
+            torch.cat([torch.tensor(v[part]) for v, part in zip(column, fed, strict=True)])[None]
             for column in list(zip(*joined, strict=True))[:3]
         )
-        sizes = torch.tensor([len(row.token_ids) for row in joined])
+        shifts = torch.tensor([at - row.known for at, row in zip(starts, joined, strict=True)])
+        sizes = torch.tensor([row.size for row in joined])
         yield MicroBatch(
             token_ids,
             position_ids,
-            ends + torch.tensor(starts).repeat_interleave(sizes),
+            ends + shifts.repeat_interleave(sizes),
             torch.ones_like(token_ids, dtype=torch.bool),
             *_reads(joined, starts),
-            rows=[(start, row.blocks) for start, row in zip(starts, joined, strict=True)],
+            rows=list(zip(starts, joined, strict=True)),
         )
 
 
@@ -102,7 +104,7 @@ def _padded(rows: Sequence[Row]) -> MicroBatch:
 def _reads(rows: Sequence[Row], starts: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
     """Places, labels and targets of the reads of rows that begin at the given places."""
     reads = [
-        (start + read.position, *read[1:])
+        (start + read.position - row.known, *read[1:])
         for row, start in zip(rows, starts, strict=True)
         for read in row.reads
     ]

@@ -13,6 +13,9 @@ Rollouts of a group have s_0 and its branch in common. The branch hangs from the
 where the prompt is shared, too, the group is one tree of several blocks:
 
     s_0 | branch of s_0 || step 0 | step 1 | branch of s_2 | branch of s_1 || step 0 | ...
+
+Of tokens whose keys and values are known (`generation_cache`) a row knows the places, too, though
+they are not fed again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,6 +66,8 @@ class Row(NamedTuple):
         ends: One past the row position of each token's last descendant.
         reads: The scored tokens. Answers that share tokens share positions.
         blocks: The runs that the row consists of.
+        known: How many of the first tokens have known keys and values: those of `rollout`.
+        rollout: Whose they are.
     """
 
     token_ids: list[int]
@@ -70,6 +75,24 @@ class Row(NamedTuple):
     ends: list[int]
     reads: list[Read]
     blocks: list[Block]
+    known: int = 0
+    rollout: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of tokens to feed."""
+        return len(self.token_ids) - self.known
+
+
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """Count the leading tokens that two sequences share.
+
+    Example:
+        >>> common_length([1, 2, 3], [1, 2, 4, 3])
+        2
+    """
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+    return sum(1 for _ in same)
 
 
 def within_budget(sizes: Iterable[int], budget: int) -> Iterator[slice]:
@@ -95,6 +118,7 @@ def shared_prefix_rows(
     elicitation_ids: Sequence[int],
     *,
     max_shared_tokens: int = 0,
+    known: Sequence[int] = (),
 ) -> list[Row]:
     """Pack rollouts into rows: the trees of their states and answers.
 
@@ -105,6 +129,7 @@ def shared_prefix_rows(
         elicitation_ids: The common elicitation.
         max_shared_tokens: Up to how many tokens such rollouts stand in one row behind their first
             state, where that saves enough of them. With 0 every rollout has a row of its own.
+        known: Number of leading tokens of each rollout whose keys and values are known.
     """
     groups: dict[tuple, list[int]] = {}
     for i, rollout in enumerate(rollouts):
@@ -122,8 +147,14 @@ def shared_prefix_rows(
             shared, cuts = 0, [slice(n, n + 1) for n in range(len(members))]
         for n, cut in enumerate(cuts):
             readers = members if n == 0 else []
-            rows.append(_tree(rollouts, members[cut], readers, elicitation_ids, shared))
-    return rows
+            row = _tree(rollouts, members[cut], readers, elicitation_ids, shared)
+            if known and row.reads:  # what is read must be fed
+                unread = min(read.position for read in row.reads)
+                first = members[cut][0]
+                length = min(known[first], row.blocks[0].trunk_stop, unread)
+                row = row._replace(known=length, rollout=first)
+            rows.append(row)
+    return [row for row in rows if row.reads]
 
 
 def reencoded_rows(rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]) -> list[Row]:
@@ -248,8 +279,7 @@ def _append_branch(
     path, nodes = [], [fork]  # current branch: its tokens; row positions of the fork and of these
     depth = row.position_ids[fork]
     for hypothesis in sorted(range(len(fed)), key=fed.__getitem__):
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(path, fed[hypothesis], strict=False))
-        shared = len(list(same))
+        shared = common_length(path, fed[hypothesis])
         _close(row, nodes[1 + shared :])
         path, nodes = fed[hypothesis], nodes[: 1 + shared]
         for token in path[shared:]:

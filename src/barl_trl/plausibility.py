@@ -17,21 +17,19 @@ from peft import PeftModel
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from .generation_cache import GenerationCache
 from .memory import scoring_token_budget
 from .packing import Row, reencoded_rows, shared_prefix_rows
 from .rollouts import Rollout
 from .row_logps import (
     Layout,
-    causal_lm,
-    evaluating,
-    is_sharded,
-    largest_of_processes,
     layer_types,
     rope_depends_on_length,
     takes_masks,
     takes_trees,
     token_logps,
 )
+from .wrapped_models import causal_lm, evaluating, is_sharded, largest_of_processes
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +69,7 @@ def answer_log_likelihoods(
     temperature: float = 1.0,
     own_temperature: float = 1.0,
     max_tokens: int | None = None,
+    generation_cache: GenerationCache | None = None,
 ) -> AnswerLogLikelihoods:
     r"""Compute the log-likelihood of every hypothesis's answer at every state.
 
@@ -93,6 +92,7 @@ def answer_log_likelihoods(
         own_temperature: Divides the logits of the rollouts' own tokens.
         max_tokens: Tokens of one forward pass, padding included; a longer row goes alone. By
             default as many as fit (`memory`). Halved whenever memory runs out.
+        generation_cache: What the generation of these rollouts left: such tokens are not fed again.
 
     Returns:
         The log-likelihoods in float32 on the device that the model computes on, with masks.
@@ -119,9 +119,11 @@ def answer_log_likelihoods(
                     model, rollouts, elicitation_ids, max_tokens
                 )
                 layout = _layout(model) if shared else "plain"
-                rows = _rows(rollouts, elicitation_ids, layout, max_tokens)
+                cache = generation_cache if layout == "packed" else None
+                known = _known(model, rollouts, elicitation_ids, max_tokens, cache)
+                rows = _rows(rollouts, elicitation_ids, layout, max_tokens, known)
                 logps, own_logps = token_logps(
-                    model, rollouts, rows, layout, max_tokens, temperature, own_temperature
+                    model, rollouts, rows, layout, max_tokens, temperature, own_temperature, cache
                 )
                 break
             except torch.OutOfMemoryError as error:
@@ -142,20 +144,24 @@ def answer_log_likelihoods(
     answer_logps = logps.sum(-1)
     if reduction == "mean":
         answer_logps /= num_scored.clamp(min=1)[:, None]
-    num_tokens = sum(len(row.token_ids) for row in rows)
+    num_tokens = sum(row.size for row in rows)
     return AnswerLogLikelihoods(
         answer_logps, state_mask, num_scored > 0, own_logps, num_tokens, max_tokens
     )
 
 
 def _rows(
-    rollouts: Sequence[Rollout], elicitation_ids: Sequence[int], layout: Layout, max_tokens: int
+    rollouts: Sequence[Rollout],
+    elicitation_ids: Sequence[int],
+    layout: Layout,
+    max_tokens: int,
+    known: Sequence[int],
 ) -> list[Row]:
     if layout == "plain":
         return reencoded_rows(rollouts, elicitation_ids)
     # a mask over a whole group would cost more than the shared prompt saves
-    shared = max_tokens if layout == "packed" else 0
-    return shared_prefix_rows(rollouts, elicitation_ids, max_shared_tokens=shared)
+    shared = max_tokens if layout == "packed" and not known else 0
+    return shared_prefix_rows(rollouts, elicitation_ids, max_shared_tokens=shared, known=known)
 
 
 def _layout(model: nn.Module) -> Layout:
@@ -219,13 +225,48 @@ def _can_share(
     return reason is None
 
 
+# Of each model: the longest known prefix checked so far, and why none is used, if so.
+_cache_checks: WeakKeyDictionary[nn.Module, tuple[int, str | None]] = WeakKeyDictionary()
+
+
+def _known(
+    model: nn.Module,
+    rollouts: Sequence[Rollout],
+    elicitation_ids: Sequence[int],
+    max_tokens: int,
+    cache: GenerationCache | None,
+) -> list[int]:
+    """Return how many leading tokens of each rollout need not be fed; nothing if all must be.
+
+    Checked by values as packed rows are: what generation computed must be what scoring would.
+    """
+    asked = [i for i, rollout in enumerate(rollouts) if rollout.answers]
+    if cache is None or not asked:
+        return []
+    lengths = cache.lengths(rollouts)
+    longest = max(asked, key=lengths.__getitem__)
+    checked, reason = _cache_checks.get(model, (0, None))
+    if reason is None and lengths[longest].bit_length() > checked.bit_length():
+        own = cache.select([longest, longest])
+        reason = _why_inexact(model, rollouts[longest], elicitation_ids, max_tokens, own)
+        _cache_checks[model] = (lengths[longest], reason)
+        if reason is not None:
+            logger.warning(f"rollouts are fed once more, generation's cache is no help: {reason}")
+    return lengths if reason is None else []
+
+
 def _why_inexact(
-    model: nn.Module, rollout: Rollout | None, elicitation_ids: Sequence[int], max_tokens: int
+    model: nn.Module,
+    rollout: Rollout | None,
+    elicitation_ids: Sequence[int],
+    max_tokens: int,
+    cache: GenerationCache | None = None,
 ) -> str | None:
     """Compare packed rows to re-encoding at a few states, and say how they differ, if they do.
 
     In a second packed row the deepest state's branch is garbled: no other state may notice. The
-    mean difference of token log-probabilities is judged against the noise that padding makes.
+    mean difference of token log-probabilities is judged against the noise that padding makes. A
+    cache holds the rollout twice.
     """
     probes = []
     if rollout is not None:
@@ -235,13 +276,14 @@ def _why_inexact(
     plain = reencoded_rows(probes[:1], elicitation_ids)
     exact, _ = token_logps(model, probes[:1], plain, "plain", max_tokens=1)
     padded, _ = token_logps(model, probes[:1], plain, "plain", max_tokens)
-    packed = shared_prefix_rows(probes, elicitation_ids)
+    known = () if cache is None else cache.lengths(probes)
+    packed = shared_prefix_rows(probes, elicitation_ids, known=known)
     for row in packed[1:]:
         start = probes[0].state_positions[-1]
         stop = row.ends[start - 1]
         row.token_ids[start:stop] = row.token_ids[:1] * (stop - start)
     try:
-        shared, _ = token_logps(model, probes, packed, _layout(model), max_tokens)
+        shared, _ = token_logps(model, probes, packed, _layout(model), max_tokens, cache=cache)
     except torch.OutOfMemoryError:
         raise
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:

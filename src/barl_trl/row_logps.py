@@ -4,22 +4,22 @@ Only `model(...)` is called, so that PEFT, DDP, FSDP and DeepSpeed wrappers do t
 runs at the positions that are read, attention gets the tree in the form that it takes.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Literal
 
 import torch
-import torch.distributed as dist
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from .generation_cache import GenerationCache
 from .micro_batches import MicroBatch, packed_micro_batches, padded_micro_batches, tree_mask
 from .packing import Block, Row
 from .rollouts import Rollout
 from .tree_attention import attending_with, tree_attention
+from .wrapped_models import causal_lm, compute_device, largest_of_processes
 
 HEAD_TILE = 64
 """Positions whose logits are held in float32 at a time."""
@@ -38,6 +38,7 @@ def token_logps(
     max_tokens: int,
     temperature: float = 1.0,
     own_temperature: float = 1.0,
+    cache: GenerationCache | None = None,
 ) -> tuple[Float[Tensor, "B S H L"], Float[Tensor, "B C"]]:
     """Compute the log-probability of every scored token, 0 elsewhere.
 
@@ -49,6 +50,7 @@ def token_logps(
         max_tokens: Tokens of one forward pass, padding included.
         temperature: Divides the logits of the answers' tokens.
         own_temperature: Divides those of the rollouts' own tokens.
+        cache: What is known of packed rows.
 
     Returns:
         Log-probabilities of the answers' tokens and of the rollouts' own (from `read_from` on).
@@ -75,7 +77,7 @@ def token_logps(
     batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
     for batch in batches:
         is_own = batch.targets[:, 1] < 0
-        found = _read(model, batch, layout, (temperature, own_temperature), device)
+        found = _read(model, batch, layout, (temperature, own_temperature), device, cache)
         logps[batch.targets[~is_own].unbind(-1)] = found[~is_own]
         own_logps[batch.targets[is_own][:, [0, 3]].unbind(-1)] = found[is_own]
     return logps, own_logps
@@ -87,13 +89,14 @@ def _read(
     layout: Layout,
     temperatures: tuple[float, float],
     device: torch.device,
+    cache: GenerationCache | None,
 ) -> Float[Tensor, " K"]:
     """Run one forward pass and return the log-probability of each read in float32."""
     base = causal_lm(model)
     inputs: dict[str, object] = {"position_ids": batch.position_ids.to(device)}
     attention = nullcontext()
     if layout == "packed":
-        attention = tree_attention(base, batch)
+        attention = tree_attention(base, batch, cache)
     elif layout == "masked":
         attention = _mask_taking_attention(base)
     else:
@@ -196,69 +199,8 @@ def takes_masks(config: PreTrainedConfig) -> bool:
     return config._attn_implementation in ("sdpa", "eager")
 
 
-def causal_lm(model: nn.Module) -> PreTrainedModel:
-    """Find the transformers model inside any wrappers."""
-    for module in model.modules():
-        if isinstance(module, PreTrainedModel):
-            return module
-    raise ValueError(
-        f"model must be or wrap a transformers model, got {type(model).__name__}: pass a causal LM"
-    )
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and gradient checkpointing off, then put each module back into its mode."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
-
-
 def _mask_taking_attention(base: PreTrainedModel) -> AbstractContextManager[None]:
     """Switch to attention that takes 4D masks, then back; flash attention dies of them."""
     if takes_masks(base.config.get_text_config()):
         return nullcontext()
     return attending_with("sdpa" if base._supports_sdpa else "eager", base)
-
-
-def is_sharded(model: nn.Module) -> bool:
-    """Say whether parameters are gathered for every forward (FSDP, ZeRO-3)."""
-    fsdp = any(isinstance(m, FSDPModule | FullyShardedDataParallel) for m in model.modules())
-    return fsdp or any(hasattr(parameter, "ds_id") for parameter in model.parameters())
-
-
-def gather_head_with_model(model: nn.Module) -> None:
-    """Have ZeRO-3 gather the LM head whenever the model runs, forward or backward.
-
-    DeepSpeed learns the order of the modules from the pass that scores, where the head is called.
-    TRL's loss reads the head's weight instead: its backward would find it partitioned, and fail.
-    """
-    import deepspeed  # pyright: ignore[reportMissingImports]  # the extra of that name
-
-    base = causal_lm(model)
-    head = base.get_output_embeddings()
-    for parameter in head.parameters() if head is not None else ():
-        deepspeed.zero.register_external_parameter(base, parameter)
-
-
-def compute_device(model: nn.Module) -> torch.device:
-    """Return where forwards run: shards may rest on the CPU and be gathered elsewhere."""
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    resting = next(model.parameters()).device
-    return accelerator if accelerator is not None and is_sharded(model) else resting
-
-
-def largest_of_processes(model: nn.Module, value: int) -> int:
-    """Return the largest value of all processes if they must run forwards together, else `value`.
-
-    Sharded parameters are gathered in every forward: one that a process skips hangs the others.
-    """
-    if not (dist.is_initialized() and is_sharded(model)):
-        return value
-    largest = torch.tensor(value, device=compute_device(model))
-    dist.all_reduce(largest, dist.ReduceOp.MAX)
-    return int(largest)

@@ -11,17 +11,19 @@ from .answers import HypothesisSet, merge_hypotheses, truth_answer
 from .config import BARLConfig
 from .consensus import share_hypotheses
 from .elicitation import Elicitation
+from .generation_cache import GenerationCache
 from .plausibility import AnswerLogLikelihoods, answer_log_likelihoods
 from .rewards import completion_text
 from .steps import StepSegmenter, chain_of_thought, step_ends_of
 
 
 class Generated(NamedTuple):
-    """This process's rollouts, as `GRPOTrainer` generated them."""
+    """This process's rollouts, as `GRPOTrainer` generated them, and what that left behind."""
 
     prompt_ids: list[list[int]]
     completion_ids: list[list[int]]
     completions: list[Any]
+    cache: GenerationCache | None = None
 
 
 class Scored(NamedTuple):
@@ -103,7 +105,9 @@ class HypothesisScorer:
         places = range(start, start + len(truths))
         own_sets = [sets[n // group_size] for n in places]
         step_ends, rollouts = [], []
-        for prompt_ids, completion_ids, _, hypotheses in zip(*generated, own_sets, strict=True):
+        for prompt_ids, completion_ids, hypotheses in zip(
+            generated.prompt_ids, generated.completion_ids, own_sets, strict=True
+        ):
             chain = chain_of_thought(completion_ids, self.end_ids)
             step_ends.append(step_ends_of(chain, self.step_segmenter))
             rollouts.append(
@@ -124,6 +128,7 @@ class HypothesisScorer:
             temperature=self.args.plausibility_temperature,
             own_temperature=own_temperature,
             max_tokens=max_tokens,
+            generation_cache=generated.cache,
         )
         members = [
             hypotheses.members[n % group_size] if hypotheses and hypotheses.members else None

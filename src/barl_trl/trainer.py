@@ -17,14 +17,15 @@ from trl.extras.profiling import profiling_context
 
 from .config import BARLConfig
 from .consensus import share_verdicts
+from .generation_cache import GenerationRecorder
 from .posterior import closing_values, hypothesis_outcomes, posterior_weighted_values
 from .refusals import refuse_unsupported
 from .rewards import AccuracyReward, accuracy_reward, resolve_rewards
-from .row_logps import gather_head_with_model
 from .run_log import LoggingGRPOTrainer
 from .scoring import Generated, HypothesisScorer, Scored
 from .steps import StepSegmenter, fixed_size_steps, spread_over_tokens
 from .whitening import whiten
+from .wrapped_models import gather_head_with_model
 
 
 class BARLTrainer(LoggingGRPOTrainer):
@@ -154,9 +155,9 @@ class BARLTrainer(LoggingGRPOTrainer):
         self._asks_for_old_logps = False
 
     def _generate(self, prompts):
-        output = super()._generate(prompts)
+        with GenerationRecorder(self.model) as recorder:
+            output = super()._generate(prompts)
         prompt_ids, completion_ids, _, completions, _, extra_fields, *_ = output
-        self._generated = Generated(prompt_ids, completion_ids, completions)
         # Whether TRL's next forward is the policy's, for the old log-probabilities; a rollout_func
         # may bring true answers that are not known yet.
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
@@ -164,6 +165,8 @@ class BARLTrainer(LoggingGRPOTrainer):
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_known = self.args.solution_column not in extra_fields
         self._asks_for_old_logps = self.model.training and is_known and (is_stale or is_corrected)
+        cache = recorder.cache if self.model.training and not self._asks_for_old_logps else None
+        self._generated = Generated(prompt_ids, completion_ids, completions, cache)
         return output
 
     def _get_per_token_logps_and_entropies(
@@ -262,6 +265,7 @@ class BARLTrainer(LoggingGRPOTrainer):
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
         self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - started)
+        self._generated = self._generated._replace(cache=None)  # it may take gigabytes
         # what one process had no memory for, no other tries again
         self._scoring_max_tokens = min(gather_object([scored.likelihoods.max_tokens]))
         self._metrics["train"]["barl/scoring_max_tokens"].append(self._scoring_max_tokens)

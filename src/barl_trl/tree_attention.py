@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from .generation_cache import GenerationCache
 from .micro_batches import MicroBatch
 
 NAME = "barl_tree"
@@ -29,34 +30,44 @@ class Piece(NamedTuple):
 
     Args:
         queries: A run of places.
-        keys: Runs of places.
+        known: How many of a rollout's first tokens are keys, and which rollout's: they are known.
+        keys: Runs of places, behind those.
         mask: Which query (row) sees which key; `None` for plain causal attention.
     """
 
     queries: slice
+    known: tuple[int, int]
     keys: list[slice]
     mask: Bool[Tensor, "Q K"] | None
 
 
 def pieces(batch: MicroBatch) -> list[Piece]:
     """Cut a micro-batch of rows in one into pieces that cover its tokens in order."""
-    ends, found = batch.ends[0], []
-    for row, blocks in batch.rows:
-        for block in blocks:
-            start, trunk_stop, stop = (row + place for place in block[1:])
-            shared = torch.arange(row, row + block.shared)
+    found = []
+    for place, row in batch.rows:
+        ends, shift = torch.tensor(row.ends), place - row.known
+        for shared, start, trunk_stop, stop in row.blocks:
+            start = max(start, row.known)
             # the whole trunk through the causal kernel, unless one masked call holds the block
-            is_causal = not block.shared and stop - start > QUERIES
+            is_causal = not shared and not row.known and stop - start > QUERIES
             if is_causal:
-                found.append(Piece(slice(start, trunk_stop), [slice(start, trunk_stop)], None))
+                trunk = slice(shift + start, shift + trunk_stop)
+                found.append(Piece(trunk, (0, 0), [trunk], None))
             for first in range(trunk_stop if is_causal else start, stop, QUERIES):
                 queries = torch.arange(first, min(first + QUERIES, stop))
-                keys = torch.cat([shared, torch.arange(start, int(queries[-1]) + 1)])
+                before = torch.arange(shared or row.known)
+                keys = torch.cat([before, torch.arange(start, int(queries[-1]) + 1)])
                 visible = (keys <= queries[:, None]) & (queries[:, None] < ends[keys])
                 # branches of shallow states see none of the trunk behind them
                 used = visible.any(dim=0)
+                known = int(used[: row.known].sum())
                 found.append(
-                    Piece(slice(first, int(queries[-1]) + 1), runs(keys[used]), visible[:, used])
+                    Piece(
+                        slice(shift + first, shift + int(queries[-1]) + 1),
+                        (known, row.rollout),
+                        runs(shift + keys[used][known:]),
+                        visible[:, used],
+                    )
                 )
     return found
 
@@ -96,8 +107,16 @@ def attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None]
 
 
 @contextmanager
-def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
-    """Let a model attend along the trees of a micro-batch; its own attention is put back."""
+def tree_attention(
+    base: PreTrainedModel, batch: MicroBatch, cache: GenerationCache | None
+) -> Iterator[None]:
+    """Let a model attend along the trees of a micro-batch; its own attention is put back.
+
+    Args:
+        base: The model.
+        batch: Rows that stand in one.
+        cache: What is known of them.
+    """
     cut = pieces(batch)
     masks: dict[tuple[torch.device, torch.dtype], list[Tensor | None]] = {}
 
@@ -108,11 +127,13 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
             masks[place] = [_additive(piece.mask, *place) for piece in cut]
         outputs = []
         for piece, mask in zip(cut, masks[place], strict=True):
+            keys, values = ([states[:, :, run] for run in piece.keys] for states in (key, value))
+            length, rollout = piece.known
+            if cache is not None and length:
+                known = cache.prefix(module.layer_idx, rollout, length)
+                keys, values = [known[0], *keys], [known[1], *values]
             keys, values = (
-                states[:, :, piece.keys[0]]
-                if len(piece.keys) == 1
-                else torch.cat([states[:, :, run] for run in piece.keys], dim=2)
-                for states in (key, value)
+                parts[0] if len(parts) == 1 else torch.cat(parts, dim=2) for parts in (keys, values)
             )
             output, _ = sdpa_attention_forward(
                 module, query[:, :, piece.queries], keys, values, mask, is_causal=True, **kwargs
@@ -120,6 +141,9 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
             outputs.append(output)
         return torch.cat(outputs, dim=1), None
 
-    ALL_ATTENTION_FUNCTIONS.register(NAME, attend)
-    with attending_with(NAME, base):
-        yield
+    ALL_ATTENTION_FUNCTIONS[NAME] = attend
+    try:
+        with attending_with(NAME, base):
+            yield
+    finally:
+        del ALL_ATTENTION_FUNCTIONS[NAME]  # it holds masks, and keys and values

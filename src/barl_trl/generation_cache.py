@@ -1,0 +1,101 @@
+"""The keys and values that generation leaves behind: rollouts that scoring need not feed again.
+
+Transformers' `generate` has fed every token of a rollout but the last, with the weights that score
+it. What it kept of them is what the trunk of a packed row would be computed for.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers.cache_utils import DynamicCache, DynamicLayer
+
+from .packing import common_length
+from .rollouts import Rollout
+from .wrapped_models import causal_lm, is_sharded
+
+
+class GenerationCache(NamedTuple):
+    """Keys and values of R left-padded rows of N tokens.
+
+    Args:
+        layers: Of each layer, keys and values.
+        token_ids: What was fed in each row, padding left out.
+    """
+
+    layers: list[tuple[Float[Tensor, "R G N d"], Float[Tensor, "R G N d"]]]
+    token_ids: list[list[int]]
+
+    def lengths(self, rollouts: Sequence[Rollout]) -> list[int]:
+        """Return how many leading tokens of each rollout its row holds."""
+        pairs = zip(rollouts, self.token_ids, strict=True)
+        return [common_length(rollout.token_ids, fed) for rollout, fed in pairs]
+
+    def prefix(self, layer: int, row: int, length: int) -> tuple[Tensor, Tensor]:
+        """Return a layer's keys and values (1, G, length, d) of a row's leading tokens."""
+        keys, values = self.layers[layer]
+        start = keys.shape[2] - len(self.token_ids[row])
+        place = slice(row, row + 1), slice(None), slice(start, start + length)
+        return keys[place], values[place]
+
+    def select(self, rows: Sequence[int]) -> "GenerationCache":
+        """Return some of the rows."""
+        layers = [(keys[rows], values[rows]) for keys, values in self.layers]
+        return GenerationCache(layers, [self.token_ids[row] for row in rows])
+
+
+class GenerationRecorder:
+    """Keeps the cache of the last `generate` of a model inside a `with`.
+
+    Nothing is kept of a model with dropout, which is active while TRL generates, and of one whose
+    parameters are sharded: its processes must run equal forwards.
+    """
+
+    def __init__(self, model: nn.Module):
+        self._model = causal_lm(model)
+        self._keeps = not (is_sharded(model) or _has_dropout(model))
+        self._cache: Any = None
+        self._fed: list[Tensor] = []
+        self._last_positions: Any = None
+
+    def __enter__(self) -> "GenerationRecorder":
+        self._hook = self._model.register_forward_pre_hook(self._see, with_kwargs=True)
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._hook.remove()
+
+    def _see(self, _, args, kwargs) -> None:
+        cache = kwargs.get("past_key_values")
+        if not self._keeps or type(cache) is not DynamicCache:
+            return
+        if cache is not self._cache:
+            self._cache, self._fed = cache, []
+        self._fed.append(kwargs["input_ids"])
+        self._last_positions = kwargs["position_ids"][:, -1]
+
+    @property
+    def cache(self) -> GenerationCache | None:
+        """What was kept, if it is the whole of what was fed: no windows, no other rows."""
+        if self._cache is None:
+            return None
+        token_ids = torch.cat(self._fed, dim=1)
+        has_windows = any(type(layer) is not DynamicLayer for layer in self._cache.layers)
+        layers = [(layer.keys, layer.values) for layer in self._cache.layers]
+        if has_windows or {keys.shape[::2] for keys, _ in layers} != {token_ids.shape}:
+            return None
+        rows = zip(token_ids.tolist(), self._last_positions.tolist(), strict=True)
+        return GenerationCache(layers, [row[-1 - last :] for row, last in rows])
+
+
+def _has_dropout(model: nn.Module) -> bool:
+    """Say whether a forward in training mode draws: a dropout, or a rate of one in attention."""
+    rates = [
+        rate
+        for module in model.modules()
+        for name, rate in vars(module).items()
+        if "drop" in name or "jitter" in name or (isinstance(module, nn.Dropout) and name == "p")
+    ]
+    return any(isinstance(rate, int | float) and rate > 0 for rate in rates)
