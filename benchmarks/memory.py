@@ -18,7 +18,7 @@ import torch
 from scoring import DEVICE, ELICITATION, Shape, make_rollouts, peak_bytes
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from barl_trl.memory import MAX_TOKENS, MEMORY_SHARE, scoring_bytes_per_token
+from barl_trl.memory import MAX_TOKENS, MEMORY_SHARE, scoring_bytes, tokens_within
 from barl_trl.plausibility import answer_log_likelihoods
 
 GB = 2**30
@@ -61,28 +61,29 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="where to write one record per point")
     options = parser.parse_args()
     records = []
-    print("| model | read | tokens | estimate, KB per token | measured | measured : estimate |")
+    print("| model | read | tokens | estimate, MB | measured | measured : estimate |")
     print("|---" * 6 + "|")
     for name, widths in (QUICK if options.quick else MODELS).items():
-        estimate = scoring_bytes_per_token(Qwen2Config(**widths), torch.bfloat16)
-        for read_completions in (False, True):
-            peak, tokens = measured(widths, read_completions=read_completions, rollouts=2)
+        config = Qwen2Config(**widths)
+        for rollouts, read_completions in ((2, False), (2, True), (8, True)):
+            peak, tokens = measured(widths, read_completions=read_completions, rollouts=rollouts)
+            estimate = scoring_bytes(config, torch.bfloat16, tokens)
             what = "answers and completions" if read_completions else "answers"
             record = {"model": name, "read": what, "tokens": tokens}
-            record |= {"estimate": estimate, "measured": peak / tokens}
+            record |= {"estimate": estimate, "measured": peak}
             records.append(record)
-            kb = f"{estimate / 1024:.0f} | {peak / tokens / 1024:.0f}"
-            print(f"| {name} | {what} | {tokens} | {kb} | {peak / tokens / estimate:.2f} |")
+            mb = f"{estimate / 2**20:.0f} | {peak / 2**20:.0f}"
+            print(f"| {name} | {what} | {tokens} | {mb} | {peak / estimate:.2f} |")
     print("\n| model, 8 GPUs of 80 GB | resident, GB | free, GB | tokens per pass | rows |")
     print("|---" * 5 + "|")
     for name, count in PARAMETERS.items():
-        per_token = scoring_bytes_per_token(Qwen2Config(**MODELS[name]), torch.bfloat16)
+        config = Qwen2Config(**MODELS[name])
         for stage, resident in (
             ("ZeRO-2", count * (2 + 14 / PROCESSES)),
             ("ZeRO-3", count * 16 / PROCESSES),
         ):
             free = 80 * GB - resident
-            budget = min(MAX_TOKENS, int(MEMORY_SHARE * free) // per_token)
+            budget = tokens_within(config, torch.bfloat16, int(MEMORY_SHARE * free))
             record = {"model": name, "stage": stage, "resident": resident, "tokens": budget}
             records.append(record)
             cells = f"{resident / GB:.0f} | {free / GB:.0f} | {budget} | {budget // 1950}"

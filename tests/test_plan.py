@@ -87,8 +87,8 @@ def test_memory_by_hand(plan):
     assert shown["trained"] == "1,544 of 1,544 million parameters"
     # bfloat16; gradients, and in 32 bits a copy and Adam's two moments, on 8 devices
     parts = [2 * PARAMETERS, 2 * PARAMETERS / 8, 12 * PARAMETERS / 8]
-    # 65536 tokens: two hidden states in bfloat16, and logits at three of four positions
-    parts.append(65536 * 2 * (2 * 1536 + 0.75 * 151936))
+    # 65536 tokens in an MLP, in bfloat16: four of the model's width, three of the MLP's
+    parts.append(65536 * 2 * (4 * 1536 + 3 * 8960))
     names = ["parameters", "gradients", "optimizer states", "scoring 65,536 tokens"]
     assert [shown[name] for name in names] == [f"{part / 2**30:.1f} GiB" for part in parts]
     assert shown["together"] == f"{sum(parts) / 2**30:.1f} GiB"

@@ -463,6 +463,37 @@ def test_head_reads_only_what_is_scored(model):
     assert rows == [(1, 35)]
 
 
+class WatchedHead(torch.nn.Linear):
+    """Remembers at how many places it was read at a time."""
+
+    def forward(self, states):
+        self.sizes.append(states.shape[1])
+        return super().forward(states)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gemma2", "cohere", "granite"])
+def test_logits_are_held_some_places_at_a_time(family, monkeypatch):
+    monkeypatch.setattr(row_logps, "HEAD_TILE", 16)
+    scales = {"cohere": {"logit_scale": 0.0625}, "granite": {"logits_scaling": 3.0}}
+    model = make(family, **{**SHARED.get(family, {}), **scales.get(family, {})})
+    rollouts = GROUPS["prompt shared"]
+    expected = oracle(model, rollouts)
+    model.lm_head.__class__, model.lm_head.sizes = WatchedHead, []
+    score(model, rollouts)
+    model.lm_head.sizes.clear()
+    result = score(model, rollouts)
+    is_tiled = max(model.lm_head.sizes) <= 16
+    assert_matches(result, expected)
+    torch.testing.assert_close(
+        result.own_logps[1][: len(rollouts[1].read_positions)],
+        own_oracle(model, rollouts[1], 1.0),
+        atol=1e-4,
+        rtol=0,
+    )
+    # behind the head, some models scale or cap all logits: then they must be there
+    assert (model in row_logps._scaling_models) == (not is_tiled) == (family != "qwen2")
+
+
 def test_model_without_output_embeddings(model, monkeypatch):
     expected = oracle(model, ALL)
     monkeypatch.setattr(model, "get_output_embeddings", lambda: None)

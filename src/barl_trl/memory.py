@@ -9,6 +9,7 @@ from peft import PeftConfig, get_peft_model
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
+from .row_logps import HEAD_TILE
 from .wrapped_models import causal_lm, compute_device
 
 CPU_TOKENS = 4096
@@ -18,40 +19,55 @@ MAX_TOKENS = 65536
 MEMORY_SHARE = 0.25
 """Of the free memory: the allocator's fragments and the gathered parameters need the rest."""
 
-READS_PER_TOKEN = 0.75
-"""Positions at which logits are kept, at most: a completion's own tokens and the answers'."""
 
+def _peaks(config: PreTrainedConfig, dtype: torch.dtype) -> list[tuple[int, int]]:
+    """Return what each of two moments of a scoring pass takes: bytes in all, and per token.
 
-def scoring_bytes_per_token(config: PreTrainedConfig, dtype: torch.dtype) -> int:
-    """Estimate the peak of a scoring pass in bytes per token, parameters not counted.
-
-    The larger of two moments: inside an MLP (the residual, its norm and the sum; the gate, the
-    other projection and their product), and behind the head (the last hidden states and the logits
-    that are read). For mixtures of experts, an MLP of all experts that a token is sent to.
-
-    Args:
-        config: The model's configuration.
-        dtype: What the forward computes in.
+    Inside an MLP: the residual, its norm and the sum; the gate, the other projection and their
+    product; for mixtures of experts, of all experts that a token is sent to. And inside the head:
+    the last hidden states, and the logits of some places in 32 bits, divided by the temperature and
+    in exponents. Not counted are the scores of eager attention, and all logits that are read of a
+    model that scales or caps them behind its head.
     """
     text = config.get_text_config()
     width = getattr(text, "moe_intermediate_size", None) or getattr(text, "intermediate_size", None)
     experts = getattr(text, "num_experts_per_tok", None) or 1
-    inside = 4 * text.hidden_size + 3 * (width or 4 * text.hidden_size) * experts
-    behind = 2 * text.hidden_size + READS_PER_TOKEN * text.vocab_size
-    return round(max(inside, behind) * dtype.itemsize)
+    states = 4 * text.hidden_size + 3 * (width or 4 * text.hidden_size) * experts
+    logits = 3 * HEAD_TILE * text.vocab_size * torch.float32.itemsize
+    return [(0, states * dtype.itemsize), (logits, 2 * text.hidden_size * dtype.itemsize)]
+
+
+def scoring_bytes(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int) -> int:
+    """Estimate the peak of a scoring pass in bytes, parameters not counted.
+
+    Args:
+        config: The model's configuration.
+        dtype: What the forward computes in.
+        num_tokens: Tokens of the pass.
+    """
+    return max(fixed + num_tokens * each for fixed, each in _peaks(config, dtype))
+
+
+def tokens_within(config: PreTrainedConfig, dtype: torch.dtype, num_bytes: int) -> int:
+    """Count the tokens of the largest scoring pass whose peak is estimated at `num_bytes`.
+
+    At least 1, at most `MAX_TOKENS`.
+    """
+    fit = min((num_bytes - fixed) // each for fixed, each in _peaks(config, dtype))
+    return max(1, min(MAX_TOKENS, fit))
 
 
 def scoring_token_budget(model: nn.Module) -> int:
     """Choose how many tokens a scoring pass may feed: what fits, and on a CPU what is fast."""
     device = compute_device(model)
-    memory_of = getattr(torch.get_device_module(device), "mem_get_info", None)
-    if memory_of is None:  # CPU, MPS
+    accelerator = torch.get_device_module(device)
+    if not hasattr(accelerator, "mem_get_info"):  # CPU, MPS
         return CPU_TOKENS
-    free, _ = memory_of(device)
+    cached = accelerator.memory_reserved(device) - accelerator.memory_allocated(device)
+    free = accelerator.mem_get_info(device)[0] + cached
     autocasts = torch.is_autocast_enabled(device.type)
     dtype = torch.get_autocast_dtype(device.type) if autocasts else causal_lm(model).dtype
-    per_token = scoring_bytes_per_token(causal_lm(model).config, dtype)
-    return max(1, min(MAX_TOKENS, int(MEMORY_SHARE * free) // per_token))
+    return tokens_within(causal_lm(model).config, dtype, int(MEMORY_SHARE * free))
 
 
 def count_parameters(

@@ -25,7 +25,7 @@ from .memory import (
     MAX_TOKENS,
     count_parameters,
     optimizer_bytes,
-    scoring_bytes_per_token,
+    scoring_bytes,
     training_bytes,
 )
 from .packing import reencoded_rows, shared_prefix_rows
@@ -245,7 +245,7 @@ def memory_rows(
         at_once = args.scoring_max_tokens or (CPU_TOKENS if args.use_cpu else MAX_TOKENS)
         tokens = min(in_all, at_once)
         name = f"scoring {tokens:,} tokens"
-        sizes[name] = tokens * scoring_bytes_per_token(config, computes_in)
+        sizes[name] = scoring_bytes(config, computes_in, tokens)
     yield "trained", f"{trained / 1e6:,.0f} of {total / 1e6:,.0f} million parameters"
     for name, size in sizes.items():
         yield name, f"{size / 2**30:.1f} GiB"

@@ -112,6 +112,7 @@ def answer_log_likelihoods(
     # Without gradients DDP has nothing to do, yet its forward waits for the other processes.
     model = model.module if isinstance(model, DistributedDataParallel) else model
     max_tokens = max_tokens or scoring_token_budget(model)
+    rows: list[Row] = []
     with evaluating(model):
         while True:
             try:
@@ -132,7 +133,8 @@ def answer_log_likelihoods(
                     raise torch.OutOfMemoryError(
                         f"{error} While scoring answers: {advice}"
                     ) from error
-            max_tokens //= 2  # behind the handler, which would keep the failed pass alive
+            # behind the handler, which would keep the failed pass alive
+            max_tokens = min(max_tokens, sum(row.size for row in rows) or max_tokens) // 2
             logger.warning(f"out of memory: answers are scored {max_tokens} tokens at a time")
     state_mask = torch.zeros(logps.shape[:2], dtype=torch.bool)
     num_scored = torch.zeros(len(rollouts), logps.shape[2])

@@ -4,10 +4,11 @@ Only `model(...)` is called, so that PEFT, DDP, FSDP and DeepSpeed wrappers do t
 runs at the positions that are read, attention gets the tree in the form that it takes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Literal
+from weakref import WeakSet
 
 import torch
 from jaxtyping import Float, Int
@@ -21,8 +22,8 @@ from .rollouts import Rollout
 from .tree_attention import attending_with, tree_attention
 from .wrapped_models import causal_lm, compute_device, largest_of_processes
 
-HEAD_TILE = 64
-"""Positions whose logits are held in float32 at a time."""
+HEAD_TILE = 256
+"""Places whose logits are held at a time."""
 
 Layout = Literal["packed", "masked", "plain"]
 """Trees behind each other in one row, with attention of their own; trees below each other, with a
@@ -103,50 +104,92 @@ def _read(
         inputs = {"attention_mask": batch.attention_mask.long().to(device)}
     if getattr(base.config.get_text_config(), "output_router_logits", False):
         inputs["output_router_logits"] = False  # the balancing loss cannot use a 4D mask
-    # a place may be read at two temperatures: without an elicitation, where an answer begins
-    is_own = (batch.targets[:, 1] < 0).long()
-    reads, index = (2 * batch.places + is_own).unique(return_inverse=True)
-    divisors = torch.tensor(temperatures)[reads % 2]
+    reads = _Reads(batch, temperatures)
     with attention:
         if layout == "masked":
             inputs["attention_mask"] = _attention_mask(base, batch.to(device))
-        places = (reads // 2).to(device)
-        logits = _logits_at(model, batch.token_ids.to(device), places, **inputs)
-    divisors = divisors.to(logits.device)[:, None]
-    # A float32 copy of all logits would be the largest tensor of the pass.
-    log_norms = [
-        (tile.float() / divisor).logsumexp(-1)
-        for tile, divisor in zip(logits.split(HEAD_TILE), divisors.split(HEAD_TILE), strict=True)
-    ]
-    index, labels = index.to(logits.device), batch.labels.to(logits.device)
-    logps = logits[index, labels].float() / divisors[index, 0] - torch.cat(log_norms)[index]
-    return logps.to(device)
+        return _label_logps(model, batch.token_ids.to(device), reads, inputs).to(device)
 
 
-def _logits_at(
-    model: nn.Module, token_ids: Int[Tensor, "R N"], places: Int[Tensor, " P"], **inputs: object
-) -> Float[Tensor, "P V"]:
-    """Run a forward pass whose LM head sees only the places (row * N + position) that are read.
+class _Reads:
+    """The places of a pass at which logits are read, and the labels that are looked up there."""
 
-    `logits_to_keep` takes such a choice since transformers 5.21; a hook on the head works in all.
-    """
-    length = token_ids.shape[1]
+    def __init__(self, batch: MicroBatch, temperatures: tuple[float, float]):
+        # a place may be read at two temperatures: without an elicitation, where an answer begins
+        is_own = (batch.targets[:, 1] < 0).long()
+        reads, index = (2 * batch.places + is_own).unique(return_inverse=True)
+        self._places, self._length = reads // 2, batch.token_ids.shape[1]
+        self._divisors = torch.tensor(temperatures)[reads % 2]
+        self._order = index.argsort()
+        self._index, self._labels = index[self._order], batch.labels[self._order]
 
-    def at_places(values: Float[Tensor, "R M d"]) -> Float[Tensor, "P d"]:
-        here = places.to(values.device)
+    def at_places(self, values: Float[Tensor, "R M d"]) -> Float[Tensor, "P d"]:
+        places, length = self._places.to(values.device), self._length
         # PEFT prompt tuning puts M - N tokens of its own in front of each row.
-        return values[here // length, here % length + values.shape[1] - length]
+        return values[places // length, places % length + values.shape[1] - length]
 
-    head, hooks = causal_lm(model).get_output_embeddings(), []
+    def logps(self, logits_of: Callable[[slice], Float[Tensor, "p V"]]) -> Float[Tensor, " K"]:
+        """Log-probability of each label in float32, from the logits of `HEAD_TILE` places each."""
+        firsts = range(0, len(self._places), HEAD_TILE)
+        tiles = [slice(first, first + HEAD_TILE) for first in firsts]
+        *starts, stop = torch.searchsorted(self._index, torch.tensor([*firsts, 1 << 62])).tolist()
+        found = []
+        for tile, a, b in zip(tiles, starts, [*starts[1:], stop], strict=True):
+            logits = logits_of(tile).float()
+            logits = logits / self._divisors[tile, None].to(logits.device)
+            index = (self._index[a:b] - tile.start).to(logits.device)
+            labels = self._labels[a:b].to(logits.device)
+            found.append(logits[index, labels] - logits.logsumexp(-1)[index])
+        logps = torch.cat(found) if found else torch.zeros(0)
+        return torch.empty_like(logps).index_copy_(0, self._order.to(logps.device), logps)
+
+
+_scaling_models: WeakSet[nn.Module] = WeakSet()
+"""Models that do more to logits than their head does: scale or cap them."""
+
+
+def _label_logps(
+    model: nn.Module, token_ids: Int[Tensor, "R N"], reads: _Reads, inputs: dict[str, object]
+) -> Float[Tensor, " K"]:
+    """Run a forward pass whose LM head sees only the places that are read, some at a time.
+
+    All logits at once would be the largest tensor of the pass. So the labels are looked up inside
+    the head, where a sharded weight is gathered, and the model gets the logits of the first places
+    only: if it returns others, all must go through it. `logits_to_keep` takes a choice of places
+    since transformers 5.21; a hook on the head works in all.
+    """
+    base = causal_lm(model)
+    head, is_tiled = base.get_output_embeddings(), base not in _scaling_models
+    found: dict[str, Tensor] = {}
+
+    def pick(_, args):
+        found["states"] = reads.at_places(args[0])[None]
+        return (found["states"][:, : HEAD_TILE if is_tiled else None],)
+
+    def look_up(head, _, logits):
+        states, found["logits"] = found.pop("states"), logits[0]
+        if is_tiled:
+            found["logps"] = reads.logps(
+                lambda tile: (head.forward(states[:, tile]) if tile.start else logits)[0]
+            )
+
+    hooks = []
     if head is not None:
-        hooks.append(head.register_forward_pre_hook(lambda _, args: at_places(args[0])[None]))
+        hooks += [head.register_forward_pre_hook(pick)]
+        hooks += [head.register_forward_hook(look_up, prepend=True)]
     try:
         logits = model(input_ids=token_ids, use_cache=False, **inputs).logits
     finally:
         for hook in hooks:
             hook.remove()
-    # The head may be missing, or used without being called: then all logits are there.
-    return logits[0] if logits.shape[:2] == (1, len(places)) else at_places(logits)
+    # the head may be missing, or used without being called: then all logits are there
+    logits = logits[0] if found else reads.at_places(logits)
+    if "logps" not in found:
+        return reads.logps(lambda tile: logits[tile])
+    if torch.equal(logits, found["logits"].to(logits.dtype)):
+        return found["logps"]
+    _scaling_models.add(base)
+    return _label_logps(model, token_ids, reads, inputs)
 
 
 def _attention_mask(base: PreTrainedModel, batch: MicroBatch) -> Tensor | dict[str, Tensor]:

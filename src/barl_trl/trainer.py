@@ -18,6 +18,7 @@ from trl.extras.profiling import profiling_context
 from .config import BARLConfig
 from .consensus import share_verdicts
 from .generation_cache import GenerationRecorder
+from .memory import scoring_token_budget
 from .posterior import closing_values, hypothesis_outcomes, posterior_weighted_values
 from .refusals import refuse_unsupported
 from .rewards import AccuracyReward, accuracy_reward, resolve_rewards
@@ -99,8 +100,6 @@ class BARLTrainer(LoggingGRPOTrainer):
                 eprint = {arXiv:2505.20561},
             }"""),  # noqa: E501
     }
-
-    _attributes_to_resume = (*LoggingGRPOTrainer._attributes_to_resume, "_scoring_max_tokens")
 
     args: BARLConfig
     model: nn.Module
@@ -252,6 +251,7 @@ class BARLTrainer(LoggingGRPOTrainer):
         """Forms hypotheses and reads their log-likelihoods, with the completions' own if wanted."""
         started = time.perf_counter()
         with profiling_context(self, "score_hypotheses"), self.accelerator.autocast():
+            budget = self._scoring_max_tokens or scoring_token_budget(self.model)
             scored = self.scorer.score(
                 self.model,
                 self._generated,
@@ -260,15 +260,17 @@ class BARLTrainer(LoggingGRPOTrainer):
                 group_size=self.num_generations,
                 read_completions=read_completions,
                 own_temperature=self.temperature,
-                max_tokens=self._scoring_max_tokens,
+                max_tokens=budget,
             )
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
         self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - started)
         self._generated = self._generated._replace(cache=None)  # it may take gigabytes
         # what one process had no memory for, no other tries again
-        self._scoring_max_tokens = min(gather_object([scored.likelihoods.max_tokens]))
-        self._metrics["train"]["barl/scoring_max_tokens"].append(self._scoring_max_tokens)
+        used = gather_object([(scored.likelihoods.max_tokens, budget)])
+        if any(n < before for n, before in used):
+            self._scoring_max_tokens = min(used)[0]
+        self._metrics["train"]["barl/scoring_max_tokens"].append(min(used)[0])
         return scored
 
     def _weighed_tokens(self, output, scored: Scored, outcomes: Tensor) -> Tensor:
