@@ -1,22 +1,26 @@
 r"""What it costs to ask every state for every hypothesis's answer: this package beside its rivals.
 
-`python benchmarks/scoring.py [--quick] [--grow] [--json FILE] [--plot FILE]` prints tables.
+`python benchmarks/scoring.py [--quick] [--large] [--grow [--plot FILE]] [--json FILE]` prints
+tables.
 One model with random weights, one group of rollouts with one prompt; every way scores the same
 answers at the same states, in one process run, in turns:
 
 - `released`: the algorithm of the authors' code, written from its description: at each state one
-  batch of all hypotheses and the truth once more, logits and probabilities of all tokens. (Their
-  off-by-ones are left out, so that the results are equal.)
+  batch of all hypotheses and the truth once more, logits of all tokens. (Their off-by-ones are left
+  out, so that the results are equal.)
 - `re-encoding`: the same sequences, each once, batched, the head where it is needed.
 - `cache rows`: a rollout once with a KV cache, then at each state one row per hypothesis.
 - `masked row`: a rollout and its branches in one row under one dense mask.
 - `cache branches`: a rollout once with a KV cache, then all its branches in one row on it.
 - `default`: `answer_log_likelihoods` as it comes.
+- `default, no shared prompt`: what sharing the group's prompt gains or costs.
 - `default, fused`: with the completions' own log-probabilities, which training may need anyway.
+- `default, generated`: behind transformers' `generate`, whose keys and values are there.
 
-Beside them stand plain causal forwards: of the rollouts (`plain`), and of as many tokens as
-`default` feeds, with the head at as many places (`limit`). Seconds are CPU seconds of this process
-(wall seconds on a GPU), the least of the rounds; the slowest two score one rollout of the group.
+Beside them stand plain causal forwards: of the rollouts (`plain`), of as many tokens as `default`
+feeds, with the head at as many places (`limit`), and with the head at the completions' places, too
+(`limit, fused`). Seconds are CPU seconds of this process (wall seconds on a GPU), the least of the
+rounds; the slowest two score one rollout of the group.
 """
 
 import argparse
@@ -43,8 +47,9 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from barl_trl import plausibility
-from barl_trl.memory import CPU_TOKENS
+from barl_trl import packing, plausibility
+from barl_trl.generation_cache import GenerationCache
+from barl_trl.memory import scoring_token_budget
 from barl_trl.micro_batches import padded_micro_batches, tree_mask
 from barl_trl.packing import shared_prefix_rows
 from barl_trl.plausibility import answer_log_likelihoods
@@ -54,6 +59,7 @@ from barl_trl.synthetic.search import TINY_MODEL_DIR
 ELICITATION = list(range(3, 15))
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SLOW = ("released", "re-encoding")
+UNDRAWN = ("limit, fused", "default, no shared prompt")
 
 
 @dataclass(frozen=True)
@@ -62,23 +68,30 @@ class Shape:
 
     hidden: int = 512
     layers: int = 8
+    intermediate: int = 2048
+    groups: int = 8
     vocabulary: int = 32000
     prompt: int = 512
     completion: int = 1024
     states: int = 9
     hypotheses: int = 6
     answer: int = 8
+    common: int = 1
     rollouts: int = 5
 
 
 def demo_shape() -> Shape:
     """The demo's model, with rollouts like its own."""
     config = AutoConfig.from_pretrained(TINY_MODEL_DIR)
-    model = Shape(config.hidden_size, config.num_hidden_layers, config.vocab_size)
-    return replace(model, prompt=24, completion=96, states=7, hypotheses=5, answer=4, rollouts=8)
+    model = Shape(config.hidden_size, config.num_hidden_layers, vocabulary=config.vocab_size)
+    sizes = {"prompt": 96, "completion": 64, "states": 4, "answer": 6, "common": 3, "rollouts": 8}
+    return replace(model, **sizes)
 
 
 DEMO = demo_shape()
+SMALL = Shape(hidden=128, layers=2, intermediate=512, groups=2, vocabulary=2000)
+LARGE = Shape(hidden=1536, layers=28, intermediate=8960, groups=2, vocabulary=151936)
+"""Qwen2.5-1.5B's; its heads are 128 wide, the others' 64."""
 
 
 def make_model(shape: Shape) -> PreTrainedModel:
@@ -89,10 +102,10 @@ def make_model(shape: Shape) -> PreTrainedModel:
     config = Qwen2Config(
         vocab_size=shape.vocabulary,
         hidden_size=shape.hidden,
-        intermediate_size=4 * shape.hidden,
+        intermediate_size=shape.intermediate,
         num_hidden_layers=shape.layers,
-        num_attention_heads=shape.hidden // 64,
-        num_key_value_heads=shape.hidden // 64,
+        num_attention_heads=shape.hidden // (128 if shape.hidden >= LARGE.hidden else 64),
+        num_key_value_heads=shape.groups,
         max_position_embeddings=8192,
     )
     dtype = torch.bfloat16 if DEVICE == "cuda" else torch.float32
@@ -100,14 +113,15 @@ def make_model(shape: Shape) -> PreTrainedModel:
 
 
 def make_rollouts(shape: Shape) -> list[Rollout]:
-    """Rollouts of one prompt; the answers share their first token, which is not scored."""
+    """Rollouts of one prompt; the answers share their first tokens, one of which is not scored."""
     draw = random.Random(0)
 
     def tokens(count: int) -> list[int]:
         return [draw.randrange(20, shape.vocabulary) for _ in range(count)]
 
     prompt = tokens(shape.prompt)
-    answers = [Answer([15, *tokens(shape.answer - 2), 16], 1) for _ in range(shape.hypotheses)]
+    first, own = [15, *tokens(shape.common - 1)], shape.answer - shape.common - 1
+    answers = [Answer([*first, *tokens(own), 16], 1) for _ in range(shape.hypotheses)]
     ends = [n * shape.completion // (shape.states - 1) for n in range(shape.states)]
     states = [shape.prompt + end for end in ends]
     return [
@@ -224,6 +238,12 @@ def masked_row(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
         return ours(max_tokens=1)(model, rollouts)
 
 
+def unshared(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
+    """The package's own, every rollout with a prompt of its own."""
+    with patch.object(packing, "SHARE_FROM", 1.0):
+        return ours()(model, rollouts)
+
+
 def fused(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
     """The package's own, the completions' own log-probabilities read, too."""
     return ours()(model, [replace(r, read_from=r.state_positions[0]) for r in rollouts])
@@ -236,13 +256,22 @@ WAYS: dict[str, Callable] = {
     "masked row": masked_row,
     "cache branches": cache_branches,
     "default": ours(),
+    "default, no shared prompt": unshared,
     "default, fused": fused,
 }
 
 
+def generated(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> GenerationCache:
+    """What the generation of the rollouts would have left behind."""
+    cache = DynamicCache()
+    fed = [list(rollout.token_ids) for rollout in rollouts]
+    model(input_ids=ids(fed), past_key_values=cache, logits_to_keep=1)
+    return GenerationCache([(layer.keys, layer.values) for layer in cache.layers], fed)
+
+
 def plain(model: PreTrainedModel, size: int, rows: int, heads: int = 1) -> None:
     """Causal forwards of `rows` rows, as many at a time as the default budget holds."""
-    at_once = max(1, CPU_TOKENS // size)
+    at_once = max(1, scoring_token_budget(model) // size)
     for first in range(0, rows, at_once):
         batch = torch.full((min(at_once, rows - first), size), 17, device=DEVICE)
         model(input_ids=batch, use_cache=False, logits_to_keep=heads)
@@ -278,16 +307,17 @@ def totals(logps: Logps | Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def measure(shape: Shape, rounds: int, ways: Sequence[str]) -> list[dict]:
+def measure(shape: Shape, rounds: int) -> list[dict]:
     """Records of all ways at one shape."""
     model, rollouts = make_model(shape), make_rollouts(shape)
-    WAYS["default"](model, rollouts)  # its own check, once per model
+    known = WAYS | {"default, generated": ours(generation_cache=generated(model, rollouts))}
+    known["default, generated"](model, rollouts)  # its own checks, once per model
     counter = Counter(model)
-    groups = {way: rollouts[:1] if way in SLOW else rollouts for way in ways}
+    groups = {way: rollouts[:1] if way in SLOW else rollouts for way in known}
     tokens, found = {}, {}
     for way, group in groups.items():
         counter.tokens = 0
-        found[way] = totals(WAYS[way](model, group))
+        found[way] = totals(known[way](model, group))
         tokens[way] = counter.tokens // len(group)
     for way, values in found.items():
         gap = (values - found["default"][: len(values)]).abs().max().item()
@@ -295,13 +325,14 @@ def measure(shape: Shape, rounds: int, ways: Sequence[str]) -> list[dict]:
             raise AssertionError(f"{way} differs from default by {gap:.2g} nats")
     trunk, size, rows = shape.prompt + shape.completion, tokens["default"], len(rollouts)
     # of each state: where the elicitation ends, and the answers' tokens but their last
-    heads = shape.states * (1 + shape.hypotheses * (shape.answer - 2))
+    heads = shape.states * (shape.common + shape.hypotheses * (shape.answer - 1 - shape.common))
     calls: dict[str, Callable[[], object]] = {
         "plain": lambda: plain(model, trunk, rows),
         "limit": lambda: plain(model, size, rows, min(size, heads)),
+        "limit, fused": lambda: plain(model, size, rows, min(size, heads + shape.completion)),
     }
-    for way in ways:
-        calls[way] = lambda way=way: WAYS[way](model, groups[way])
+    for way in known:
+        calls[way] = lambda way=way: known[way](model, groups[way])
     seconds = {name: float("inf") for name in calls}
     for n in range(rounds):
         for name, call in calls.items():
@@ -311,14 +342,14 @@ def measure(shape: Shape, rounds: int, ways: Sequence[str]) -> list[dict]:
             call()
             spent = (clock() - started) / len(groups.get(name, rollouts))
             seconds[name] = min(seconds[name], spent)
-    peaks = {name: peak_bytes(call) for name, call in calls.items() if name not in SLOW}
-    tokens |= {"plain": trunk, "limit": size}
+    peaks = {name: peak_bytes(call) for name, call in calls.items()}
+    tokens |= {"plain": trunk, "limit": size, "limit, fused": size}
     return [
         {
             "way": name,
             "seconds": seconds[name],
             "tokens": tokens[name],
-            "peak_mb": round(peaks[name] / 2**20, 1) if name in peaks else None,
+            "peak_mb": round(peaks[name] / 2**20, 1),
             "of_plain": seconds[name] / seconds["plain"],
             "of_limit": seconds[name] / seconds["limit"],
             "of_default": seconds[name] / seconds["default"],
@@ -335,7 +366,7 @@ def table(records: Sequence[dict]) -> str:
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for record in records:
         cells = [record[name] for name in columns]
-        shown = [f"{c:.3g}" if isinstance(c, float) else "" if c is None else str(c) for c in cells]
+        shown = [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in cells]
         lines.append("| " + " | ".join(shown) + " |")
     return "\n".join(lines)
 
@@ -356,10 +387,11 @@ def plot(records: Sequence[dict], path: str) -> None:
 
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), sharey=True, layout="constrained")
     styles = ("-", "--", ":", "-.")
-    markers = "osv^Dx*+P"
+    markers = "osv^Dx*+P<"
     for axis, (field, values) in zip(axes, GROWTH.items(), strict=True):
         points = [r for r in records if r.get("grows") == field]
-        for n, way in enumerate(dict.fromkeys(r["way"] for r in points)):
+        ways = dict.fromkeys(r["way"] for r in points if r["way"] not in UNDRAWN)
+        for n, way in enumerate(ways):
             heights = [r["seconds"] for r in points if r["way"] == way]
             style = {"linestyle": styles[n % 4], "marker": markers[n], "label": way}
             axis.plot(values, heights, color=f"C{n}", **style)
@@ -378,34 +410,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the demo's model, one round")
     parser.add_argument("--grow", action="store_true", help="cost against size, of a small model")
+    parser.add_argument("--large", action="store_true", help="the shape of Qwen2.5-1.5B, for a GPU")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", metavar="FILE", help="where to write one record per point")
     parser.add_argument("--plot", metavar="FILE", help="where to draw --grow")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    small = Shape(hidden=128, layers=2, vocabulary=2000)
-    shape = DEMO if options.quick else Shape()
+    shape = (
+        DEMO if options.quick else LARGE if options.large else SMALL if options.grow else Shape()
+    )
+    points: list[dict[str, int]] = [{}]
+    if options.grow:
+        points = [{field: value} for field, values in GROWTH.items() for value in values]
     rounds = 1 if options.quick else options.rounds
     where = (
         torch.cuda.get_device_name() if DEVICE == "cuda" else f"CPU, {options.threads} thread(s)"
     )
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
-    print(f"{date.today()}, {where}, {versions}. {small if options.grow else shape}\n")
+    print(f"{date.today()}, {where}, {versions}. {shape}\n")
+    about = {"device": where, "versions": versions, "date": str(date.today())}
     records = []
-    if not options.grow:
-        records = measure(shape, rounds, [*WAYS])
-        print(table(records) + "\n", flush=True)
-    for field, values in GROWTH.items() if options.grow else ():
-        for value in values:
-            points = measure(replace(small, **{field: value}), 2, [*WAYS])
-            records += [point | {"grows": field} for point in points]
-            print(f"{field} = {value}\n\n{table(points)}\n", flush=True)
+    for point in points:
+        measured = measure(replace(shape, **point), rounds)
+        for field, value in point.items():
+            print(f"{field} = {value}\n")
+            about["grows"] = field
+        print(table(measured) + "\n", flush=True)
+        records += [about | record for record in measured]
+        if options.json:
+            Path(options.json).write_text(json.dumps(records, indent=1))
     if options.plot:
         plot(records, options.plot)
-    if options.json:
-        about = {"device": where, "versions": versions, "date": str(date.today())}
-        Path(options.json).write_text(json.dumps([about | r for r in records], indent=1))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
 r"""What a BARL training step costs: `BARLTrainer` beside TRL's `GRPOTrainer`.
 
 `OMP_NUM_THREADS=1 python benchmarks/training_step.py [--quick] [--models demo,40m] [--rounds 5]
-[--json FILE]` prints a Markdown table. Both trainers train equal models on the same data with the
-same settings, in one process run: an optimizer step of one, then one of the other, and so on,
-generation and rewards included. Both steps of a round sample with the same seed, and the learning
-rate is 0, so that they train on the same rollouts. The first round is not counted.
+[--json FILE]` prints a Markdown table. Both trainers, made as `barl train` makes them, train equal
+models on the same data with the same settings, in one process run: an optimizer step of one, then
+one of the other, and so on, generation and rewards included. Both steps of a round sample with the
+same seed, and the learning rate is 0, so that they train on the same rollouts. The first round is
+not counted.
 
 - `demo`: the shipped model on the search task, with the settings of `barl demo`.
 - `40m`: a Qwen2 of 39 million random weights. Its completions have full length and no answers: the
   text's checksum stands for the answer, which makes some five hypotheses of eight rollouts.
 - `1.5b`, with CUDA: the same with the shape of Qwen2.5-1.5B, in bfloat16.
 
-Each rollout batch is used for one step, so GRPO needs no forward pass for old log-probabilities.
-With several it does, and BARL reads them in the pass that scores. CPU seconds are this process's.
+Each rollout batch is used for one step, so GRPO needs no forward pass for old log-probabilities,
+and BARL scores behind what generation computed. With several steps GRPO needs one, and BARL reads
+both in the same pass. CPU seconds are this process's.
 """
 
 import argparse
@@ -181,8 +183,9 @@ def measure(name: str, rounds: int, quick: bool, output_dir: str) -> dict[str, A
         for method in METHODS if n % 2 else METHODS[::-1]:  # neither is always the first
             trainer, batches = started[method]
             logs[method].append(step(trainer, next(batches), seed=n))
-        lengths = {logs[method][-1]["completions/mean_length"] for method in METHODS}
-        assert len(lengths) == 1, f"the two trainers' rollouts differ: mean lengths {lengths}"
+        barl, grpo = (started[method][0]._buffered_inputs for method in METHODS)
+        for one, other in zip(barl, grpo, strict=True):
+            assert torch.equal(one["completion_ids"], other["completion_ids"]), "rollouts differ"
     trainer, counted = started["barl"][0], {method: logs[method][1:] for method in METHODS}
     args, means = trainer.args, {}
     for key in ("scoring_seconds", "scoring_tokens", "hypotheses_per_prompt"):

@@ -45,8 +45,10 @@ def test_answer_cases_are_counted_by_family(tmp_path):
         assert right == whole[grader]["right"] > 20
 
 
-RECORDED = {"default": 260, "default, fused": 260}
-"""Tokens that scoring feeds the demo's model per rollout, at the benchmark's shape."""
+RECORDED = {"default": 160, "default, fused": 160, "default, generated": 84}
+"""Tokens that scoring feeds the demo's model per rollout, at the benchmark's shape. A tenth more it
+would be without any one of: the shared prompt, the shared s_0, the answers' shared tokens.
+"""
 
 
 def test_scoring_feeds_no_more_tokens_than_recorded(tmp_path):
@@ -56,7 +58,6 @@ def test_scoring_feeds_no_more_tokens_than_recorded(tmp_path):
     assert {*costs} == {*ways} > {"plain", "released", "re-encoding", "masked row"}
     for way, tokens in RECORDED.items():
         assert ways[way]["tokens"] <= 1.1 * tokens
-        assert ways[way]["tokens"] < ways["re-encoding"]["tokens"] / 10
     assert all(record["seconds"] > 0 for record in ways.values())
 
 
@@ -72,6 +73,7 @@ def test_training_step_compares_equal_rollouts(tmp_path):
 def test_memory_of_a_pass_is_what_is_estimated(tmp_path):
     path = tmp_path / "memory.json"
     run_benchmark("memory.py", "--quick", "--json", str(path))
-    answers, both, *_ = json.loads(path.read_text())
-    assert answers["measured"] < both["measured"]
-    assert 0.7 < both["measured"] / both["estimate"] < 1.15
+    passes = [record for record in json.loads(path.read_text()) if "measured" in record]
+    assert len(passes) == 3
+    for record in passes:
+        assert 0.8 < record["measured"] / record["estimate"] < 1.1

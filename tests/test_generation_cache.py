@@ -18,6 +18,7 @@ from .test_plausibility import (
     ELICITATION,
     GPT2,
     HYBRID,
+    REENCODED,
     VOCAB,
     assert_matches,
     ids,
@@ -137,6 +138,8 @@ def lora(dropout):
         (lambda: make("gpt2", **GPT2), False),  # its dropouts are 0.1
         (lambda: make("qwen2", attention_dropout=0.1), False),
         (lambda: make("gemma3_text", **HYBRID), False),  # keys outside the window are gone
+        (lambda: make("bloom", **REENCODED["bloom"]), False),  # it takes no positions
+        (lambda: make("mamba", **REENCODED["mamba"]), False),  # it has no keys
     ],
 )
 def test_what_scoring_would_not_compute_again_is_not_kept(model, is_kept):

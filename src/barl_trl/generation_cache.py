@@ -68,13 +68,16 @@ class GenerationRecorder:
         self._hook.remove()
 
     def _see(self, _, args, kwargs) -> None:
-        cache = kwargs.get("past_key_values")
-        if not self._keeps or type(cache) is not DynamicCache:
+        names = ("past_key_values", "input_ids", "position_ids")
+        cache, token_ids, positions = map(kwargs.get, names)
+        if not self._keeps or type(cache) is not DynamicCache or token_ids is None:
+            return
+        if positions is None or positions.shape != token_ids.shape:
             return
         if cache is not self._cache:
             self._cache, self._fed = cache, []
-        self._fed.append(kwargs["input_ids"])
-        self._last_positions = kwargs["position_ids"][:, -1]
+        self._fed.append(token_ids)
+        self._last_positions = positions[:, -1]
 
     @property
     def cache(self) -> GenerationCache | None:
