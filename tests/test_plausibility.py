@@ -471,9 +471,12 @@ class WatchedHead(torch.nn.Linear):
         return super().forward(states)
 
 
+@pytest.mark.parametrize("is_described", [True, False])
 @pytest.mark.parametrize("family", ["qwen2", "gemma2", "cohere", "granite"])
-def test_logits_are_held_some_places_at_a_time(family, monkeypatch):
+def test_logits_are_held_some_places_at_a_time(family, is_described, monkeypatch):
     monkeypatch.setattr(row_logps, "HEAD_TILE", 16)
+    if not is_described:
+        monkeypatch.setattr(row_logps, "scales_logits", lambda _: False)
     scales = {"cohere": {"logit_scale": 0.0625}, "granite": {"logits_scaling": 3.0}}
     model = make(family, **{**SHARED.get(family, {}), **scales.get(family, {})})
     rollouts = GROUPS["prompt shared"]
@@ -491,7 +494,21 @@ def test_logits_are_held_some_places_at_a_time(family, monkeypatch):
         rtol=0,
     )
     # behind the head, some models scale or cap all logits: then they must be there
-    assert (model in row_logps._scaling_models) == (not is_tiled) == (family != "qwen2")
+    assert is_tiled == (family == "qwen2")
+
+
+def test_logits_that_are_scaled_in_place_are_found_out(model, monkeypatch):
+    plain = type(model).forward
+
+    def scaled(*args, **kwargs):
+        output = plain(model, *args, **kwargs)
+        output.logits.mul_(0.5)
+        return output
+
+    monkeypatch.setattr(model, "forward", scaled)
+    monkeypatch.setattr(row_logps, "HEAD_TILE", 16)
+    for _ in range(2):
+        assert_matches(score(model, ALL), oracle(model, ALL))
 
 
 def test_model_without_output_embeddings(model, monkeypatch):

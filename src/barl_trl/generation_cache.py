@@ -79,15 +79,19 @@ class GenerationRecorder:
         self._fed.append(token_ids)
         self._last_positions = positions[:, -1]
 
-    @property
-    def cache(self) -> GenerationCache | None:
-        """What was kept, if it is the whole of what was fed: no windows, no other rows."""
+    def cache(self, num_rollouts: int) -> GenerationCache | None:
+        """Return what was kept, if it is the whole of what was fed, with a row for each rollout.
+
+        It is not with attention windows, beams, or rollouts that were generated a few at a time.
+        """
         if self._cache is None:
             return None
         token_ids = torch.cat(self._fed, dim=1)
         has_windows = any(type(layer) is not DynamicLayer for layer in self._cache.layers)
         layers = [(layer.keys, layer.values) for layer in self._cache.layers]
         if has_windows or {keys.shape[::2] for keys, _ in layers} != {token_ids.shape}:
+            return None
+        if len(token_ids) != num_rollouts:
             return None
         rows = zip(token_ids.tolist(), self._last_positions.tolist(), strict=True)
         return GenerationCache(layers, [row[-1 - last :] for row, last in rows])

@@ -9,7 +9,7 @@ from peft import PeftConfig, get_peft_model
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
-from .row_logps import HEAD_TILE
+from .row_logps import HEAD_TILE, scales_logits
 from .wrapped_models import causal_lm, compute_device
 
 CPU_TOKENS = 4096
@@ -26,15 +26,16 @@ def _peaks(config: PreTrainedConfig, dtype: torch.dtype) -> list[tuple[int, int]
     Inside an MLP: the residual, its norm and the sum; the gate, the other projection and their
     product; for mixtures of experts, of all experts that a token is sent to. And inside the head:
     the last hidden states, and the logits of some places in 32 bits, divided by the temperature and
-    in exponents. Not counted are the scores of eager attention, and all logits that are read of a
-    model that scales or caps them behind its head.
+    in exponents. A model that scales or caps logits behind its head holds those of all places that
+    are read, at most as many as tokens, three times. Not counted are the scores of eager attention.
     """
     text = config.get_text_config()
     width = getattr(text, "moe_intermediate_size", None) or getattr(text, "intermediate_size", None)
     experts = getattr(text, "num_experts_per_tok", None) or 1
     states = 4 * text.hidden_size + 3 * (width or 4 * text.hidden_size) * experts
     logits = 3 * HEAD_TILE * text.vocab_size * torch.float32.itemsize
-    return [(0, states * dtype.itemsize), (logits, 2 * text.hidden_size * dtype.itemsize)]
+    behind = 2 * text.hidden_size + 3 * text.vocab_size * scales_logits(config)
+    return [(0, states * dtype.itemsize), (logits, behind * dtype.itemsize)]
 
 
 def scoring_bytes(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int) -> int:

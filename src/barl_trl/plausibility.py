@@ -254,7 +254,7 @@ def _known(
         _cache_checks[model] = (lengths[longest], reason)
         if reason is not None:
             logger.warning(f"rollouts are fed once more, generation's cache is no help: {reason}")
-    return lengths if reason is None else []
+    return lengths if reason is None and any(lengths) else []
 
 
 def _why_inexact(
@@ -289,7 +289,7 @@ def _why_inexact(
     except torch.OutOfMemoryError:
         raise
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
-        return f"its forward with a 4D mask raised {type(error).__name__}: {error}"
+        return f"its forward over packed rows raised {type(error).__name__}: {error}"
     if rollout is None:
         return None
     shared[1, -1] = exact[0, -1]

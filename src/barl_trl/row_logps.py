@@ -7,12 +7,13 @@ runs at the positions that are read, attention gets the tree in the form that it
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Literal
-from weakref import WeakSet
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.distributed.fsdp import FullyShardedDataParallel
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from .generation_cache import GenerationCache
@@ -130,11 +131,10 @@ class _Reads:
 
     def logps(self, logits_of: Callable[[slice], Float[Tensor, "p V"]]) -> Float[Tensor, " K"]:
         """Log-probability of each label in float32, from the logits of `HEAD_TILE` places each."""
-        firsts = range(0, len(self._places), HEAD_TILE)
-        tiles = [slice(first, first + HEAD_TILE) for first in firsts]
-        *starts, stop = torch.searchsorted(self._index, torch.tensor([*firsts, 1 << 62])).tolist()
         found = []
-        for tile, a, b in zip(tiles, starts, [*starts[1:], stop], strict=True):
+        for first in range(0, len(self._places), HEAD_TILE):
+            tile = slice(first, first + HEAD_TILE)
+            a, b = torch.searchsorted(self._index, torch.tensor([tile.start, tile.stop])).tolist()
             logits = logits_of(tile).float()
             logits = logits / self._divisors[tile, None].to(logits.device)
             index = (self._index[a:b] - tile.start).to(logits.device)
@@ -144,8 +144,8 @@ class _Reads:
         return torch.empty_like(logps).index_copy_(0, self._order.to(logps.device), logps)
 
 
-_scaling_models: WeakSet[nn.Module] = WeakSet()
-"""Models that do more to logits than their head does: scale or cap them."""
+_scaling_models: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+"""Whether a model does more to logits than its head does, once that is known."""
 
 
 def _label_logps(
@@ -159,19 +159,23 @@ def _label_logps(
     since transformers 5.21; a hook on the head works in all.
     """
     base = causal_lm(model)
-    head, is_tiled = base.get_output_embeddings(), base not in _scaling_models
+    scales = _scaling_models.get(base, scales_logits(base.config) or None)
+    head: Any = base.get_output_embeddings()
+    head = head.module if isinstance(head, FullyShardedDataParallel) else head
     found: dict[str, Tensor] = {}
 
     def pick(_, args):
         found["states"] = reads.at_places(args[0])[None]
-        return (found["states"][:, : HEAD_TILE if is_tiled else None],)
+        return (found["states"][:, : None if scales else HEAD_TILE],)
 
     def look_up(head, _, logits):
-        states, found["logits"] = found.pop("states"), logits[0]
-        if is_tiled:
+        states = found["states"]
+        if not scales:
             found["logps"] = reads.logps(
                 lambda tile: (head.forward(states[:, tile]) if tile.start else logits)[0]
             )
+        if scales is None:
+            found["logits"] = logits[0].clone()
 
     hooks = []
     if head is not None:
@@ -182,14 +186,25 @@ def _label_logps(
     finally:
         for hook in hooks:
             hook.remove()
-    # the head may be missing, or used without being called: then all logits are there
-    logits = logits[0] if found else reads.at_places(logits)
-    if "logps" not in found:
+    if not found:  # the head is missing, or used without being called: all logits are there
+        logits = reads.at_places(logits)
         return reads.logps(lambda tile: logits[tile])
-    if torch.equal(logits, found["logits"].to(logits.dtype)):
-        return found["logps"]
-    _scaling_models.add(base)
-    return _label_logps(model, token_ids, reads, inputs)
+    if scales is None:
+        own = found["logits"].to(logits)
+        seen = 2 - torch.allclose(logits[0], own, rtol=0, atol=0, equal_nan=True) if len(own) else 0
+        # sharded parameters: either all processes run the pass again or none
+        if (known := largest_of_processes(model, seen)) > 0:
+            _scaling_models[base] = known == 2
+        if known == 2:
+            return _label_logps(model, token_ids, reads, inputs)
+    return reads.logps(lambda tile: logits[0, tile]) if scales else found["logps"]
+
+
+def scales_logits(config: PreTrainedConfig) -> bool:
+    """Say whether a model scales or caps logits behind its head, by its description."""
+    text = config.get_text_config()
+    names = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
+    return any(getattr(text, name, None) not in (None, 1) for name in names)
 
 
 def _attention_mask(base: PreTrainedModel, batch: MicroBatch) -> Tensor | dict[str, Tensor]:

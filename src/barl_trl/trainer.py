@@ -164,7 +164,9 @@ class BARLTrainer(LoggingGRPOTrainer):
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_known = self.args.solution_column not in extra_fields
         self._asks_for_old_logps = self.model.training and is_known and (is_stale or is_corrected)
-        cache = recorder.cache if self.model.training and not self._asks_for_old_logps else None
+        is_used = self.model.training and not self._asks_for_old_logps
+        is_used = is_used and self.args.scoring_method == "shared_prefix"
+        cache = recorder.cache(len(prompts)) if is_used else None
         self._generated = Generated(prompt_ids, completion_ids, completions, cache)
         return output
 
@@ -268,8 +270,8 @@ class BARLTrainer(LoggingGRPOTrainer):
         self._generated = self._generated._replace(cache=None)  # it may take gigabytes
         # what one process had no memory for, no other tries again
         used = gather_object([(scored.likelihoods.max_tokens, budget)])
-        if any(n < before for n, before in used):
-            self._scoring_max_tokens = min(used)[0]
+        halved = [tokens for tokens, allowed in used if tokens < allowed]
+        self._scoring_max_tokens = min(halved, default=self._scoring_max_tokens)
         self._metrics["train"]["barl/scoring_max_tokens"].append(min(used)[0])
         return scored
 

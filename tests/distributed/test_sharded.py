@@ -9,18 +9,36 @@ from .launching import ROOT
 
 SCRIPT = """
 import torch, torch.distributed as dist
+from functools import partial
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from barl_trl import Answer, Rollout, answer_log_likelihoods
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
+from transformers import Qwen2ForCausalLM
+from barl_trl import answer_log_likelihoods, row_logps
+from barl_trl.rollouts import Answer, Rollout
 from tests.tiny import tiny_model, tiny_tokenizer
 
+class Scaling(Qwen2ForCausalLM):  # which its description does not say
+    def forward(self, *args, **kwargs):
+        output = super().forward(*args, **kwargs)
+        output.logits = output.logits * SCALE
+        return output
+
 dist.init_process_group("gloo")
+row_logps.HEAD_TILE = 16
 tokenizer = tiny_tokenizer()
 sharded, whole = tiny_model(tokenizer), tiny_model(tokenizer)
+sharded.__class__ = whole.__class__ = Scaling
 mesh = init_device_mesh("cpu", (2,))
-for layer in sharded.model.layers:
-    fully_shard(layer, mesh=mesh)
-fully_shard(sharded, mesh=mesh)
+if KIND == "fsdp2":
+    for layer in sharded.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(sharded, mesh=mesh)
+else:  # the head is a unit of its own
+    policy = partial(size_based_auto_wrap_policy, min_num_params=2000)
+    cpu = torch.device("cpu")
+    sharded = FullyShardedDataParallel(sharded, auto_wrap_policy=policy, device_id=cpu)
+    assert isinstance(sharded.module.lm_head, FullyShardedDataParallel)
 ids = lambda n: torch.randint(5, 300, (n,), generator=torch.Generator().manual_seed(n)).tolist()
 rollouts = [
     Rollout(ids(40 + i), [5, 20, 40], [Answer(ids(4), 1), Answer(ids(3), 1)]) for i in range(5)
@@ -35,9 +53,10 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("processes", [2])
-def test_fsdp2_processes_call_the_model_equally_often(tmp_path, processes):
-    (tmp_path / "script.py").write_text(f"import sys; sys.path.insert(0, {str(ROOT)!r})" + SCRIPT)
+@pytest.mark.parametrize(("kind", "scale"), [("fsdp2", 1.0), ("fsdp2", 0.5), ("fsdp1", 1.0)])
+def test_processes_call_a_sharded_model_equally_often(tmp_path, kind, scale):
+    settings = f"import sys; sys.path.insert(0, {str(ROOT)!r}); KIND = {kind!r}; SCALE = {scale}\n"
+    (tmp_path / "script.py").write_text(settings + SCRIPT)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command = [*launch, "--nproc_per_node", str(processes), str(tmp_path / "script.py")]
+    command = [*launch, "--nproc_per_node", "2", str(tmp_path / "script.py")]
     subprocess.run(command, check=True, timeout=200)
