@@ -76,4 +76,4 @@ def test_memory_of_a_pass_is_what_is_estimated(tmp_path):
     passes = [record for record in json.loads(path.read_text()) if "measured" in record]
     assert len(passes) == 3
     for record in passes:
-        assert 0.8 < record["measured"] / record["estimate"] < 1.1
+        assert 0.8 < record["measured"] / record["estimate"] < 1.2

@@ -135,8 +135,9 @@ class _Reads:
         for first in range(0, len(self._places), HEAD_TILE):
             tile = slice(first, first + HEAD_TILE)
             a, b = torch.searchsorted(self._index, torch.tensor([tile.start, tile.stop])).tolist()
-            logits = logits_of(tile).float()
-            logits = logits / self._divisors[tile, None].to(logits.device)
+            logits, divisors = logits_of(tile).float(), self._divisors[tile, None]
+            if (divisors != 1).any():
+                logits = logits / divisors.to(logits.device)
             index = (self._index[a:b] - tile.start).to(logits.device)
             labels = self._labels[a:b].to(logits.device)
             found.append(logits[index, labels] - logits.logsumexp(-1)[index])
