@@ -39,7 +39,8 @@ class BARLTrainer(LoggingGRPOTrainer):
     group-relative advantage for the whole completion. Generation, rewards, loss, vLLM, KL, PEFT,
     evaluation are inherited unchanged.
 
-    What it relies on in TRL: `_generate(prompts)` returns token ids and completions;
+    What it relies on in TRL: `_generate(prompts)` returns token ids and completions, and runs
+        transformers' `generate` on the model, if no other engine;
         `_get_per_token_logps_and_entropies` computes the old log-probabilities between it and
         `_calculate_rewards`, which returns the rewards of all processes;
         `_generate_and_score_completions(inputs)` returns `completion_mask`, `advantages` and, with
