@@ -16,6 +16,8 @@ answers at the same states, in one process run, in turns:
 - `default, no shared prompt`: what sharing the group's prompt gains or costs.
 - `default, fused`: with the completions' own log-probabilities, which training may need anyway.
 - `default, generated`: behind transformers' `generate`, whose keys and values are there.
+- `FlexAttention`, on a GPU and in a quick run: the package's rows through one kernel, compiled on a
+  GPU, with a block mask made of their `ends`, instead of through many calls of the stock kernels.
 
 Beside them stand plain causal forwards: of the rollouts (`plain`), of as many tokens as `default`
 feeds, with the head at as many places (`limit`), and with the head at the completions' places, too
@@ -27,9 +29,11 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from unittest.mock import patch
@@ -37,6 +41,7 @@ from unittest.mock import patch
 import torch
 import transformers
 from torch import Tensor
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.profiler import ProfilerActivity, profile
 from transformers import (
     AutoConfig,
@@ -46,20 +51,22 @@ from transformers import (
     Qwen2Config,
     Qwen2ForCausalLM,
 )
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from barl_trl import packing, plausibility
+from barl_trl import packing, plausibility, row_logps
 from barl_trl.generation_cache import GenerationCache
 from barl_trl.memory import scoring_token_budget
-from barl_trl.micro_batches import padded_micro_batches, tree_mask
+from barl_trl.micro_batches import MicroBatch, padded_micro_batches, tree_mask
 from barl_trl.packing import shared_prefix_rows
 from barl_trl.plausibility import answer_log_likelihoods
 from barl_trl.rollouts import Answer, Rollout
 from barl_trl.synthetic.search import TINY_MODEL_DIR
+from barl_trl.tree_attention import attending_with
 
 ELICITATION = list(range(3, 15))
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SLOW = ("released", "re-encoding")
-UNDRAWN = ("limit, fused", "default, no shared prompt")
+UNDRAWN = ("limit, fused", "default, no shared prompt", "FlexAttention")
 
 
 @dataclass(frozen=True)
@@ -244,6 +251,35 @@ def unshared(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
         return ours()(model, rollouts)
 
 
+@contextmanager
+def flex_trees(base: PreTrainedModel, batch: MicroBatch, cache: None) -> Iterator[None]:
+    """`tree_attention` by FlexAttention."""
+    ends, kernel = batch.ends[0].to(DEVICE), flex_kernel()
+    mask = create_block_mask(
+        lambda b, h, q, k: (k <= q) & (q < ends[k]), None, None, len(ends), len(ends), device=DEVICE
+    )
+
+    def attend(module, query, key, value, attention_mask, scaling=None, **kwargs):
+        out = kernel(query, key, value, block_mask=mask, scale=scaling, enable_gqa=True)
+        return out.transpose(1, 2), None
+
+    ALL_ATTENTION_FUNCTIONS["flex_trees"] = attend
+    with attending_with("flex_trees", base):
+        yield
+
+
+@cache
+def flex_kernel() -> Callable[..., Tensor]:
+    """The kernel: compiled once for all sizes, where it is fast."""
+    return torch.compile(flex_attention, dynamic=True) if DEVICE == "cuda" else flex_attention
+
+
+def flex(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
+    """The package's own, with another attention."""
+    with patch.object(row_logps, "tree_attention", flex_trees):
+        return ours()(model, rollouts)
+
+
 def fused(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
     """The package's own, the completions' own log-probabilities read, too."""
     return ours()(model, [replace(r, read_from=r.state_positions[0]) for r in rollouts])
@@ -311,6 +347,8 @@ def measure(shape: Shape, rounds: int) -> list[dict]:
     """Records of all ways at one shape."""
     model, rollouts = make_model(shape), make_rollouts(shape)
     known = WAYS | {"default, generated": ours(generation_cache=generated(model, rollouts))}
+    if DEVICE == "cuda" or shape == DEMO:
+        known["FlexAttention"] = flex
     known["default, generated"](model, rollouts)  # its own checks, once per model
     counter = Counter(model)
     groups = {way: rollouts[:1] if way in SLOW else rollouts for way in known}
