@@ -51,7 +51,6 @@ from transformers import (
     Qwen2Config,
     Qwen2ForCausalLM,
 )
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from barl_trl import packing, plausibility, row_logps
 from barl_trl.generation_cache import GenerationCache
@@ -61,7 +60,7 @@ from barl_trl.packing import shared_prefix_rows
 from barl_trl.plausibility import answer_log_likelihoods
 from barl_trl.rollouts import Answer, Rollout
 from barl_trl.synthetic.search import TINY_MODEL_DIR
-from barl_trl.tree_attention import attending_with
+from barl_trl.tree_attention import attending_by
 
 ELICITATION = list(range(3, 15))
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -263,8 +262,7 @@ def flex_trees(base: PreTrainedModel, batch: MicroBatch, cache: None) -> Iterato
         out = kernel(query, key, value, block_mask=mask, scale=scaling, enable_gqa=True)
         return out.transpose(1, 2), None
 
-    ALL_ATTENTION_FUNCTIONS["flex_trees"] = attend
-    with attending_with("flex_trees", base):
+    with attending_by(attend, base):
         yield
 
 

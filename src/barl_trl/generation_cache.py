@@ -49,6 +49,7 @@ class GenerationCache(NamedTuple):
 class GenerationRecorder:
     """Keeps the cache of the last `generate` of a model inside a `with`.
 
+    `generate` would return it with `return_dict_in_generate`; TRL asks it for the tokens alone.
     Nothing is kept of a model with dropout, which is active while TRL generates, and of one whose
     parameters are sharded: its processes must run equal forwards.
     """

@@ -148,13 +148,14 @@ def shared_prefix_rows(
         for n, cut in enumerate(cuts):
             readers = members if n == 0 else []
             row = _tree(rollouts, members[cut], readers, elicitation_ids, shared)
-            if known and row.reads:  # what is read must be fed
-                unread = min(read.position for read in row.reads)
-                first = members[cut][0]
+            if not row.reads:
+                continue
+            if known:  # what is read must be fed
+                first, unread = members[cut][0], min(read.position for read in row.reads)
                 length = min(known[first], row.blocks[0].trunk_stop, unread)
                 row = row._replace(known=length, rollout=first)
             rows.append(row)
-    return [row for row in rows if row.reads]
+    return rows
 
 
 def reencoded_rows(rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]) -> list[Row]:

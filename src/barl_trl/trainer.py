@@ -165,9 +165,9 @@ class BARLTrainer(LoggingGRPOTrainer):
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_known = self.args.solution_column not in extra_fields
         self._asks_for_old_logps = self.model.training and is_known and (is_stale or is_corrected)
-        is_used = self.model.training and not self._asks_for_old_logps
-        is_used = is_used and self.args.scoring_method == "shared_prefix"
-        cache = recorder.cache(len(prompts)) if is_used else None
+        feeds_all = self._asks_for_old_logps or self.args.scoring_method == "reencode"
+        is_of_use = self.model.training and not feeds_all
+        cache = recorder.cache(len(prompts)) if is_of_use else None
         self._generated = Generated(prompt_ids, completion_ids, completions, cache)
         return output
 

@@ -5,9 +5,9 @@ and would grow with the square of what stands in the row. Here a row's tokens go
 together, and attention runs for each block on its own, through the kernels of transformers' sdpa.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -107,6 +107,17 @@ def attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None]
 
 
 @contextmanager
+def attending_by(attend: Callable[..., Any], base: PreTrainedModel) -> Iterator[None]:
+    """Let a model attend by a function, of which nothing stays: it may hold masks and keys."""
+    ALL_ATTENTION_FUNCTIONS[NAME] = attend
+    try:
+        with attending_with(NAME, base):
+            yield
+    finally:
+        del ALL_ATTENTION_FUNCTIONS[NAME]
+
+
+@contextmanager
 def tree_attention(
     base: PreTrainedModel, batch: MicroBatch, cache: GenerationCache | None
 ) -> Iterator[None]:
@@ -141,9 +152,5 @@ def tree_attention(
             outputs.append(output)
         return torch.cat(outputs, dim=1), None
 
-    ALL_ATTENTION_FUNCTIONS[NAME] = attend
-    try:
-        with attending_with(NAME, base):
-            yield
-    finally:
-        del ALL_ATTENTION_FUNCTIONS[NAME]  # it holds masks, and keys and values
+    with attending_by(attend, base):
+        yield

@@ -12,7 +12,7 @@ from trl import ModelConfig, TrlParser
 
 from barl_trl import cli
 from barl_trl.config import BARLConfig
-from barl_trl.evaluate import EvaluateArguments
+from barl_trl.evaluate_arguments import EvaluateArguments
 from barl_trl.evaluation.templates import TEMPLATES
 from barl_trl.paper import run as paper_run
 from barl_trl.paper.commands import RECIPES, analyses, lanes
