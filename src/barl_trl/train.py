@@ -2,9 +2,12 @@
 
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import Any, TypeVar, get_args
 
+import torch.distributed as dist
 import transformers
 from packaging.version import Version
 from transformers import AutoTokenizer
@@ -114,9 +117,6 @@ def run(
         if training_args.push_to_hub:
             push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
             trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
-        # gloo's threads let go of their last tensors: while the group ends, under Python's lock,
-        # they could not, and both would wait for ever
-        trainer.accelerator.wait_for_everyone()
     finally:
         if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
             trainer.end()
@@ -157,12 +157,30 @@ def main(argv: list[str] | None = None) -> None:
     """Parses a recipe (`--config FILE`) and options, then [`run`]s."""
     arguments: Any = (BARLScriptArguments, BARLConfig, ModelConfig)
     parser = TrlParser(arguments, prog="barl train")
+    parsed = parser.parse_args_and_config(argv)
+    failure = None
+    with process_group_outliving_ddp():
+        try:
+            run(*parsed)
+        except PushError as error:
+            failure = f"barl train: error: {error}"
+    if failure:
+        sys.exit(failure)
+
+
+@contextmanager
+def process_group_outliving_ddp() -> Iterator[None]:
+    """Lets the process group end here, after what was trained in it, and before the interpreter.
+
+    DDP holds it, too. Freed with DDP, under Python's lock, it would wait for ever for a thread of
+    gloo's that wants the lock to let go of its last tensor; ended by the interpreter, it aborts.
+    """
+    group = dist.group.WORLD
     try:
-        run(*parser.parse_args_and_config(argv))
-    except PushError as error:
-        sys.exit(f"barl train: error: {error}")
-    # DDP holds the process group: its threads must end before the interpreter does
-    gc.collect()
+        yield
+    finally:
+        gc.collect()  # the trainer is part of cycles
+        del group
 
 
 if __name__ == "__main__":

@@ -10,10 +10,13 @@ LAUNCH = [sys.executable, "-m", "accelerate.commands.launch", "--main_process_po
 
 
 def launch(config, module, *arguments, deadline=240, is_killed=False, options=()):
-    """Runs a module on the processes of a configuration; it hangs if it takes to the deadline."""
+    """Runs a module on the processes of a configuration; it hangs if it takes to the deadline.
+
+    Then every process prints where it is, and ends.
+    """
     command = [*LAUNCH, "--config_file", str(ROOT / "accelerate_configs" / config)]
     command += options
-    command += ["-m", "tests.distributed.on_cpu", module, *arguments]
+    command += ["-m", "tests.distributed.on_cpu", str(deadline), module, *arguments]
     for _ in range(3):
         process = subprocess.run(
             command,
@@ -21,7 +24,7 @@ def launch(config, module, *arguments, deadline=240, is_killed=False, options=()
             env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
             capture_output=True,
             text=True,
-            timeout=deadline,
+            timeout=deadline + 60,
         )
         # torch's gloo threads now and then abort a process that has done all of its work
         if "terminate called without an active exception" not in process.stderr:

@@ -1,5 +1,6 @@
-"""Runs a module as `python -m` does, where DeepSpeed and FSDP2 work without a GPU."""
+"""`SECONDS MODULE ...`: as `python -m` does, with DeepSpeed and FSDP2 on CPUs, and a deadline."""
 
+import faulthandler
 import importlib.util
 import os
 import runpy
@@ -25,5 +26,6 @@ if __name__ == "__main__":
 
         # it would be compiled for minutes, and gloo does the same
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    del sys.argv[0]
+    faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True)
+    del sys.argv[:2]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
