@@ -1,6 +1,9 @@
 """Elicitation and answers as token ids, and thoughts that are closed first."""
 
 import pytest
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import Unigram
+from transformers import PreTrainedTokenizerFast
 
 from barl_trl.elicitation import DEFAULT_ELICITATION, Elicitation
 
@@ -46,6 +49,16 @@ def test_the_lone_opening_brace_is_forced_and_the_rest_is_scored(elicitation, to
     answer = elicitation.answer("72")
     assert tokenizer.decode(answer.token_ids) == "{72}."
     assert tokenizer.decode(answer.token_ids[answer.score_from :]) == "72}."
+
+
+def test_the_start_of_a_word_before_the_brace_is_forced_with_it():
+    """As SentencePiece's tokenizers do that have no token for both."""
+    model = Unigram([("<unk>", 0.0), ("▁", -1.0), *((char, -1.0) for char in "{}.72")], 0)
+    words = Tokenizer(model)
+    words.pre_tokenizer, words.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    answer = Elicitation(PreTrainedTokenizerFast(tokenizer_object=words)).answer("72")
+    assert words.decode(answer.token_ids) == "{72}."
+    assert (len(answer.token_ids), answer.score_from) == (6, 2)
 
 
 def test_a_token_that_joins_brace_and_answer_is_scored_whole(elicitation, tokenizer):

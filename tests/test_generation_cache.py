@@ -142,6 +142,7 @@ def lora(dropout):
         (lambda: make("gemma3_text", **HYBRID), False),  # keys outside the window are gone
         (lambda: make("bloom", **REENCODED["bloom"]), False),  # it takes no positions
         (lambda: make("mamba", **REENCODED["mamba"]), False),  # it has no keys
+        (lambda: make("qwen3_next", **REENCODED["qwen3_next"]), False),  # some layers have none
     ],
 )
 def test_what_scoring_would_not_compute_again_is_not_kept(model, is_kept):

@@ -288,6 +288,14 @@ def test_families_that_cannot_share_are_reencoded_with_one_warning(family, caplo
     assert len(refusals(caplog)) == 1
 
 
+def test_a_model_that_dies_of_packed_rows_is_reencoded_with_one_warning(caplog):
+    model = make("doge", None)  # which has a register of attention functions of its own
+    for _ in range(2):
+        assert_matches(score(model, ALL), oracle(model, ALL))
+    (message,) = refusals(caplog)
+    assert "its forward over packed rows raised KeyError" in message
+
+
 @pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
 @pytest.mark.parametrize("case", EDGE_CASES)
 def test_edge_cases(model, case, method):

@@ -3,6 +3,7 @@ their own.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from .rollouts import Answer, Rollout
@@ -82,9 +83,10 @@ class Elicitation:
         to the answer is scored as a whole.
         """
         token_ids = self._encode(f"{{{text}}}.")
-        return Answer(
-            token_ids, score_from=int(self.tokenizer.decode(token_ids[:1]).strip() == "{")
-        )
+        # some tokenizers put a token for a word's start before the brace
+        heads = (self.tokenizer.decode(token_ids[:n]) for n in range(1, len(token_ids)))
+        forced = takewhile(lambda head: head.lstrip() in ("", "{"), heads)
+        return Answer(token_ids, score_from=sum(1 for _ in forced))
 
     def _encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False)

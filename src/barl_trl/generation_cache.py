@@ -83,14 +83,13 @@ class GenerationRecorder:
     def cache(self, num_rollouts: int) -> GenerationCache | None:
         """Return what was kept, if it is the whole of what was fed, with a row for each rollout.
 
-        It is not with attention windows, beams, or rollouts that were generated a few at a time.
+        It is not with attention windows, recurrent states, beams, or rollouts that were generated a few at a time.
         """
-        if self._cache is None:
+        if self._cache is None or {type(layer) for layer in self._cache.layers} != {DynamicLayer}:
             return None
         token_ids = torch.cat(self._fed, dim=1)
-        has_windows = any(type(layer) is not DynamicLayer for layer in self._cache.layers)
         layers = [(layer.keys, layer.values) for layer in self._cache.layers]
-        if has_windows or {keys.shape[::2] for keys, _ in layers} != {token_ids.shape}:
+        if {keys.shape[::2] for keys, _ in layers} != {token_ids.shape}:
             return None
         if len(token_ids) != num_rollouts:
             return None

@@ -159,14 +159,14 @@ class BARLTrainer(LoggingGRPOTrainer):
             output = super()._generate(prompts)
         prompt_ids, completion_ids, _, completions, _, extra_fields, *_ = output
         # Whether TRL's next forward is the policy's, for the old log-probabilities; a rollout_func
-        # may bring true answers that are not known yet.
+        # may bring true answers that are not known yet, and generate with other weights.
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
         is_stale = self.args.gradient_accumulation_steps % passes != 0
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_known = self.args.solution_column not in extra_fields
         self._asks_for_old_logps = self.model.training and is_known and (is_stale or is_corrected)
         feeds_all = self._asks_for_old_logps or self.args.scoring_method == "reencode"
-        is_of_use = self.model.training and not feeds_all
+        is_of_use = self.model.training and self.rollout_func is None and not feeds_all
         cache = recorder.cache(len(prompts)) if is_of_use else None
         self._generated = Generated(prompt_ids, completion_ids, completions, cache)
         return output

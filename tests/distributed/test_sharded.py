@@ -8,7 +8,7 @@ import pytest
 from .launching import ROOT
 
 SCRIPT = """
-import torch, torch.distributed as dist
+import os, torch, torch.distributed as dist
 from functools import partial
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
@@ -19,8 +19,8 @@ from barl_trl.rollouts import Answer, Rollout
 from tests.tiny import tiny_model, tiny_tokenizer
 
 class Scaling(Qwen2ForCausalLM):  # which its description does not say
-    def forward(self, *args, **kwargs):
-        output = super().forward(*args, **kwargs)
+    def forward(self, *args, position_ids=None, **kwargs):
+        output = super().forward(*args, position_ids=position_ids, **kwargs)
         output.logits = output.logits * SCALE
         return output
 
@@ -49,7 +49,8 @@ for method in ("shared_prefix", "reencode"):
         options = {"elicitation_ids": [7, 8], "max_tokens": max_tokens, "method": method}
         got = answer_log_likelihoods(sharded, own, **options).answer_logps
         torch.testing.assert_close(got, answer_log_likelihoods(whole, own, **options).answer_logps)
-dist.destroy_process_group()
+dist.barrier()
+os._exit(0)  # gloo's threads may abort a process that ends by itself
 """
 
 

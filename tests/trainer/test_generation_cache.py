@@ -34,8 +34,8 @@ def reward(completions, **_):
 
 
 def generate_and_score(model, tokenizer, args, **kwargs):
-    options = {"rollout_func": None, "reward_funcs": reward, "answer_extractor": answer}
-    keeping = trainer(copy.deepcopy(model), tokenizer, args, cls=Keeping, **options, **kwargs)
+    options = {"rollout_func": None, "reward_funcs": reward, "answer_extractor": answer} | kwargs
+    keeping = trainer(copy.deepcopy(model), tokenizer, args, cls=Keeping, **options)
     keeping.model.train()
     torch.manual_seed(0)
     rows = [{"prompt": prompt, "solution": "2"} for prompt, _ in PROBLEMS for _ in range(4)]
@@ -84,3 +84,20 @@ def test_or_it_is_where_the_cache_is_no_help(model, tokenizer, tmp_path, kwargs,
     got, expected = keeping.scored.likelihoods, score_again(keeping).likelihoods
     assert got.num_tokens >= expected.num_tokens
     torch.testing.assert_close(got.answer_logps, expected.answer_logps, atol=1e-4, rtol=0)
+
+
+def test_a_rollout_func_may_have_sampled_with_other_weights(model, tokenizer, tmp_path):
+    def sampled_without_adapter(prompts, trainer):
+        rollouts = [tokenizer.encode(prompt) for prompt in prompts]
+        rows = tokenizer.pad({"input_ids": rollouts}, padding_side="left", return_tensors="pt")
+        with trainer.model.disable_adapter():
+            completions = trainer.model.generate(**rows, max_new_tokens=8)[:, -8:]
+        return {
+            "prompt_ids": rollouts,
+            "completion_ids": completions.tolist(),
+            "logprobs": None,
+        }
+
+    options = {"rollout_func": sampled_without_adapter, "peft_config": LoraConfig(r=4)}
+    keeping = generate_and_score(model, tokenizer, config(tmp_path), **options)
+    assert keeping.generated.cache is None
