@@ -25,6 +25,12 @@ def test_defaults_are_the_papers():
     ("settings", "message"),
     [
         ({"step_size": 0}, "step_size must be at least 1, got 0"),
+        ({"step_size": 1.5}, "step_size must be an integer, got 1.5: the default is 128"),
+        ({"step_size": True}, "step_size must be an integer, got True"),
+        ({"step_size": None}, "step_size must be an integer, got None"),
+        ({"max_hypotheses": "4"}, "max_hypotheses must be an integer or None, got '4'"),
+        ({"consistency_beta": "1"}, "consistency_beta must be a number, got '1': the default is 1"),
+        ({"max_completion_length": 0}, "max_completion_length must be at least 1, got 0"),
         ({"consistency_beta": -0.5}, r"consistency_beta must be in \[0, inf\], got -0.5"),
         ({"consistency_beta": math.nan}, "consistency_beta must be in"),
         ({"answer_likelihood": "max"}, r"must be one of \['mean', 'sum'\], got 'max'"),
@@ -41,6 +47,7 @@ def test_defaults_are_the_papers():
         ({"max_hypotheses": 1}, "max_hypotheses must be at least 2.*hypotheses='truth'"),
         ({"plausibility_temperature": 0.0}, "plausibility_temperature must be greater than 0"),
         ({"elicitation": ""}, "elicitation must not be empty"),
+        ({"elicitation": None}, "elicitation must be a text, got None"),
         (
             {"loss_type": "vespo"},
             "loss_type must be one of .*others weigh whole sequences. The default is 'dapo'",

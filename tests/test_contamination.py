@@ -83,6 +83,16 @@ def test_levels_are_chosen_by_the_solve_rate(big_math):
     assert skipped == [(1, "too_easy"), (4, "no_solve_rate"), (5, "too_hard")]
 
 
+@pytest.mark.parametrize("rate", ["", "often", "nan", None])
+def test_a_rate_that_is_no_number_is_none(tmp_path, rate):
+    rows = [{"problem": "1+1?", "answer": "2", "Llama8B_solve_rate": "0.5"}]
+    rows += [{"problem": "2+2?", "answer": "4", "Llama8B_solve_rate": rate}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    kept, skipped, _ = answers(str(path), max_solve_rate=0.9)
+    assert (kept, skipped) == (["2"], [(2, "no_solve_rate")])
+
+
 def test_a_row_left_out_for_its_level_is_no_first_one_of_duplicates(big_math):
     kept, _, _ = answers(big_math, max_solve_rate=0.9, min_solve_rate=0.1, deduplicate=True)
     assert kept == ["3", "72", "(x+1)/2"]

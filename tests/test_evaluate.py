@@ -204,7 +204,8 @@ def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
     ("options", "message"),
     [
         ({"num_samples": 2}, "num_samples must be 1 with temperature 0, got 2"),
-        ({"temperature": -1}, "temperature must be 0 or more, got -1"),
+        ({"temperature": -1}, "temperature must be a number of 0 or more, got -1"),
+        ({"temperature": "nan"}, "temperature must be a number of 0 or more, got nan"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
         ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got 'dtype'"),
         ({"model_init_kwargs": "3"}, "model_init_kwargs must be a JSON object, got '3'"),
@@ -217,6 +218,13 @@ def test_mistakes_are_found_before_a_model_is_loaded(evaluate, tmp_path, options
     with pytest.raises(SystemExit, match=f"barl evaluate: {message}"):
         evaluate(**options)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_failed_before_its_first_response_binds_nobody(evaluate):
+    with pytest.raises(TypeError, match="no_such"):
+        evaluate(limit=2, model_init_kwargs='{"no_such": 1}')
+    results, _ = evaluate(limit=2)
+    assert results["model_init_kwargs"] is None
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")

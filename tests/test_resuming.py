@@ -13,6 +13,7 @@ import yaml
 from safetensors.torch import load_file
 
 from barl_trl import cli
+from barl_trl.resuming import checkpoint_to_resume
 
 from .distributed.launching import ROOT, launch
 
@@ -179,6 +180,11 @@ def test_an_incomplete_checkpoint_is_passed_over(tmp_path, train, content, caplo
     (last / "trainer_state.json").unlink()
     with pytest.raises(ValueError, match=r"must be complete, got .*-10 whose"):
         train("run", "--resume_from_checkpoint", str(last))
+
+
+def test_false_is_no_checkpoint(tmp_path):
+    for value in (None, False, "false", "False", ""):
+        assert checkpoint_to_resume(value, str(tmp_path)) is None
 
 
 def test_mistakes(tmp_path, train):

@@ -229,6 +229,21 @@ def test_a_reward_function_of_the_users_by_dotted_path(tmp_path, recipe, monkeyp
             "split must be 'train' or slices",
         ),
         ({"step_sizes": 3}, ValueError, "step_sizes"),
+        (
+            {"resume_from_checkpoint": True, "model_name_or_path": "nowhere"},
+            ValueError,
+            "resume_from_checkpoint must find a complete checkpoint, got none in",
+        ),
+        (
+            {"output_dir": "/dev/null/out", "model_name_or_path": "nowhere"},
+            ValueError,
+            r"output_dir must be a folder that can be made, got '/dev/null/out' \(Not a dir",
+        ),
+        (
+            {"method": "progress", "outcome_mode": "hypothesis"},
+            ValueError,
+            "outcome_mode must be 'ground_truth' with method='progress', got 'hypothesis'",
+        ),
         ({"method": "ppo"}, ValueError, "method must be one of"),
         pytest.param(
             {"use_vllm": True, "method": "grpo", "model_name_or_path": "nowhere"},

@@ -4,6 +4,7 @@ that it refuses.
 
 import warnings
 from dataclasses import Field, dataclass, field, fields
+from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
 from transformers.trainer_pt_utils import AcceleratorConfig
@@ -16,6 +17,14 @@ from .tested_versions import warn_outside_tested_versions
 warn_outside_tested_versions()
 
 BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
+AT_LEAST_ONE = ("step_size", "max_answer_chars", "max_completion_length", "scoring_max_tokens")
+KINDS = {
+    int: ("an integer", Integral),
+    float: ("a number", Real),
+    str: ("a text", str),
+    type(None): ("None", type(None)),
+}
+"""What the types of fields are called, and what they take."""
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
 
 
@@ -161,13 +170,21 @@ class BARLConfig(GRPOConfig):
     def __post_init__(self):
         for option in own_fields():
             value = getattr(self, option.name)
-            if get_origin(option.type) is Literal and value not in get_args(option.type):
-                allowed = list(get_args(option.type))
+            # not `option.type`, which HfArgumentParser changes
+            annotation: Any = BARLConfig.__annotations__[option.name]
+            if get_origin(annotation) is Literal:
+                allowed = f"one of {list(get_args(annotation))}"
+                is_allowed = value in get_args(annotation)
+            else:
+                kinds = get_args(annotation) or (annotation,)
+                allowed = " or ".join(KINDS[kind][0] for kind in kinds)
+                is_allowed = isinstance(value, tuple(KINDS[kind][1] for kind in kinds))
+            if not is_allowed or isinstance(value, bool):
                 raise ValueError(
-                    f"{option.name} must be one of {allowed}, got {value!r}: "
-                    f"the default is {option.default!r}."
+                    f"{option.name} must be {allowed}, got {value!r}: the default is "
+                    f"{option.default!r}."
                 )
-        for name in ("step_size", "max_answer_chars", "scoring_max_tokens", *BATCH_FIELDS):
+        for name in (*AT_LEAST_ONE, *BATCH_FIELDS):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 default = type(self).__dataclass_fields__[name].default
                 raise ValueError(

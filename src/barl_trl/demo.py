@@ -62,7 +62,10 @@ class DemoArguments:
 
     method: Method = field(
         default="barl",
-        metadata={"help": "`barl`, or a baseline on the same problems: `progress` or `grpo`."},
+        metadata={
+            "help": "`barl`, or a baseline on the same problems: `progress`, `grpo`, "
+            "`grpo_length_controlled`."
+        },
     )
 
 

@@ -170,7 +170,6 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     results = open_results(settings_of(args, template, grader), output_dir)
     loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
     output_dir.mkdir(parents=True, exist_ok=True)
-    write_results(results, output_dir)
     console = Console()
     console.print(f"template: {template.name}", highlight=False)
     backend = BACKENDS[args.backend](
@@ -181,6 +180,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
         batch_size=args.batch_size,
         **args.init_kwargs,
     )
+    write_results(results, output_dir)  # not before the model is there: a next try may differ
     evaluator = Evaluator(args, backend, tokenizer, template, grader)
     columns = (
         TextColumn("{task.description}"),

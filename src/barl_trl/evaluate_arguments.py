@@ -1,6 +1,7 @@
 """The arguments of `barl evaluate`."""
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -79,8 +80,10 @@ class EvaluateArguments:
             value = vars(self)[name]
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")
-        if self.temperature < 0:
-            raise ValueError(f"temperature must be 0 or more, got {self.temperature}.")
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(
+                f"temperature must be a number of 0 or more, got {self.temperature}: 0 is greedy."
+            )
         if self.num_samples > 1 and not self.temperature:
             raise ValueError(
                 f"num_samples must be 1 with temperature 0, got {self.num_samples}: all would be "

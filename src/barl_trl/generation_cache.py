@@ -83,7 +83,8 @@ class GenerationRecorder:
     def cache(self, num_rollouts: int) -> GenerationCache | None:
         """Return what was kept, if it is the whole of what was fed, with a row for each rollout.
 
-        It is not with attention windows, recurrent states, beams, or rollouts that were generated a few at a time.
+        It is not with attention windows, recurrent states, beams, or rollouts that were generated a
+        few at a time.
         """
         if self._cache is None or {type(layer) for layer in self._cache.layers} != {DynamicLayer}:
             return None

@@ -30,7 +30,8 @@ from .memory import (
 )
 from .packing import reencoded_rows, shared_prefix_rows
 from .rollouts import Answer, Rollout
-from .train import BARLScriptArguments, arm_settings, refuse_recipe
+from .train import arm_settings, refuse_recipe
+from .train_arguments import BARLScriptArguments
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 512, 1024
 """The paper's, where a recipe sets no limits."""
@@ -306,7 +307,7 @@ def main(argv: list[str] | None = None) -> None:
         script_args, args, model_args = parser.parse_args_and_config(argv)
         refuse_recipe(script_args, args, model_args)
         show(script_args, arm_settings(script_args.method, args), model_args, Console())
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"barl plan: {error}")
 
 

@@ -5,7 +5,8 @@ All functions are batched over rollouts and pure. Hypothesis 0 is the ground tru
 has T + 1 entries (state 0 is the prompt), `step` has T (step t leads from state t to state t + 1).
 Short rollouts and small hypothesis sets are
 padded: `state_mask[b]` is true for a leading run of states, `hypothesis_mask[b]` for the hypotheses
-that exist. Padded entries of every result are 0, whatever stands in the padding of the inputs.
+that exist. Padded entries of every result are 0, whatever stands in the padding of the inputs;
+padded hypotheses are where a function takes their mask.
 Results are float32, or float64 if the inputs are.
 """
 

@@ -1,12 +1,14 @@
 """Mistakes in a trainer's arguments, found before a model is loaded."""
 
 import difflib
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, IterableDataset
 from trl.import_utils import is_vllm_available
 
 from .config import BARLConfig
+from .graders import GRADERS
 from .rewards import AccuracyReward
 
 
@@ -61,12 +63,31 @@ def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]
             + (f": did you mean {nearest[0]!r}?" if nearest else ": add or name it.")
         )
     functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+    for reward in functions:
+        if not isinstance(reward, str) or Path(reward).exists():
+            continue
+        if nearest := difflib.get_close_matches(reward, GRADERS, n=1, cutoff=0.8):
+            raise ValueError(
+                f"reward_funcs must hold functions, graders' names ({', '.join(GRADERS)}) or "
+                f"reward models, got {reward!r}: did you mean {nearest[0]!r}?"
+            )
     named = [reward.__name__ for reward in functions if isinstance(reward, AccuracyReward)]
     if named and "solution" not in columns:
         raise ValueError(
             f"train_dataset must have the column 'solution' for {named[0]}, got {columns}: "
             f"rename {args.solution_column!r} to it."
         )
+
+
+def refuse_unwritable(output_dir: str) -> None:
+    """Makes the output folder, which transformers would do after the first steps."""
+    try:
+        Path(output_dir).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"output_dir must be a folder that can be made, got {output_dir!r} ({error.strerror}): "
+            "name another."
+        ) from error
 
 
 def refuse_missing_vllm(args: BARLConfig) -> None:

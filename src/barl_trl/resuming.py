@@ -28,17 +28,16 @@ class ResumingGRPOTrainer(GRPOTrainer):
     _epochs_trained = 0
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
-        if resume_from_checkpoint:
-            if resume_from_checkpoint is True:
-                resume_from_checkpoint = last_complete_checkpoint(str(self.args.output_dir))
-            self._epochs_trained = int(trainer_state(resume_from_checkpoint)["epoch"])
-            if not self._rollouts_file(resume_from_checkpoint).exists():
+        checkpoint = checkpoint_to_resume(resume_from_checkpoint, str(self.args.output_dir))
+        if checkpoint is not None:
+            self._epochs_trained = int(trainer_state(checkpoint)["epoch"])
+            if not self._rollouts_file(checkpoint).exists():
                 raise ValueError(
                     "resume_from_checkpoint must have been saved by BARLTrainer on "
-                    f"{self.accelerator.num_processes} processes, got {resume_from_checkpoint}: "
-                    "launch as many as saved it."
+                    f"{self.accelerator.num_processes} processes, got {checkpoint}: launch as many "
+                    "as saved it."
                 )
-        return super().train(resume_from_checkpoint, **kwargs)
+        return super().train(checkpoint, **kwargs)
 
     def _get_train_sampler(self, dataset=None):
         sampler = super()._get_train_sampler(dataset)
@@ -70,6 +69,21 @@ class ResumingGRPOTrainer(GRPOTrainer):
     def _rollouts_file(self, checkpoint: str) -> Path:
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         return Path(checkpoint) / f"rollouts_{rank}_of_{world}.pt"
+
+
+def checkpoint_to_resume(value: str | bool | None, output_dir: str) -> str | None:
+    """The checkpoint that a value of `resume_from_checkpoint` means; recipes and options are texts.
+
+    Raises:
+        ValueError: It is incomplete, or there is none.
+    """
+    choice = str(value or False).lower()
+    if choice == "false":
+        return None
+    if choice == "true":
+        return last_complete_checkpoint(output_dir)
+    trainer_state(str(value))
+    return str(value)
 
 
 def trainer_state(checkpoint: str) -> dict[str, Any]:

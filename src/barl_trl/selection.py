@@ -1,5 +1,6 @@
 """Rows that are left out of training on request: by level, duplicates, evaluation problems."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -70,13 +71,14 @@ class Selection:
         """
         if not self.by_level:
             return [None] * len(rows)
-        if SOLVE_RATE_COLUMN not in rows.column_names:
+        column = {name.lower(): name for name in rows.column_names}.get(SOLVE_RATE_COLUMN)
+        if column is None:
             raise ValueError(
                 "min_solve_rate and max_solve_rate must be left out without the column "
                 f"{SOLVE_RATE_COLUMN}, got {self.min_solve_rate} and {self.max_solve_rate} with "
                 f"columns {', '.join(rows.column_names)}: rename the column that has the rate"
             )
-        return list(rows[SOLVE_RATE_COLUMN])
+        return list(rows[column])
 
     def apply(
         self, problems: Sequence[str], rates: Sequence[float | str | None]
@@ -105,7 +107,11 @@ class Selection:
         return reasons, found_in
 
     def _level(self, rate: float | str | None) -> str | None:
-        if rate is None or rate == "":
+        try:
+            share = float("nan" if rate is None else rate)
+        except ValueError:
+            share = math.nan
+        if math.isnan(share):
             return "no_solve_rate"
         low, high = self.solve_rates
-        return "too_hard" if float(rate) < low else "too_easy" if float(rate) > high else None
+        return "too_hard" if share < low else "too_easy" if share > high else None

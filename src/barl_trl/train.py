@@ -17,7 +17,8 @@ from .config import BARLConfig
 from .data import PAPER_SYSTEM_PROMPT
 from .greedy_evaluation import EvaluatingGRPOTrainer
 from .hub import PushError, claim_repository, hub_dataset, push
-from .refusals import refuse_missing_vllm
+from .refusals import refuse_missing_vllm, refuse_unwritable
+from .resuming import checkpoint_to_resume
 from .rewards import get_reward_func
 from .train_arguments import LENGTH_CONTROLLED_TOKENS, BARLScriptArguments, Method
 from .trainer import BARLTrainer
@@ -52,6 +53,11 @@ def arm_settings(method: Method, args: Settings) -> Settings:
         raise ValueError(f"method must be one of {list(get_args(Method))}, got {method!r}.")
     args = copy(args)
     if method == "progress":
+        if args.outcome_mode != "ground_truth":
+            raise ValueError(
+                "outcome_mode must be 'ground_truth' with method='progress', got "
+                f"{args.outcome_mode!r}: there are no other hypotheses."
+            )
         args.hypotheses = "truth"
     if method == "grpo_length_controlled":
         most: Any = args.max_completion_length
@@ -66,6 +72,9 @@ def run(
     refuse_missing_vllm(training_args)
     refuse_recipe(script_args, training_args, model_args)
     training_args = arm_settings(script_args.method, training_args)
+    output_dir = str(training_args.output_dir)
+    refuse_unwritable(output_dir)
+    checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
     if training_args.push_to_hub and training_args.process_index == 0:
         claim_repository(training_args)
     names: Any = script_args.reward_funcs
@@ -106,9 +115,7 @@ def run(
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    checkpoint = training_args.resume_from_checkpoint
-    # a recipe's or an option's `true`
-    trainer.train(True if str(checkpoint).lower() == "true" else checkpoint)
+    trainer.train(checkpoint)
     try:
         # a call that is not internal pushes, too
         trainer.save_model(training_args.output_dir, _internal_call=True)

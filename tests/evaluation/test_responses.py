@@ -34,7 +34,8 @@ def test_benchmarks_are_chosen_and_ordered(tmp_path):
             r"must hold <benchmark>.jsonl, got none in .*: write them with `barl evaluate`",
         ),
         ("", None, "must hold responses, got none in .*math500.jsonl"),
-        ('{"a": 1', None, r"one JSON object per line, got '\{\"a\": 1' in .*math500.jsonl, line 1"),
+        ('{"a": 1', None, r"one response per line, got '\{\"a\": 1' in .*math500.jsonl, line 1"),
+        ('{"a": 1}', None, r"one response per line, got '\{\"a\": 1\}' in .*math500.jsonl, line 1"),
         ("", ["gsm8k"], r"benchmarks must be among those in .* \(math500\), got gsm8k"),
     ],
 )

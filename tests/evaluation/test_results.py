@@ -8,7 +8,7 @@ import pytest
 from barl_trl.evaluation.results import (
     Response,
     ResponseFile,
-    read_responses,
+    read_response_file,
     summarize,
     table_rows,
     write_results,
@@ -42,7 +42,7 @@ def test_responses_come_back_in_order(tmp_path):
     file = ResponseFile(tmp_path / "b.jsonl")
     file.append(RESPONSES[2:])
     file.append(RESPONSES[:2])
-    assert read_responses(tmp_path / "b.jsonl") == RESPONSES
+    assert read_response_file(tmp_path / "b.jsonl") == RESPONSES
     lines = (tmp_path / "b.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
         asdict(one) for one in (*RESPONSES[2:], *RESPONSES[:2])
@@ -57,7 +57,7 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path, cut):
     file = ResponseFile(path)
     assert list(file.responses.values()) == RESPONSES[:3]
     file.append(RESPONSES[3:])
-    assert read_responses(path) == RESPONSES
+    assert read_response_file(path) == RESPONSES
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):

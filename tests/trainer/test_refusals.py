@@ -22,6 +22,11 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
         ({"environment_factory": dict}, ValueError, "environment_factory must be None"),
         ({"reward_funcs": None}, ValueError, "reward_funcs must hold at least one function"),
         (
+            {"reward_funcs": "math_verfy"},
+            ValueError,
+            r"reward_funcs must hold functions, .* got 'math_verfy': did you mean 'math_verify'\?",
+        ),
+        (
             {"train_dataset": ROWS.rename_column("solution", "solutions")},
             ValueError,
             r"solution_column must name the column of true answers .* did you mean 'solutions'\?",

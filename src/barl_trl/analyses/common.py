@@ -33,7 +33,7 @@ def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
 
 def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Path]:
     """Folders by the name of their model, which by default is that of the folder."""
-    names = as_many("--names", names or [folder.name for folder in folders], folders)
+    names = as_many("--names", names or [folder.resolve().name for folder in folders], folders)
     if len(set(names)) < len(names):
         raise ValueError(f"--names must differ, got {', '.join(names)}: name each model.")
     return dict(zip(names, folders, strict=True))

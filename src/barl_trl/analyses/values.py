@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args, get_origin
 
 import transformers
 from rich.progress import track
@@ -22,10 +22,12 @@ SCORING_FIELDS = (
     "step_size",
     "elicitation",
     "max_answer_chars",
+    "max_hypotheses",
     "consistency_beta",
     "answer_likelihood",
     "plausibility_temperature",
     "scoring_method",
+    "scoring_max_tokens",
 )
 """Settings of [`BARLConfig`] that `values` takes."""
 
@@ -119,9 +121,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
         if option.name in SCORING_FIELDS:
             command.add_argument(
                 f"--{option.name}",
-                type=type(option.default),
+                type=int if option.default is None else type(option.default),
                 default=option.default,
-                choices=get_args(option.type) or None,
+                choices=get_args(option.type) if get_origin(option.type) is Literal else None,
                 help=f"{option.metadata['help']} (default: {option.default!r})".replace("%", "%%"),
             )
 

@@ -50,12 +50,12 @@ def _read(path: Path) -> Problems:
         for number, line in enumerate(file, 1):
             try:
                 response = json.loads(line)
-            except json.JSONDecodeError as error:
+                problems[response["problem_id"]].append(response)
+            except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(
-                    f"a response file must hold one JSON object per line, got {line[:40]!r} in "
+                    f"a response file must hold one response per line, got {line[:40]!r} in "
                     f"{path}, line {number}: if its run was killed, run it again, it goes on there."
                 ) from error
-            problems[response["problem_id"]].append(response)
     if not problems:
         raise ValueError(f"a response file must hold responses, got none in {path}.")
     return {

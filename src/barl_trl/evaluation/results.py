@@ -56,7 +56,7 @@ class Response:
         return self.problem_id, self.sample
 
 
-def read_responses(path: Path) -> list[Response]:
+def read_response_file(path: Path) -> list[Response]:
     """The responses of a file in the order of problems and samples.
 
     A last line without an end, which a killed run leaves behind, is left out.
@@ -145,7 +145,12 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     path = folder / "results.json"
     if not path.exists():
         return settings | {"benchmarks": {}}
-    earlier = json.loads(path.read_text())
+    try:
+        earlier = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(
+            f"{path} must be the results of an earlier run, got {error}: move it away."
+        ) from error
     for name in settings.keys() - FREE:
         if earlier.get(name) != settings[name]:
             raise ValueError(
@@ -187,7 +192,7 @@ class ResponseFile:
     """
 
     def __init__(self, path: Path):
-        self.responses = {response.key: response for response in read_responses(path)}
+        self.responses = {response.key: response for response in read_response_file(path)}
         if path.exists():
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         self._path = path

@@ -154,7 +154,7 @@ def verify(gold: str, answer: str) -> Verdict:
         return settled
     for side, form in (("gold", truth), ("answer", given)):
         why = why_not_compared(form)
-        if why is None and len(re.findall(r",|&|\\\\|\\cup", form)) >= _MAX_ELEMENTS:
+        if why is None and len(_ELEMENT.findall(form)) >= _MAX_ELEMENTS:
             why = "elements"
         if why:
             return Verdict(False, f"{side} refused: {why}")
