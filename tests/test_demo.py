@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from barl_trl import cli
 from barl_trl.graders import GRADERS
 
 
@@ -38,6 +39,12 @@ def test_demo_trains_the_baselines(tmp_path, method):
     if method == "progress":
         assert summary["settings"]["hypotheses"] == "truth"
     assert (tmp_path / "training.png").exists()
+
+
+@pytest.mark.parametrize("option", [("--step_size", "64"), ("--resume_from_checkpoint", "true")])
+def test_options_that_would_change_nothing_are_refused(tmp_path, option):
+    with pytest.raises(ValueError, match=f"{option[0][2:]} must be left out"):
+        cli.main(["demo", "--output_dir", str(tmp_path), *option])
 
 
 @pytest.mark.slow

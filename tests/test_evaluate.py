@@ -203,6 +203,7 @@ def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"model": "/nowhere"}, "model must be a Hub id or an existing folder, got '/nowhere'"),
         ({"num_samples": 2}, "num_samples must be 1 with temperature 0, got 2"),
         ({"temperature": -1}, "temperature must be a number of 0 or more, got -1"),
         ({"temperature": "nan"}, "temperature must be a number of 0 or more, got nan"),

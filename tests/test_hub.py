@@ -114,7 +114,7 @@ def test_without_rights_nothing_is_loaded(tmp_path, recipe, name, token, reason)
     """
     with Hub() as hub:
         hub.repositories["others/tiny"] = []
-        settings = recipe(model_name_or_path="/no/such/model")
+        settings = recipe(model_name_or_path="no-such/model")
         run = python(hub, tmp_path, *TRAIN, settings, "--hub_model_id", name, HF_TOKEN=token)
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1] == (

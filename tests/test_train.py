@@ -224,6 +224,11 @@ def test_a_reward_function_of_the_users_by_dotted_path(tmp_path, recipe, monkeyp
         ({"max_prompt_length": 1}, ValueError, "max_prompt_length must leave at least one row"),
         ({"model_name_or_path": None}, ValueError, "model_name_or_path must be set"),
         (
+            {"model_name_or_path": "./nowhere"},
+            ValueError,
+            "model_name_or_path must be a Hub id or an existing folder, got './nowhere'",
+        ),
+        (
             {"eval_strategy": "steps", "eval_steps": 1},
             ValueError,
             "split must be 'train' or slices",

@@ -54,6 +54,11 @@ RECORDED = (
     "beta",
 )
 """TRL settings that `summary.json` keeps beside BARL's own."""
+UNUSED = {
+    "step_size": f"the demo's steps end with {STEP_DELIMITER!r}",
+    "resume_from_checkpoint": "the demo trains the shipped model, for some minutes",
+}
+"""Fields of `BARLConfig` that would change nothing."""
 
 
 @dataclass
@@ -289,6 +294,9 @@ def main(argv: list[str] | None = None) -> None:
             f"max_steps must be at least 1, got {args.max_steps}: the problems have no end, so "
             "there are no epochs."
         )
+    for name, why in UNUSED.items():
+        if getattr(args, name) != BARLConfig.__dataclass_fields__[name].default:
+            raise ValueError(f"{name} must be left out, got {getattr(args, name)!r}: {why}.")
     show(run(demo_args.method, args), args.output_dir)
 
 

@@ -30,6 +30,7 @@ from .evaluation.results import (
 )
 from .evaluation.templates import Template, choose_template
 from .graders import Grader, Verdict, get_grader
+from .refusals import refuse_missing_folder
 
 
 def settings_of(args: EvaluateArguments, template: Template, grader: Grader) -> dict[str, Any]:
@@ -162,6 +163,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     """
     if args.backend == "vllm":
         refuse_missing_vllm()
+    refuse_missing_folder("model", args.model)
     grader = get_grader(args.grader)
     sources = parse_benchmarks(args.benchmarks)
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))

@@ -79,6 +79,14 @@ def refuse_unsupported(args, reward_funcs, train_dataset, kwargs: dict[str, Any]
         )
 
 
+def refuse_missing_folder(name: str, model: str) -> None:
+    """Refuses a path to a model that is none; transformers would complain of it as of a Hub id."""
+    if model.startswith(("/", ".", "~")) and not Path(model).is_dir():
+        raise ValueError(
+            f"{name} must be a Hub id or an existing folder, got {model!r}: there is none."
+        )
+
+
 def refuse_unwritable(output_dir: str) -> None:
     """Makes the output folder, which transformers would do after the first steps."""
     try:

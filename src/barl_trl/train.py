@@ -17,7 +17,7 @@ from .config import BARLConfig
 from .data import PAPER_SYSTEM_PROMPT
 from .greedy_evaluation import EvaluatingGRPOTrainer
 from .hub import PushError, claim_repository, hub_dataset, push
-from .refusals import refuse_missing_vllm, refuse_unwritable
+from .refusals import refuse_missing_folder, refuse_missing_vllm, refuse_unwritable
 from .resuming import checkpoint_to_resume
 from .rewards import get_reward_func
 from .train_arguments import LENGTH_CONTROLLED_TOKENS, BARLScriptArguments, Method
@@ -73,10 +73,10 @@ def run(
     refuse_recipe(script_args, training_args, model_args)
     training_args = arm_settings(script_args.method, training_args)
     output_dir = str(training_args.output_dir)
-    refuse_unwritable(output_dir)
     checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
     if training_args.push_to_hub and training_args.process_index == 0:
         claim_repository(training_args)
+    refuse_unwritable(output_dir)
     names: Any = script_args.reward_funcs
     length: Any = training_args.max_completion_length
     reward_funcs = [
@@ -138,6 +138,7 @@ def refuse_recipe(
             "model_name_or_path must be set, got None: a Hub id or a local folder, for instance "
             "--model_name_or_path Qwen/Qwen2.5-Math-1.5B"
         )
+    refuse_missing_folder("model_name_or_path", model_args.model_name_or_path)
     if script_args.eval_benchmarks and training_args.eval_strategy == "no":
         raise ValueError(
             "eval_strategy must be set with eval_benchmarks, got 'no': for instance "
