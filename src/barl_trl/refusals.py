@@ -87,8 +87,8 @@ def refuse_missing_folder(name: str, model: str) -> None:
         )
 
 
-def refuse_unwritable(output_dir: str) -> None:
-    """Makes the output folder, which transformers would do after the first steps."""
+def make_output_dir(output_dir: str) -> None:
+    """Makes the output folder, or refuses it: transformers would find out after the first steps."""
     try:
         Path(output_dir).mkdir(parents=True, exist_ok=True)
     except OSError as error:

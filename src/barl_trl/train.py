@@ -17,7 +17,7 @@ from .config import BARLConfig
 from .data import PAPER_SYSTEM_PROMPT
 from .greedy_evaluation import EvaluatingGRPOTrainer
 from .hub import PushError, claim_repository, hub_dataset, push
-from .refusals import refuse_missing_folder, refuse_missing_vllm, refuse_unwritable
+from .refusals import make_output_dir, refuse_missing_folder, refuse_missing_vllm
 from .resuming import checkpoint_to_resume
 from .rewards import get_reward_func
 from .train_arguments import LENGTH_CONTROLLED_TOKENS, BARLScriptArguments, Method
@@ -76,7 +76,7 @@ def run(
     checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
     if training_args.push_to_hub and training_args.process_index == 0:
         claim_repository(training_args)
-    refuse_unwritable(output_dir)
+    make_output_dir(output_dir)
     names: Any = script_args.reward_funcs
     length: Any = training_args.max_completion_length
     reward_funcs = [
