@@ -3,6 +3,7 @@ their own.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
@@ -28,6 +29,7 @@ class Elicitation:
         self.tokenizer = tokenizer
         self.token_ids = self._encode(text)
         self.closing_token_ids = self._encode(f"\n{THOUGHT_END}\n{text}")
+        self.answer = lru_cache(maxsize=1024)(self._answer)  # a group's rollouts ask for the same
 
     def rollout(
         self,
@@ -77,7 +79,7 @@ class Elicitation:
             elicitations.append(self.closing_token_ids if is_open else self.token_ids)
         return elicitations if any(ids is self.closing_token_ids for ids in elicitations) else None
 
-    def answer(self, text: str) -> Answer:
+    def _answer(self, text: str) -> Answer:
         """`{text}.`, scored behind its opening brace, which the elicitation forces. Closing brace
         and dot are scored: without them "2" would be a prefix of "23". A token that joins the brace
         to the answer is scored as a whole.

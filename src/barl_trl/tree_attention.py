@@ -57,16 +57,15 @@ def pieces(batch: MicroBatch) -> list[Piece]:
                 queries = torch.arange(first, min(first + QUERIES, stop))
                 before = torch.arange(shared or row.known)
                 keys = torch.cat([before, torch.arange(start, int(queries[-1]) + 1)])
-                visible = (keys <= queries[:, None]) & (queries[:, None] < ends[keys])
                 # branches of shallow states see none of the trunk behind them
-                used = visible.any(dim=0)
-                known = int(used[: row.known].sum())
+                keys = keys[ends[keys] > first]
+                known = int((keys < row.known).sum())
                 found.append(
                     Piece(
                         slice(shift + first, shift + int(queries[-1]) + 1),
                         (known, row.rollout),
-                        runs(shift + keys[used][known:]),
-                        visible[:, used],
+                        runs(shift + keys[known:]),
+                        (keys <= queries[:, None]) & (queries[:, None] < ends[keys]),
                     )
                 )
     return found
