@@ -83,7 +83,8 @@ def main() -> None:
             ("ZeRO-3", count * 16 / PROCESSES),
         ):
             free = 80 * GB - resident
-            budget = tokens_within(config, torch.bfloat16, int(MEMORY_SHARE * free))
+            fit = tokens_within(config, torch.bfloat16, int(MEMORY_SHARE * free))
+            budget = min(MAX_TOKENS, fit)
             record = {"model": name, "stage": stage, "resident": resident, "tokens": budget}
             records.append(record)
             cells = f"{resident / GB:.0f} | {free / GB:.0f} | {budget} | {budget // 1950}"

@@ -4,6 +4,7 @@ import inspect
 import logging
 import math
 
+import psutil
 import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
@@ -269,8 +270,16 @@ def test_where_memory_runs_out_fewer_tokens_go_at_a_time(model, method, caplog):
     assert result.max_tokens == 256
     messages = [record.getMessage() for record in caplog.records]
     assert messages == [
-        f"out of memory: answers are scored {n} tokens at a time" for n in (512, 256)
+        f"memory is short: answers are scored {n} tokens at a time" for n in (512, 256)
     ]
+
+
+def test_by_default_a_pass_takes_a_quarter_of_the_free_memory_at_most(model):
+    rollouts = [EDGE_CASES["usual"]]
+    assert score(model, rollouts).max_tokens == 4096  # what is fast on a CPU
+    bytes_per_token = psutil.virtual_memory().available // 4 // 1000
+    model.config.intermediate_size = bytes_per_token // (3 * model.dtype.itemsize)
+    assert score(model, rollouts).max_tokens == pytest.approx(1000, rel=0.5)
 
 
 def test_a_row_that_does_not_fit_at_all_is_said(model):

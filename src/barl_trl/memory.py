@@ -2,22 +2,31 @@
 training keeps in memory beside it.
 """
 
+import logging
 from typing import Any
 
+import psutil
 import torch
 from peft import PeftConfig, get_peft_model
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from .row_logps import HEAD_TILE, scales_logits
-from .wrapped_models import causal_lm, compute_device
+from .wrapped_models import causal_lm, compute_device, is_sharded, largest_of_processes
 
 CPU_TOKENS = 4096
 """Longer rows outgrow a CPU's caches: 16384 tokens at once cost a fifth more time each."""
 
 MAX_TOKENS = 65536
+MIN_TOKENS = 64
+"""Of a pass: with fewer, no row is short enough to be spared."""
+
 MEMORY_SHARE = 0.25
 """Of the free memory: the allocator's fragments and the gathered parameters need the rest."""
+
+MEMORY_IS_SHORT = "memory is short: answers are scored %d tokens at a time"
+
+logger = logging.getLogger(__name__)
 
 
 def _peaks(config: PreTrainedConfig, dtype: torch.dtype) -> list[tuple[int, int]]:
@@ -50,25 +59,52 @@ def scoring_bytes(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int)
 
 
 def tokens_within(config: PreTrainedConfig, dtype: torch.dtype, num_bytes: int) -> int:
-    """Count the tokens of the largest scoring pass whose peak is estimated at `num_bytes`.
+    """Count the tokens of the largest scoring pass whose peak is estimated at `num_bytes`, if any.
 
-    At least 1, at most `MAX_TOKENS`.
+    At least 1.
     """
-    fit = min((num_bytes - fixed) // each for fixed, each in _peaks(config, dtype))
-    return max(1, min(MAX_TOKENS, fit))
+    return max(1, min((num_bytes - fixed) // each for fixed, each in _peaks(config, dtype)))
+
+
+def tokens_that_fit(model: nn.Module, share: float) -> int:
+    """Count the tokens of the largest scoring pass that a share of the free memory holds."""
+    device = compute_device(model)
+    accelerator = torch.get_device_module(device)
+    if hasattr(accelerator, "mem_get_info"):
+        cached = accelerator.memory_reserved(device) - accelerator.memory_allocated(device)
+        free = accelerator.mem_get_info(device)[0] + cached
+    else:  # CPU, MPS
+        free = psutil.virtual_memory().available
+    autocasts = torch.is_autocast_enabled(device.type)
+    dtype = torch.get_autocast_dtype(device.type) if autocasts else causal_lm(model).dtype
+    return tokens_within(causal_lm(model).config, dtype, int(share * free))
 
 
 def scoring_token_budget(model: nn.Module) -> int:
     """Choose how many tokens a scoring pass may feed: what fits, and on a CPU what is fast."""
-    device = compute_device(model)
-    accelerator = torch.get_device_module(device)
-    if not hasattr(accelerator, "mem_get_info"):  # CPU, MPS
-        return CPU_TOKENS
-    cached = accelerator.memory_reserved(device) - accelerator.memory_allocated(device)
-    free = accelerator.mem_get_info(device)[0] + cached
-    autocasts = torch.is_autocast_enabled(device.type)
-    dtype = torch.get_autocast_dtype(device.type) if autocasts else causal_lm(model).dtype
-    return tokens_within(causal_lm(model).config, dtype, int(MEMORY_SHARE * free))
+    most = CPU_TOKENS if compute_device(model).type in ("cpu", "mps") else MAX_TOKENS
+    return min(most, tokens_that_fit(model, MEMORY_SHARE))
+
+
+def halved_together(model: nn.Module, max_tokens: int) -> int:
+    """Halve a budget, if parameters are sharded, until on all processes half the free memory does.
+
+    Those wait for each other in every forward: once one has failed of memory, it is too late.
+
+    Args:
+        model: The model.
+        max_tokens: This process's budget.
+    """
+    if not is_sharded(model):
+        return max_tokens
+    fit, halvings = max(MIN_TOKENS, tokens_that_fit(model, 0.5)), 0
+    while max_tokens >> halvings > fit:
+        halvings += 1
+    halvings = largest_of_processes(model, halvings)
+    if halvings:
+        max_tokens = max(1, max_tokens >> halvings)
+        logger.warning(MEMORY_IS_SHORT, max_tokens)
+    return max_tokens
 
 
 def count_parameters(

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from .generation_cache import GenerationCache
-from .memory import scoring_token_budget
+from .memory import MEMORY_IS_SHORT, MIN_TOKENS, halved_together, scoring_token_budget
 from .packing import Row, reencoded_rows, shared_prefix_rows
 from .rollouts import Rollout
 from .row_logps import (
@@ -32,10 +32,6 @@ from .row_logps import (
 from .wrapped_models import causal_lm, evaluating, is_sharded, largest_of_processes
 
 logger = logging.getLogger(__name__)
-
-
-_SMALLEST = 64
-"""Tokens of a pass below which no row is short enough to be spared."""
 
 
 class AnswerLogLikelihoods(NamedTuple):
@@ -91,7 +87,9 @@ def answer_log_likelihoods(
         temperature: Divides the logits.
         own_temperature: Divides the logits of the rollouts' own tokens.
         max_tokens: Tokens of one forward pass, padding included; a longer row goes alone. By
-            default as many as fit (`memory`). Halved whenever memory runs out.
+            default as many as fit (`memory`). Halved whenever memory runs out; where parameters
+            are sharded, on all processes alike, before one of them takes more than half of what is
+            free.
         generation_cache: What the generation of these rollouts left: such tokens are not fed again.
 
     Returns:
@@ -99,8 +97,8 @@ def answer_log_likelihoods(
 
     Raises:
         ValueError: If an argument breaks these rules.
-        torch.OutOfMemoryError: If halving does not help, or if parameters are sharded: the other
-            processes would wait for the rest of the forward that failed.
+        torch.OutOfMemoryError: If halving does not help, or if memory runs out in a forward with
+            sharded parameters nevertheless: the other processes wait for the rest of it.
     """
     if reduction not in ("mean", "sum"):
         raise ValueError(f"reduction must be mean or sum, got {reduction!r}: choose one of them")
@@ -111,7 +109,7 @@ def answer_log_likelihoods(
             raise ValueError(f"{name} must be positive, got {value}: 1 samples as trained")
     # Without gradients DDP has nothing to do, yet its forward waits for the other processes.
     model = model.module if isinstance(model, DistributedDataParallel) else model
-    max_tokens = max_tokens or scoring_token_budget(model)
+    max_tokens = halved_together(model, max_tokens or scoring_token_budget(model))
     rows: list[Row] = []
     with evaluating(model):
         while True:
@@ -128,14 +126,14 @@ def answer_log_likelihoods(
                 )
                 break
             except torch.OutOfMemoryError as error:
-                if is_sharded(model) or max_tokens <= _SMALLEST:
+                if is_sharded(model) or max_tokens <= MIN_TOKENS:
                     advice = f"set scoring_max_tokens below {max_tokens}, or max_completion_length"
                     raise torch.OutOfMemoryError(
                         f"{error} While scoring answers: {advice}"
                     ) from error
             # behind the handler, which would keep the failed pass alive
             max_tokens = min(max_tokens, sum(row.size for row in rows) or max_tokens) // 2
-            logger.warning(f"out of memory: answers are scored {max_tokens} tokens at a time")
+            logger.warning(MEMORY_IS_SHORT, max_tokens)
     state_mask = torch.zeros(logps.shape[:2], dtype=torch.bool)
     num_scored = torch.zeros(len(rollouts), logps.shape[2])
     for i, rollout in enumerate(rollouts):

@@ -8,7 +8,7 @@ import pytest
 from .launching import ROOT
 
 SCRIPT = """
-import os, torch, torch.distributed as dist
+import os, psutil, torch, torch.distributed as dist
 from functools import partial
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
@@ -49,13 +49,19 @@ for method in ("shared_prefix", "reencode"):
         options = {"elicitation_ids": [7, 8], "max_tokens": max_tokens, "method": method}
         got = answer_log_likelihoods(sharded, own, **options).answer_logps
         torch.testing.assert_close(got, answer_log_likelihoods(whole, own, **options).answer_logps)
+# by its description, rank 1's model takes six times the memory that one process may use
+available = psutil.virtual_memory().available
+if dist.get_rank() == 1:
+    sharded.config.intermediate_size = available // (16384 * 4)
+got = answer_log_likelihoods(sharded, own, **options)
+assert got.max_tokens == 16384 // 8, got.max_tokens
 dist.barrier()
 os._exit(0)  # gloo's threads may abort a process that ends by itself
 """
 
 
 @pytest.mark.parametrize(("kind", "scale"), [("fsdp2", 1.0), ("fsdp2", 0.5), ("fsdp1", 1.0)])
-def test_processes_call_a_sharded_model_equally_often(tmp_path, kind, scale):
+def test_processes_call_a_sharded_model_equally_often_and_halve_alike(tmp_path, kind, scale):
     settings = f"import sys; sys.path.insert(0, {str(ROOT)!r}); KIND = {kind!r}; SCALE = {scale}\n"
     (tmp_path / "script.py").write_text(settings + SCRIPT)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
