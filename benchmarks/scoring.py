@@ -16,8 +16,11 @@ answers at the same states, in one process run, in turns:
 - `default, no shared prompt`: what sharing the group's prompt gains or costs.
 - `default, fused`: with the completions' own log-probabilities, which training may need anyway.
 - `default, generated`: behind transformers' `generate`, whose keys and values are there.
-- `FlexAttention`, on a GPU and in a quick run: the package's rows through one kernel, compiled on a
-  GPU, with a block mask made of their `ends`, instead of through many calls of the stock kernels.
+- `default, 512 queries a call`: fewer, larger masked calls, which may fill a GPU better than
+  `tree_attention.QUERIES`, which was chosen on a CPU.
+- `FlexAttention`: the package's rows through one kernel, with a block mask made of their `ends`,
+  instead of through many calls of the stock kernels. Kernel and mask are compiled once for all
+  sizes; in a quick run they are not.
 
 Beside them stand plain causal forwards: of the rollouts (`plain`), of as many tokens as `default`
 feeds, with the head at as many places (`limit`), and with the head at the completions' places, too
@@ -41,6 +44,7 @@ from unittest.mock import patch
 import torch
 import transformers
 from torch import Tensor
+from torch._dynamo.utils import counters
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.profiler import ProfilerActivity, profile
 from transformers import (
@@ -52,7 +56,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from barl_trl import packing, plausibility, row_logps
+from barl_trl import packing, plausibility, row_logps, tree_attention
 from barl_trl.generation_cache import GenerationCache
 from barl_trl.memory import scoring_token_budget
 from barl_trl.micro_batches import MicroBatch, padded_micro_batches, tree_mask
@@ -65,7 +69,7 @@ from barl_trl.tree_attention import attending_by
 ELICITATION = list(range(3, 15))
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SLOW = ("released", "re-encoding")
-UNDRAWN = ("limit, fused", "default, no shared prompt", "FlexAttention")
+UNDRAWN = ("limit, fused", "default, no shared prompt", "default, 512 queries a call")
 
 
 @dataclass(frozen=True)
@@ -250,16 +254,24 @@ def unshared(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
         return ours()(model, rollouts)
 
 
+def large_calls(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
+    """The package's own, with more queries in a masked call."""
+    with patch.object(tree_attention, "QUERIES", 512):
+        return ours()(model, rollouts)
+
+
 @contextmanager
 def flex_trees(base: PreTrainedModel, batch: MicroBatch, cache: None) -> Iterator[None]:
     """`tree_attention` by FlexAttention."""
-    ends, kernel = batch.ends[0].to(DEVICE), flex_kernel()
-    mask = create_block_mask(
+    ends = batch.ends[0].to(DEVICE)
+    mask = compiled(create_block_mask)(
         lambda b, h, q, k: (k <= q) & (q < ends[k]), None, None, len(ends), len(ends), device=DEVICE
     )
 
     def attend(module, query, key, value, attention_mask, scaling=None, **kwargs):
-        out = kernel(query, key, value, block_mask=mask, scale=scaling, enable_gqa=True)
+        out = compiled(flex_attention)(
+            query, key, value, block_mask=mask, scale=scaling, enable_gqa=True
+        )
         return out.transpose(1, 2), None
 
     with attending_by(attend, base):
@@ -267,9 +279,9 @@ def flex_trees(base: PreTrainedModel, batch: MicroBatch, cache: None) -> Iterato
 
 
 @cache
-def flex_kernel() -> Callable[..., Tensor]:
-    """The kernel: compiled once for all sizes, where it is fast."""
-    return torch.compile(flex_attention, dynamic=True) if DEVICE == "cuda" else flex_attention
+def compiled(function: Callable) -> Callable:
+    """Compile a function once for all sizes."""
+    return torch.compile(function, dynamic=True)
 
 
 def flex(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
@@ -292,6 +304,8 @@ WAYS: dict[str, Callable] = {
     "default": ours(),
     "default, no shared prompt": unshared,
     "default, fused": fused,
+    "default, 512 queries a call": large_calls,
+    "FlexAttention": flex,
 }
 
 
@@ -345,8 +359,6 @@ def measure(shape: Shape, rounds: int) -> list[dict]:
     """Records of all ways at one shape."""
     model, rollouts = make_model(shape), make_rollouts(shape)
     known = WAYS | {"default, generated": ours(generation_cache=generated(model, rollouts))}
-    if DEVICE == "cuda" or shape == DEMO:
-        known["FlexAttention"] = flex
     known["default, generated"](model, rollouts)  # its own checks, once per model
     counter = Counter(model)
     groups = {way: rollouts[:1] if way in SLOW else rollouts for way in known}
@@ -423,7 +435,7 @@ def plot(records: Sequence[dict], path: str) -> None:
 
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), sharey=True, layout="constrained")
     styles = ("-", "--", ":", "-.")
-    markers = "osv^Dx*+P<"
+    markers = "osv^Dx*+P<>"
     for axis, (field, values) in zip(axes, GROWTH.items(), strict=True):
         points = [r for r in records if r.get("grows") == field]
         ways = dict.fromkeys(r["way"] for r in points if r["way"] not in UNDRAWN)
@@ -453,6 +465,8 @@ def main() -> None:
     parser.add_argument("--plot", metavar="FILE", help="where to draw --grow")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    if options.quick:  # compiling takes longer than the rest
+        torch.compiler.set_stance("force_eager")
     shape = (
         DEMO if options.quick else LARGE if options.large else SMALL if options.grow else Shape()
     )
@@ -476,6 +490,7 @@ def main() -> None:
         records += [about | record for record in measured]
         if options.json:
             Path(options.json).write_text(json.dumps(records, indent=1))
+    print(f"FlexAttention: {counters['stats']['unique_graphs']} graphs compiled")
     if options.plot:
         plot(records, options.plot)
 
