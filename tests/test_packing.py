@@ -130,10 +130,12 @@ def test_the_pieces_of_attention_show_what_the_mask_shows(
                 assert length <= row.known and rollout in (row.rollout, 0)
                 fed = [k for run in piece.keys for k in range(run.start, run.stop)]
                 keys = [*range(length), *(k - start + row.known for k in fed)]
-                mask = piece.mask
-                if mask is None:  # causal
+                if piece.spans is None:  # causal
                     assert fed == [*queries] and not length
                     mask = torch.ones(len(keys), len(keys)).tril().bool()
+                else:
+                    (first, stop), n = piece.spans, torch.arange(len(queries))[:, None]
+                    mask = (first <= n) & (n < stop)
                 for n, query in enumerate(queries):
                     shown[query - start + row.known, keys] = mask[n]
             assert torch.equal(shown[row.known :], expected[row.known :])

@@ -7,13 +7,13 @@ if TYPE_CHECKING:
     from .answers import answers_equivalent as answers_equivalent
     from .answers import extract_answer as extract_answer
     from .config import BARLConfig as BARLConfig
-    from .packing import Answer as Answer
-    from .packing import Rollout as Rollout
     from .plausibility import answer_log_likelihoods as answer_log_likelihoods
     from .posterior import discrepancy as discrepancy
     from .posterior import posterior_weighted_values as posterior_weighted_values
     from .posterior import progress_rewards as progress_rewards
     from .posterior import q_values as q_values
+    from .rollouts import Answer as Answer
+    from .rollouts import Rollout as Rollout
     from .trainer import BARLTrainer as BARLTrainer
 
 # Resolved on first use: the pure core must import neither trl nor transformers. `posterior` is the
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "BARLConfig": "config",
     "BARLTrainer": "trainer",
-    "Answer": "packing",
-    "Rollout": "packing",
+    "Answer": "rollouts",
+    "Rollout": "rollouts",
     "answer_log_likelihoods": "plausibility",
     "answers_equivalent": "answers",
     "extract_answer": "answers",

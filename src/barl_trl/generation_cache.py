@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-from .packing import common_length
+from .branches import common_length
 from .rollouts import Rollout
 from .wrapped_models import causal_lm, is_sharded
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -40,6 +41,11 @@ class MicroBatch(NamedTuple):
         return MicroBatch(*(tensor.to(device) for tensor in self[:-1]), rows=self.rows)
 
 
+def int_tensor(values: Sequence[object]) -> Tensor:
+    """Return integers as an int64 tensor; `torch.tensor` takes several times as long."""
+    return torch.from_numpy(np.array(values, dtype=np.int64))
+
+
 def packed_micro_batches(rows: Sequence[Row], max_tokens: int) -> Iterator[MicroBatch]:
     """Put rows behind each other, up to `max_tokens` together; a longer row goes alone."""
     for cut in within_budget((row.size for row in rows), max_tokens):
@@ -47,7 +53,7 @@ def packed_micro_batches(rows: Sequence[Row], max_tokens: int) -> Iterator[Micro
         *starts, _ = accumulate((row.size for row in joined), initial=0)
         fed = [slice(row.known, None) for row in joined]
         token_ids, position_ids, ends = (
-            torch.cat([torch.tensor(v[part]) for v, part in zip(column, fed, strict=True)])[None]
+            torch.cat([int_tensor(v[part]) for v, part in zip(column, fed, strict=True)])[None]
             for column in list(zip(*joined, strict=True))[:3]
         )
         shifts = torch.tensor([at - row.known for at, row in zip(starts, joined, strict=True)])
@@ -87,7 +93,7 @@ def padded_micro_batches(
 def _padded(rows: Sequence[Row]) -> MicroBatch:
     """Turn rows into tensors."""
     token_ids, position_ids, ends = (
-        pad_sequence([torch.tensor(values) for values in column], batch_first=True)
+        pad_sequence([int_tensor(values) for values in column], batch_first=True)
         for column in list(zip(*rows, strict=True))[:3]
     )
     size = token_ids.shape[1]
@@ -108,7 +114,7 @@ def _reads(rows: Sequence[Row], starts: Sequence[int]) -> tuple[Tensor, Tensor, 
         for row, start in zip(rows, starts, strict=True)
         for read in row.reads
     ]
-    places, labels, *targets = torch.tensor(reads, dtype=torch.long).view(-1, 6).unbind(-1)
+    places, labels, *targets = int_tensor(reads).view(-1, 6).unbind(-1)
     return places, labels, torch.stack(targets, -1)
 
 

@@ -19,10 +19,10 @@ they are not fed again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
-from .rollouts import Answer, Rollout
+from .branches import Branch, asked_answers, branch_of
+from .rollouts import Rollout
 
 SHARE_FROM = 0.2
 """Share of the tokens that a shared prompt must save. Attention of a trunk behind a shared prompt
@@ -84,17 +84,6 @@ class Row(NamedTuple):
         return len(self.token_ids) - self.known
 
 
-def common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Count the leading tokens that two sequences share.
-
-    Example:
-        >>> common_length([1, 2, 3], [1, 2, 4, 3])
-        2
-    """
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
-    return sum(1 for _ in same)
-
-
 def within_budget(sizes: Iterable[int], budget: int) -> Iterator[slice]:
     """Cut a sequence into runs of at most `budget` in sum; what is larger stands alone.
 
@@ -135,8 +124,8 @@ def shared_prefix_rows(
     for i, rollout in enumerate(rollouts):
         if rollout.answers or rollout.read_positions:
             first_state = tuple(rollout.token_ids[: rollout.state_positions[0]])
-            asked = tuple((tuple(a.token_ids), a.score_from) for a in rollout.answers)
-            key = (first_state, tuple(rollout.elicitation(0, elicitation_ids)), asked)
+            elicitation = tuple(rollout.elicitation(0, elicitation_ids))
+            key = first_state, elicitation, asked_answers(rollout)
             groups.setdefault(key, []).append(i)
     rows = []
     for (first_state, *_), members in groups.items():
@@ -251,53 +240,28 @@ def _append_block(
         asked: Of each such state, the rollouts for which its branch is read.
         elicitation_ids: The common elicitation.
     """
-    shift = len(row.token_ids) - start
+    shift, answers = len(row.token_ids) - start, asked_answers(rollout)
     row.token_ids.extend(rollout.token_ids[start:stop])
     row.position_ids.extend(range(start, stop))
     trunk_stop = len(row.token_ids)
     row.ends.extend([trunk_stop] * (stop - start))
-    for state in sorted(asked if rollout.answers else (), reverse=True):
+    for state in sorted(asked if answers else (), reverse=True):
         fork = rollout.state_positions[state]
-        elicitation = rollout.elicitation(state, elicitation_ids)
-        _append_branch(row, shift + fork - 1, rollout.answers, elicitation, state, asked[state])
+        branch = branch_of(tuple(rollout.elicitation(state, elicitation_ids)), answers)
+        _append_branch(row, shift + fork - 1, branch, state, asked[state])
         # The branches to come are those of shallower states: they do not hold these tokens.
         row.ends[shift + start : shift + fork] = [len(row.token_ids)] * (fork - start)
     row.blocks.append(Block(start, shift + start, trunk_stop, len(row.token_ids)))
 
 
-def _append_branch(
-    row: Row,
-    fork: int,
-    answers: Sequence[Answer],
-    elicitation: Sequence[int],
-    state: int,
-    readers: Sequence[int],
-) -> None:
-    """Append elicitation and answers of one state, leading tokens that answers share only once."""
-    # In lexicographic order an answer shares with its predecessor all that it shares with any
-    # earlier one, and the nodes of the trie come in preorder. Its last token is never fed.
-    fed = [[*elicitation, *answer.token_ids[:-1]] for answer in answers]
-    path, nodes = [], [fork]  # current branch: its tokens; row positions of the fork and of these
-    depth = row.position_ids[fork]
-    for hypothesis in sorted(range(len(fed)), key=fed.__getitem__):
-        shared = common_length(path, fed[hypothesis])
-        _close(row, nodes[1 + shared :])
-        path, nodes = fed[hypothesis], nodes[: 1 + shared]
-        for token in path[shared:]:
-            row.position_ids.append(depth + len(nodes))
-            nodes.append(len(row.token_ids))
-            row.token_ids.append(token)
-            row.ends.append(0)
-        answer = answers[hypothesis]
-        row.reads.extend(
-            Read(nodes[len(elicitation) + j], answer.token_ids[j], reader, state, hypothesis, j)
-            for j in range(answer.score_from, len(answer.token_ids))
-            for reader in readers
-        )
-    _close(row, nodes[1:])
-
-
-def _close(row: Row, nodes: Sequence[int]) -> None:
-    """End the given nodes: no token appended from now on descends from them."""
-    for node in nodes:
-        row.ends[node] = len(row.token_ids)
+def _append_branch(row: Row, fork: int, branch: Branch, state: int, readers: Sequence[int]) -> None:
+    """Append what is asked of one state."""
+    start, depth = len(row.token_ids), row.position_ids[fork]
+    row.token_ids.extend(branch.token_ids)
+    row.position_ids.extend(depth + below for below in branch.depths)
+    row.ends.extend(start + end for end in branch.ends)
+    row.reads.extend(
+        Read(fork if place < 0 else start + place, label, reader, state, hypothesis, token)
+        for place, label, hypothesis, token in branch.reads
+        for reader in readers
+    )

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .generation_cache import GenerationCache
-from .micro_batches import MicroBatch
+from .micro_batches import MicroBatch, int_tensor
 
 NAME = "barl_tree"
 QUERIES = 128
@@ -32,20 +32,21 @@ class Piece(NamedTuple):
         queries: A run of places.
         known: How many of a rollout's first tokens are keys, and which rollout's: they are known.
         keys: Runs of places, behind those.
-        mask: Which query (row) sees which key; `None` for plain causal attention.
+        spans: The first query that sees each key, and one past the last, counted from the first of
+            the piece; `None` for plain causal attention.
     """
 
     queries: slice
     known: tuple[int, int]
     keys: list[slice]
-    mask: Bool[Tensor, "Q K"] | None
+    spans: Int[Tensor, "2 K"] | None
 
 
 def pieces(batch: MicroBatch) -> list[Piece]:
     """Cut a micro-batch of rows in one into pieces that cover its tokens in order."""
     found = []
     for place, row in batch.rows:
-        ends, shift = torch.tensor(row.ends), place - row.known
+        ends, shift = int_tensor(row.ends), place - row.known
         for shared, start, trunk_stop, stop in row.blocks:
             start = max(start, row.known)
             # the whole trunk through the causal kernel, unless one masked call holds the block
@@ -54,18 +55,18 @@ def pieces(batch: MicroBatch) -> list[Piece]:
                 trunk = slice(shift + start, shift + trunk_stop)
                 found.append(Piece(trunk, (0, 0), [trunk], None))
             for first in range(trunk_stop if is_causal else start, stop, QUERIES):
-                queries = torch.arange(first, min(first + QUERIES, stop))
+                last = min(first + QUERIES, stop)
                 before = torch.arange(shared or row.known)
-                keys = torch.cat([before, torch.arange(start, int(queries[-1]) + 1)])
+                keys = torch.cat([before, torch.arange(start, last)])
                 # branches of shallow states see none of the trunk behind them
                 keys = keys[ends[keys] > first]
                 known = int((keys < row.known).sum())
                 found.append(
                     Piece(
-                        slice(shift + first, shift + int(queries[-1]) + 1),
+                        slice(shift + first, shift + last),
                         (known, row.rollout),
                         runs(shift + keys[known:]),
-                        (keys <= queries[:, None]) & (queries[:, None] < ends[keys]),
+                        torch.stack([keys, ends[keys]]) - first,
                     )
                 )
     return found
@@ -81,13 +82,16 @@ def runs(places: Int[Tensor, " K"]) -> list[slice]:
     ]
 
 
-def _additive(
-    mask: Bool[Tensor, "Q K"] | None, device: torch.device, dtype: torch.dtype
+def _mask(
+    piece: Piece, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "1 1 Q K"] | None:
-    if mask is None:
+    """Return what is added to a piece's scores, made where it is needed."""
+    if piece.spans is None:
         return None
-    hidden = torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
-    return hidden[None, None].to(device)
+    first, stop = piece.spans.to(device)
+    queries = torch.arange(piece.queries.stop - piece.queries.start, device=device)[:, None]
+    visible = (first <= queries) & (queries < stop)
+    return torch.where(visible, 0.0, -torch.inf).to(dtype)[None, None]
 
 
 @contextmanager
@@ -134,7 +138,7 @@ def tree_attention(
         # once for all layers: kernels turn a boolean mask into this one at every call
         place = query.device, query.dtype
         if place not in masks:
-            masks[place] = [_additive(piece.mask, *place) for piece in cut]
+            masks[place] = [_mask(piece, *place) for piece in cut]
         outputs = []
         for piece, mask in zip(cut, masks[place], strict=True):
             keys, values = ([states[:, :, run] for run in piece.keys] for states in (key, value))
