@@ -1,0 +1,10 @@
+"""On a device other than the CPU, as far as that can be known without one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_no_tensor_of_a_device_meets_one_of_the_cpu():
+    command = [sys.executable, "-m", "tests.other_device"]
+    subprocess.run(command, cwd=Path(__file__).parents[1], check=True, timeout=300)
