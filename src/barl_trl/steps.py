@@ -58,7 +58,8 @@ def delimited_steps(
     """
     if not delimiter:
         raise ValueError("delimiter must not be empty, got '': use '\\n\\n' for blank lines.")
-    pieces = [decode([token]) for token in token_ids]
+    texts = {token: decode([token]) for token in set(token_ids)}
+    pieces = [texts[token] for token in token_ids]
     char_ends = list(accumulate(map(len, pieces)))
     delimiters = re.finditer(f"(?:{re.escape(delimiter)})+", "".join(pieces))
     ends = {bisect_left(char_ends, found.end()) + 1 for found in delimiters} | {len(token_ids)}
