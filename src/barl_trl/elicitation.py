@@ -29,7 +29,8 @@ class Elicitation:
         self.tokenizer = tokenizer
         self.token_ids = self._encode(text)
         self.closing_token_ids = self._encode(f"\n{THOUGHT_END}\n{text}")
-        self.answer = lru_cache(maxsize=1024)(self._answer)  # a group's rollouts ask for the same
+        # a group's rollouts ask for the same
+        self._remembered_answer = lru_cache(maxsize=1024)(self.answer)
 
     def rollout(
         self,
@@ -55,7 +56,7 @@ class Elicitation:
         return Rollout(
             token_ids=token_ids,
             state_positions=positions,
-            answers=[self.answer(answer) for answer in answers],
+            answers=[self._remembered_answer(answer) for answer in answers],
             state_elicitations=self.at_states(token_ids, positions),
             read_from=len(prompt_ids) if read_completion else None,
         )
@@ -79,7 +80,7 @@ class Elicitation:
             elicitations.append(self.closing_token_ids if is_open else self.token_ids)
         return elicitations if any(ids is self.closing_token_ids for ids in elicitations) else None
 
-    def _answer(self, text: str) -> Answer:
+    def answer(self, text: str) -> Answer:
         """`{text}.`, scored behind its opening brace, which the elicitation forces. Closing brace
         and dot are scored: without them "2" would be a prefix of "23". A token that joins the brace
         to the answer is scored as a whole.

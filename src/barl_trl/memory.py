@@ -59,10 +59,7 @@ def scoring_bytes(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int)
 
 
 def tokens_within(config: PreTrainedConfig, dtype: torch.dtype, num_bytes: int) -> int:
-    """Count the tokens of the largest scoring pass whose peak is estimated at `num_bytes`, if any.
-
-    At least 1.
-    """
+    """Count the tokens of the largest scoring pass with a peak of `num_bytes`; at least 1."""
     return max(1, min((num_bytes - fixed) // each for fixed, each in _peaks(config, dtype)))
 
 
@@ -87,9 +84,10 @@ def scoring_token_budget(model: nn.Module) -> int:
 
 
 def halved_together(model: nn.Module, max_tokens: int) -> int:
-    """Halve a budget, if parameters are sharded, until on all processes half the free memory does.
+    """Halve a budget, on all processes alike, until each has twice the memory for it.
 
-    Those wait for each other in every forward: once one has failed of memory, it is too late.
+    Only if parameters are sharded: then processes wait for each other in every forward, and once
+    one of them has run out of memory, it is too late.
 
     Args:
         model: The model.
