@@ -22,8 +22,7 @@ from .test_plausibility import ALL, GROUPS, SHARED, make, score
 from .tiny import tiny_model, tiny_tokenizer
 from .trainer.rollouts import PROBLEMS, config, given_rollouts, trainer
 
-_setup_privateuseone_for_python_backend("other")
-DEVICE = torch.device("other:0")
+DEVICE = torch.device("privateuseone:0")  # PyTorch's name for one that it does not know
 aten = torch.ops.aten
 COPIES = {aten._to_copy.default, aten.copy_.default}
 TAKES_CPU_INDICES = {aten.index.Tensor, aten.index_put_.default, aten._index_put_impl_.default}
@@ -138,6 +137,7 @@ def batch(is_other, **settings):
 
 @patch("torch.accelerator.synchronize")  # which the device has not
 def main(_):
+    _setup_privateuseone_for_python_backend()  # not before: pytest imports this module, too
     for family in ("qwen2", "gemma2"):  # pieces, masks
         check_scoring(family)
     for settings in (
