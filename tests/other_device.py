@@ -1,10 +1,10 @@
 """Scoring and a training batch on a device that only looks like one: its tensors lie on the CPU,
 but fail where they meet the CPU's own, as a GPU's do.
 
-`python -m tests.other_device`: a process of its own, for a process has one accelerator.
+`python -m tests.other_device FOLDER`: a process of its own, for a process has one accelerator.
 """
 
-import tempfile
+import sys
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -117,7 +117,7 @@ def check_scoring(family):
 def batch(is_other, **settings):
     """Token weights of a training batch, and how many tokens were scored for them."""
     tokenizer = tiny_tokenizer()
-    args = config(tempfile.mkdtemp(), **settings)
+    args = config(sys.argv[1], **settings)
     rollout_func = None if "top_k" in settings else given_rollouts()
     barl_trainer = trainer(tiny_model(tokenizer), tokenizer, args, rollout_func=rollout_func)
     barl_trainer.model.train()

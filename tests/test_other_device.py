@@ -5,6 +5,6 @@ import sys
 from pathlib import Path
 
 
-def test_no_tensor_of_a_device_meets_one_of_the_cpu():
-    command = [sys.executable, "-m", "tests.other_device"]
+def test_no_tensor_of_a_device_meets_one_of_the_cpu(tmp_path):
+    command = [sys.executable, "-m", "tests.other_device", str(tmp_path)]
     subprocess.run(command, cwd=Path(__file__).parents[1], check=True, timeout=300)
