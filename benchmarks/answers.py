@@ -33,9 +33,9 @@ from typing import NamedTuple, TypeVar
 
 from math_like import Prompt, make_prompts
 
-from barl_trl.answers import merge_hypotheses
 from barl_trl.graders import get_grader
 from barl_trl.graders.processes import compare
+from barl_trl.hypotheses import merge_hypotheses
 from barl_trl.rewards import AccuracyReward
 
 PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy")

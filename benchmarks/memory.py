@@ -18,8 +18,8 @@ import torch
 from scoring import DEVICE, ELICITATION, Shape, make_rollouts, peak_bytes
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from barl_trl.memory import MAX_TOKENS, MEMORY_SHARE, scoring_bytes, tokens_within
-from barl_trl.plausibility import answer_log_likelihoods
+from barl_trl.plausibility.answer_logps import answer_log_likelihoods
+from barl_trl.plausibility.budget import MAX_TOKENS, MEMORY_SHARE, scoring_bytes, tokens_within
 
 GB = 2**30
 PROCESSES = 8
@@ -33,14 +33,14 @@ QUICK = {"tiny": {**MODELS["Qwen2.5 1.5B"], "hidden_size": 192, "intermediate_si
 PARAMETERS = {"Qwen2.5 1.5B": 1.54e9, "Qwen2.5 7B": 7.62e9}
 
 
-def measured(widths: dict, *, read_completions: bool, rollouts: int) -> tuple[int, int]:
+def measured(widths: dict, *, score_completions: bool, rollouts: int) -> tuple[int, int]:
     """Peak bytes of a pass, and its tokens."""
     torch.manual_seed(0)
     config = Qwen2Config(**{**widths, "num_hidden_layers": 1}, tie_word_embeddings=True)
     model = Qwen2ForCausalLM(config).to(DEVICE, torch.bfloat16).eval()
     group = make_rollouts(replace(Shape(vocabulary=widths["vocab_size"]), rollouts=rollouts))
-    if read_completions:
-        group = [replace(r, read_from=r.state_positions[0]) for r in group]
+    if score_completions:
+        group = [replace(r, score_from=r.state_positions[0]) for r in group]
     found = []
 
     def score() -> None:
@@ -65,10 +65,10 @@ def main() -> None:
     print("|---" * 6 + "|")
     for name, widths in (QUICK if options.quick else MODELS).items():
         config = Qwen2Config(**widths)
-        for rollouts, read_completions in ((2, False), (2, True), (8, True)):
-            peak, tokens = measured(widths, read_completions=read_completions, rollouts=rollouts)
+        for rollouts, score_completions in ((2, False), (2, True), (8, True)):
+            peak, tokens = measured(widths, score_completions=score_completions, rollouts=rollouts)
             estimate = scoring_bytes(config, torch.bfloat16, tokens)
-            what = "answers and completions" if read_completions else "answers"
+            what = "answers and completions" if score_completions else "answers"
             record = {"model": name, "read": what, "tokens": tokens}
             record |= {"estimate": estimate, "measured": peak}
             records.append(record)

@@ -56,15 +56,22 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from barl_trl import packing, plausibility, row_logps, tree_attention
-from barl_trl.generation_cache import GenerationCache
-from barl_trl.memory import scoring_token_budget
-from barl_trl.micro_batches import MicroBatch, padded_micro_batches, tree_mask
-from barl_trl.packing import shared_prefix_rows
-from barl_trl.plausibility import answer_log_likelihoods
-from barl_trl.rollouts import Answer, Rollout
+from barl_trl.plausibility import (
+    Answer,
+    Rollout,
+    answer_log_likelihoods,
+    answer_logps,
+    exactness,
+    forward,
+    rows,
+    tree_attention,
+)
+from barl_trl.plausibility.budget import scoring_token_budget
+from barl_trl.plausibility.kv_cache import GenerationCache
+from barl_trl.plausibility.micro_batches import MicroBatch, padded_micro_batches
+from barl_trl.plausibility.rows import shared_prefix_rows
+from barl_trl.plausibility.tree_attention import attending_by, tree_mask
 from barl_trl.synthetic.search import TINY_MODEL_DIR
-from barl_trl.tree_attention import attending_by
 
 ELICITATION = list(range(3, 15))
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -214,7 +221,7 @@ def cache_branches(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Logps
         model(
             input_ids=batch.token_ids[:, :size].to(DEVICE), past_key_values=cache, logits_to_keep=1
         )
-        mask = tree_mask(batch.ends, batch.position_ids)[:, :, size:].to(DEVICE)
+        mask = tree_mask(batch.subtree_ends, batch.position_ids)[:, :, size:].to(DEVICE)
         places, index = (batch.places - size).unique(return_inverse=True)
         logits = model(
             input_ids=batch.token_ids[:, size:].to(DEVICE),
@@ -244,13 +251,14 @@ def ours(**options) -> Callable[[PreTrainedModel, Sequence[Rollout]], Tensor]:
 
 def masked_row(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
     """The package's own as for models whose attention cannot be replaced: one rollout at a time."""
-    with patch.object(plausibility, "takes_trees", lambda base: False):
+    masked = {"shared_layout": lambda model: "masked"}
+    with patch.multiple(answer_logps, **masked), patch.multiple(exactness, **masked):
         return ours(max_tokens=1)(model, rollouts)
 
 
 def unshared(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
     """The package's own, every rollout with a prompt of its own."""
-    with patch.object(packing, "SHARE_FROM", 1.0):
+    with patch.object(rows, "SHARE_FROM", 1.0):
         return ours()(model, rollouts)
 
 
@@ -263,7 +271,7 @@ def large_calls(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
 @contextmanager
 def flex_trees(base: PreTrainedModel, batch: MicroBatch, cache: None) -> Iterator[None]:
     """`tree_attention` by FlexAttention."""
-    ends = batch.ends[0].to(DEVICE)
+    ends = batch.subtree_ends[0].to(DEVICE)
     mask = compiled(create_block_mask)(
         lambda b, h, q, k: (k <= q) & (q < ends[k]), None, None, len(ends), len(ends), device=DEVICE
     )
@@ -286,13 +294,13 @@ def compiled(function: Callable) -> Callable:
 
 def flex(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
     """The package's own, with another attention."""
-    with patch.object(row_logps, "tree_attention", flex_trees):
+    with patch.object(forward, "tree_attention", flex_trees):
         return ours()(model, rollouts)
 
 
 def fused(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
     """The package's own, the completions' own log-probabilities read, too."""
-    return ours()(model, [replace(r, read_from=r.state_positions[0]) for r in rollouts])
+    return ours()(model, [replace(r, score_from=r.state_positions[0]) for r in rollouts])
 
 
 WAYS: dict[str, Callable] = {

@@ -38,13 +38,14 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen2Config
 from trl import TrlParser
 
-from barl_trl.config import BARLConfig
-from barl_trl.demo import RECIPE
-from barl_trl.elicitation import DEFAULT_ELICITATION
+from barl_trl.commands.demo import RECIPE
+from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.rewards import AccuracyReward, accuracy_reward
 from barl_trl.steps import delimited_steps
 from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, search_rows
-from barl_trl.train import Method, make_trainer
+from barl_trl.trainer import make_trainer
+from barl_trl.trainer.barl_config import BARLConfig
+from barl_trl.trainer.barl_fields import Method
 
 PACKAGES = ("torch", "transformers", "trl")
 METHODS: tuple[Method, Method] = ("barl", "grpo")

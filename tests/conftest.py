@@ -1,7 +1,7 @@
 import os
-from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of processes: tests run beside each other
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 
+from .paths import ROOT
 from .tiny import tiny_model, tiny_tokenizer
 
 RECIPE = {
@@ -58,7 +59,7 @@ def recipe(tmp_path, model_path):
         path = tmp_path / "recipe.yaml"
         values = {
             "model_name_or_path": model_path,
-            "dataset_name": str(Path(__file__).parents[1] / "examples" / "problems.jsonl"),
+            "dataset_name": str(ROOT / "examples" / "problems.jsonl"),
             "output_dir": str(tmp_path / "out"),
         }
         path.write_text(yaml.safe_dump(RECIPE | values | settings))

@@ -7,11 +7,11 @@ import pytest
 from trl import ModelConfig, TrlParser
 
 from barl_trl import BARLConfig
-from barl_trl.demo import DemoArguments
-from barl_trl.plan import PlanConfig
-from barl_trl.train import BARLScriptArguments
+from barl_trl.commands.demo import DemoArguments
+from barl_trl.commands.plan_config import PlanConfig
+from barl_trl.commands.train_arguments import BARLScriptArguments
 
-from .distributed.launching import ROOT
+from .paths import ROOT
 
 PAPER_RECIPES = sorted(set((ROOT / "recipes").glob("*.yaml")) - {ROOT / "recipes" / "demo.yaml"})
 

@@ -1,31 +1,48 @@
-"""Bayes-Adaptive RL for LLM Reasoning (BARL) as a TRL trainer."""
+"""Bayes-Adaptive RL for LLM Reasoning (BARL) as a TRL trainer.
+
+posterior, steps, whitening   the paper's equations, and what spreads them over tokens; torch only
+hypotheses   the answers of a prompt's rollouts, and the true one -> its hypotheses
+rewards      outcome rewards in TRL's signature
+graders      two answers -> a verdict: the front door, its processes, a folder per grader
+plausibility answer log-likelihoods of every hypothesis at every state, for any causal LM
+trainer      BARLConfig, BARLTrainer and its mixins: the only place that knows TRL's internals
+data         rows -> prompts and true answers: loading, checks, selection, decontamination
+evaluation   benchmarks, generation, response files, metrics
+synthetic    tasks that are made: search problems, decision trees, triplets
+report       figures and pages: files in, files out
+commands     what parses options or prints: train, plan, evaluate, analyze, reproduce, demo
+cli          the `barl` command
+
+Imports go down: cli, commands, evaluation, trainer, data and rewards, hypotheses and synthetic,
+graders, plausibility and report, posterior, steps and whitening (`[tool.importlinter]`).
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .answers import answers_equivalent as answers_equivalent
-    from .answers import extract_answer as extract_answer
-    from .config import BARLConfig as BARLConfig
+    from .hypotheses import answers_equivalent as answers_equivalent
+    from .hypotheses import extract_answer as extract_answer
+    from .plausibility import Answer as Answer
+    from .plausibility import Rollout as Rollout
     from .plausibility import answer_log_likelihoods as answer_log_likelihoods
     from .posterior import discrepancy as discrepancy
     from .posterior import posterior_weighted_values as posterior_weighted_values
     from .posterior import progress_rewards as progress_rewards
     from .posterior import q_values as q_values
-    from .rollouts import Answer as Answer
-    from .rollouts import Rollout as Rollout
+    from .trainer import BARLConfig as BARLConfig
     from .trainer import BARLTrainer as BARLTrainer
 
 # Resolved on first use: the pure core must import neither trl nor transformers. `posterior` is the
 # module here; its function of that name stays inside it.
 _MODULES = {
-    "BARLConfig": "config",
+    "BARLConfig": "trainer",
     "BARLTrainer": "trainer",
-    "Answer": "rollouts",
-    "Rollout": "rollouts",
+    "Answer": "plausibility",
+    "Rollout": "plausibility",
     "answer_log_likelihoods": "plausibility",
-    "answers_equivalent": "answers",
-    "extract_answer": "answers",
+    "answers_equivalent": "hypotheses",
+    "extract_answer": "hypotheses",
     "discrepancy": "posterior",
     "posterior_weighted_values": "posterior",
     "progress_rewards": "posterior",

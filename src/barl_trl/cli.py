@@ -14,9 +14,8 @@ COMMANDS = {
     "demo": "train a tiny model on search problems, on a CPU in minutes: table, curves and beliefs",
 }
 
-
 MODULES = {"data": "check_data"}
-"""Of commands that have not their module's name."""
+"""Commands whose module has another name."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -27,7 +26,7 @@ def main(argv: list[str] | None = None) -> None:
         # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
         warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
         # the command's libraries are imported only now: `barl --help` answers at once
-        import_module(f".{MODULES.get(command, command)}", __package__).main(argv[1:])
+        import_module(f".commands.{MODULES.get(command, command)}", __package__).main(argv[1:])
         return
     usage = "usage: barl COMMAND [OPTIONS]\n\n" + "\n".join(
         f"  {name:10} {text}" for name, text in COMMANDS.items()

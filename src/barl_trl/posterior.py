@@ -12,6 +12,7 @@ Results are float32, or float64 if the inputs are.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -23,7 +24,7 @@ def progress_rewards(
     *,
     state_mask: Bool[Tensor, "batch state"] | None = None,
 ) -> Float[Tensor, "batch step hypothesis"]:
-    r"""Progress reward of every step under every hypothesis, eq. (def_r):
+    r"""Compute the progress reward of every step under every hypothesis, eq. (def_r):
 
     $$r_i(t) = p_i(t+1) - p_i(t), \qquad p_i(t) = \exp(\ell_i(t)), \qquad t = 0 \dots T-1$$
 
@@ -51,8 +52,8 @@ def discrepancy(
     *,
     state_mask: Bool[Tensor, "batch state"] | None = None,
 ) -> Float[Tensor, "batch state hypothesis"]:
-    r"""How far the rewards that a hypothesis predicts have been from the observed ones so far, the
-    exponent of eq. (error):
+    r"""Sum how far the rewards that a hypothesis predicts have been from the observed ones so far,
+    the exponent of eq. (error):
 
     $$D_i(t) = \sum_{t' < t} |r_0(t') - r_i(t')|, \qquad t = 0 \dots T$$
 
@@ -78,7 +79,8 @@ def posterior(
     state_mask: Bool[Tensor, "batch state"] | None = None,
     hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
 ) -> Float[Tensor, "batch state hypothesis"]:
-    r"""Belief over the hypotheses at every state, the self-normalised weights of eq. (adv_algo):
+    r"""Compute the belief over the hypotheses at every state, the self-normalised weights of eq.
+    (adv_algo):
 
     $$w_i(t) = \mathrm{softmax}_i\bigl(\ell_i(t) - \beta D_i(t)\bigr)$$
 
@@ -120,8 +122,8 @@ def q_values(
     state_mask: Bool[Tensor, "batch state"] | None = None,
     outcome: str = "ground_truth",
 ) -> Float[Tensor, "batch step hypothesis"]:
-    r"""Value of every step under every hypothesis, eq. (def_q_m) with its sum of progress rewards
-    telescoped:
+    r"""Compute the value of every step under every hypothesis, eq. (def_q_m) with its sum of
+    progress rewards telescoped:
 
     $$Q_i(t) = p_i(T) - p_i(t) + v, \qquad t = 0 \dots T-1$$
 
@@ -155,7 +157,8 @@ def posterior_weighted_values(
     hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
     outcome: str = "ground_truth",
 ) -> Float[Tensor, "batch step"]:
-    r"""The weight of every step in the policy gradient (eq. bayes_gradient), eq. (adv_algo):
+    r"""Compute the weight of every step in the policy gradient of eq. (bayes_gradient), eq.
+    (adv_algo):
 
     $$V(t) = \sum_i w_i(t) \, Q_i(t), \qquad t = 0 \dots T-1$$
 
@@ -185,13 +188,56 @@ def posterior_weighted_values(
 
     ```
     """
+    belief = posterior(
+        answer_logps, beta=beta, state_mask=state_mask, hypothesis_mask=hypothesis_mask
+    )
+    return values_under(
+        belief, answer_logps, outcome_rewards, state_mask=state_mask, outcome=outcome
+    ).steps
+
+
+class StepValues(NamedTuple):
+    """The values of a rollout's steps, and of ending its turn, detached from any graph."""
+
+    steps: Float[Tensor, "batch step"]
+    """V(t), eq. (adv_algo)."""
+    closing: Float[Tensor, " batch"]
+    """V(T), where the sum in eq. (def_q_m) is empty."""
+
+
+def values_under(
+    belief: Float[Tensor, "batch state hypothesis"],
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    outcome_rewards: Float[Tensor, " batch"] | Float[Tensor, "batch hypothesis"],
+    *,
+    state_mask: Bool[Tensor, "batch state"] | None = None,
+    outcome: str = "ground_truth",
+) -> StepValues:
+    r"""Compute the values under a known belief: those of [`posterior_weighted_values`], and
+
+    $$V(T) = \sum_i w_i(T) \, v_i$$
+
+    which is the outcome reward v itself with `outcome="ground_truth"`.
+
+    Args:
+        belief: What [`posterior`] returns.
+        answer_logps: As in [`progress_rewards`].
+        outcome_rewards: As in [`q_values`].
+        state_mask: As in [`progress_rewards`].
+        outcome: As in [`q_values`].
+
+    Raises:
+        ValueError: As in [`q_values`].
+    """
     with torch.no_grad():
-        belief = posterior(
-            answer_logps, beta=beta, state_mask=state_mask, hypothesis_mask=hypothesis_mask
-        )[:, :-1]
         q = q_values(answer_logps, outcome_rewards, state_mask=state_mask, outcome=outcome)
+        v = _outcome_rewards(answer_logps, outcome_rewards, outcome)
+        last = _at_last_state(belief, state_mask)
         # a hypothesis that is not believed adds nothing, also where its value is undefined
-        return torch.where(belief > 0, belief * q, 0.0).sum(dim=-1)
+        return StepValues(
+            torch.where(belief[:, :-1] > 0, belief[:, :-1] * q, 0.0).sum(dim=-1),
+            torch.where(last > 0, last * v, 0.0).sum(dim=(1, 2)),
+        )
 
 
 def hypothesis_outcomes(
@@ -199,8 +245,8 @@ def hypothesis_outcomes(
     members: Sequence[int | None],
     hypothesis_mask: Bool[Tensor, "batch hypothesis"],
 ) -> Float[Tensor, "batch hypothesis"]:
-    """Outcome reward under each hypothesis, for `outcome="hypothesis"`: 1 where it is the rollout's
-    answer, else 0; the truth's is the given reward.
+    """Give each hypothesis its outcome reward, for `outcome="hypothesis"`: 1 where it is the
+    rollout's answer, else 0; the truth's is the given reward.
 
     Args:
         outcome_rewards: Outcome reward against the truth.
@@ -223,31 +269,6 @@ def hypothesis_outcomes(
     return rewards
 
 
-def closing_values(
-    answer_logps: Float[Tensor, "batch state hypothesis"],
-    outcome_rewards: Float[Tensor, " batch"] | Float[Tensor, "batch hypothesis"],
-    *,
-    beta: float,
-    state_mask: Bool[Tensor, "batch state"] | None = None,
-    hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
-    outcome: str = "ground_truth",
-) -> Float[Tensor, " batch"]:
-    r"""The value of ending the turn at the last state, where the sum in eq. (def_q_m) is empty.
-
-    $$V(T) = \sum_i w_i(T) \, v_i$$
-
-    which is the outcome reward v itself with `outcome="ground_truth"`. Arguments and errors as in
-    [`posterior_weighted_values`].
-    """
-    with torch.no_grad():
-        belief = posterior(
-            answer_logps, beta=beta, state_mask=state_mask, hypothesis_mask=hypothesis_mask
-        )
-        last = _at_last_state(belief, state_mask)
-        v = _outcome_rewards(answer_logps, outcome_rewards, outcome)
-        return torch.where(last > 0, last * v, 0.0).sum(dim=(1, 2))
-
-
 def _plausibilities(answer_logps: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     # rounding in the model's dtype may leave a certain answer slightly above log 1
     return (
@@ -260,7 +281,7 @@ def _outcome_rewards(
     outcome_rewards: Float[Tensor, "..."],
     outcome: str,
 ) -> Float[Tensor, "batch 1 _"]:
-    """Checked outcome rewards, one for all hypotheses or one for each."""
+    """Check outcome rewards: one for all hypotheses or one for each."""
     batch, _, hypotheses = answer_logps.shape
     shapes = {"ground_truth": (batch,), "hypothesis": (batch, hypotheses)}
     if outcome not in shapes:

@@ -14,9 +14,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .answers import is_truth, truth_answer
-from .graders import GRADERS, Grader, Verdict, extract_answer, get_grader
-from .graders.grader import Pair
+from .graders import GRADERS, Grader, extract_answer, get_grader
+from .hypotheses import is_truth, truth_answer
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +33,8 @@ class AccuracyReward:
     is logged as `verification_failures`; a batch with more than 2 % of them is warned of.
 
     Args:
-        grader (`Grader`):
-            How answers are found and judged (see [`~barl_trl.graders.get_grader`]).
-        name (`str`):
-            The name under which the reward is logged.
+        grader: How answers are found and judged (see [`~barl_trl.graders.get_grader`]).
+        name: The name under which the reward is logged.
     """
 
     def __init__(self, grader: Grader, name: str):
@@ -55,24 +52,17 @@ class AccuracyReward:
         """Judge completions.
 
         Args:
-            completions (`list[str]` or `list[list[dict[str, Any]]]`):
-                Completions: texts, or lists of messages, of which the last one is judged.
-            solution (`list[str]`):
-                The true answer of each completion's problem: bare, in the last box of a text, or
-                behind `####`.
-            log_extra (`Callable[[str, list], None]`, *optional*):
-                Logs extra columns to the completions table: `"solution"` (the true answer),
+            completions: Completions: texts, or lists of messages, of which the last one is judged.
+            solution: The true answer of each completion's problem: bare, in the last box of a text,
+                or behind `####`.
+            log_extra: Logs extra columns to the completions table: `"solution"` (the true answer),
                 `"answer"` and `"verdict"` (what decided). The trainer provides it.
-            log_metric (`Callable[[str, float], None]`, *optional*):
-                Logs the share of comparisons that failed. The trainer provides it.
-            **kwargs:
-                The other columns of the data set, which are not used.
+            log_metric: Logs the share of comparisons that failed. The trainer provides it.
+            **kwargs: The other columns of the data set, which are not used.
 
         Returns:
-            `list[float | None]`:
-                1.0 or 0.0 for each completion; None, which TRL leaves out of the sum, where the
-                true answer is empty, unbalanced, longer than 512 characters or has control
-                characters.
+            1.0 or 0.0 for each completion; None, which TRL leaves out of the sum, where the true
+            answer is empty, unbalanced, longer than 512 characters or has control characters.
 
         Raises:
             ValueError: If there are not as many solutions as completions.
@@ -80,18 +70,10 @@ class AccuracyReward:
         if len(solution) != len(completions):
             raise ValueError(
                 f"solution must have one entry per completion, got {len(solution)} for "
-                f"{len(completions)} completions: pass the `solution` column of the same rows"
+                f"{len(completions)} completions: pass the `solution` column of the same rows."
             )
         pairs = self.pairs(completions, solution)
-        judged = self.grader.verify_all(whole(pairs))
-        verdicts = [
-            None
-            if truth is None
-            else Verdict(False, "no answer")
-            if answer is None
-            else judged[truth, answer]
-            for truth, answer in pairs
-        ]
+        verdicts = self.grader.grade(pairs)
         failures = sum(verdict is not None and verdict.is_failure for verdict in verdicts)
         share = failures / max(len(verdicts), 1)
         if share > FAILURES_WARNED_OF:
@@ -133,11 +115,6 @@ Example:
 """
 
 
-def whole(pairs: Iterable[tuple[str | None, str | None]]) -> list[Pair]:
-    """Return the pairs that have both a true answer and one to judge."""
-    return [(truth, answer) for truth, answer in pairs if truth is not None and answer is not None]
-
-
 def resolve_rewards(reward_funcs: Any) -> Any:
     """Return reward functions with graders' names replaced by their rewards, all else as it is.
 
@@ -154,14 +131,11 @@ def format_reward(completions: Sequence[Completion], **kwargs) -> list[float]:
     r"""Reward 1.0 for a completion whose last `\boxed{` or `\fbox{` is closed, 0.0 for any other.
 
     Args:
-        completions (`list[str]` or `list[list[dict[str, Any]]]`):
-            Completions: texts, or lists of messages, of which the last one is judged.
-        **kwargs:
-            The columns of the data set, which are not used.
+        completions: Completions: texts, or lists of messages, of which the last one is judged.
+        **kwargs: The columns of the data set, which are not used.
 
     Returns:
-        `list[float]`:
-            1.0 or 0.0 for each completion.
+        1.0 or 0.0 for each completion.
 
     Example:
         >>> format_reward([r"\boxed{7}", [{"role": "assistant", "content": r"\boxed{7"}]])
@@ -176,17 +150,15 @@ def get_reward_func(name: str, *, max_completion_length: int = 1280) -> RewardFu
     """Return the reward function with a name.
 
     Args:
-        name (`str`):
-            `"accuracy_reward"` (the default grader's), `"math_verify"`, `"qwen"` or `"string"` (a
+        name: `"accuracy_reward"` (the default grader's), `"math_verify"`, `"qwen"` or `"string"` (a
             grader's), `"format_reward"`, `"think_format_reward"` or
             `"get_soft_overlong_punishment"` (TRL's), or the dotted path of any callable, such as
             `"my_lib.rewards.my_reward"`, also in the working directory.
-        max_completion_length (`int`, *optional*, defaults to `1280`):
-            Tokens at which the soft overlong punishment is full; it begins at four fifths of them.
+        max_completion_length: Tokens at which the soft overlong punishment is full; it begins at
+            four fifths of them.
 
     Returns:
-        `Callable`:
-            The reward function.
+        The reward function.
 
     Raises:
         ValueError: If there is none of that name, or it cannot be imported or called.

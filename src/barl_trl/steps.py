@@ -18,9 +18,7 @@ number of tokens.
 
 
 def chain_of_thought(completion_ids: Sequence[int], end_ids: Collection[int]) -> Sequence[int]:
-    """The completion up to its end-of-turn token: what stands behind it, itself included, is no
-    reasoning.
-    """
+    """Return the completion up to its end-of-turn token, which is no reasoning itself."""
     length = next(
         (k for k, token in enumerate(completion_ids) if token in end_ids), len(completion_ids)
     )
@@ -28,7 +26,7 @@ def chain_of_thought(completion_ids: Sequence[int], end_ids: Collection[int]) ->
 
 
 def fixed_size_steps(token_ids: Sequence[int], *, step_size: int) -> list[int]:
-    """Ends of steps of `step_size` tokens; the last one may be shorter (the paper's choice).
+    """Return ends of steps of `step_size` tokens; the last may be shorter (the paper's choice).
 
     Example:
     ```python
@@ -43,8 +41,7 @@ def fixed_size_steps(token_ids: Sequence[int], *, step_size: int) -> list[int]:
 def delimited_steps(
     token_ids: Sequence[int], *, decode: Callable[[list[int]], str], delimiter: str
 ) -> list[int]:
-    r"""Ends of steps that are separated by a piece of text, such as a blank line or a special
-    token.
+    r"""Return ends of steps that are separated by a text, such as a blank line or a special token.
 
     A step ends with the token that completes its delimiter; consecutive delimiters end one step.
 
@@ -67,7 +64,7 @@ def delimited_steps(
 
 
 def step_ends_of(token_ids: Sequence[int], step_segmenter: StepSegmenter) -> list[int]:
-    """The ends of the steps that a segmenter finds, checked.
+    """Return the ends of the steps that a segmenter finds, checked.
 
     Raises:
         ValueError: The ends are not ascending token counts up to the number of tokens.
@@ -89,7 +86,7 @@ def spread_over_tokens(
     *,
     num_tokens: int,
 ) -> Float[Tensor, "batch token"]:
-    """Gives every token the value of its step: `token_values[b, k] = step_values[b, t]` for
+    """Give every token the value of its step: `token_values[b, k] = step_values[b, t]` for
     `end(t-1) <= k < end(t)`.
 
     Args:

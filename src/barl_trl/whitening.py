@@ -1,5 +1,6 @@
-"""Standardising token weights over a rollout batch, or within each prompt's group, that may be
-spread over processes.
+"""Standardising token weights over a rollout batch, or within each prompt's group.
+
+Both may be spread over processes.
 """
 
 from collections.abc import Callable
@@ -15,8 +16,9 @@ def moments(
     *,
     num_groups: int,
 ) -> Float[Tensor, "group 3"]:
-    """Count, sum and sum of squares of each group's valid values, in float64: add those of all
-    processes up before [`standardize`].
+    """Return count, sum and sum of squares of each group's valid values, in float64.
+
+    Add those of all processes up before [`standardize`].
     """
     x = values.double() * mask
     rows = values.new_zeros(len(values), 3).double()
@@ -32,8 +34,9 @@ def standardize(
     *,
     min_variance: float = 1e-8,
 ) -> Float[Tensor, "batch token"]:
-    """`(values - mean) / std` of each row's group; a constant group becomes 0. `min_variance` is
-    the released code's.
+    """Return `(values - mean) / std` of each row's group; a constant group becomes 0.
+
+    `min_variance` is the released code's.
     """
     count, total, squares = group_moments.unbind(dim=1)
     mean = total / count.clamp(min=1)

@@ -3,9 +3,9 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from ..paths import ROOT
+
 LAUNCH = [sys.executable, "-m", "accelerate.commands.launch", "--main_process_port", "0"]
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from .launching import ROOT, launch
+from ..paths import ROOT
+from .launching import launch
 
 CONFIGS = ROOT / "accelerate_configs"
 ON_CPUS = ["--mixed_precision", "no"]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from .launching import ROOT
+from ..paths import ROOT
 
 SCRIPT = f"""
 import faulthandler, sys

@@ -11,8 +11,9 @@ import torch
 import yaml
 from peft import PeftModel
 
+from ..paths import ROOT
 from ..tiny import tiny_model
-from .launching import ROOT, launch
+from .launching import launch
 from .worker import scores
 
 BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_time", "step_time", "epoch", "loss"}

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from .launching import ROOT
+from ..paths import ROOT
 
 SCRIPT = """
 import os, psutil, torch, torch.distributed as dist
@@ -14,8 +14,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
 from transformers import Qwen2ForCausalLM
-from barl_trl import answer_log_likelihoods, row_logps
-from barl_trl.rollouts import Answer, Rollout
+from barl_trl import Answer, Rollout, answer_log_likelihoods
+from barl_trl.plausibility import forward
 from tests.tiny import tiny_model, tiny_tokenizer
 
 class Scaling(Qwen2ForCausalLM):  # which its description does not say
@@ -25,7 +25,7 @@ class Scaling(Qwen2ForCausalLM):  # which its description does not say
         return output
 
 dist.init_process_group("gloo")
-row_logps.HEAD_TILE = 16
+forward.HEAD_TILE = 16
 tokenizer = tiny_tokenizer()
 sharded, whole = tiny_model(tokenizer), tiny_model(tokenizer)
 sharded.__class__ = whole.__class__ = Scaling

@@ -11,7 +11,8 @@ from peft import LoraConfig
 from transformers import TrainerCallback
 
 from barl_trl import Answer, Rollout, answer_log_likelihoods, answers_equivalent, extract_answer
-from barl_trl.graders import Grader, math_verify
+from barl_trl.graders import Grader
+from barl_trl.graders.default import verify as math_verify
 from barl_trl.rewards import AccuracyReward
 from tests.tiny import tiny_model, tiny_tokenizer
 from tests.trainer.rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer

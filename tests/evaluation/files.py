@@ -1,23 +1,29 @@
 """Response files as `barl evaluate` writes them."""
 
 import json
+from dataclasses import asdict, replace
+
+from barl_trl.evaluation.responses import Response
 
 
 def response(problem_id, sample, reward, *, tokens=10, text="So it is.", **fields):
-    return {
-        "benchmark": "math500",
-        "problem_id": problem_id,
-        "sample": sample,
-        "problem": "1 + 1?",
-        "solution": "2",
-        "prompt": "1 + 1?\n",
-        "response": text,
-        "tokens": tokens,
-        "truncated": False,
-        "answer": None,
-        "reward": float(reward),
-        "reason": "numbers",
-    } | fields
+    return Response(
+        **{
+            "benchmark": "math500",
+            "problem_id": problem_id,
+            "sample": sample,
+            "problem": "1 + 1?",
+            "solution": "2",
+            "prompt": "1 + 1?\n",
+            "response": text,
+            "tokens": tokens,
+            "truncated": False,
+            "answer": None,
+            "reward": float(reward),
+            "reason": "numbers",
+        }
+        | fields
+    )
 
 
 def problems(rewards, **fields):
@@ -31,7 +37,9 @@ def problems(rewards, **fields):
 def write_responses(folder, by_problem, *, benchmark="math500", model="tiny"):
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
-        json.dumps(one | {"benchmark": benchmark}) for group in by_problem.values() for one in group
+        json.dumps(asdict(replace(one, benchmark=benchmark)))
+        for group in by_problem.values()
+        for one in group
     ]
     (folder / f"{benchmark}.jsonl").write_text("\n".join(lines) + "\n")
     (folder / "results.json").write_text(json.dumps({"model": model}))

@@ -9,7 +9,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
 from barl_trl.evaluation.generation import (
-    Completion,
+    CompletionTokens,
     Job,
     SeededSampling,
     TransformersBackend,
@@ -45,8 +45,8 @@ def greedy_by_hand(model, prompt, end_ids, max_tokens=MAX_TOKENS):
     for _ in range(max_tokens):
         ids.append(model(torch.tensor([ids])).logits[0, -1].argmax().item())
         if ids[-1] in end_ids:
-            return Completion(ids[len(prompt) : -1], truncated=False)
-    return Completion(ids[len(prompt) :], truncated=True)
+            return CompletionTokens(ids[len(prompt) : -1], truncated=False)
+    return CompletionTokens(ids[len(prompt) :], truncated=True)
 
 
 # Greedy
@@ -73,9 +73,9 @@ def test_any_end_of_turn_ends_a_completion(model_path, model, tokenizer, prompts
 
 
 def test_an_end_at_the_very_limit_is_no_truncation():
-    assert Completion.of([5, 6, 1], [1]) == Completion([5, 6], truncated=False)
-    assert Completion.of([5, 6, 7], [1]) == Completion([5, 6, 7], truncated=True)
-    assert Completion.of([1, 0, 0], [1]) == Completion([], truncated=False)
+    assert CompletionTokens.of([5, 6, 1], [1]) == CompletionTokens([5, 6], truncated=False)
+    assert CompletionTokens.of([5, 6, 7], [1]) == CompletionTokens([5, 6, 7], truncated=True)
+    assert CompletionTokens.of([1, 0, 0], [1]) == CompletionTokens([], truncated=False)
 
 
 def test_the_models_own_generation_settings_are_left_out(tmp_path, model, tokenizer, prompts):

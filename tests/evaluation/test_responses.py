@@ -11,7 +11,7 @@ def test_problems_and_samples_come_in_order_whatever_that_of_the_lines(tmp_path)
     made = {1: [response(1, 1, 0), response(1, 0, 1)], 0: [response(0, 0, 1)]}
     write_responses(tmp_path, made)
     read = read_responses(tmp_path)["math500"]
-    assert [(p, r["sample"]) for p, group in read.items() for r in group] == [
+    assert [(p, r.sample) for p, group in read.items() for r in group] == [
         (0, 0),
         (1, 0),
         (1, 1),
@@ -34,8 +34,8 @@ def test_benchmarks_are_chosen_and_ordered(tmp_path):
             r"must hold <benchmark>.jsonl, got none in .*: write them with `barl evaluate`",
         ),
         ("", None, "must hold responses, got none in .*math500.jsonl"),
-        ('{"a": 1', None, r"one response per line, got '\{\"a\": 1' in .*math500.jsonl, line 1"),
-        ('{"a": 1}', None, r"one response per line, got '\{\"a\": 1\}' in .*math500.jsonl, line 1"),
+        ('{"a": 1', None, r"math500.jsonl:1 must be a response, got '\{\"a\": 1'"),
+        ('{"a": 1}', None, r"math500.jsonl:1 must be a response, got '\{\"a\": 1\}'"),
         ("", ["gsm8k"], r"benchmarks must be among those in .* \(math500\), got gsm8k"),
     ],
 )

@@ -5,14 +5,8 @@ from dataclasses import asdict
 
 import pytest
 
-from barl_trl.evaluation.results import (
-    Response,
-    ResponseFile,
-    read_response_file,
-    summarize,
-    table_rows,
-    write_results,
-)
+from barl_trl.evaluation.responses import Response, ResponseFile, read_response_file
+from barl_trl.evaluation.results import summarize, table_rows, write_results
 
 
 def response(problem_id, sample=0, reward=1.0, **changes):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trl
 
-from barl_trl.data import PAPER_SYSTEM_PROMPT
+from barl_trl.data.loading import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.templates import TEMPLATES, choose_template
 
 PROBLEM = r"Simplify $\frac{2}{4}$."

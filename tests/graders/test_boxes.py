@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.answers import truth_answer, why_inadmissible
 from barl_trl.graders import extract_answer
+from barl_trl.hypotheses import truth_answer, why_inadmissible
 
 MILLION = 10**6
 

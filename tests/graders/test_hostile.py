@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 from torch import distributed
 from torch.utils.data import DataLoader
 
-from barl_trl.answers import is_truth
 from barl_trl.graders import GRADERS, Grader, Verdict, extract_answer, get_grader
 from barl_trl.graders.processes import ProcessPool
+from barl_trl.hypotheses import is_truth
 from barl_trl.rewards import AccuracyReward
 
 MILLION = 10**6
@@ -559,7 +559,7 @@ def grader_processes(parent: int | None = None, mark: str = "") -> list[GraderPr
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if b"_grader_worker" not in (folder / "cmdline").read_bytes():  # empty for a zombie
+            if b"graders.worker" not in (folder / "cmdline").read_bytes():  # empty for a zombie
                 continue
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
             environment = (folder / "environ").read_bytes()

@@ -101,8 +101,9 @@ def run(code):
 
 def test_importing_the_graders_starts_no_process_and_imports_no_library():
     code = (
-        "import sys\nfrom barl_trl import answers\nfrom barl_trl.graders.processes import compare\n"
-        "assert not compare._all\nassert answers.answers_equivalent('1/2', '0.5')\n"
+        "import sys\nfrom barl_trl import hypotheses\n"
+        "from barl_trl.graders.processes import compare\n"
+        "assert not compare._all\nassert hypotheses.answers_equivalent('1/2', '0.5')\n"
         "assert not compare._all\n"
         "print([m for m in ('trl', 'transformers', 'torch', 'sympy') if m in sys.modules])"
     )

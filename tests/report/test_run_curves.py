@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from barl_trl import cli
-from barl_trl.analyses.curves import arms, curves
+from barl_trl.commands.analyses.curves import arms, curves
 from barl_trl.report.run_curves import MEAN, TRAINING, curves_of, mean_and_error
 
 

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.synthetic.adaptivity import (
+from barl_trl.synthetic.decision_tree import DecisionTree, adaptive_action
+
+from .adaptivity import (
     exhibits_reflective_exploration,
     is_markovian,
     is_strictly_uncertainty_adaptive,
     is_uncertainty_adaptive,
     tabulate,
 )
-from barl_trl.synthetic.decision_tree import DecisionTree, adaptive_action
 
 PROOF, FIGURE = DecisionTree(3, "root"), DecisionTree(3, "parent")
 TREES = [(DecisionTree(2), 3), (PROOF, 11), (FIGURE, 10)]

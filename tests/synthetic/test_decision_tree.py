@@ -7,7 +7,6 @@ from functools import cache
 
 import pytest
 
-from barl_trl.synthetic.adaptivity import tabulate
 from barl_trl.synthetic.decision_tree import (
     DecisionTree,
     adaptive_action,
@@ -16,6 +15,8 @@ from barl_trl.synthetic.decision_tree import (
     belief,
     fewest_steps,
 )
+
+from .adaptivity import tabulate
 
 BACKS = ("root", "parent")
 SMALL = [DecisionTree(depth, back) for depth in (2, 3, 4) for back in BACKS]

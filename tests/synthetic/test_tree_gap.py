@@ -7,7 +7,6 @@ import math
 import random
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,6 +22,8 @@ from barl_trl.synthetic.tree_gap import (
     results,
     table_rows,
 )
+
+from ..paths import ROOT
 
 BACKS = ("root", "parent")
 PROOF, FIGURE = DecisionTree(3, "root"), DecisionTree(3, "parent")
@@ -213,7 +214,7 @@ def test_table(solved):
 
 
 def test_docs_show_this_table(solved):
-    page = (Path(__file__).parents[2] / "docs" / "decision-tree.md").read_text()
+    page = (ROOT / "docs" / "decision-tree.md").read_text()
     header, *rows = [
         *map(" | ".join, [table_rows(solved)[0], *map(dict.values, table_rows(solved))])
     ]

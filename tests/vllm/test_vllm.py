@@ -12,7 +12,8 @@ import pytest
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, Qwen2ForCausalLM
 
-from ..distributed.launching import ROOT, launch
+from ..distributed.launching import launch
+from ..paths import ROOT
 from ..tiny import tiny_model, tiny_tokenizer
 from ..trainer.rollouts import PROBLEMS
 

@@ -14,16 +14,11 @@ class Source:
     """Where a benchmark lies, and in which columns.
 
     Attributes:
-        path (`str`):
-            Id on the Hub, or a local file or folder.
-        split (`str`):
-            The split that is evaluated on.
-        configs (`tuple[str | None, ...]`):
-            Configurations, of which the problems are joined in this order.
-        problem_column (`str`, *optional*):
-            Column of the problem; found by itself if None, as `answer_column`.
-        answer_column (`str`, *optional*):
-            Column of the true answer, bare or in a worked solution.
+        path: Id on the Hub, or a local file or folder.
+        split: The split that is evaluated on.
+        configs: Configurations, of which the problems are joined in this order.
+        problem_column: Column of the problem; found by itself if None, as `answer_column`.
+        answer_column: Column of the true answer, bare or in a worked solution.
     """
 
     path: str
@@ -75,14 +70,18 @@ class Benchmark(NamedTuple):
     problems: list[Problem]
     skipped: dict[str, int]
 
+    @property
+    def texts(self) -> list[str]:
+        """The problems' texts."""
+        return [problem.text for problem in self.problems]
+
 
 def parse_benchmarks(text: str) -> dict[str, Source]:
     """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
 
     Args:
-        text (`str`):
-            Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from a
-            local file or folder in the same columns. Any other name is a user's own file, whose
+        text: Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from
+            a local file or folder in the same columns. Any other name is a user's own file, whose
             columns are found as in [`~barl_trl.data.load_problems`].
 
     Raises:
@@ -115,10 +114,8 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> Benchmark:
     """Return the problems of a benchmark.
 
     Args:
-        source (`Source`):
-            Where it lies.
-        limit (`int`, *optional*):
-            Most rows: the first ones.
+        source: Where it lies.
+        limit: Most rows: the first ones.
 
     Raises:
         ConnectionError: If the data set cannot be had from the Hub.
@@ -162,19 +159,19 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> Benchmark:
     return Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 
 
-def load_benchmarks(text: str | None) -> dict[str, list[Problem]]:
-    """Return the problems of the benchmarks that a text names; none for None.
+def load_benchmarks(text: str | None) -> dict[str, Benchmark]:
+    """Return the benchmarks that a text names; none for None.
 
     Raises:
         OSError: As [`parse_benchmarks`] and [`load_benchmark`].
         ValueError: As they do.
     """
     sources = parse_benchmarks(text) if text is not None else {}
-    return {name: load_benchmark(source).problems for name, source in sources.items()}
+    return {name: load_benchmark(source) for name, source in sources.items()}
 
 
 def _local(source: Source, path: Path) -> Source:
-    """The same columns in a file or folder of this machine."""
+    """Return a source with the same columns in a file or folder of this machine."""
     from datasets import get_dataset_config_names, get_dataset_split_names
 
     if not path.exists():

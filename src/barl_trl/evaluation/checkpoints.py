@@ -11,7 +11,7 @@ END = 2**24
 
 
 def checkpoint_id(model: str, revision: str | None = None) -> str | None:
-    """What tells a checkpoint from others of the same name.
+    """Tell a checkpoint from others of the same name.
 
     Args:
         model: Hub id, or local folder, of a model or an adapter.

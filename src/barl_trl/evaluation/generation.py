@@ -17,9 +17,9 @@ from transformers import (
     LogitsProcessorList,
 )
 from transformers.utils import find_adapter_config_file
-from trl.import_utils import is_vllm_available
 
 from ..steps import chain_of_thought
+from ..trainer.environment_checks import refuse_missing_vllm
 
 Key = tuple[int, int]
 """Problem and sample."""
@@ -33,16 +33,16 @@ class Job(NamedTuple):
     seed: int
 
 
-class Completion(NamedTuple):
-    """Token ids without the one that ended the turn."""
+class CompletionTokens(NamedTuple):
+    """Token ids of a completion, without the one that ended the turn."""
 
     token_ids: list[int]
     truncated: bool
     """Whether none did within the limit."""
 
     @classmethod
-    def of(cls, token_ids: Sequence[int], end_ids: Collection[int]) -> "Completion":
-        """What was generated up to the end of the turn; padding may stand behind it."""
+    def of(cls, token_ids: Sequence[int], end_ids: Collection[int]) -> "CompletionTokens":
+        """Return what was generated up to the end of the turn; padding may stand behind it."""
         kept = list(chain_of_thought(token_ids, end_ids))
         return cls(kept, truncated=len(kept) == len(token_ids))
 
@@ -52,18 +52,18 @@ class Backend(Protocol):
 
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
-    ) -> Iterator[list[tuple[Job, Completion]]]:
-        """Yields completions as they are made, of all jobs that are not done; maybe of others."""
+    ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
+        """Yield completions as they are made, of all jobs that are not done; maybe of others."""
         ...
 
 
 def seed_of(seed: int, benchmark: str, key: Key) -> int:
-    """The seed of a sample: another one for each, and the same on every machine."""
+    """Return the seed of a sample: another one for each, and the same on every machine."""
     return zlib.crc32(f"{seed} {benchmark} {key}".encode())
 
 
 class SeededSampling(LogitsProcessor):
-    """Makes greedy decoding draw from `softmax(logits / temperature)`, by a generator for each row.
+    """Make greedy decoding draw from `softmax(logits / temperature)`, by a generator for each row.
 
     `argmax(logits / temperature - log E)` with exponential `E` is such a draw. What a row draws
     does not depend on the other rows of its batch, as it does with transformers' own sampling.
@@ -74,7 +74,7 @@ class SeededSampling(LogitsProcessor):
         self.temperature = temperature
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Returns the scores whose greatest is the draw."""
+        """Return the scores whose greatest is the draw."""
         # Not `exponential_`: on CPUs MKL draws a whole row from one number of the generator. In 64
         # bits, as the token that is drawn may owe it to a very small E.
         options: Any = {"device": scores.device, "dtype": torch.float64}
@@ -92,8 +92,8 @@ def complete_batch(
     end_ids: Collection[int],
     pad_id: int,
     **options: Any,
-) -> list[Completion]:
-    """One completion of each prompt, in one batch.
+) -> list[CompletionTokens]:
+    """Generate one completion of each prompt, in one batch.
 
     Args:
         model: A causal language model of transformers.
@@ -116,7 +116,7 @@ def complete_batch(
             use_cache=True,
             **options,
         )
-    return [Completion.of(row, end_ids) for row in generated[:, length:].tolist()]
+    return [CompletionTokens.of(row, end_ids) for row in generated[:, length:].tolist()]
 
 
 class TransformersBackend:
@@ -150,7 +150,7 @@ class TransformersBackend:
 
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
-    ) -> Iterator[list[tuple[Job, Completion]]]:
+    ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
         """See [`Backend`]. The longest prompts come first: they show whether memory suffices."""
         ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
         for start in range(0, len(ordered), self.batch_size):
@@ -192,7 +192,7 @@ class VLLMBackend:
         batch_size: int,
         **init_kwargs: Any,
     ):
-        refuse_missing_vllm()
+        refuse_missing_vllm("backend must be transformers", "vllm")
         import vllm  # pyright: ignore[reportMissingImports]
 
         self.end_ids, self.lora = end_ids, None
@@ -218,7 +218,7 @@ class VLLMBackend:
 
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
-    ) -> Iterator[list[tuple[Job, Completion]]]:
+    ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
         """See [`Backend`]."""
         pending = {str(number): job for number, job in enumerate(jobs) if job.key not in done}
         engine = self.llm.llm_engine
@@ -230,23 +230,10 @@ class VLLMBackend:
             yield [
                 (
                     pending[output.request_id],
-                    Completion.of(output.outputs[0].token_ids, self.end_ids),
+                    CompletionTokens.of(output.outputs[0].token_ids, self.end_ids),
                 )
                 for output in finished
             ]
 
 
 BACKENDS = {"transformers": TransformersBackend, "vllm": VLLMBackend}
-
-
-def refuse_missing_vllm() -> None:
-    """Refuses the backend `vllm` where vLLM is not installed.
-
-    Raises:
-        ImportError: It is not.
-    """
-    if not is_vllm_available():
-        raise ImportError(
-            "backend must be transformers without vLLM, got 'vllm': install it with "
-            "`pip install 'barl-trl[vllm]'`."
-        )

@@ -19,7 +19,7 @@ class Estimate(NamedTuple):
 
 
 def mean_and_standard_error(values: Sequence[float]) -> Estimate:
-    """The mean of independent values, and `std / sqrt(N)` with `N - 1` degrees of freedom.
+    """Return the mean of independent values, and `std / sqrt(N)` with `N - 1` degrees of freedom.
 
     Example:
     ```python
@@ -33,7 +33,7 @@ def mean_and_standard_error(values: Sequence[float]) -> Estimate:
 
 
 def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
-    """Mean reward, with the standard error over problems.
+    """Average rewards, with the standard error over problems.
 
     Samples of one problem are not independent: the standard error is that of the problems' means.
 
@@ -55,7 +55,7 @@ def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
 
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
-    """Probability that of `k` outputs, drawn without replacement, at least one is right:
+    """Return the probability that at least one of `k` outputs is right, drawn without replacement:
     `1 - C(n - c, k) / C(n, k)` (arXiv 2107.03374), 0 for `k = 0`.
 
     Args:
@@ -83,7 +83,7 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 
 
 def pass_at_k_with_greedy(greedy: float, samples: Sequence[float], k: int) -> float:
-    """Pass@k where the greedy output is one of the `k`, and the others are drawn among the samples:
+    """Return pass@k where the greedy output is one of the `k`, and the others are samples:
     1 if it is right, else `1 - C(n - c, k - 1) / C(n, k - 1)`.
 
     Args:
@@ -103,7 +103,7 @@ def pass_at_k_with_greedy(greedy: float, samples: Sequence[float], k: int) -> fl
 def mean_pass_at_k(
     rewards: Sequence[Sequence[float]], k: int, *, greedy: Sequence[float] | None = None
 ) -> Estimate:
-    """Pass@k over the problems of a benchmark.
+    """Average pass@k over the problems of a benchmark.
 
     Args:
         rewards: Rewards of each problem's samples.
@@ -122,7 +122,7 @@ def mean_pass_at_k(
 def mean_total_tokens(
     tokens: Sequence[Sequence[int]], k: int, *, greedy: Sequence[int] | None = None
 ) -> float:
-    """Tokens that `k` outputs of a problem take together, on the mean: `k` times the mean sample,
+    """Average the tokens that `k` outputs of a problem take together: `k` times the mean sample,
     or the greedy output and `k - 1` times the mean sample.
 
     Args:
@@ -147,7 +147,7 @@ def mean_total_tokens(
 
 
 def share(flags: Sequence[bool]) -> float:
-    """Share of outputs of which something is true: cut off, or not judged in time. 0 of none."""
+    """Return the share of outputs of which something is true: cut off, say. 0 of none."""
     return sum(flags) / max(len(flags), 1)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .metrics import mean_and_standard_error
-from .responses import Problems
+from .responses import ResponsesByProblem
 
 KEYWORDS = (
     "recheck",
@@ -43,7 +43,7 @@ class DifficultyLevel(NamedTuple):
 
 
 def has_reflection(response: str, keywords: Sequence[str] = KEYWORDS) -> bool:
-    """Whether a text has one of the keywords, in upper or lower case, also within a word.
+    """Say whether a text has one of the keywords, in upper or lower case, also within a word.
 
     Example:
         >>> has_reflection("Rechecking this: 3 + 4 = 7."), has_reflection("So x = 7.")
@@ -54,9 +54,9 @@ def has_reflection(response: str, keywords: Sequence[str] = KEYWORDS) -> bool:
 
 
 def reflections_by_difficulty(
-    problems: Problems, *, keywords: Sequence[str] = KEYWORDS, num_samples: int = 6
+    problems: ResponsesByProblem, *, keywords: Sequence[str] = KEYWORDS, num_samples: int = 6
 ) -> list[DifficultyLevel]:
-    """Frequency of reflections for 0 … `num_samples` wrong responses.
+    """Measure the frequency of reflections for 0 … `num_samples` wrong responses.
 
     A problem counts as one with reflections if any of its responses has one, as in the paper.
 
@@ -79,8 +79,8 @@ def reflections_by_difficulty(
     by_difficulty: list[list[float]] = [[] for _ in range(num_samples + 1)]
     for responses in problems.values():
         taken = responses[:num_samples]
-        difficulty = sum(response["reward"] != 1 for response in taken)
-        hit = any(has_reflection(response["response"], keywords) for response in taken)
+        difficulty = sum(response.reward != 1 for response in taken)
+        hit = any(has_reflection(response.response, keywords) for response in taken)
         by_difficulty[difficulty].append(float(hit))
     return [
         DifficultyLevel(

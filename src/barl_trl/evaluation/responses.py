@@ -3,32 +3,96 @@ response in `<benchmark>.jsonl`.
 """
 
 import json
+import os
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-Responses = list[dict[str, Any]]
-"""Responses to one problem, in the order of their `sample`."""
 
-Problems = Mapping[int, Responses]
-"""Responses by `problem_id`."""
+@dataclass(frozen=True)
+class Response:
+    """One generation, as it stands in a response file.
+
+    Attributes:
+        benchmark: Name of the benchmark.
+        problem_id: Row of the problem in the benchmark, from 0.
+        sample: Number of the sample, from 0. A greedy output is sample 0.
+        problem: The problem's text.
+        solution: Its true answer, bare.
+        prompt: The whole prompt.
+        response: What the model wrote, without special tokens.
+        tokens: Its tokens, without the one that ends the turn.
+        truncated: Whether it was cut off before the end of its turn.
+        answer: The answer that the grader found, if any.
+        reward: 1.0 if it is right, else 0.0.
+        reason: What the grader decided it by, or `"timeout"` or `"crash"`.
+    """
+
+    benchmark: str
+    problem_id: int
+    sample: int
+    problem: str
+    solution: str
+    prompt: str
+    response: str
+    tokens: int
+    truncated: bool
+    answer: str | None
+    reward: float
+    reason: str
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What the response is a response to, in its benchmark."""
+        return self.problem_id, self.sample
+
+
+ResponsesByProblem = Mapping[int, list[Response]]
+"""The responses to each problem, by its id and in the order of their samples."""
+
+
+def by_problem(responses: Iterable[Response]) -> ResponsesByProblem:
+    """Group responses by problem, problems and samples in their order."""
+    groups: dict[int, list[Response]] = defaultdict(list)
+    for response in sorted(responses, key=lambda response: response.key):
+        groups[response.problem_id].append(response)
+    return dict(groups)
+
+
+def read_response_file(path: Path) -> list[Response]:
+    """Read the responses of a file in the order of problems and samples.
+
+    Raises:
+        ValueError: A line is no response.
+    """
+    responses = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                responses.append(Response(**json.loads(line)))
+            except (ValueError, TypeError) as error:
+                raise ValueError(
+                    f"{path}:{number} must be a response, got {line[:40]!r} ({error}): if its run "
+                    "was killed, run it again, it goes on there; else move the file away."
+                ) from error
+    return sorted(responses, key=lambda response: response.key)
 
 
 def read_responses(
     folder: str | Path, benchmarks: Collection[str] | None = None
-) -> dict[str, Problems]:
-    """Reads a folder of response files.
+) -> dict[str, ResponsesByProblem]:
+    """Read a folder of response files.
 
     Args:
         folder: Where `barl evaluate` wrote to.
         benchmarks: Which to read, in this order. `None`: all.
 
     Returns:
-        The problems of each benchmark.
+        The responses to each benchmark.
 
     Raises:
-        ValueError: A file is missing, or a line in it is no response.
+        ValueError: A file is missing or empty, or a line in it is no response.
     """
     found = {path.stem: path for path in sorted(Path(folder).glob("*.jsonl"), key=lambda p: p.stem)}
     if not found:
@@ -41,24 +105,37 @@ def read_responses(
         raise ValueError(
             f"benchmarks must be among those in {folder} ({', '.join(found)}), got {missing[0]}."
         )
-    return {name: _read(found[name]) for name in benchmarks or found}
+    read = {name: by_problem(read_response_file(found[name])) for name in benchmarks or found}
+    for name, responses in read.items():
+        if not responses:
+            raise ValueError(
+                f"a response file must hold responses, got none in {found[name]}: run "
+                "`barl evaluate` again, or move it away."
+            )
+    return read
 
 
-def _read(path: Path) -> Problems:
-    problems = defaultdict(list)
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                response = json.loads(line)
-                problems[response["problem_id"]].append(response)
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(
-                    f"a response file must hold one response per line, got {line[:40]!r} in "
-                    f"{path}, line {number}: if its run was killed, run it again, it goes on there."
-                ) from error
-    if not problems:
-        raise ValueError(f"a response file must hold responses, got none in {path}.")
-    return {
-        problem_id: sorted(problems[problem_id], key=lambda response: response["sample"])
-        for problem_id in sorted(problems)
-    }
+class ResponseFile:
+    """A response file that grows. The cut-off last line of a killed run is dropped.
+
+    Args:
+        path: The file; it need not exist.
+
+    Attributes:
+        responses: What it holds, by problem and sample.
+    """
+
+    def __init__(self, path: Path):
+        self.responses: dict[tuple[int, int], Response] = {}
+        if path.exists():
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+            self.responses = {response.key: response for response in read_response_file(path)}
+        self._path = path
+
+    def append(self, responses: Iterable[Response]) -> None:
+        """Add responses; they outlive the process from then on."""
+        new = {response.key: response for response in responses}
+        lines = [json.dumps(asdict(response)) + "\n" for response in new.values()]
+        with self._path.open("a", encoding="utf-8") as file:
+            file.writelines(lines)
+        self.responses |= new

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..data import PAPER_SYSTEM_PROMPT
+from ..data.loading import PAPER_SYSTEM_PROMPT
 
 
 @dataclass(frozen=True)
@@ -11,21 +11,14 @@ class Template:
     """How a problem becomes a prompt.
 
     Attributes:
-        name (`str`):
-            The name under which it stands in result files.
-        plain (`str`, *optional*):
-            The prompt as text with `{problem}` in it; None for the tokenizer's chat template.
-        system_prompt (`str`, *optional*):
-            Content of the system message.
-        user (`str`, *optional*, defaults to `"{problem}"`):
-            Content of the user message.
-        ends (`tuple[str, ...]`):
-            Tokens that end a turn, beside the tokenizer's end-of-sequence token. That of base
+        name: The name under which it stands in result files.
+        plain: The prompt as text with `{problem}` in it; None for the tokenizer's chat template.
+        system_prompt: Content of the system message.
+        user: Content of the user message.
+        ends: Tokens that end a turn, beside the tokenizer's end-of-sequence token. That of base
             models is not the one which ends a turn.
-        variables (`dict[str, str]`):
-            Variables of the chat template.
-        marker (`str`):
-            A token in the chat templates of the family, by which it is recognised.
+        variables: Variables of the chat template.
+        marker: A token in the chat templates of the family, by which it is recognised.
     """
 
     name: str
@@ -93,12 +86,10 @@ def choose_template(name: str, tokenizer) -> Template:
     """Return the template with a name, or the one that fits a tokenizer.
 
     Args:
-        name (`str`):
-            A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: by the tokens in
+        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: by the tokens in
             the tokenizer's chat template, which fine-tuned models keep under any name; `plain`
             where there is none.
-        tokenizer:
-            The model's.
+        tokenizer: The model's.
 
     Raises:
         ValueError: If there is no such template, or it does not fit the tokenizer.

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from .metrics import mean_pass_at_k, mean_total_tokens
-from .responses import Problems
+from .responses import ResponsesByProblem
 
 
 class EfficiencyPoint(NamedTuple):
@@ -23,9 +23,9 @@ class EfficiencyPoint(NamedTuple):
 
 
 def efficiency_curve(
-    sampled: Problems, greedy: Problems | None = None, *, max_k: int = 6
+    sampled: ResponsesByProblem, greedy: ResponsesByProblem | None = None, *, max_k: int = 6
 ) -> list[EfficiencyPoint]:
-    """Pass@k and tokens for k = 1 … `max_k` (the paper's figures on token efficiency).
+    """Compute pass@k and tokens for k = 1 … `max_k` (the paper's figures on token efficiency).
 
     The k responses are drawn among a problem's samples. With `greedy` (the paper's main text), the
     greedy one and k - 1 samples; k = 1 is then greedy decoding. Both quantities are expectations
@@ -40,11 +40,11 @@ def efficiency_curve(
         ValueError: A problem has too few samples, or not the one greedy response.
     """
     _check(sampled, greedy, max_k)
-    rewards = [[sample["reward"] for sample in samples] for samples in sampled.values()]
-    tokens = [[sample["tokens"] for sample in samples] for samples in sampled.values()]
+    rewards = [[sample.reward for sample in samples] for samples in sampled.values()]
+    tokens = [[sample.tokens for sample in samples] for samples in sampled.values()]
     first = None if greedy is None else [greedy[problem_id][0] for problem_id in sampled]
-    first_rewards = [response["reward"] for response in first] if first else None
-    first_tokens = [response["tokens"] for response in first] if first else None
+    first_rewards = [response.reward for response in first] if first else None
+    first_tokens = [response.tokens for response in first] if first else None
     return [
         EfficiencyPoint(
             k,
@@ -55,7 +55,7 @@ def efficiency_curve(
     ]
 
 
-def _check(sampled: Problems, greedy: Problems | None, max_k: int) -> None:
+def _check(sampled: ResponsesByProblem, greedy: ResponsesByProblem | None, max_k: int) -> None:
     fewest = min(map(len, sampled.values()))
     most = fewest if greedy is None else fewest + 1
     if not 1 <= max_k <= most:

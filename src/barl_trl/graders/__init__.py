@@ -1,15 +1,16 @@
 """Graders: how the final answer is found in a completion, and whether it is the true one.
 
-Strings in, a verdict out. [`extract_answer`] and [`verify`] are the default grader's; others are
-had by name with [`get_grader`].
+Strings in, a verdict out. [`extract_answer`] and [`verify`] are the default grader's. Get the
+others by name with [`get_grader`].
 """
 
 import difflib
 
-from . import math_verify, qwen, released
+from . import released
 from .boxes import extract_answer
-from .environment import warn_of_environment
+from .default import verify as default
 from .grader import Grader
+from .qwen import verify as qwen
 from .verdict import Verdict
 
 __all__ = ["GRADERS", "Grader", "Verdict", "extract_answer", "get_grader", "verify"]
@@ -17,7 +18,7 @@ __all__ = ["GRADERS", "Grader", "Verdict", "extract_answer", "get_grader", "veri
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math_verify", math_verify.VERSION, extract_answer, math_verify.verify),
+        Grader("math_verify", default.VERSION, extract_answer, default.verify),
         Grader("qwen", qwen.VERSION, qwen.extract_answer, qwen.verify),
         Grader("string", released.VERSION, released.extract_answer, released.verify),
     )
@@ -41,5 +42,3 @@ def get_grader(name: str) -> Grader:
 
 
 verify = GRADERS["math_verify"].verify
-
-warn_of_environment()

@@ -14,12 +14,10 @@ def extract_answer(text: str) -> str | None:
     without a brace is no box. Time is linear in the text.
 
     Args:
-        text (`str`):
-            A completion.
+        text: A completion.
 
     Returns:
-        `str | None`:
-            The answer, which may be empty; None without a (closed) box.
+        The answer, which may be empty; None without a (closed) box.
 
     Example:
         >>> extract_answer(r"First \boxed{1}, no: \boxed{\frac{1}{2}}.")

@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+from functools import cache
 from importlib import metadata
 
 logger = logging.getLogger(__name__)
@@ -9,8 +10,9 @@ logger = logging.getLogger(__name__)
 ANTLR_VERSION = "4.13.2"
 
 
+@cache
 def warn_of_environment() -> None:
-    """Say in one line each what is wrong with the installed antlr runtime, and that gmpy2 is there.
+    """Say once, in a line each, what is wrong with the antlr runtime, and that gmpy2 is there.
 
     latex2sympy2_extended's grammar is generated for antlr 4.13.2; under the versions that hydra
     (4.9) and lm-eval (4.11) ask for, every answer with a percent sign fails.

@@ -15,18 +15,20 @@ Pair = tuple[str, str]
 _REMEMBERED = 1 << 16
 
 
+def whole(pairs: Iterable[tuple[str | None, str | None]]) -> list[Pair]:
+    """Return the pairs that have both a true answer and one to judge."""
+    return [(truth, answer) for truth, answer in pairs if truth is not None and answer is not None]
+
+
 class Grader:
     """How answers are read from completions and judged. Safe to use from any thread.
 
     Args:
-        name (`str`):
-            The name by which recipes and result files know it.
-        version (`str`):
-            Changes whenever a verdict may change; stands in result files beside the name.
-        extract_answer (`Callable[[str], str | None]`):
-            Completion -> its final answer, or None.
-        judge (`Callable[[str, str], Verdict]`):
-            True answer, answer -> verdict. Its verdicts are remembered, the latest 65536 of them.
+        name: The name by which recipes and result files know it.
+        version: Changes whenever a verdict may change; stands in result files beside the name.
+        extract_answer: Completion -> its final answer, or None.
+        judge: True answer, answer -> verdict. Its verdicts are remembered, the latest 65536 of
+            them.
     """
 
     def __init__(
@@ -58,10 +60,8 @@ class Grader:
         """Return whether an answer is the true one.
 
         Args:
-            gold (`str`):
-                The true answer, bare.
-            answer (`str`):
-                The answer to judge, bare.
+            gold: The true answer, bare.
+            answer: The answer to judge, bare.
 
         Raises:
             RuntimeError: If the grader's processes cannot be started at all.
@@ -80,13 +80,30 @@ class Grader:
         """Return the verdicts of many pairs, judged in parallel.
 
         Args:
-            pairs (`Iterable[tuple[str, str]]`):
-                True answers with the answers to judge; each pair is judged once.
+            pairs: True answers with the answers to judge; each pair is judged once.
         """
         distinct = dict.fromkeys(pairs)
         with ThreadPoolExecutor(compare.size) as threads:
             verdicts = threads.map(lambda pair: self.verify(*pair), distinct)
             return dict(zip(distinct, verdicts, strict=True))
+
+    def grade(self, pairs: Iterable[tuple[str | None, str | None]]) -> list[Verdict | None]:
+        """Return the verdict on each answer that was found, or not.
+
+        Args:
+            pairs: True answers with the answers to judge. Without a true answer (None) there is no
+                verdict; without an answer it is "no answer".
+        """
+        pairs = list(pairs)
+        judged = self.verify_all(whole(pairs))
+        return [
+            None
+            if truth is None
+            else Verdict(False, "no answer")
+            if answer is None
+            else judged[truth, answer]
+            for truth, answer in pairs
+        ]
 
     def remember(self, verdicts: Mapping[Pair, Verdict]) -> None:
         """Take over verdicts, such as another process's: a time-out may differ between two."""

@@ -18,9 +18,11 @@ import threading
 from collections import deque
 from typing import IO, Literal, cast
 
+from .environment import warn_of_environment
+
 Outcome = Literal["equal", "different", "timeout", "crash"]
 
-_MODULE = "barl_trl._grader_worker"
+_MODULE = "barl_trl.graders.worker"
 _START_SECONDS = 120.0
 
 
@@ -85,17 +87,15 @@ class ProcessPool:
     does not answer is killed. Safe to call from any thread; each call has a process to itself.
 
     Args:
-        size (`int`, *optional*):
-            Most comparisons at the same time. Defaults to the CPU cores that this process may use,
-            shared among the processes of a `torchrun` or `accelerate` launch, but at most 4.
-        cpu_seconds (`int`, *optional*, defaults to `3`):
-            CPU time of one comparison in seconds, up to 1 s more; the kernel ends the process. It
-            is the limit that matters: unlike the wall time it does not depend on the machine's
-            load.
-        wall_seconds (`float`, *optional*, defaults to `15.0`):
-            Wall time of one comparison in seconds, for a process that waits and does not compute.
-        recycle_after (`int`, *optional*, defaults to `5000`):
-            Comparisons after which a process is replaced, for what its libraries remember.
+        size: Most comparisons at the same time. Defaults to the CPU cores that this process may
+            use, shared among the processes of a `torchrun` or `accelerate` launch, but at most 4.
+        cpu_seconds: CPU time of one comparison in seconds, up to 1 s more; the kernel ends the
+            process. It is the limit that matters: unlike the wall time it does not depend on the
+            machine's load.
+        wall_seconds: Wall time of one comparison in seconds, for a process that waits and does not
+            compute.
+        recycle_after: Comparisons after which a process is replaced, for what its libraries
+            remember.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class ProcessPool:
         self._all: set[_Process] = set()
 
     def __call__(self, comparison: str, gold: str, answer: str) -> Outcome:
-        """Return the outcome of a comparison that [`~barl_trl._grader_worker`] knows by name.
+        """Return the outcome of a comparison that [`~barl_trl.graders.worker`] knows by name.
 
         Raises:
             RuntimeError: If the first process does not start: nothing could ever be compared.
@@ -154,7 +154,7 @@ class ProcessPool:
         self._reset()
 
     def _take(self) -> _Process | None:
-        """A process that answers; None if none can be started any more."""
+        """Return a process that answers; None if none can be started any more."""
         for _ in range(self.size + 2):  # idle ones may have died meanwhile
             with self._lock:
                 process = self._idle.popleft() if self._idle else self._start()
@@ -168,11 +168,12 @@ class ProcessPool:
                 raise RuntimeError(
                     "the grader's process must start, got none that answers: run "
                     f"`{sys.executable} -m {_MODULE} {self._cpu_seconds} < /dev/null` to see why "
-                    "(is `math-verify[antlr4_13_2]` installed?)"
+                    "(is `math-verify[antlr4_13_2]` installed?)."
                 )
         return None
 
     def _start(self) -> _Process:
+        warn_of_environment()
         process = _Process(self._cpu_seconds)
         self._all.add(process)
         return process

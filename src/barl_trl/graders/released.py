@@ -57,12 +57,10 @@ def extract_answer(text: str) -> str:
     without `####` it is the whole text. Time is linear in the text.
 
     Args:
-        text (`str`):
-            A completion, or a cell with a true answer.
+        text: A completion, or a cell with a true answer.
 
     Returns:
-        `str`:
-            The answer, which may be empty. There always is one, unlike with the other graders.
+        The answer, which may be empty. There always is one, unlike with the other graders.
 
     Example:
         >>> extract_answer(r"So \boxed{1}, or \boxed{2}."), extract_answer("42")
@@ -90,14 +88,11 @@ def verify(gold: str, answer: str) -> Verdict:
     Never raises. Time is linear in the strings.
 
     Args:
-        gold (`str`):
-            The true answer.
-        answer (`str`):
-            The answer to judge.
+        gold: The true answer.
+        answer: The answer to judge.
 
     Returns:
-        `Verdict`:
-            The reason is `"equal strings"` or `"different strings"`.
+        The reason is `"equal strings"` or `"different strings"`.
 
     Example:
         >>> verify(r"\frac{1}{2}", "0.5").correct, verify(r"\frac{1}{4}", "0.25").correct

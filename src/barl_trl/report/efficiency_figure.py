@@ -7,7 +7,7 @@ from .styles import error_line, finish, line_style, panels
 
 
 def draw(results: str | Path, path: str | Path, *, with_greedy: bool) -> None:
-    """Draws a panel for each benchmark with a line for each model.
+    """Draw a panel for each benchmark with a line for each model.
 
     Args:
         results: JSON with `rows` of `benchmark`, `model`, `with_greedy`, `k`, `accuracy`,

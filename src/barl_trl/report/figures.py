@@ -3,12 +3,9 @@
 import json
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
+
+from .styles import plt, save
 
 CURVES = {
     "reward": "outcome reward",
@@ -22,7 +19,7 @@ MAX_LABEL_CHARS = 34
 
 
 def training_curves(trainer_state: str | Path, path: str | Path, *, window: int = 5) -> None:
-    """Draws the metrics of `CURVES` over the optimizer steps.
+    """Draw the metrics of `CURVES` over the optimizer steps.
 
     Args:
         trainer_state: `trainer_state.json` of a run or a checkpoint.
@@ -52,12 +49,11 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
         axis.plot(xy[width - 1 :, 0], smooth, color="C0", linewidth=2)
         axis.set(xlabel="optimizer step", title=CURVES[name])
         axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    save(figure, path, dpi=130)
 
 
 def beliefs(records: str | Path, path: str | Path) -> None:
-    """Draws the posterior over the hypotheses at every state, and each step's value.
+    """Draw the posterior over the hypotheses at every state, and each step's value.
 
     Args:
         records: JSON list with, per rollout: `prompt`, `answers` (H, the truth first), `steps` (T
@@ -79,8 +75,7 @@ def beliefs(records: str | Path, path: str | Path) -> None:
     for record, value_axis, belief_axis in zip(rollouts, axes[::2], axes[1::2], strict=True):
         _draw_values(value_axis, record, widest)
         _draw_belief(belief_axis, record, widest)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, dpi=110)
 
 
 def _draw_values(axis, record, widest):

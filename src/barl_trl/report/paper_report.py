@@ -11,7 +11,7 @@ ASSETS = Path(__file__).parents[1] / "assets"
 
 
 def write_report(report_file: str | Path) -> tuple[Path, Path]:
-    """Writes `report.html` and `report.md` beside a `report.json`.
+    """Write `report.html` and `report.md` beside a `report.json`.
 
     Args:
         report_file: A JSON object with `title`, `summary`, `seeds`, `benchmarks` (names),
@@ -46,7 +46,7 @@ def write_report(report_file: str | Path) -> tuple[Path, Path]:
 
 
 def percent(value: Sequence[float]) -> str:
-    """A mean with its standard error, if there is one.
+    """Format a mean with its standard error, if there is one.
 
     Example:
         >>> percent([84.0, 1.25]), percent([84.0])

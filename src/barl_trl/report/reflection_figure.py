@@ -12,7 +12,7 @@ BENCHMARK_DASHES = ("--", "-", *DASHES[2:])
 
 
 def draw(results: str | Path, path: str | Path) -> None:
-    """Draws all models and benchmarks into one panel: markers for models, dashes for benchmarks.
+    """Draw all models and benchmarks into one panel: markers for models, dashes for benchmarks.
 
     Args:
         results: JSON with `rows` of `benchmark`, `model`, `difficulty`, `frequency`,

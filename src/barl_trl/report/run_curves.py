@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
+
+from .styles import plt, save
 
 TRAINING = "training rollouts"
 MEAN = "mean over benchmarks"
@@ -26,7 +23,7 @@ Curve = dict[int, float]
 
 
 def curves_of(folder: str | Path) -> dict[tuple[str, str], Curve]:
-    """Reads the curves of a run.
+    """Read the curves of a run.
 
     Args:
         folder: Of a run, finished or not: without a `trainer_state.json` of its own, that of its
@@ -78,7 +75,7 @@ def _state_file(folder: Path) -> Path:
 
 
 def mean_and_error(curves: Sequence[Curve]) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """Mean and standard error over seeds.
+    """Average over seeds, with the standard error.
 
     Args:
         curves: One for each seed.
@@ -94,7 +91,7 @@ def mean_and_error(curves: Sequence[Curve]) -> tuple[list[int], np.ndarray, np.n
 
 
 def summarize(runs: Mapping[str, Sequence[str | Path]]) -> dict[str, Any]:
-    """Puts the curves of runs together.
+    """Put the curves of runs together.
 
     Args:
         runs: Folders of runs by arm: one for each seed.
@@ -130,7 +127,7 @@ def _order(place: tuple[str, str]) -> tuple[int, str, str]:
 
 
 def draw(summary: str | Path, path: str | Path) -> None:
-    """Draws accuracy and response length over the optimizer steps, a row for each set of problems.
+    """Draw accuracy and response length over the optimizer steps, a row for each set of problems.
 
     Args:
         summary: JSON of [`summarize`].
@@ -157,8 +154,7 @@ def draw(summary: str | Path, path: str | Path) -> None:
     if any(results["seeds"] > 1 for results in arms.values()):
         figure.suptitle("mean over seeds; band: ± one standard error", fontsize="medium")
     figure.legend(*_handles(axes), loc="outside lower center", ncols=min(len(arms), 3))
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    save(figure, path, dpi=130)
 
 
 def _draw_curve(axis, curve, n, label, kind):
@@ -179,7 +175,7 @@ def _seeds(results) -> str:
 
 
 def _handles(axes):
-    """Each arm once: a panel may lack some."""
+    """Return each arm once: a panel may lack some."""
     pairs = [
         pair for axis in axes.flat for pair in zip(*axis.get_legend_handles_labels(), strict=True)
     ]

@@ -1,5 +1,6 @@
-"""Lines that can be told apart without colours, and panels side by side."""
+"""How all figures are drawn and saved: lines that can be told apart without colours, panels."""
 
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -26,7 +27,7 @@ def line_style(n: int) -> dict[str, Any]:
 
 
 def error_line(axis, xs, means, errors, **style) -> None:
-    """A line with standard errors. A mean that is None has no point, an error no bar."""
+    """Draw a line with standard errors. A mean that is None has no point, an error no bar."""
     points = [(x, y, e or 0.0) for x, y, e in zip(xs, means, errors, strict=True) if y is not None]
     if points:
         xs, means, errors = zip(*points, strict=True)
@@ -34,7 +35,7 @@ def error_line(axis, xs, means, errors, **style) -> None:
 
 
 def panels(columns: int, rows: int = 1) -> tuple[Any, Any]:
-    """A figure and its axes, `rows` x `columns`."""
+    """Return a figure and its axes, `rows` x `columns`."""
     size = max(4.2, 3.3 * columns), 0.7 + 2.6 * rows
     return plt.subplots(
         rows, columns, figsize=size, layout="constrained", squeeze=False, sharex="col"
@@ -42,11 +43,17 @@ def panels(columns: int, rows: int = 1) -> tuple[Any, Any]:
 
 
 def finish(figure, path, *, names: int) -> None:
-    """Puts the legend of all panels below them, and writes the figure."""
+    """Put the legend of all panels below them, and save the figure."""
     handles = {}
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(names, 4))
-    figure.savefig(path, dpi=130, bbox_inches="tight")  # the legend may be wider than the panels
+    # the legend may be wider than the panels
+    save(figure, path, bbox_inches="tight")
+
+
+def save(figure, path: str | Path, *, dpi: int = 130, **options) -> None:
+    """Write a figure as PNG, and let go of it."""
+    figure.savefig(path, dpi=dpi, **options)
     plt.close(figure)

@@ -4,12 +4,9 @@ import json
 from fractions import Fraction
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch
+
+from .styles import plt, save
 
 BACK = {"root": "back to the root", "parent": "back to the parent"}
 GREY, BLACK = "0.65", "black"
@@ -17,7 +14,7 @@ NODE_RADIUS = 12  # points
 
 
 def draw(results_json: str | Path, png: str | Path) -> None:
-    """Draws a row of trees for each way of going back, and the returns beside them.
+    """Draw a row of trees for each way of going back, and the returns beside them.
 
     A panel shows the belief before the next leaf is tried, and the way to it.
 
@@ -42,8 +39,7 @@ def draw(results_json: str | Path, png: str | Path) -> None:
         fontsize=9,
     )
     _draw_returns(chart.subplots(), results["trees"])
-    figure.savefig(png, dpi=120)
-    plt.close(figure)
+    save(figure, png, dpi=120)
 
 
 def _draw_tree(axis, example, attempt):
@@ -64,7 +60,7 @@ def _draw_tree(axis, example, attempt):
 
 
 def _places(children, leaves):
-    """Leaves side by side, a node above the middle of its children."""
+    """Place leaves side by side, a node above the middle of its children."""
     places = [(0.0, 0.0)] * len(children)
     for node in reversed(range(len(children))):
         if children[node]:
@@ -98,7 +94,7 @@ def _draw_move(axis, example, start, end):
 
 
 def _draw_node(axis, x, y, name, belief):
-    """A leaf is shaded by its belief, which stands below it; an excluded one is crossed out."""
+    """Draw a node. A leaf is shaded by its belief, which stands below it, or crossed out."""
     shade = str(1 - 0.75 * (belief or 0))
     axis.plot(x, y, "o", ms=2 * NODE_RADIUS - 3, mfc=shade, mec=BLACK, mew=1, zorder=3)
     color = "white" if (belief or 0) > 0.6 else BLACK

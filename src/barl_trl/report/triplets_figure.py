@@ -4,12 +4,9 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
+
+from .styles import plt, save
 
 _PANELS = {"train_accuracy": "training prompts 0 and 1", "unseen_accuracy": "unseen prompt 2"}
 _STYLES = ("-", "--", ":", (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)))
@@ -20,7 +17,7 @@ _REFERENCES = {
 
 
 def draw(results: str | Path, path: str | Path) -> None:
-    """Draws mean and standard deviation over the seeds.
+    """Draw mean and standard deviation over the seeds.
 
     Args:
         results: JSON with `records` (of `arm`, `seed`, `iteration` and the accuracies), `arms`
@@ -63,5 +60,4 @@ def draw(results: str | Path, path: str | Path) -> None:
     seeds = len({record["seed"] for record in data["records"]})
     axes[0].set_ylabel(f"accuracy (mean ± std, {seeds} seed{'s' if seeds > 1 else ''})")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    save(figure, path, dpi=130)

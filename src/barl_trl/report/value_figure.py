@@ -17,7 +17,7 @@ DRAWN_SHARE = 0.05
 
 
 def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values") -> None:
-    """Draws a column for each benchmark: all responses, the correct and the wrong ones.
+    """Draw a column for each benchmark: all responses, the correct and the wrong ones.
 
     Args:
         results: JSON with `rows` of `benchmark`, `model`, `value`, `responses`, `timestep`, `mean`,

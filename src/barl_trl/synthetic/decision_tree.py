@@ -32,8 +32,8 @@ class DecisionTree:
     """The tree and its actions.
 
     Attributes:
-        depth (`int`): levels of nodes, at least 2.
-        back (`str`): where going back leads: `"root"`, from a leaf, or `"parent"`, from any node.
+        depth: levels of nodes, at least 2.
+        back: where going back leads: `"root"`, from a leaf, or `"parent"`, from any node.
     """
 
     depth: int
@@ -70,19 +70,19 @@ class DecisionTree:
         return tuple(node for node, moves in enumerate(self.moves) if "left" not in moves)
 
     def leaves_below(self, node: int) -> frozenset[int]:
-        """The leaves of a node's subtree."""
+        """Return the leaves of a node's subtree."""
         moves = self.moves[node]
         if "left" not in moves:
             return frozenset([node])
         return self.leaves_below(moves["left"]) | self.leaves_below(moves["right"])
 
     def untried(self, history: History) -> frozenset[int]:
-        """The support of the belief: the hypotheses that rewards of 0 along `history` leave."""
+        """Return the hypotheses that rewards of 0 along `history` leave: the belief's support."""
         return frozenset(self.leaves) - frozenset(history)
 
 
 def belief(tree: DecisionTree, history: History, *, truth: int) -> dict[int, float]:
-    r"""Posterior over the leaves after a history under the true hypothesis, def_uapi's $b(h_t)$.
+    r"""Return the posterior over the leaves after a history under the truth, def_uapi's $b(h_t)$.
 
     With $p_l(t)$, whether leaf l is among $s_0 \dots s_t$, the reward of reaching l first is the
     progress reward $p_l(t+1) - p_l(t)$ of eq. (def_r); `beta = inf` drops a hypothesis at the first
@@ -99,7 +99,7 @@ def belief(tree: DecisionTree, history: History, *, truth: int) -> dict[int, flo
 
 
 def fewest_steps(tree: DecisionTree) -> list[int]:
-    r"""Entry n - 1: the fewest steps in which any policy can try n leaves.
+    r"""Compute the fewest steps in which any policy can try n leaves, as entry n - 1.
 
     Dynamic programming over beliefs. With C the untried leaves, the value of the epistemic POMDP is
 
@@ -128,7 +128,7 @@ def fewest_steps(tree: DecisionTree) -> list[int]:
 def _next_leaves(
     siblings: tuple[Shape, ...], tree: DecisionTree
 ) -> Iterator[tuple[tuple[Shape, ...], int]]:
-    """From a leaf just tried, given the siblings on its way up: the next ones and their steps."""
+    """Yield the leaves that can follow one just tried, as siblings on the way up, and the steps."""
     below: Shape = 0
     for level, sibling in enumerate(siblings):
         if tree.back == "parent":
@@ -142,7 +142,7 @@ def _next_leaves(
 
 @cache
 def _ways_to_leaf(shape: Shape) -> list[tuple[Shape, ...]]:
-    """The untried leaves of a subtree up to symmetry, each as the siblings on its way up."""
+    """Return a subtree's untried leaves up to symmetry, each as the siblings on its way up."""
     if isinstance(shape, int):
         return [()] if shape else []
     left, right = shape
@@ -155,12 +155,12 @@ def _join(a: Shape, b: Shape) -> Shape:
 
 
 def adaptive_return(fewest: list[int], horizon: int) -> Fraction:
-    """Bayes-optimal return of a tree with these [`fewest_steps`] in any number of steps."""
+    """Return the Bayes-optimal return in any number of steps, from a tree's [`fewest_steps`]."""
     return Fraction(bisect_right(fewest, horizon), len(fewest))
 
 
 def adaptive_action(tree: DecisionTree, history: History) -> str:
-    """The Bayes-optimal policy, a function of node and belief: down to untried leaves, else back.
+    """Act as the Bayes-optimal policy does, by node and belief: down to untried leaves, else back.
 
     It tries n leaves in [`fewest_steps`] for every n, so no horizon has a better one.
     """
@@ -172,7 +172,7 @@ def adaptive_action(tree: DecisionTree, history: History) -> str:
 
 
 def adaptive_episode(tree: DecisionTree, truth: int) -> History:
-    """The nodes that the Bayes-optimal policy passes until the reward."""
+    """Return the nodes that the Bayes-optimal policy passes until the reward."""
     history = (0,)
     while history[-1] != truth:
         history = (*history, tree.moves[history[-1]][adaptive_action(tree, history)])

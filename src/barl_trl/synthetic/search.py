@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from ..elicitation import DEFAULT_ELICITATION as ELICITATION
+from ..plausibility.elicitation import DEFAULT_ELICITATION as ELICITATION
 
 TINY_MODEL_DIR = Path(__file__).parents[1] / "assets" / "tiny-search"
 """Folder of the shipped model and tokenizer, for `from_pretrained`."""
@@ -46,11 +46,10 @@ class SearchProblem:
     """The question which of `candidates` satisfies `slope * x + offset = target`.
 
     Attributes:
-        candidates (`tuple[int, ...]`): distinct numbers, in the order of the prompt; exactly one is
-            the solution.
-        slope (`int`): coefficient of the unknown, positive.
-        offset (`int`): constant on the left side.
-        target (`int`): right side.
+        candidates: distinct numbers, in the order of the prompt; exactly one is the solution.
+        slope: coefficient of the unknown, positive.
+        offset: constant on the left side.
+        target: right side.
     """
 
     candidates: tuple[int, ...]
@@ -77,7 +76,7 @@ class SearchProblem:
         return zlib.crc32(equation.encode()) % _HELD_OUT_SHARE == 0
 
     def try_line(self, candidate: int) -> str:
-        """The line of a chain that tries `candidate`, without its newline.
+        """Return the line of a chain that tries `candidate`, without its newline.
 
         >>> SearchProblem((18, 21), slope=3, offset=7, target=70).try_line(18)
         'Try 18: 3*18 + 7 = 61, no.'
@@ -90,16 +89,16 @@ class SearchProblem:
 def problems(
     seed: int, *, held_out: bool = False, num_candidates: int = CANDIDATE_COUNT
 ) -> Iterator[SearchProblem]:
-    """Endless random problems, the same for the same seed.
+    """Yield random problems without end, the same for the same seed.
 
     Args:
-        seed (`int`): seed of the stream.
-        held_out (`bool`): problems with an equation that never occurs in training, instead of
-            training problems.
-        num_candidates (`int`): candidates of a problem, at most 11.
+        seed: seed of the stream.
+        held_out: problems with an equation that never occurs in training, instead of training
+            problems.
+        num_candidates: candidates of a problem, at most 11.
 
     Yields:
-        `SearchProblem`: well-posed: exactly one candidate satisfies the equation.
+        well-posed: exactly one candidate satisfies the equation.
     """
     rng = random.Random(seed)
     while True:
@@ -114,16 +113,16 @@ def problems(
 def search_rows(
     count: int, *, seed: int, held_out: bool = False, num_candidates: int = CANDIDATE_COUNT
 ) -> list[dict[str, str]]:
-    """The first `count` of `problems(seed)` as data set rows.
+    """Return the first `count` of `problems(seed)` as data set rows.
 
     Args:
-        count (`int`): number of rows.
-        seed (`int`): seed of the stream.
-        held_out (`bool`): evaluation rows instead of training rows; the two share no problem.
-        num_candidates (`int`): as in `problems`.
+        count: number of rows.
+        seed: seed of the stream.
+        held_out: evaluation rows instead of training rows; the two share no problem.
+        num_candidates: as in `problems`.
 
     Returns:
-        `list[dict[str, str]]`: rows `{"prompt", "solution"}`, for `datasets.Dataset.from_list`.
+        rows `{"prompt", "solution"}`, for `datasets.Dataset.from_list`.
     """
     stream = islice(problems(seed, held_out=held_out, num_candidates=num_candidates), count)
     return [{"prompt": problem.prompt, "solution": problem.solution} for problem in stream]
@@ -134,10 +133,10 @@ class ChainReport:
     """How a chain of thought explored.
 
     Attributes:
-        tried (`tuple[int, ...]`): numbers tried, in order, with repetition.
-        arithmetic_errors (`int`): lines that try a number and get the sum, or the verdict, wrong.
-        malformed_lines (`int`): lines that neither try a number nor answer.
-        answer (`str | None`): the answer that ends the chain; None if it does not stop with one.
+        tried: numbers tried, in order, with repetition.
+        arithmetic_errors: lines that try a number and get the sum, or the verdict, wrong.
+        malformed_lines: lines that neither try a number nor answer.
+        answer: the answer that ends the chain; None if it does not stop with one.
     """
 
     tried: tuple[int, ...]
@@ -157,17 +156,17 @@ class ChainReport:
 
 
 def parse_chain(problem: SearchProblem, completion: str) -> ChainReport:
-    r"""Counts what a completion did, line by line.
+    r"""Count what a completion did, line by line.
 
     A last line that was cut off counts as malformed. An answer counts only at the very end, in the
     words of the elicitation: with text behind it, the chain did not stop with an answer.
 
     Args:
-        problem (`SearchProblem`): the problem of the prompt.
-        completion (`str`): text behind the prompt, without special tokens.
+        problem: the problem of the prompt.
+        completion: text behind the prompt, without special tokens.
 
     Returns:
-        `ChainReport`: see there.
+        see there.
 
     >>> problem = SearchProblem((18, 21), slope=3, offset=7, target=70)
     >>> text = "Try 18: 3*18 + 7 = 61, no.\nTry 18: 3*18 + 7 = 60, no." + ELICITATION + "{21}."

@@ -21,7 +21,7 @@ PAPER_DEPTH = 3
 
 
 def reset_return(num_leaves: int, passes: int) -> Fraction:
-    r"""Best return of a Markovian policy in k passes from the root to a leaf: $1 - (1 - 1/N)^k$.
+    r"""Compute the best return of a Markovian policy in k passes to a leaf: $1 - (1 - 1/N)^k$.
 
     A pass of a policy that sees only the node reaches leaf l with the same probability $q_l$
     whatever was tried before, $\sum_l q_l = 1$, so its return is $\frac1N \sum_l 1 - (1 - q_l)^k$.
@@ -36,7 +36,7 @@ def reset_return(num_leaves: int, passes: int) -> Fraction:
 def markovian_return(
     tree: DecisionTree, policy: Float[Tensor, "node action"], *, horizon: int
 ) -> Float[Tensor, ""]:
-    """Return of a policy that sees only the node, exact up to rounding: the Markov chain's mass.
+    """Compute the return of a policy that sees only the node, exact up to rounding.
 
     Args:
         tree: The tree.
@@ -63,7 +63,7 @@ def markovian_return(
 def best_markovian_policy(
     tree: DecisionTree, *, horizon: int, starts: int = 12
 ) -> Float[Tensor, "node action"]:
-    """The best policy that sees only the node which gradient ascent finds from random starts.
+    """Find the best policy that sees only the node, by gradient ascent from random starts.
 
     It need not be the best there is: its [`markovian_return`] is a lower bound of what can be had.
     """
@@ -88,7 +88,7 @@ def best_markovian_policy(
 
 
 def results(depths: Iterable[int] = range(2, 7)) -> dict[str, Any]:
-    """Every number of the table and of the figure, ready for `json.dump`.
+    """Compute every number of the table and of the figure, ready for `json.dump`.
 
     Args:
         depths: Depths of the trees; each is solved with both ways of going back.
@@ -168,7 +168,7 @@ def _example(tree: DecisionTree) -> dict[str, Any]:
 
 
 def table_rows(results: dict[str, Any]) -> list[dict[str, str]]:
-    """The table as text, a row per tree: column -> cell."""
+    """Return the table as text, a row per tree: column -> cell."""
     return [
         {
             "depth": str(tree["depth"]),

@@ -17,7 +17,7 @@ _SUFFIXES: list[Suffix] = [s for n in range(3) for s in product(range(NUM_ACTION
 
 
 def references() -> dict[str, float]:
-    """All of them: success within the episode, or steps until every hypothesis is settled."""
+    """Compute all of them: success in an episode, or steps until every hypothesis is settled."""
     adaptive_27, adaptive_3 = novel_sequence(), shortest_sequence(REPEATS)
     return {
         "uniform policy, a repeat": float(uniform_success(REPEATS[0])),
@@ -36,7 +36,7 @@ def references() -> dict[str, float]:
 
 
 def uniform_success(triplet: Triplet, steps: int = NUM_STEPS) -> Fraction:
-    """Probability that uniformly random actions contain a triplet."""
+    """Return the probability that uniformly random actions contain a triplet."""
     share = Fraction(1, NUM_ACTIONS)
     unsolved = {(): Fraction(1)}
     for _ in range(steps):
@@ -52,7 +52,7 @@ def uniform_success(triplet: Triplet, steps: int = NUM_STEPS) -> Fraction:
 
 
 def best_success(*, memory: int, starts: int = 8) -> float:
-    """Success of the best policy that sees the last actions only, averaged over 000, 111 and 222.
+    """Find the success of the best policy that sees the last actions only, over 000, 111, 222.
 
     With `memory=0` it is Markovian: the state of the task, the prompt, does not change. Found by
     gradient ascent on the exact probability from several random starts; float64.
@@ -82,7 +82,7 @@ def best_success(*, memory: int, starts: int = 8) -> float:
 
 
 def _success(policy: Tensor, contexts: list[Suffix], memory: int) -> Tensor:
-    """Mean success over the repeats; the unsolved mass of each suffix, step by step."""
+    """Return the mean success over the repeats, by the unsolved mass of each suffix."""
     rows = [contexts.index(s[len(s) - memory :] if memory else ()) for s in _SUFFIXES]
     moves = torch.zeros(len(REPEATS), NUM_ACTIONS, len(_SUFFIXES), len(_SUFFIXES)).double()
     for (i, suffix), action, (h, triplet) in product(
@@ -100,7 +100,7 @@ def _success(policy: Tensor, contexts: list[Suffix], memory: int) -> Tensor:
 
 
 def novel_sequence() -> list[int]:
-    """A sequence that completes a new triplet at every step from the third on (de Bruijn).
+    """Return a sequence that completes a new triplet at every step from the third (de Bruijn).
 
     No sequence can do better, for a step completes one triplet. The greedy rule, the largest action
     whose triplet is new, finds one.
@@ -116,7 +116,7 @@ def novel_sequence() -> list[int]:
 
 
 def shortest_sequence(triplets: tuple[Triplet, ...]) -> list[int]:
-    """The sequence that settles hypotheses with the fewest steps on average.
+    """Find the sequence that settles hypotheses with the fewest steps on average.
 
     Nothing is learned before the reward comes, so the adaptive policy is a sequence of actions that
     stops at success: dynamic programming over the triplets that are left and the last two actions.
@@ -139,7 +139,7 @@ def shortest_sequence(triplets: tuple[Triplet, ...]) -> list[int]:
 
 
 def mean_steps(actions: list[int], triplets: tuple[Triplet, ...]) -> float:
-    """Steps until a triplet is complete, averaged over equally likely ones."""
+    """Average the steps until a triplet is complete, over equally likely ones."""
     steps = [
         next(n for n in range(3, len(actions) + 1) if tuple(actions[n - 3 : n]) == triplet)
         for triplet in triplets

@@ -76,7 +76,7 @@ class Settings:
 def hypotheses(
     prompts: Int[Tensor, " batch"], triplets: tuple[tuple[int, ...], ...]
 ) -> Int[Tensor, "batch hypothesis 3"]:
-    """The triplets of each prompt's hypotheses, its own first: the ground truth is hypothesis 0."""
+    """Return the triplets of each prompt's hypotheses, its own, the ground truth, first."""
     truth = prompts[:, None].expand(-1, 3)
     rows = [[token, *(list(t) for t in triplets if list(t) != token)] for token in truth.tolist()]
     return torch.tensor(rows)
@@ -85,7 +85,7 @@ def hypotheses(
 def completed(
     actions: Int[Tensor, "batch step"], triplets: Int[Tensor, "batch hypothesis 3"]
 ) -> Bool[Tensor, "batch state hypothesis"]:
-    """Whether each triplet is among the actions before each state."""
+    """Say whether each triplet is among the actions before each state."""
     windows = actions.unfold(1, 3, 1)  # batch, step - 2, 3
     hits = (windows[:, :, None] == triplets[:, None]).all(dim=-1)
     return nn.functional.pad(hits.cummax(dim=1).values, (0, 0, 3, 0))
@@ -94,7 +94,7 @@ def completed(
 def step_values(
     actions: Int[Tensor, "batch step"], triplets: Int[Tensor, "batch hypothesis 3"]
 ) -> Float[Tensor, "batch step"]:
-    r"""Posterior-weighted value of every action, eq. (adv_algo) with `beta = inf`.
+    r"""Compute the posterior-weighted value of every action, eq. (adv_algo) with `beta = inf`.
 
     Consistent are the hypotheses whose triplet has paid as the truth's has: not yet, before the
     truth is found. Their plausibilities are equal, so each is weighed alike; the value of a step is
@@ -107,7 +107,7 @@ def step_values(
 def new_triplet(
     actions: Int[Tensor, "batch step"], triplets: Int[Tensor, "batch hypothesis 3"]
 ) -> Float[Tensor, "batch step"]:
-    """The paper's shortcut: 1 where an action completes a hypothesis's triplet that is new."""
+    """Compute the paper's shortcut: 1 where an action completes a triplet that is new."""
     done = completed(actions, triplets)
     return (done[:, 1:] & ~done[:, :-1]).any(dim=-1).float()
 
@@ -137,14 +137,14 @@ class Policy(nn.Module):
     def forward(
         self, prompts: Int[Tensor, " batch"], actions: Int[Tensor, "batch step"]
     ) -> Float[Tensor, "batch state 3"]:
-        """Log-probabilities of the action at every state, the one behind the last action too."""
+        """Return log-probabilities of the action at every state, also behind the last action."""
         hidden = self._embed(prompts, actions)
         mask = nn.Transformer.generate_square_subsequent_mask(hidden.shape[1])
         return self._logps(hidden, hidden, mask)
 
     @torch.no_grad()
     def sample(self, prompts: Int[Tensor, " batch"]) -> Int[Tensor, "batch step"]:
-        """Actions of whole episodes."""
+        """Sample the actions of whole episodes."""
         actions = prompts.new_empty(len(prompts), 0)
         for _ in range(NUM_STEPS):
             hidden = self._embed(prompts, actions)
@@ -157,14 +157,14 @@ class Policy(nn.Module):
         return tokens + self.places.weight[: tokens.shape[1]]
 
     def _logps(self, queries: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        """The encoder's one layer and the head, at some of the states."""
+        """Apply the encoder's one layer and the head, at some of the states."""
         seen, _ = self.attention(queries, hidden, hidden, attn_mask=mask, need_weights=False)
         seen = self.norms[0](queries + seen)
         return self.head(self.norms[1](seen + self.feed_forward(seen))).log_softmax(dim=-1)
 
 
 def accuracy(policy: Policy, prompt: int, completions: int) -> float:
-    """Share of completions that solve a prompt."""
+    """Return the share of completions that solve a prompt."""
     prompts = torch.full((completions,), prompt)
     done = completed(policy.sample(prompts), hypotheses(prompts, ()))
     return done[:, -1, 0].float().mean().item()
@@ -212,7 +212,7 @@ def train(
 
 
 def evaluate(policy: Policy, completions: int) -> dict[str, float]:
-    """Accuracies on the training prompts (their mean) and on the unseen one."""
+    """Measure accuracies on the training prompts (their mean) and on the unseen one."""
     trained = [accuracy(policy, prompt, completions) for prompt in TRAINING_PROMPTS]
     return {
         "train_accuracy": sum(trained) / len(trained),
@@ -221,7 +221,7 @@ def evaluate(policy: Policy, completions: int) -> dict[str, float]:
 
 
 def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: Arm, entropy_bonus: float):
-    """Policy-gradient loss of one batch of episodes, eq. (bayes_gradient)."""
+    """Compute the policy-gradient loss of one batch of episodes, eq. (bayes_gradient)."""
     actions = policy.sample(prompts)
     logps = policy(prompts, actions[:, :-1])
     chosen = logps.gather(-1, actions[..., None]).squeeze(-1)

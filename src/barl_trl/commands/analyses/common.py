@@ -1,0 +1,72 @@
+"""What the analyses share: named folders, results as rows, tables."""
+
+import argparse
+import json
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..console import print_table
+
+Rows = list[dict[str, Any]]
+
+
+def add_model_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of analyses that compare models on benchmarks."""
+    command.add_argument(
+        "--names", nargs="+", metavar="NAME", help="of the models (default: of the folders)"
+    )
+    command.add_argument(
+        "--benchmarks",
+        type=lambda text: text.split(","),
+        help="which to take, separated by commas (default: all)",
+    )
+
+
+def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
+    """Write results as JSON: what they were made with, and the rows that the figures draw."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n")
+    return path
+
+
+def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Path]:
+    """Return folders by the name of their model, which by default is that of the folder."""
+    names = as_many("--names", names or [folder.resolve().name for folder in folders], folders)
+    if len(set(names)) < len(names):
+        raise ValueError(f"--names must differ, got {', '.join(names)}: name each model.")
+    return dict(zip(names, folders, strict=True))
+
+
+def as_many(option: str, found: Sequence, wanted: Collection) -> Sequence:
+    """Return the values of an option that wants one for each folder.
+
+    Raises:
+        ValueError: There are more, or fewer.
+    """
+    if len(found) != len(wanted):
+        raise ValueError(
+            f"{option} must be given once for each of the {len(wanted)} folders, got {len(found)}."
+        )
+    return found
+
+
+def show(title: str, rows: Rows, by: str | None, cells: Callable[[Rows], dict[str, str]]) -> None:
+    """Print a line for the rows of each benchmark, model and value of `by`.
+
+    Args:
+        title: Of the table.
+        rows: Not empty.
+        by: What tells lines of a model apart, if anything.
+        cells: Rows of a line -> its further cells, by column.
+    """
+    groups: dict[tuple, Rows] = {}
+    for row in rows:
+        place = row["benchmark"], row["model"], by and row[by]
+        groups.setdefault(place, []).append(row)
+    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
+    lines = [
+        {"benchmark": benchmark, "model": model, **cells(groups[benchmark, model, value])}
+        for benchmark, model, value in sorted(groups, key=lambda key: benchmarks.index(key[0]))
+    ]
+    print_table(title, lines)

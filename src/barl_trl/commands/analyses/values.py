@@ -1,0 +1,173 @@
+"""`barl analyze values`: what the steps of responses are worth under a checkpoint's belief."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+from ...evaluation.responses import read_responses
+from ...graders import Grader, get_grader
+from ...trainer.barl_fields import BARLFields, barl_fields
+from ..console import at_least_one, progress_bar
+from .common import Rows, add_model_options, as_many, named, show, write
+
+SCORING_FIELDS = (
+    "step_size",
+    "elicitation",
+    "max_answer_chars",
+    "max_hypotheses",
+    "consistency_beta",
+    "answer_likelihood",
+    "plausibility_temperature",
+    "scoring_method",
+    "scoring_max_tokens",
+)
+"""Fields of [`BARLFields`] that `values` takes."""
+
+
+def values(
+    output_dir: Path,
+    *,
+    responses: dict[str, Path],
+    models: dict[str, str],
+    args: BARLFields,
+    grader: Grader,
+    step_delimiter: str | None = None,
+    benchmarks: Sequence[str] | None = None,
+    max_problems: int | None = None,
+) -> Rows:
+    """Compute the Bayesian value, and the posterior-weighted one, of every step of responses.
+
+    Writes `<name>/<benchmark>.jsonl` with the beliefs and values of every response, their means in
+    `values.json`, and `bayesian_values.png` and `posterior_weighted_values.png`.
+
+    Args:
+        output_dir: Folder for the files.
+        responses: Folder of each model's responses, by the model's name in the figures.
+        models: Checkpoint whose beliefs are read, for each of them: a local folder or a Hub id.
+        args: Settings of steps, hypotheses and scoring.
+        grader: Reads the responses' answers and merges them.
+        step_delimiter: Text that ends a step, in place of `args.step_size` tokens.
+        benchmarks: Which to read. `None`: all.
+        max_problems: Only the first problems of each benchmark.
+
+    Returns:
+        The `rows` of `values.json`.
+
+    Raises:
+        ValueError: A file is missing, or no problem has a usable solution.
+    """
+    from ...evaluation.response_values import load, response_values, values_by_timestep
+    from ...report import value_figure
+
+    problems_of = {name: read_responses(path, benchmarks) for name, path in responses.items()}
+    rows, unusable = [], 0
+    with progress_bar() as progress:
+        for name, by_benchmark in problems_of.items():
+            model, scorer = load(models[name], args, grader=grader, step_delimiter=step_delimiter)
+            for benchmark, problems in by_benchmark.items():
+                groups = list(problems.values())[:max_problems]
+                by_problem = [
+                    list(response_values(model, scorer, group))
+                    for group in progress.track(groups, description=f"{name}, {benchmark}")
+                ]
+                records = [*chain.from_iterable(by_problem)]
+                _write_lines(output_dir / name / f"{benchmark}.jsonl", records)
+                unusable += by_problem.count([])
+                means = values_by_timestep(records)
+                rows += [{"benchmark": benchmark, "model": name, **row} for row in means]
+    if not rows:
+        raise ValueError(f"solution must be a usable answer, got {unusable} problems with none.")
+    settings = {
+        **{name: getattr(args, name) for name in SCORING_FIELDS},
+        "step": f"up to {step_delimiter!r}" if step_delimiter else f"{args.step_size} tokens",
+        "models": models,
+        "grader": grader.label,
+        "problems_without_usable_truth": unusable,
+    }
+    path = write(output_dir / "values.json", settings, rows)
+    for value in value_figure.TITLES:
+        value_figure.draw(path, output_dir / f"{value}.png", value=value)
+    return rows
+
+
+def _write_lines(path: Path, records: Rows) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the analysis's own options."""
+    add_model_options(command)
+    command.add_argument(
+        "responses", nargs="+", type=Path, metavar="DIR", help="responses of each model"
+    )
+    model = (
+        "checkpoint whose beliefs are read; repeat it for one of each folder (default: the model "
+        "that gave the responses)"
+    )
+    command.add_argument("--model", action="append", help=model)
+    command.add_argument(
+        "--step_delimiter",
+        metavar="TEXT",
+        help="text that ends a step, in place of step_size tokens",
+    )
+    grader = "grader that reads and merges the answers (default: math_verify)"
+    command.add_argument("--grader", default="math_verify", help=grader)
+    only = "take only the first so many problems of each benchmark"
+    command.add_argument("--max_problems", type=at_least_one, metavar="N", help=only)
+    for option in barl_fields():
+        if option.name in SCORING_FIELDS:
+            command.add_argument(
+                f"--{option.name}",
+                type=int if option.default is None else type(option.default),
+                default=option.default,
+                choices=get_args(option.type) if get_origin(option.type) is Literal else None,
+                help=f"{option.metadata['help']} (default: {option.default!r})".replace("%", "%%"),
+            )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the analysis and show its table."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()  # this command has its own
+    responses = named(options.names, options.responses)
+    models = options.model or [_model_of(folder) for folder in options.responses]
+    models = as_many("--model", models * (len(responses) if len(models) == 1 else 1), responses)
+    settings = {name: getattr(options, name) for name in SCORING_FIELDS}
+    rows = values(
+        options.output_dir,
+        responses=responses,
+        models=dict(zip(responses, models, strict=True)),
+        args=BARLFields(**settings),
+        grader=get_grader(options.grader),
+        step_delimiter=options.step_delimiter,
+        benchmarks=options.benchmarks,
+        max_problems=options.max_problems,
+    )
+    show("Mean over the steps of a response", rows, "responses", _cells)
+    print(
+        f"In {options.output_dir}: bayesian_values.png, posterior_weighted_values.png, values.json "
+        "(each timestep), and a JSONL with every response for each model and benchmark."
+    )
+
+
+def _model_of(folder: Path) -> str:
+    path = folder / "results.json"
+    if not path.exists():
+        raise ValueError(f"--model must be given without {path}, which names the model.")
+    return json.loads(path.read_text())["model"]
+
+
+def _cells(rows: Rows) -> dict[str, str]:
+    from ...report.value_figure import TITLES
+
+    cells = {"responses": f"{rows[0]['num_responses']:,} {rows[0]['responses']}"}
+    for row in rows:
+        if row["timestep"] is None:
+            error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.3f}"
+            cells[TITLES[row["value"]]] = f"{row['mean']:.3f}{error}"
+    return cells

@@ -1,0 +1,52 @@
+"""`barl data check`: the rows of a data set that cannot be used, and those that deserve a look."""
+
+import argparse
+import sys
+
+from ..data import Selection, load_problems
+from ..data.suspicions import SUSPICIONS
+from ..evaluation.benchmarks import load_benchmarks
+from .console import mistakes_in_one_line
+
+
+def main(argv: list[str]) -> None:
+    """List the rows that cannot be used, and those that deserve a look."""
+    parser = argparse.ArgumentParser(prog="barl data")
+    check = parser.add_subparsers(required=True, metavar="COMMAND").add_parser(
+        "check",
+        help="list the rows of a data set that cannot be trained on or deserve a look",
+        description="Lists rows without a problem or a usable true answer, true answers that no "
+        "grader can read, placeholders, duplicates and contradictions, and problems of the "
+        "evaluation sets. Exits with 1 if there are any.",
+    )
+    check.add_argument("data", metavar="FILE", help="local file or folder, or Hub id")
+    check.add_argument("--split", default="train")
+    check.add_argument("--config", help="configuration of a Hub data set")
+    check.add_argument("--problem_column")
+    check.add_argument("--answer_column")
+    check.add_argument(
+        "--against",
+        metavar="NAME,NAME=FILE",
+        help="benchmarks as in `barl evaluate`, to list the rows that are among their problems",
+    )
+    options = vars(parser.parse_args(argv))
+    with mistakes_in_one_line("barl data check"):
+        held_out = load_benchmarks(options.pop("against"))
+        texts = {name: benchmark.texts for name, benchmark in held_out.items()}
+        _, report = load_problems(
+            options.pop("data"),
+            **options,
+            most_parsed=None,
+            selection=Selection(evaluation_sets=texts),
+        )
+    for title, findings in (
+        ("skipped", report.skipped),
+        ("look at", report.suspicious),
+        ("in evaluation sets", report.contaminated),
+    ):
+        for row, reason, answer in findings:
+            print(f"row {row}: {title}: {reason}: {answer[:80]!r}")
+    for reason in dict.fromkeys(finding.reason for finding in report.suspicious):
+        print(f"{reason}: {SUSPICIONS[reason]}")
+    print(report)
+    sys.exit(1 if report.has_findings else 0)

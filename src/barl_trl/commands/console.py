@@ -1,0 +1,71 @@
+"""What commands print, tables, progress and mistakes in one line, and what they check alike."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+def print_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "left") -> None:
+    """Print rows as a table.
+
+    Args:
+        title: Title of the table.
+        rows: The cells of each row by column, not empty; all rows have the same columns.
+        align: Of all columns but the first: `"left"` or `"right"`.
+    """
+    table = Table(title=title)
+    first, *others = rows[0]
+    table.add_column(first, overflow="fold")
+    for column in others:
+        table.add_column(column, overflow="fold", justify="right" if align == "right" else "left")
+    for row in rows:
+        table.add_row(*row.values())
+    Console().print(table)
+
+
+def print_note(text: str) -> None:
+    """Print a sentence, wrapped to the width of the terminal."""
+    Console().print(text, highlight=False)
+
+
+def progress_bar(*, width: int = 0) -> Progress:
+    """Make a progress bar that counts and says how long it will take.
+
+    Args:
+        width: Least width of the descriptions.
+    """
+    return Progress(
+        TextColumn(f"{{task.description:{width or ''}}}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+
+
+def at_least_one(text: str) -> int:
+    """Read the value of an option that counts something.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no whole number of at least 1.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+@contextmanager
+def mistakes_in_one_line(prog: str) -> Iterator[None]:
+    """End a command that was given something wrong with one line and exit status 1.
+
+    Args:
+        prog: The command, such as `"barl plan"`.
+    """
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        sys.exit(f"{prog}: {error}")

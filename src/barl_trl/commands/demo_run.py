@@ -1,0 +1,235 @@
+"""What the demo does: evaluate, train, evaluate again, and show beliefs."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+import transformers
+from datasets import Dataset
+from rich.progress import Progress
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers.trainer_callback import PrinterCallback
+
+from ..evaluation.generation import complete_batch
+from ..evaluation.metrics import accuracy
+from ..evaluation.response_values import response_scorer, response_values
+from ..evaluation.responses import Response
+from ..hypotheses import extract_answer
+from ..report import figures
+from ..rewards import accuracy_reward
+from ..steps import delimited_steps
+from ..synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, problems, search_rows
+from ..trainer import make_trainer
+from ..trainer.barl_fields import Method, barl_fields
+from .console import progress_bar
+
+HELD_OUT_SEED = 7
+NUM_GREEDY, SAMPLES_PER_PROBLEM = 400, 2
+NUM_BROWSED, NUM_PICTURED = 16, 3
+SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+EVALUATION_BATCH = 200
+RECORDED = (
+    "learning_rate",
+    "max_steps",
+    "per_device_train_batch_size",
+    "steps_per_generation",
+    "num_generations",
+    "max_completion_length",
+    "temperature",
+    "loss_type",
+    "epsilon",
+    "beta",
+)
+"""TRL settings that `summary.json` keeps beside BARL's own."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means over held-out problems. Accuracies and their standard errors are shares in [0, 1]."""
+
+    greedy_accuracy: float
+    greedy_standard_error: float | None
+    sampled_accuracy: float
+    sampled_standard_error: float | None
+    sampled_tokens: float
+    sampled_repeats: float
+
+
+class _TrainingProgress(TrainerCallback):
+    """Move the demo's progress bar with the optimizer steps."""
+
+    def __init__(self, progress: Progress, task):
+        self.progress, self.task = progress, task
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.progress.advance(self.task)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if logs and "reward" in logs:
+            text = f"training, reward {logs['reward']:.2f}"
+            self.progress.update(self.task, description=text)
+
+
+def generate(model, tokenizer, prompts, max_new_tokens: int, **options) -> list[list[int]]:
+    """Generate one completion for each prompt: its token ids without the end-of-turn token."""
+    completions = complete_batch(
+        model,
+        tokenizer(prompts)["input_ids"],
+        max_tokens=max_new_tokens,
+        end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
+        pad_id=tokenizer.pad_token_id,
+        **options,
+    )
+    return [completion.token_ids for completion in completions]
+
+
+def evaluate(model, tokenizer, max_new_tokens: int, advance: Callable[[int], None]) -> Evaluation:
+    """Measure greedy and sampled (temperature 1) accuracy on the same held-out problems."""
+    held_out = list(islice(problems(HELD_OUT_SEED, held_out=True), NUM_GREEDY))
+    model.eval()
+
+    def solve(**options) -> list[tuple[float, int, int]]:
+        outcomes = []
+        for start in range(0, NUM_GREEDY, EVALUATION_BATCH):
+            batch = held_out[start : start + EVALUATION_BATCH]
+            prompts = [problem.prompt for problem in batch]
+            chains = generate(model, tokenizer, prompts, max_new_tokens, **options)
+            for problem, chain in zip(batch, chains, strict=True):
+                report = parse_chain(problem, tokenizer.decode(chain))
+                reward = float(report.answer == problem.solution)
+                outcomes.append((reward, len(chain), report.repeats))
+            advance(len(batch))
+        return outcomes
+
+    greedy = accuracy([[reward] for reward, _, _ in solve(do_sample=False)])
+    torch.manual_seed(HELD_OUT_SEED)
+    runs = [solve(**SAMPLED) for _ in range(SAMPLES_PER_PROBLEM)]
+    sampled = accuracy([[reward for reward, _, _ in row] for row in zip(*runs, strict=True)])
+    return Evaluation(
+        *greedy,
+        *sampled,
+        sampled_tokens=fmean(length for run in runs for _, length, _ in run),
+        sampled_repeats=fmean(repeats for run in runs for _, _, repeats in run),
+    )
+
+
+def belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
+    """Score rollouts of a held-out problem at their states, for `figures.beliefs`.
+
+    Of a few problems it is the one whose rollouts disagree most; a wrong rollout, if there is one,
+    comes first.
+    """
+    candidates = list(islice(problems(HELD_OUT_SEED + 1, held_out=True), NUM_BROWSED))
+    torch.manual_seed(args.seed)
+    size = args.num_generations
+    prompts = [problem.prompt for problem in candidates for _ in range(size)]
+    chains = generate(model, tokenizer, prompts, args.max_completion_length, **SAMPLED)
+    texts = [tokenizer.decode(chain) for chain in chains]
+    groups = [texts[k : k + size] for k in range(0, len(texts), size)]
+    chosen = max(range(NUM_BROWSED), key=lambda k: len(set(map(extract_answer, groups[k]))))
+    problem, group = candidates[chosen], groups[chosen]
+    its_chains = chains[chosen * size : (chosen + 1) * size]
+    rewards = accuracy_reward(group, [problem.solution] * size)
+    responses = [
+        Response(
+            benchmark="search",
+            problem_id=chosen,
+            sample=sample,
+            problem=problem.prompt,
+            solution=problem.solution,
+            prompt=problem.prompt,
+            response=text,
+            tokens=len(chain),
+            truncated=len(chain) == args.max_completion_length,
+            answer=extract_answer(text),
+            reward=float(reward or 0.0),
+            reason="",
+        )
+        for sample, (text, chain, reward) in enumerate(zip(group, its_chains, rewards, strict=True))
+    ]
+    scorer = response_scorer(
+        tokenizer, args, grader=accuracy_reward.grader, step_segmenter=segmenter
+    )
+    records = list(response_values(model, scorer, responses))
+    records.sort(key=lambda record: (record["reward"] == 1, -len(record["steps"])))
+    return [*records[:1], *records[1:][1 - NUM_PICTURED :]]
+
+
+def run(method: Method, args) -> dict[str, Any]:
+    """Evaluate, train, evaluate again, and write everything to the output folder.
+
+    Args:
+        method: What to train with.
+        args ([`BARLConfig`]): The settings.
+
+    Returns:
+        The summary, as in `summary.json`.
+    """
+    started = time.perf_counter()
+    transformers.utils.logging.disable_progress_bar()  # the demo has its own
+    output_dir = Path(args.output_dir)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
+    model = AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR)
+    segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER)
+    prompts_per_batch = args.generation_batch_size // args.num_generations
+    updates_per_batch = args.steps_per_generation * args.num_iterations
+    num_prompts = prompts_per_batch * -(-args.max_steps // updates_per_batch)
+    with progress_bar(width=32) as progress:
+
+        def measure(description: str) -> Evaluation:
+            total = NUM_GREEDY * (1 + SAMPLES_PER_PROBLEM)
+            task = progress.add_task(description, total=total)
+            return evaluate(
+                trainer.model,
+                tokenizer,
+                args.max_completion_length,
+                lambda count: progress.advance(task, count),
+            )
+
+        trainer = make_trainer(
+            method,
+            model=model,
+            reward_funcs=accuracy_reward,
+            args=args,
+            train_dataset=Dataset.from_list(search_rows(num_prompts, seed=args.seed)),
+            processing_class=tokenizer,
+            step_segmenter=segmenter,
+        )
+        trainer.remove_callback(PrinterCallback)
+        before = measure("evaluating the shipped model")
+        task = progress.add_task("training", total=args.max_steps)
+        trainer.add_callback(_TrainingProgress(progress, task))
+        trainer.train()
+        after = measure("evaluating the trained model")
+    trainer.save_model(args.output_dir)
+    trainer.state.save_to_json(str(output_dir / "trainer_state.json"))
+    figures.training_curves(output_dir / "trainer_state.json", output_dir / "training.png")
+    records = belief_records(trainer.model, tokenizer, segmenter, args)
+    (output_dir / "beliefs.json").write_text(json.dumps(records, indent=1))
+    figures.beliefs(output_dir / "beliefs.json", output_dir / "beliefs.png")
+    summary = {
+        "method": method,
+        "settings": {
+            option.name: getattr(trainer.args, option.name)
+            for option in barl_fields()
+            if option.name != "step_size"
+        }
+        | {"step_delimiter": STEP_DELIMITER},
+        "trl_settings": {name: getattr(args, name) for name in RECORDED},
+        "grader": accuracy_reward.grader.label,
+        "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
+        "held_out_problems": NUM_GREEDY,
+        "seconds": round(time.perf_counter() - started, 1),
+        "before": asdict(before),
+        "after": asdict(after),
+    }
+    (output_dir / "summary.json").write_text(json.dumps(summary, indent=2))
+    return summary

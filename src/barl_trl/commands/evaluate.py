@@ -1,0 +1,122 @@
+"""`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
+
+from dataclasses import asdict
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from trl import TrlParser
+
+from ..evaluation.benchmarks import load_benchmark, parse_benchmarks
+from ..evaluation.results import open_results, summarize, table_rows, write_results
+from ..evaluation.templates import choose_template
+from ..graders import Grader, get_grader
+from ..trainer.environment_checks import refuse_missing_folder, refuse_missing_vllm
+from .console import mistakes_in_one_line, print_note, print_table, progress_bar
+from .evaluate_arguments import EvaluateArguments
+
+
+def main(argv: list[str]) -> None:
+    """Parse options, [`run`], and print the results."""
+    arguments: Any = (EvaluateArguments,)
+    with mistakes_in_one_line("barl evaluate"):
+        (args,) = TrlParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
+        results = run(args)
+    temperature = results["temperature"]
+    how = f"temperature {temperature:g}" if temperature else "greedy"
+    print_table(f"{Path(results['model']).name}, {how}", table_rows(results), align="right")
+    names = ", ".join(f"{name}.jsonl" for name in results["benchmarks"])
+    print_note(
+        f"{results['grader']['name']} grader, at most {results['max_tokens']} tokens. "
+        f"In {args.output_dir}: {names}, results.json, results.md."
+    )
+
+
+def run(args: EvaluateArguments) -> dict[str, Any]:
+    """Evaluate on all benchmarks, and write everything to the output folder.
+
+    Returns:
+        The results, as in `results.json`.
+    """
+    if args.backend == "vllm":
+        refuse_missing_vllm("backend must be transformers", "vllm")
+    refuse_missing_folder("model", args.model)
+    grader = get_grader(args.grader)
+    sources = parse_benchmarks(args.benchmarks)
+
+    # only now: a mistake above is said at once
+    import datasets
+    import transformers
+    from transformers import AutoTokenizer
+
+    from ..evaluation.evaluator import Evaluator
+    from ..evaluation.generation import BACKENDS
+
+    transformers.utils.logging.disable_progress_bar()  # this command has its own
+    datasets.disable_progress_bars()
+    tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
+    template = choose_template(args.template, tokenizer)
+    output_dir = Path(args.output_dir)
+    results = open_results(settings_of(args, template.name, grader), output_dir)
+    loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
+    output_dir.mkdir(parents=True, exist_ok=True)
+    print_note(f"template: {template.name}")
+    backend = BACKENDS[args.backend](
+        args.model,
+        end_ids=template.end_ids(tokenizer),
+        max_tokens=args.max_tokens,
+        temperature=args.temperature,
+        batch_size=args.batch_size,
+        **args.init_kwargs,
+    )
+    write_results(results, output_dir)  # not before the model is there: a next try may differ
+    evaluator = Evaluator(
+        backend,
+        tokenizer,
+        template,
+        grader,
+        output_dir=output_dir,
+        num_samples=args.num_samples,
+        seed=args.seed,
+    )
+    with progress_bar() as progress:
+        for name, (problems, skipped) in loaded.items():
+            task = progress.add_task(name)
+            responses = evaluator.run(
+                name,
+                problems,
+                lambda done, total, task=task: progress.update(task, completed=done, total=total),
+            )
+            results["benchmarks"][name] = {
+                "source": asdict(sources[name]),
+                "limit": args.limit,
+                "skipped": skipped,
+                **summarize(responses),
+            }
+            write_results(results, output_dir)
+    return results
+
+
+def settings_of(args: EvaluateArguments, template: str, grader: Grader) -> dict[str, Any]:
+    """Return what `results.json` says of how the responses were made."""
+    from ..evaluation.checkpoints import checkpoint_id
+
+    packages = ("barl-trl", "torch", "transformers", "trl", "datasets", "math-verify")
+    versions = {name: version(name) for name in packages}
+    if args.backend == "vllm":  # its builds are distributions of several names
+        versions["vllm"] = import_module("vllm").__version__
+    return {
+        "model": args.model,
+        "checkpoint": checkpoint_id(args.model, args.init_kwargs.get("revision")),
+        "backend": args.backend,
+        "model_init_kwargs": args.model_init_kwargs,
+        "template": template,
+        "temperature": args.temperature,
+        "max_tokens": args.max_tokens,
+        "num_samples": args.num_samples,
+        "batch_size": args.batch_size,
+        "seed": args.seed,
+        "grader": grader.label,
+        "versions": versions,
+    }

@@ -1,0 +1,97 @@
+"""The arguments of `barl evaluate`."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..evaluation.benchmarks import BENCHMARKS
+from ..evaluation.templates import TEMPLATES
+from ..graders import GRADERS
+
+
+@dataclass
+class EvaluateArguments:
+    """Arguments of `barl evaluate`. The defaults are the paper's pass@1: greedy decoding."""
+
+    model: str = field(
+        metadata={"help": "Model: a Hub id, a local folder, or one of a LoRA adapter."}
+    )
+    benchmarks: str = field(
+        metadata={
+            "help": f"Benchmarks, separated by commas: {', '.join(BENCHMARKS)}, each from the Hub "
+            "or as NAME=PATH from a local file or folder in the same columns; or any name with the "
+            "path of your own problems (JSONL, JSON, CSV or parquet)."
+        }
+    )
+    backend: Literal["transformers", "vllm"] = field(
+        default="transformers", metadata={"help": "What generates."}
+    )
+    model_init_kwargs: dict[str, Any] | str | None = field(
+        default=None,
+        metadata={
+            "help": "More arguments of `from_pretrained`, or of `vllm.LLM`, as JSON: for instance "
+            "'{\"tensor_parallel_size\": 2}'."
+        },
+    )
+    template: str = field(
+        default="auto",
+        metadata={
+            "help": f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: by "
+            "the tokenizer's chat template; plain where there is none."
+        },
+    )
+    temperature: float = field(
+        default=0.0, metadata={"help": "Sampling temperature; 0: greedy decoding."}
+    )
+    num_samples: int = field(
+        default=1, metadata={"help": "Responses to each problem; 1 with greedy decoding."}
+    )
+    max_tokens: int = field(default=2048, metadata={"help": "Most tokens of a response."})
+    seed: int = field(default=0, metadata={"help": "Seed of all samples."})
+    batch_size: int = field(
+        default=64, metadata={"help": "Responses generated at a time; fewer take less memory."}
+    )
+    limit: int | None = field(
+        default=None, metadata={"help": "Evaluate on the first rows of each benchmark only."}
+    )
+    grader: str = field(
+        default="math_verify",
+        metadata={"help": f"How answers are found and judged: {', '.join(GRADERS)}."},
+    )
+    output_dir: str = field(
+        default="outputs/evaluation",
+        metadata={
+            "help": "Folder of the responses and results. A run that was killed goes on there; "
+            "further benchmarks are added."
+        },
+    )
+
+    def __post_init__(self):
+        if isinstance(self.model_init_kwargs, str):
+            try:
+                self.model_init_kwargs = dict(json.loads(self.model_init_kwargs))
+            except (ValueError, TypeError) as error:
+                raise ValueError(
+                    f"model_init_kwargs must be a JSON object, got {self.model_init_kwargs!r}: for "
+                    'instance {"max_model_len": 4096}.'
+                ) from error
+        for name in ("num_samples", "max_tokens", "batch_size", "limit"):
+            value = vars(self)[name]
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(
+                f"temperature must be a number of 0 or more, got {self.temperature}: 0 is greedy."
+            )
+        if self.num_samples > 1 and not self.temperature:
+            raise ValueError(
+                f"num_samples must be 1 with temperature 0, got {self.num_samples}: all would be "
+                "the same. The paper samples with temperature 1."
+            )
+
+    @property
+    def init_kwargs(self) -> dict[str, Any]:
+        """`model_init_kwargs`, parsed."""
+        kwargs: Any = self.model_init_kwargs
+        return kwargs or {}

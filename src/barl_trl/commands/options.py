@@ -1,0 +1,73 @@
+"""The options of commands that also take TRL's: a short help, and mistakes that are found early."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from typing import Any, Literal, get_args, get_origin
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from trl import TrlParser
+
+USAGE = "usage: {} [--config FILE] [OPTIONS]"
+
+
+def parse_options(
+    prog: str,
+    argv: Sequence[str],
+    first: Sequence[type],
+    everything: Callable[[], Iterable[type]],
+) -> tuple[Any, ...]:
+    """Parse options and a recipe (`--config FILE`) into dataclasses.
+
+    Help on the first ones, and mistakes in them, need no TRL, whose import takes ten times as long.
+
+    Args:
+        prog: The command, such as `"barl train"`.
+        argv: Its options.
+        first: Dataclasses of the options that help shows, without TRL.
+        everything: Imports the dataclasses of all options, and returns them.
+
+    Returns:
+        An instance of each of `everything`.
+
+    Raises:
+        ValueError: A field breaks its rule, or the recipe has an unknown field.
+        SystemExit: Help was asked for, or an option is unknown or of another type.
+    """
+    if {"-h", "--help"} & set(argv):
+        _print_short_help(prog, first)
+    parser = _parser(prog, first, add_help=False, allow_abbrev=False)
+    if "--help-all" not in argv:
+        parser.parse_args_and_config(argv, return_remaining_strings=True)
+    parser = _parser(prog, everything())
+    if "--help-all" in argv:
+        parser.print_help()
+        raise SystemExit
+    return parser.parse_args_and_config(argv)
+
+
+def _parser(prog: str, dataclasses: Iterable[type], **kwargs) -> TrlParser:
+    types: Any = tuple(dataclasses)
+    usage = f"{prog} [--config FILE] [OPTIONS]; --help lists them"
+    return TrlParser(types, prog=prog, usage=usage, **kwargs)
+
+
+def _print_short_help(prog: str, first: Sequence[type]) -> None:
+    """Print a line or two for each option, the first sentence of its text, and end."""
+    table = Table.grid(padding=(0, 2))
+    for option in (option for kind in first for option in fields(kind)):
+        text = re.split(r"(?<=\.) (?=[A-Z`])", option.metadata["help"])[0].removesuffix(".")
+        choices = get_args(option.type) if get_origin(option.type) is Literal else ()
+        text = " | ".join(choices) or text
+        is_shown = isinstance(option.default, str | int | float) and len(str(option.default)) < 20
+        default = f" [{option.default}]" if is_shown else ""
+        table.add_row(f"  --{option.name}", Text(text + default))
+    console = Console()
+    console.print(Text(f"{USAGE.format(prog)}\n"))
+    console.print(table)
+    console.print(
+        Text("\n  --config FILE  a YAML recipe of options   --help-all  TRL's options too")
+    )
+    raise SystemExit

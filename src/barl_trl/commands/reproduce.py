@@ -1,0 +1,113 @@
+"""`barl reproduce`: the paper's didactic example, decision tree and experiments."""
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from .console import at_least_one, mistakes_in_one_line, print_table
+
+
+def main(argv: list[str]) -> None:
+    """Run `barl reproduce triplets|tree|paper`."""
+    options = _parser().parse_args(argv)
+    with mistakes_in_one_line(f"barl reproduce {options.example}"):
+        options.run(options)
+
+
+def paper(options: argparse.Namespace) -> None:
+    """Train and evaluate all arms, or print the commands."""
+    from .paper.run import main as run
+
+    try:
+        run(options.scale, options.output_dir, range(options.seeds), is_plan=options.plan)
+    except RuntimeError as error:
+        sys.exit(f"barl reproduce paper: {error}")
+
+
+def tree(options: argparse.Namespace) -> None:
+    """Solve the decision trees, write `results.json` and `tree.png`, and print the table."""
+    from ..report import tree_figure
+    from ..synthetic import tree_gap
+
+    options.output_dir.mkdir(parents=True, exist_ok=True)
+    results = tree_gap.results()
+    path = options.output_dir / "results.json"
+    path.write_text(json.dumps(results, indent=1))
+    tree_figure.draw(path, options.output_dir / "tree.png")
+    title = "Return within the steps that the adaptive policy needs"
+    print_table(title, tree_gap.table_rows(results))
+    print(f"In {options.output_dir}: results.json, tree.png.")
+
+
+def triplets(options: argparse.Namespace) -> None:
+    """Train the policies, write results and figure, and print the tables."""
+    from ..synthetic.triplets import ARMS, MORE_ARMS, Settings
+    from .reproduce_triplets import triplet_rows, triplets
+
+    iterations = options.iterations or Settings.iterations
+    results = triplets(
+        options.output_dir,
+        seeds=1 if options.quick else options.seeds,
+        settings=replace(
+            Settings(), iterations=max(1, iterations // 8) if options.quick else iterations
+        ),
+        arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
+        jobs=len(os.sched_getaffinity(0)),
+    )
+    settings = results["settings"]
+    print_table(
+        f"Accuracy after {settings['iterations']} iterations, {settings['seeds']} seed(s), "
+        f"{settings['completions']} completions per prompt",
+        triplet_rows(results),
+    )
+    exact = results["references"].items()
+    print_table("Exact", [{"policy": name, "value": f"{value:.4g}"} for name, value in exact])
+    print(
+        f"{results['seconds']:.0f} s. In {options.output_dir}: triplets.png, curves.csv, "
+        "results.json."
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="barl reproduce",
+        description="The paper's didactic example (section 4), decision tree (Theorem 3) and "
+        "experiments (section 6).",
+    )
+    commands = parser.add_subparsers(dest="example", required=True, metavar="EXAMPLE")
+    triplets_help = "train policies to find the triplet that pays: RL against BARL (minutes)"
+    one = commands.add_parser("triplets", help=triplets_help, description=triplets_help)
+    one.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm (default: 3)")
+    one.add_argument(
+        "--iterations",
+        type=at_least_one,
+        help="training iterations (default: as many as in docs/triplets.md)",
+    )
+    one.add_argument("--quick", action="store_true", help="one seed, an eighth of the iterations")
+    one.add_argument(
+        "--more_arms",
+        action="store_true",
+        help="also RL with BARL's entropy bonus, and the paper's text read literally",
+    )
+    one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"))
+    one.set_defaults(run=triplets)
+    tree_help = "solve the trees of the theorem on the gap to Markovian policies (seconds)"
+    two = commands.add_parser("tree", help=tree_help, description=tree_help)
+    two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"))
+    two.set_defaults(run=tree)
+    paper_help = "train and evaluate all arms, and write one report (demo: within an hour)"
+    three = commands.add_parser("paper", help=paper_help, description=paper_help)
+    three.add_argument(
+        "--scale",
+        choices=("demo", "paper"),
+        default="demo",
+        help="demo: search problems and a tiny model on a CPU. paper: its models and data, on GPUs",
+    )
+    three.add_argument("--seeds", type=at_least_one, default=3, help="per arm (default: 3)")
+    three.add_argument("--plan", action="store_true", help="print cost and commands, run nothing")
+    three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"))
+    three.set_defaults(run=paper)
+    return parser

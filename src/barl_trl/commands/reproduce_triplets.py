@@ -1,0 +1,128 @@
+"""The paper's didactic example: every arm trained with every seed, as files and as a table."""
+
+import csv
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+
+from ..report import triplets_figure
+from ..synthetic.triplet_references import references
+from ..synthetic.triplets import Arm, Settings, train
+from .console import progress_bar
+
+ACCURACIES = ("train_accuracy", "unseen_accuracy")
+SOLVED = 0.9
+"""Mean accuracy of the seeds, on training prompts and on the unseen one, that counts as learned."""
+
+
+def triplets(
+    output_dir: Path, *, seeds: int = 3, settings: Settings, arms: dict[str, Arm], jobs: int
+) -> dict[str, Any]:
+    """Train every arm with every seed and write `results.json`, `curves.csv`, `triplets.png`.
+
+    Args:
+        output_dir: Folder for the files.
+        seeds: Number of seeds, from 0.
+        settings: How a policy is trained; the same for all arms.
+        arms: The arms by name.
+        jobs: Number of processes.
+
+    Returns:
+        The contents of `results.json`.
+    """
+    started = time.perf_counter()
+    output_dir.mkdir(parents=True, exist_ok=True)
+    records = sorted(
+        _records(arms, seeds, settings, jobs),
+        key=lambda r: ([*arms].index(r["arm"]), r["seed"], r["iteration"]),
+    )
+    results = {
+        "arms": {name: asdict(arm) for name, arm in arms.items()},
+        "settings": asdict(settings) | {"seeds": seeds, "torch": torch.__version__},
+        "references": references(),
+        "seconds": round(time.perf_counter() - started, 1),
+        "records": records,
+    }
+    path = output_dir / "results.json"
+    path.write_text(json.dumps(results, indent=1))
+    with (output_dir / "curves.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["arm", "seed", "iteration", *ACCURACIES])
+        writer.writeheader()
+        writer.writerows(records)
+    triplets_figure.draw(path, output_dir / "triplets.png")
+    return results
+
+
+def _records(
+    arms: dict[str, Arm], seeds: int, settings: Settings, jobs: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the records of all arms and seeds, as the processes report them."""
+    runs = [(name, seed) for seed in range(seeds) for name in arms]
+    context = get_context("spawn")
+    reports: Any = context.Manager().Queue()
+    with (
+        context.Pool(jobs, torch.set_num_threads, (1,)) as pool,
+        progress_bar() as progress,
+    ):
+        task = progress.add_task("training", total=len(runs) * (settings.evaluations + 1))
+        run = partial(_run, arms=arms, settings=settings, reports=reports)
+        pending = pool.map_async(run, runs)
+        while not pending.ready() or not reports.empty():
+            if not reports.empty():
+                progress.advance(task)
+                yield reports.get()
+            else:
+                time.sleep(0.1)
+        pending.get()  # raises what a process raised
+
+
+def _run(run: tuple[str, int], *, arms: dict[str, Arm], settings: Settings, reports: Any) -> None:
+    name, seed = run
+    train(
+        arms[name],
+        seed,
+        settings,
+        lambda record: reports.put({"arm": name, "seed": seed, **record}),
+    )
+
+
+def triplet_rows(results: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the final accuracies of each arm, and how many iterations it needed."""
+    rows = []
+    for arm, setting in results["arms"].items():
+        records = [record for record in results["records"] if record["arm"] == arm]
+        last = max(record["iteration"] for record in records)
+        final = [record for record in records if record["iteration"] == last]
+        rows.append(
+            {
+                "arm": setting["title"],
+                "training prompts": _mean_and_deviation([r["train_accuracy"] for r in final]),
+                "unseen prompt": _mean_and_deviation([r["unseen_accuracy"] for r in final]),
+                "iterations needed": _iterations_needed(records),
+            }
+        )
+    return rows
+
+
+def _mean_and_deviation(values: list[float]) -> str:
+    spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{mean(values):.2f}{spread}"
+
+
+def _iterations_needed(records: list[dict[str, Any]]) -> str:
+    """Return the first evaluation from which on both mean accuracies stay at `SOLVED`."""
+    needed = "never"
+    for iteration in sorted({record["iteration"] for record in records}, reverse=True):
+        here = [record for record in records if record["iteration"] == iteration]
+        if any(mean(record[name] for record in here) < SOLVED for name in ACCURACIES):
+            break
+        needed = str(iteration)
+    return needed

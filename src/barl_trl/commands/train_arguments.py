@@ -1,0 +1,147 @@
+"""The arguments of `barl train` beside those of `BARLConfig` and TRL's model, and their checks."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..data import PAPER_SYSTEM_PROMPT
+from ..data.selection import SOLVE_RATE_COLUMN
+from ..trainer.barl_fields import LENGTH_CONTROLLED_TOKENS, Method
+from ..trainer.environment_checks import refuse_missing_folder
+
+if TYPE_CHECKING:
+    from trl import ModelConfig
+
+    from ..trainer import BARLConfig
+
+
+@dataclass
+class BARLScriptArguments:
+    """Arguments of `barl train` beside [`BARLConfig`] and [`~trl.ModelConfig`]."""
+
+    dataset_name: str = field(
+        metadata={
+            "help": "Dataset: a Hub id, or a local JSONL, JSON, CSV or parquet file or folder."
+        }
+    )
+    dataset_config: str | None = field(
+        default=None, metadata={"help": "Configuration of a Hub dataset."}
+    )
+    dataset_train_split: str = field(default="train", metadata={"help": "Split to train on."})
+    dataset_test_split: str | None = field(
+        default=None,
+        metadata={
+            "help": "Split to evaluate on, by samples as in training, if `eval_strategy` is set. "
+            "The default is `test`, or none with `eval_benchmarks`."
+        },
+    )
+    problem_column: str | None = field(
+        default=None,
+        metadata={
+            "help": "Column of the problems. Found by itself if named problem, question or prompt."
+        },
+    )
+    answer_column: str | None = field(
+        default=None,
+        metadata={
+            "help": "Column of the true answers. Found by itself if named answer, final_answer or "
+            "solution."
+        },
+    )
+    system_prompt: str | None = field(
+        default=PAPER_SYSTEM_PROMPT,
+        metadata={
+            "help": "System prompt of the conversation; by default the paper's. A "
+            "`prompt_template` has none."
+        },
+    )
+    prompt_template: str | None = field(
+        default=None,
+        metadata={
+            "help": "Prompt for models without chat template: plain text with `{problem}` in it. "
+            "In a shell, $'{problem}\\n' ends it with a line break."
+        },
+    )
+    max_prompt_length: int | None = field(
+        default=None,
+        metadata={"help": "Most tokens of a prompt. Rows with more are left out, and counted."},
+    )
+    reward_funcs: list[str] = field(
+        default_factory=lambda: ["accuracy_reward"],
+        metadata={
+            "help": "Reward functions by name or dotted import path. Names: `accuracy_reward`, a "
+            "grader's (`math_verify`, `qwen`, `string`), `format_reward`, `think_format_reward`, "
+            "`get_soft_overlong_punishment`."
+        },
+    )
+    method: Method = field(
+        default="barl",
+        metadata={
+            "help": "`barl`: posterior-weighted values. `progress`: the value under the true "
+            "answer alone (progress reward). `grpo`: TRL's GRPOTrainer. `grpo_length_controlled`: "
+            f"the same with completions of at most {LENGTH_CONTROLLED_TOKENS} tokens."
+        },
+    )
+    eval_benchmarks: str | None = field(
+        default=None,
+        metadata={
+            "help": "Benchmarks to evaluate greedily every `eval_steps` steps. Named as in `barl "
+            "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`. Training problems that are "
+            "among theirs are counted."
+        },
+    )
+    decontaminate: str | None = field(
+        default=None,
+        metadata={
+            "help": "Evaluation sets whose problems are left out of training. Named as in "
+            "`eval_benchmarks`."
+        },
+    )
+    deduplicate: bool = field(
+        default=False,
+        metadata={"help": "Leave out rows whose problem an earlier row has."},
+    )
+    min_solve_rate: float | None = field(
+        default=None,
+        metadata={
+            "help": f"Leave out rows whose `{SOLVE_RATE_COLUMN}` (Big-Math's) is below: too hard."
+        },
+    )
+    max_solve_rate: float | None = field(
+        default=None, metadata={"help": "Leave out rows whose solve rate is above: too easy."}
+    )
+
+
+def check_recipe(
+    script_args: BARLScriptArguments, training_args: "BARLConfig", model_args: "ModelConfig"
+) -> None:
+    """Refuse mistakes that the functions behind a recipe would call by other names.
+
+    Raises:
+        ValueError: A field breaks a rule.
+    """
+    if model_args.model_name_or_path is None:
+        raise ValueError(
+            "model_name_or_path must be set, got None: a Hub id or a local folder, for instance "
+            "--model_name_or_path Qwen/Qwen2.5-Math-1.5B."
+        )
+    refuse_missing_folder("model_name_or_path", model_args.model_name_or_path)
+    if script_args.eval_benchmarks and training_args.eval_strategy == "no":
+        raise ValueError(
+            "eval_strategy must be set with eval_benchmarks, got 'no': for instance "
+            "--eval_strategy steps --eval_steps 50."
+        )
+    if training_args.solution_column != "solution":
+        raise ValueError(
+            "solution_column must be left at 'solution' with `barl train`, got "
+            f"{training_args.solution_column!r}: name the file's column with answer_column."
+        )
+    template = script_args.prompt_template
+    if template is not None and script_args.system_prompt not in (None, PAPER_SYSTEM_PROMPT):
+        raise ValueError(
+            "system_prompt must be left out with prompt_template, got "
+            f"{script_args.system_prompt!r}: write it into the template."
+        )
+    if template is not None and "{problem}" not in template:
+        raise ValueError(
+            f"prompt_template must contain {{problem}}, got {template!r}: the problem is put there."
+        )

@@ -1,0 +1,114 @@
+"""A training run: what a recipe says, from the checks to the saved and pushed model."""
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch.distributed as dist
+import transformers
+from packaging.version import Version
+from transformers import AutoTokenizer
+from trl import ModelConfig, get_peft_config, get_quantization_config
+
+from ..rewards import get_reward_func
+from ..trainer import BARLConfig
+from ..trainer.environment_checks import make_output_dir, refuse_missing_vllm
+from ..trainer.exact_resume import checkpoint_to_resume
+from ..trainer.hub import PushError, claim_repository, hub_dataset, push
+from ..trainer.methods import make_trainer, method_settings
+from .train_arguments import BARLScriptArguments, check_recipe
+from .training_sets import training_sets
+
+
+def run_in_process_group(*parsed) -> None:
+    """[`run`], and end with a line if the model was not pushed."""
+    failure = None
+    with process_group_outliving_ddp():
+        try:
+            run(*parsed)
+        except PushError as error:
+            failure = f"barl train: error: {error}"
+    if failure:
+        sys.exit(failure)
+
+
+def run(
+    script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
+) -> None:
+    """Train, save, and push to the Hub if asked to."""
+    if training_args.use_vllm:
+        refuse_missing_vllm("use_vllm must be False", True)
+    check_recipe(script_args, training_args, model_args)
+    training_args = method_settings(script_args.method, training_args)
+    output_dir = str(training_args.output_dir)
+    checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+    if training_args.push_to_hub and training_args.process_index == 0:
+        claim_repository(training_args)
+    make_output_dir(output_dir)
+    names: Any = script_args.reward_funcs
+    length: Any = training_args.max_completion_length
+    reward_funcs = [
+        get_reward_func(name, max_completion_length=length)
+        for name in ([names] if isinstance(names, str) else names)
+    ]
+    tokenizer = AutoTokenizer.from_pretrained(
+        model_args.model_name_or_path,
+        revision=model_args.model_revision,
+        trust_remote_code=training_args.trust_remote_code,
+        truncation_side="left",
+        padding_side="left",
+    )
+    if script_args.prompt_template is None and tokenizer.chat_template is None:
+        raise ValueError(
+            "prompt_template must be set, got None: the tokenizer of "
+            f"{model_args.model_name_or_path} has no chat template. For the problem and a line "
+            'break write in the recipe: prompt_template: "{problem}\\n".'
+        )
+
+    model_init_kwargs: Any = training_args.model_init_kwargs or {}
+    training_args.model_init_kwargs = {
+        "revision": model_args.model_revision,
+        "trust_remote_code": training_args.trust_remote_code,
+        "attn_implementation": model_args.attn_implementation,
+        "dtype": model_args.dtype,
+        **model_init_kwargs,
+    }
+    trainer = make_trainer(
+        script_args.method,
+        model=model_args.model_name_or_path,
+        reward_funcs=reward_funcs,
+        args=training_args,
+        **training_sets(script_args, training_args, tokenizer),
+        processing_class=tokenizer,
+        quantization_config=get_quantization_config(model_args),
+        peft_config=get_peft_config(model_args),
+    )
+    trainer.train(checkpoint)
+    try:
+        # a call that is not internal pushes, too
+        trainer.save_model(training_args.output_dir, _internal_call=True)
+        trainer.save_state()  # what `barl analyze curves` reads
+        trainer.accelerator.print(f"Model saved to {training_args.output_dir}.")
+        if training_args.push_to_hub:
+            push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
+            trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
+    finally:
+        if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
+            trainer.end()
+
+
+@contextmanager
+def process_group_outliving_ddp() -> Iterator[None]:
+    """Let the process group end here, after what was trained in it, and before the interpreter.
+
+    DDP holds it, too. Freed with DDP, under Python's lock, it would wait for ever for a thread of
+    gloo's that wants the lock to let go of its last tensor; ended by the interpreter, it aborts.
+    """
+    group = dist.group.WORLD
+    try:
+        yield
+    finally:
+        gc.collect()  # the trainer is part of cycles
+        del group

@@ -1,0 +1,178 @@
+"""Rows of local files and of the Hub as they stand, and the names of their columns.
+
+Local JSON and CSV files are read here and not by `datasets`, which infers a type for each column.
+It turns the answer `123456789012345678901234567890` into the float 1.23e29 and `"2024-01-01"` into
+a date, drops `NA`, and stops at a file whose answers are numbers in its first 10 MB and text later.
+Here an answer is the text that the file has.
+"""
+
+import csv
+import difflib
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..graders.strings import plain_text
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+logger = logging.getLogger(__name__)
+
+TEXT_SUFFIXES = (".jsonl", ".json", ".csv")
+SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+
+
+def find_column(
+    columns: Sequence[str], option: str, wanted: str | None, candidates: Sequence[str]
+) -> str:
+    """Find a column by its name, or by the first of several, whatever the case.
+
+    Args:
+        columns: Columns of the data set.
+        option: The option that names the column, for the error.
+        wanted: The name that was given, if any.
+        candidates: Names to look for otherwise, in this order.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    lowered = {column.lower(): column for column in columns}
+    names = candidates if wanted is None else [wanted]
+    for name in names:
+        if name in columns:
+            return name
+        if name.lower() in lowered:
+            return lowered[name.lower()]
+    nearest = [
+        lowered[match]
+        for name in names
+        for match in difflib.get_close_matches(name.lower(), lowered, n=1)
+    ]
+    hint = f"did you mean {nearest[0]!r}?" if nearest else "name the column that holds it"
+    raise ValueError(
+        f"{option} must be a column of the data set, got {wanted or ' | '.join(candidates)!r} "
+        f"with columns {', '.join(columns)}: {hint}"
+    )
+
+
+def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
+    """Read a data set as it stands, from a local file or folder or from the Hub.
+
+    Args:
+        path_or_id: As in [`~barl_trl.data.load_problems`].
+        split: As there.
+        config: As there.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file cannot be read.
+    """
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetGenerationError
+    from pyarrow import ArrowInvalid
+
+    path = Path(path_or_id)
+    if path.is_file():
+        if path.suffix not in SUFFIXES:
+            raise ValueError(
+                f"path_or_id must end in {', '.join(SUFFIXES)}, got {path_or_id}: "
+                "convert the file to JSON lines."
+            )
+        if path.suffix in TEXT_SUFFIXES:
+            return read_text_file(path, split)
+    elif path.suffix in SUFFIXES:
+        raise FileNotFoundError(
+            f"path_or_id must name an existing file, got {path_or_id}: "
+            f"there is none in {path.absolute().parent}"
+        )
+    try:
+        if path.is_file():
+            return load_dataset("parquet", data_files=str(path), split=split)
+        return load_dataset(path_or_id, config, split=split)
+    except (DatasetGenerationError, ArrowInvalid) as error:
+        raise ValueError(
+            f"path_or_id must name readable data, got {path_or_id} ({error.__cause__ or error}): "
+            "for mixed types name the JSONL or CSV file itself."
+        ) from error
+
+
+def read_text_file(path: Path, split: str) -> "Dataset":
+    """Read a JSON array, JSON lines or CSV file.
+
+    Args:
+        path: A file whose name ends in one of `TEXT_SUFFIXES`.
+        split: `"train"`, which is all of the file, or slices of it such as `"train[:100]"`.
+
+    Returns:
+        The rows; each column is text, None where a row lacks it or has something structured. A line
+        that cannot be read has None in all of them.
+
+    Raises:
+        ValueError: If the file is empty or no text, or the split is another one.
+    """
+    from datasets import Dataset, ReadInstruction
+
+    try:
+        rows = list(_csv_rows(path) if path.suffix == ".csv" else _json_rows(path))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be UTF-8 text, got {error}: convert the file.") from error
+    columns = dict.fromkeys(column for row in rows for column in row)
+    if not columns:
+        raise ValueError(f"path_or_id must name a file with rows, got {path}: it is empty.")
+    data = Dataset.from_dict({c: [plain_text(row.get(c)) for row in rows] for c in columns})
+    try:
+        parts = ReadInstruction.from_spec(split).to_absolute({"train": len(rows)})
+    except ValueError as error:
+        raise ValueError(
+            f"split must be 'train' or slices of it for the file {path}, got {split!r}: for "
+            "instance 'train[100:]' (`dataset_train_split`, `dataset_test_split` of `barl train`)."
+        ) from error
+    return data.select([i for part in parts for i in range(part.from_, part.to)])
+
+
+def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSON array or of JSON lines, `{}` for a line that holds none."""
+    text = path.read_text(encoding="utf-8-sig")
+    if text.lstrip().startswith("["):
+        try:
+            rows = enumerate(_json(text), 1)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path} must hold JSON, got {error}: repair the file.") from error
+    else:
+        rows = ((i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip())
+    for number, row in rows:
+        try:
+            value = _json(row) if isinstance(row, str) else row
+            yield value if isinstance(value, dict) else _unreadable(path, number, f"{value!r:.40}")
+        except (ValueError, RecursionError) as error:
+            yield _unreadable(path, number, str(error))
+
+
+def _json(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal)  # an answer 0.10 or 1e-7 keeps its digits
+
+
+def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows, `{}` for one with another number of cells than the header."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        while True:
+            try:
+                row = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield _unreadable(path, reader.line_num, str(error))
+                continue
+            is_whole = None not in row and None not in row.values()
+            yield row if is_whole else _unreadable(path, reader.line_num, "other cells: unquoted?")
+
+
+def _unreadable(path: Path, line: int, reason: str) -> dict[str, Any]:
+    """Return a row without cells, which will be skipped and counted."""
+    logger.warning("%s:%d is no row of the data set: %s", path, line, reason)
+    return {}

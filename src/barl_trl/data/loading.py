@@ -1,0 +1,233 @@
+"""Data set row -> `{"prompt", "solution"}`, from the Hub or a local file, whatever its columns."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..graders.strings import MAX_TRUTH_CHARS, plain_text
+from ..hypotheses import truth_answer, why_inadmissible
+from .files import find_column, read_rows
+from .selection import Selection
+from .suspicions import Finding, suspicions
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
+PROBLEM_COLUMNS = ("problem", "question", "prompt")
+ANSWER_COLUMNS = ("answer", "final_answer", "solution")
+"""Columns to look for, in this order: `solution` is mostly a worked one, the answer in its box."""
+
+MOST_PARSED = 1000
+NO_SELECTION = Selection()
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """What became of the rows of a data set.
+
+    Attributes:
+        rows: Rows read.
+        skipped: Rows that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"`
+            (missing, empty, or neither text nor a number), or what makes the true answer
+            inadmissible (see [`~barl_trl.hypotheses.why_inadmissible`]), or why a [`Selection`]
+            leaves them out: `"duplicate"`, `"too_hard"`, `"too_easy"`, `"no_solve_rate"`, `"in …"`
+            (the evaluation sets that it is in).
+        suspicious: Rows that are kept and deserve a look, by
+            [`~barl_trl.data.suspicions.SUSPICIONS`].
+        contaminated: Rows that are kept and are evaluation problems, with the names of the sets.
+    """
+
+    rows: int
+    skipped: list[Finding]
+    suspicious: list[Finding]
+    contaminated: list[Finding] = field(default_factory=list)
+
+    @property
+    def kept(self) -> int:
+        """Number of rows that can be trained on."""
+        return self.rows - len(self.skipped)
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether any row was left out or deserves a look."""
+        return bool(self.skipped or self.suspicious or self.contaminated)
+
+    def __str__(self) -> str:
+        """Return the report on one line."""
+        parts = [
+            ("skipped", self.skipped),
+            ("kept, but look at", self.suspicious),
+            ("kept, but in evaluation sets", self.contaminated),
+        ]
+        reasons = [f"{name}: {_counts(findings)}" for name, findings in parts if findings]
+        return f"{self.kept} of {self.rows} rows kept" + (
+            f" ({'; '.join(reasons)})" if reasons else ""
+        )
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    counts = sorted(Counter(finding.reason for finding in findings).items())
+    return ", ".join(f"{count} {reason}" for reason, count in counts)
+
+
+def load_problems(
+    path_or_id: str,
+    *,
+    split: str = "train",
+    config: str | None = None,
+    problem_column: str | None = None,
+    answer_column: str | None = None,
+    system_prompt: str | None = None,
+    prompt_format: str = "{problem}",
+    conversational: bool = True,
+    most_parsed: int | None = MOST_PARSED,
+    selection: Selection = NO_SELECTION,
+) -> tuple["Dataset", DataReport]:
+    """Load problems with their true answers, in the form in which a trainer takes them.
+
+    Args:
+        path_or_id: A JSONL, JSON, CSV or Parquet file, a folder of such files, or the id of a data
+            set on the Hub.
+        split: Split to load; may be a slice such as `"train[:100]"`. The split of a file is called
+            `train`.
+        config: Configuration of a Hub data set, such as `"main"`.
+        problem_column: Column of the problem. By default the first of `problem`, `question` and
+            `prompt`, in any case.
+        answer_column: Column of the true answer, bare or in a worked solution. By default the first
+            of `answer`, `final_answer` and `solution`.
+        system_prompt: Content of a system message before each problem, such as
+            [`PAPER_SYSTEM_PROMPT`].
+        prompt_format: Text of the user message, or of the plain prompt, with `{problem}` in it.
+        conversational: Whether `prompt` is a list of messages, to which the chat template applies,
+            or plain text.
+        most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
+            read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
+        selection: What else to leave out, and evaluation sets to compare with; by default, nothing.
+
+    Returns:
+        The data set with the columns `prompt` and `solution` (the bare true answer), and what
+        became of the rows.
+
+    Raises:
+        FileNotFoundError: If there is no such file, or no such data set on the Hub.
+        ValueError: If the file cannot be read, a column is missing, or no row can be used.
+    """
+    _check_prompt(prompt_format, system_prompt, conversational)
+    raw = read_rows(path_or_id, split, config)
+    columns = raw.column_names
+    problem_column = find_column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
+    answer_column = find_column(columns, "answer_column", answer_column, ANSWER_COLUMNS)
+    rows = raw.map(
+        _to_row,
+        input_columns=[problem_column, answer_column],
+        fn_kwargs={
+            "system_prompt": system_prompt,
+            "prompt_format": prompt_format,
+            "conversational": conversational,
+        },
+        remove_columns=columns,
+        features=_features(conversational),
+    )
+    reasons, report = _selected(raw, rows, problem_column, selection, most_parsed)
+    if not report.kept:
+        raise ValueError(
+            f"{path_or_id} must have at least one usable row, got {report}: check `problem_column` "
+            f"({problem_column!r}) and `answer_column` ({answer_column!r})."
+        )
+    kept = [place for place, reason in enumerate(reasons) if not reason]
+    usable = rows.select(kept).remove_columns("skipped")
+    path = Path(path_or_id)
+    usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
+    return usable, report
+
+
+def _selected(
+    raw: "Dataset",
+    rows: "Dataset",
+    problem_column: str,
+    selection: Selection,
+    most_parsed: int | None,
+) -> tuple[list[str | None], DataReport]:
+    """Return why each row is left out, None for one that is kept, and the report."""
+    # The reasons are a column: `map` may take its result from the cache and not call the function
+    # at all.
+    reasons, answers = list(rows["skipped"]), list(rows["solution"])
+    problems = [
+        "" if reason else plain_text(problem) or ""
+        for reason, problem in zip(reasons, raw[problem_column], strict=True)
+    ]
+    left_out, found_in = selection.apply(problems, selection.rates_of(raw))
+    reasons = [a or b for a, b in zip(reasons, left_out, strict=True)]
+    problems = [
+        "" if reason else problem for reason, problem in zip(reasons, problems, strict=True)
+    ]
+    contaminated = [sets if p else None for sets, p in zip(found_in, problems, strict=True)]
+    return reasons, DataReport(
+        rows=len(rows),
+        skipped=_findings(reasons, answers),
+        suspicious=[]
+        if most_parsed == 0
+        else suspicions(problems, answers, most_parsed=most_parsed),
+        contaminated=_findings(contaminated, answers),
+    )
+
+
+def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Finding]:
+    rows = enumerate(zip(reasons, answers, strict=True), 1)
+    return [Finding(row, reason, answer) for row, (reason, answer) in rows if reason]
+
+
+def _check_prompt(prompt_format: str, system_prompt: str | None, conversational: bool) -> None:
+    if "{problem}" not in prompt_format:
+        raise ValueError(
+            f"prompt_format must contain {{problem}}, got {prompt_format!r}: "
+            "the problem is put there."
+        )
+    if system_prompt is not None and not conversational:
+        raise ValueError(
+            f"system_prompt must be None without messages, got {system_prompt!r}: "
+            "put it into `prompt_format`, as the model expects it."
+        )
+
+
+def make_prompt(
+    problem: str, *, system_prompt: str | None, prompt_format: str, conversational: bool
+) -> str | list[dict[str, str]]:
+    """Return the prompt of a problem; arguments as in [`load_problems`]."""
+    # Not str.format: problems and templates are full of TeX braces.
+    text = prompt_format.replace("{problem}", problem)
+    messages = [("system", system_prompt), ("user", text)]
+    conversation = [{"role": role, "content": content} for role, content in messages if content]
+    return conversation if conversational else text
+
+
+def _to_row(
+    problem: Any,
+    solution: Any,
+    *,
+    system_prompt: str | None,
+    prompt_format: str,
+    conversational: bool,
+) -> dict[str, Any]:
+    problem = (plain_text(problem) or "").strip()
+    answer = truth_answer(solution)
+    skipped = why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
+    skipped = "no_problem" if not problem else "no_answer" if not answer else skipped
+    prompt = make_prompt(
+        problem,
+        system_prompt=system_prompt,
+        prompt_format=prompt_format,
+        conversational=conversational,
+    )
+    return {"prompt": prompt, "solution": answer, "skipped": skipped}
+
+
+def _features(conversational: bool):
+    from datasets import Features, List, Value
+
+    text = Value("string")
+    prompt = List({"role": text, "content": text}) if conversational else text
+    return Features({"prompt": prompt, "solution": text, "skipped": text})

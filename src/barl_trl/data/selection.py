@@ -1,0 +1,112 @@
+"""Rows that are left out of training on request: by level, duplicates, evaluation problems."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .decontamination import EvaluationProblems
+from .suspicions import problem_key
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+SOLVE_RATE_COLUMN = "llama8b_solve_rate"
+"""Big-Math's: the share of a Llama-3.1-8B's rollouts that solve the problem."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to leave out of the rows that could be trained on; by default, nothing.
+
+    Attributes:
+        deduplicate: Leave out rows whose problem an earlier row has, whatever their answer.
+        min_solve_rate, max_solve_rate: Leave out rows below or above, and those without a rate; in
+            [0, 1].
+        evaluation_sets: Problems by the name of their set: rows that are among them are counted.
+        decontaminate: Names of those sets whose problems are left out.
+
+    Raises:
+        ValueError: If the rates are no range within [0, 1], or `decontaminate` has another name.
+    """
+
+    deduplicate: bool = False
+    min_solve_rate: float | None = None
+    max_solve_rate: float | None = None
+    evaluation_sets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    decontaminate: Collection[str] = ()
+
+    def __post_init__(self):
+        low, high = self.solve_rates
+        if not 0 <= low <= high <= 1:
+            raise ValueError(
+                "min_solve_rate and max_solve_rate must be a range within [0, 1], got "
+                f"{self.min_solve_rate} and {self.max_solve_rate}: they are shares."
+            )
+        if unknown := set(self.decontaminate) - set(self.evaluation_sets):
+            raise ValueError(
+                f"decontaminate must name evaluation_sets, got {sorted(unknown)} with "
+                f"{list(self.evaluation_sets)}: add their problems."
+            )
+
+    @property
+    def by_level(self) -> bool:
+        """Whether solve rates are asked for."""
+        return self.min_solve_rate is not None or self.max_solve_rate is not None
+
+    @property
+    def solve_rates(self) -> tuple[float, float]:
+        """The least and the greatest solve rate of a row that is kept."""
+        low, high = self.min_solve_rate, self.max_solve_rate
+        return (0.0 if low is None else low), (1.0 if high is None else high)
+
+    def rates_of(self, rows: "Dataset") -> Sequence[float | str | None]:
+        """Return the solve rate of each row, None for all if they are not asked for.
+
+        Raises:
+            ValueError: If they are, and there is no column `SOLVE_RATE_COLUMN`.
+        """
+        if not self.by_level:
+            return [None] * len(rows)
+        column = {name.lower(): name for name in rows.column_names}.get(SOLVE_RATE_COLUMN)
+        if column is None:
+            raise ValueError(
+                "min_solve_rate and max_solve_rate must be left out without the column "
+                f"{SOLVE_RATE_COLUMN}, got {self.min_solve_rate} and {self.max_solve_rate} with "
+                f"columns {', '.join(rows.column_names)}: rename the column that has the rate."
+            )
+        return list(rows[column])
+
+    def apply(
+        self, problems: Sequence[str], rates: Sequence[float | str | None]
+    ) -> tuple[list[str | None], list[str | None]]:
+        """Return why each row is left out, and which evaluation sets it is in; None for neither.
+
+        Args:
+            problems: Problem of each row; empty for a row that is not to be looked at.
+            rates: Its solve rate; not read unless asked for.
+        """
+        held_out = EvaluationProblems(self.evaluation_sets)
+        reasons, found_in, seen = [], [], set()
+        for problem, rate in zip(problems, rates, strict=True):
+            found = held_out.sets_with(problem) if problem else []
+            reason = self._level(rate) if problem and self.by_level else None
+            if reason is None and set(found) & set(self.decontaminate):
+                reason = f"in {'+'.join(found)}"
+            if reason is None and problem and self.deduplicate:
+                key = problem_key(problem)
+                reason = "duplicate" if key in seen else None
+                seen.add(key)
+            reasons.append(reason)
+            found_in.append("+".join(found) or None)
+        return reasons, found_in
+
+    def _level(self, rate: float | str | None) -> str | None:
+        try:
+            share = float("nan" if rate is None else rate)
+        except ValueError:
+            share = math.nan
+        if math.isnan(share):
+            return "no_solve_rate"
+        low, high = self.solve_rates
+        return "too_hard" if share < low else "too_easy" if share > high else None

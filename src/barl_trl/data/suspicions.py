@@ -1,0 +1,97 @@
+"""What is wrong with the rows of a data set: what nobody can train on, and what deserves a look."""
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from ..graders import verify
+from ..graders.default.numbers import number
+from ..graders.processes import compare
+from ..graders.strings import normal_form, why_not_compared, words
+
+_MAX_PROBLEM_CHARS = 10_000
+_PLACEHOLDER = re.compile(
+    r"n/?a|none|null|nan|unknown|tbd|todo|see (?:the )?(?:solution|above|proof)|proof|\?+|-+|\.+",
+    re.IGNORECASE,
+)
+
+SUSPICIONS = {
+    "unreadable": "no grader reads the true answer: only the same text will be right",
+    "placeholder": "the true answer says that there is none",
+    "repeats_problem": "the true answer is the problem",
+    "long_problem": f"the problem has more than {_MAX_PROBLEM_CHARS} characters",
+    "garbled": "replacement characters: the text was decoded wrongly",
+    "duplicate": "an earlier row has the same problem",
+    "contradiction": "an earlier row has the same problem with another answer",
+}
+"""Why a row that is kept deserves a look."""
+
+
+class Finding(NamedTuple):
+    """A row, counted from 1, and what is wrong with it."""
+
+    row: int
+    reason: str
+    answer: str
+
+
+def suspicions(
+    problems: Sequence[str], answers: Sequence[str], *, most_parsed: int | None = None
+) -> list[Finding]:
+    """Return what deserves a look in rows that can be trained on, in their order.
+
+    Args:
+        problems: Problem of each row; empty for a row that is not to be looked at.
+        answers: Its true answer.
+        most_parsed: Most answers that are tried on a parser, which takes some milliseconds each.
+            The first ones; all by default.
+    """
+    unreadable = _unreadable(
+        [answer for problem, answer in zip(problems, answers, strict=True) if problem], most_parsed
+    )
+    first_answers: dict[str, str] = {}
+    findings = []
+    for row, (problem, answer) in enumerate(zip(problems, answers, strict=True), 1):
+        if not problem:
+            continue
+        reason = _suspicion(problem, answer) or ("unreadable" if answer in unreadable else None)
+        key = problem_key(problem)
+        if reason is None and key in first_answers:
+            is_same = verify(first_answers[key], answer)
+            reason = "duplicate" if is_same else "contradiction"
+        first_answers.setdefault(key, answer)
+        if reason:
+            findings.append(Finding(row, reason, answer))
+    return findings
+
+
+def problem_key(problem: str) -> str:
+    """Return what equal problems have in common: all but spaces and capitals."""
+    return " ".join(problem.split()).casefold()
+
+
+def _suspicion(problem: str, answer: str) -> str | None:
+    if _PLACEHOLDER.fullmatch(answer):
+        return "placeholder"
+    if answer == problem:
+        return "repeats_problem"
+    if len(problem) > _MAX_PROBLEM_CHARS:
+        return "long_problem"
+    return "garbled" if "\ufffd" in problem + answer else None
+
+
+def _unreadable(answers: Sequence[str], most_parsed: int | None) -> set[str]:
+    """Return the answers that are neither words nor a number, and that no parser reads."""
+    forms = {answer: normal_form(answer) for answer in dict.fromkeys(answers)}
+    unclear = {
+        answer: form
+        for answer, form in forms.items()
+        if words(answer) is None and number(form) is None
+    }
+    refused = {answer for answer, form in unclear.items() if why_not_compared(form)}
+    to_parse = [answer for answer in unclear if answer not in refused][:most_parsed]
+    with ThreadPoolExecutor(compare.size) as threads:
+        outcomes = threads.map(lambda answer: compare("readable", forms[answer], ""), to_parse)
+        parsed = {a for a, outcome in zip(to_parse, outcomes, strict=True) if outcome == "equal"}
+    return refused | (set(to_parse) - parsed)

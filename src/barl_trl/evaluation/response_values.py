@@ -1,0 +1,175 @@
+"""Beliefs and values of the responses in a file, under any checkpoint."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise, product
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from ..graders import Grader
+from ..posterior import posterior, values_under
+from ..steps import StepSegmenter, delimited_steps, fixed_size_steps
+from ..trainer.barl_fields import BARLFields
+from ..trainer.hypothesis_scorer import Generated, HypothesisScorer
+from .bayesian_values import bayesian_values
+from .metrics import mean_and_standard_error
+from .responses import Response
+
+KEPT = ("benchmark", "problem_id", "sample", "prompt", "reward")
+"""Fields of its response that a record of values keeps."""
+VALUES = ("bayesian_values", "posterior_weighted_values")
+
+
+def load(
+    name: str, args: BARLFields, *, grader: Grader, step_delimiter: str | None = None
+) -> tuple[nn.Module, HypothesisScorer]:
+    """Load a checkpoint, with the scorer that [`response_values`] needs.
+
+    Args:
+        name: Local folder or Hub id of a causal language model.
+        args: Settings of steps, hypotheses and scoring.
+        grader: Reads the responses' answers and merges them.
+        step_delimiter: Text that ends a step, in place of `args.step_size` tokens.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", device_map="auto")
+    segmenter: StepSegmenter = partial(fixed_size_steps, step_size=args.step_size)
+    if step_delimiter is not None:
+        segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=step_delimiter)
+    return model, response_scorer(tokenizer, args, grader=grader, step_segmenter=segmenter)
+
+
+def response_scorer(
+    tokenizer: Any, args: BARLFields, *, grader: Grader, step_segmenter: StepSegmenter
+) -> HypothesisScorer:
+    """Make the scorer that forms a problem's hypotheses and reads their log-likelihoods.
+
+    Args:
+        tokenizer: The model's.
+        args: As in [`load`].
+        grader: As in [`load`].
+        step_segmenter: As in [`BARLTrainer`].
+    """
+    return HypothesisScorer(
+        tokenizer,
+        args,
+        grader.extract_answer,
+        grader.equivalent,
+        step_segmenter,
+        end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
+    )
+
+
+def response_values(
+    model: nn.Module, scorer: HypothesisScorer, responses: Sequence[Response]
+) -> Iterator[dict[str, Any]]:
+    """Compute beliefs and both values of the responses to one problem.
+
+    Their answers, with the truth, are the hypotheses. The texts are tokenised again, prompt and
+    response each on its own.
+
+    Args:
+        model: A causal language model of transformers: the policy whose beliefs are read.
+        scorer: As made by [`response_scorer`].
+        responses: As in a response file.
+
+    Yields:
+        For each response `benchmark`, `problem_id`, `sample`, `prompt` and `reward` as they are,
+        the hypotheses' `answers` (H, the truth first), the texts of its `steps` (T), the
+        `posterior` (T + 1 rows of H), and `bayesian_values` and `posterior_weighted_values` (T
+        each). Nothing, if the solution is no usable truth.
+    """
+    generated = _tokenized(scorer.tokenizer, responses)
+    scored = scorer.score(
+        model,
+        generated,
+        [response.solution for response in responses],
+        start=0,
+        group_size=len(responses),
+        score_completions=False,
+        completion_temperature=1.0,
+        max_tokens=scorer.args.scoring_max_tokens,
+    )
+    [hypotheses] = scored.sets
+    if hypotheses is None:
+        return
+    logps, states, exists, *_ = scored.likelihoods
+    outcomes = torch.tensor([response.reward for response in responses], device=logps.device)
+    beta = scorer.args.consistency_beta
+    belief = posterior(logps, beta=beta, state_mask=states, hypothesis_mask=exists)
+    training_values = values_under(belief, logps, outcomes, state_mask=states).steps
+    values = bayesian_values(logps, outcomes, beta=beta, state_mask=states, hypothesis_mask=exists)
+    for row, (chain, ends) in enumerate(
+        zip(generated.completion_ids, scored.step_ends, strict=True)
+    ):
+        steps = (chain[start:end] for start, end in pairwise([0, *ends]))
+        yield {name: getattr(responses[row], name) for name in KEPT} | {
+            "answers": list(hypotheses.answers),
+            "steps": [scorer.tokenizer.decode(step) for step in steps],
+            "posterior": belief[row, : len(ends) + 1].tolist(),
+            "bayesian_values": values[row, : len(ends)].tolist(),
+            "posterior_weighted_values": training_values[row, : len(ends)].tolist(),
+        }
+
+
+def _tokenized(tokenizer: Any, responses: Sequence[Response]) -> Generated:
+    def prompt_ids(prompt: str) -> list[int]:
+        # a chat template writes the token that begins a text itself
+        begins = tokenizer.bos_token is not None and prompt.startswith(tokenizer.bos_token)
+        return tokenizer.encode(prompt, add_special_tokens=not begins)
+
+    texts = [response.response for response in responses]
+    return Generated(
+        [prompt_ids(response.prompt) for response in responses],
+        [tokenizer.encode(text, add_special_tokens=False) for text in texts],
+        texts,
+    )
+
+
+def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Average both values at each timestep, over all, correct and wrong responses.
+
+    A timestep's mean is over the responses that are so long: first over those to one problem, then
+    over problems, whose number gives the standard error.
+
+    Args:
+        records: What [`response_values`] yields.
+
+    Returns:
+        Rows of `value` (its name), `responses` (`"all"`, `"correct"` or `"wrong"`), `timestep`
+        (from 0; `None`: the mean over a response's steps), `mean`, `standard_error` (`None` for
+        one problem), `num_problems`, `num_responses`.
+    """
+    grouped: Any = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        if not record["steps"]:
+            continue
+        for name, selection in product(VALUES, ("all", _selection(record))):
+            values = record[name]
+            for timestep, value in [*enumerate(values), (None, fmean(values))]:
+                grouped[name, selection, timestep][record["problem_id"]].append(value)
+    rows = []
+    for place in sorted(grouped, key=lambda place: (*place[:2], place[2] is None, place[2])):
+        (name, selection, timestep), by_problem = place, grouped[place]
+        mean, error = mean_and_standard_error(list(map(fmean, by_problem.values())))
+        rows.append(
+            {
+                "value": name,
+                "responses": selection,
+                "timestep": timestep,
+                "mean": mean,
+                "standard_error": error,
+                "num_problems": len(by_problem),
+                "num_responses": sum(map(len, by_problem.values())),
+            }
+        )
+    return rows
+
+
+def _selection(record: dict[str, Any]) -> str:
+    return "correct" if record["reward"] == 1 else "wrong"

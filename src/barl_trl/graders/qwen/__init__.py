@@ -1,0 +1,1 @@
+"""The conventions of the Qwen2.5-Math evaluation."""

@@ -1,0 +1,248 @@
+r"""The grading conventions of the Qwen2.5-Math evaluation, which many papers report numbers of.
+
+They are lenient: `(0,1)` equals `[0,1]`, 50 equals 0.5 (a percentage), 3.0001 equals 3, `x=5`
+equals `y=5`, units do not count. They are here to compare with published numbers, not as the grader
+to train with.
+
+Written from the behaviour of `extract_answer`, `strip_string` and `math_equal` of
+QwenLM/Qwen2.5-Math. What differs on purpose; there
+
+- a comparison has 3 s, and what no LaTeX parser reads is evaluated as Python (sympy's
+  `parse_expr`). Here nothing is ever evaluated: `sqrt(2)`, `pi` and `x**2` are rewritten as LaTeX,
+  and one parser (latex2sympy2_extended) reads everything, in a process with a limit on its CPU
+  time. It reads all of an answer or none of it (there `3,\pi` is 3 and `(x+1)(x+2)` is x+1), reads
+  `2\frac{1}{2}` as 2.5, and knows `\pi` and `e` as numbers, sets and `\pm`.
+- every brace and parenthesis is dropped, so that `-(x+1)` is `-x+1` and `\frac{1}{23}` is
+  `\frac{12}{3}`. Here only what encloses a whole answer or element is.
+- some 130 unit words from MathQA are deleted wherever they stand, also the letters a c d g h l m o
+  s t, ab and bc in `\frac{a}{b}`, and pm, min and sec in `\pm`, `\min` and `\sec`. Here units of
+  measure are, and the letters g h l m s only at the end behind a number; not east, gain, men, more,
+  prime, profit, ratio, soldier, toy, … This matters on CollegeMath: with usual spacing, 7 % of
+  its true answers cannot be matched there for their variables' names.
+- with a final `}`, everything from the first `\text{` on is deleted. Here only final `\text{…}`.
+- `x=` and a left side of two characters are deleted anywhere: `2x=4` is 24, `x>=2` is 2, `5=6` is
+  6. Here only a name at the start of an answer or element, before a `=` that is one.
+- `1 and 2`, `1 1/2` and `2\pi r` become `12`, `11/2` and `2\pir`. Here "and" is a comma, `1 1/2` is
+  3/2, the blank that ends a command stays, `\,` and `\ ` are blanks, and digits apart are one
+  number only as groups of three.
+- `\sqrt2x` is a root of 2x, `1+\sqrt2/3` a fraction. Here a root takes digits or one letter, and
+  only quotients of integers are rewritten as strings.
+- number words count wherever they are (`two thirds` is 2). Here only one from zero to twenty alone.
+- commas in numbers may stand anywhere (`1,2` is 12), Python's `1_0` and digits of other scripts are
+  numbers, and 1e999 equals 2e999. Here commas separate groups of three; other lists are compared
+  element by element, as tuples are, and unions too.
+- words are products of letters (`seat` is `east`), `x<2` equals `x>2`, `10_{3}` equals `10_{2}`.
+  Here words and prose are strings, and the relation and the base of a number count.
+- a true answer in braces is rewritten for a matrix, so that nothing equals it. Here it is not.
+- true answers are normalised once or twice, predictions twice. Here both are until nothing changes.
+- for multiple choice the whole completion is searched again, and golds such as `ABD` are matched
+  letter by letter. Here the answer alone is searched, for one letter.
+- the empty answer equals the empty answer. Here it equals nothing.
+- there are no limits. Here strings beyond 2048 characters are not normalised, and what
+  [`~barl_trl.graders.strings.why_not_compared`] refuses, or has more than 64 elements, is compared
+  as a string only.
+"""
+
+import math
+import re
+
+from ..processes import compare
+from ..strings import why_not_compared, words
+from ..verdict import Verdict
+from .normal_form import NAME, normal_form
+
+VERSION = "1"
+"""Changes whenever a verdict may change."""
+
+_RELATIVE = 1e-4
+_MAX_ELEMENTS = 64
+
+_BRACE = re.compile("[{}]")
+_LAST_NUMBER = re.compile(r"-?[0-9]*\.?[0-9]+")
+_LINE_BREAK = re.compile(r"\n\s*")
+_CHOICE = re.compile(r"\b[A-E]\b")
+_NUMBER = re.compile(
+    r"[+-]?(?=\.?[0-9])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?"
+)
+_BASE = re.compile(r"(?<=[0-9])\}?_\{?([0-9A-Za-z]+)")
+_APART = re.compile("[0-9] [0-9]")
+_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{8}")
+_EQUALS = re.compile(r"(?<![<>!:=])=(?!=)")
+_MATRIX = re.compile(r"\\begin\{pmatrix\}((?:(?!\\begin).)*)\\end\{pmatrix\}", re.DOTALL)
+_ELEMENT = re.compile(r",|&|\\\\|\\cup")
+_SEPARATOR = re.compile(r"\\cup(?![A-Za-z])|[][(){},]")
+
+
+def extract_answer(text: str) -> str | None:
+    r"""Return the answer of a completion, normalised.
+
+    The first of these that occurs decides: Minerva's "final answer is $…$. I hope", the last
+    `boxed` (braces matched; without a brace up to `$`), what follows the last "he answer is", the
+    last "final answer is", the first 答案是; else the last number. Time is linear in the text.
+
+    Args:
+        text: A completion.
+
+    Returns:
+        The answer; None if there is none or nothing is left of it.
+
+    Example:
+        >>> extract_answer(r"So \boxed{\frac12}."), extract_answer("It is 1,200 km.")
+        ('\\frac{1}{2}', '1200')
+    """
+    answer = _LINE_BREAK.sub("", _found(text.replace("ки", "")).strip())  # a slip of Qwen's
+    return normal_form(answer.removeprefix(":").removesuffix(".").removesuffix("/")) or None
+
+
+def _found(text: str) -> str:
+    if "final answer is $" in text and "$. I hope" in text:
+        return text.partition("final answer is $")[2].partition("$. I hope")[0]
+    if "boxed" in text:
+        return _boxed(text.rpartition("boxed")[2])
+    for trigger in ("he answer is", "final answer is"):
+        if trigger in text:
+            return text.rpartition(trigger)[2]
+    if "答案是" in text:
+        return text.split("答案是")[1].strip().partition("\n\n")[0]
+    number = ""
+    for match in _LAST_NUMBER.finditer(text.replace(",", "")):
+        number = match[0]
+    return number
+
+
+def _boxed(text: str) -> str:
+    if not text.startswith("{"):
+        return text.partition("$")[0]
+    depth = 0
+    for brace in _BRACE.finditer(text):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return text[1 : brace.start()]
+    return text[1:]
+
+
+def verify(gold: str, answer: str) -> Verdict:
+    r"""Return whether an answer is the true one by the conventions of the evaluation.
+
+    In this order: equal strings (whatever the case), multiple choice, numbers (to a relative 1e-4;
+    100 times or a hundredth of the true one too), words as words, elements, and what a parser and
+    sympy make of both. A comparison that takes too long, or crashes, is a "no".
+
+    Args:
+        gold: The true answer, bare.
+        answer: The answer to judge, bare, normalised or not.
+
+    Returns:
+        Whether it is correct, and what decided it.
+
+    Raises:
+        RuntimeError: If the process that compares cannot be started at all.
+    """
+    truth, given = normal_form(gold), normal_form(answer)
+    if not truth or not given:
+        return Verdict(False, "empty")
+    if len(truth) == 1 and truth in "ABCDE":
+        letters = _CHOICE.findall(answer.upper())
+        return Verdict(letters[-1:] == [truth], "choice")
+    settled = _settled(truth, given)
+    if settled is not None:
+        return settled
+    for side, form in (("gold", truth), ("answer", given)):
+        why = why_not_compared(form)
+        if why is None and len(_ELEMENT.findall(form)) >= _MAX_ELEMENTS:
+            why = "elements"
+        if why:
+            return Verdict(False, f"{side} refused: {why}")
+    return _compared(truth, given)
+
+
+def _settled(truth: str, given: str) -> Verdict | None:
+    """Return what strings and numbers say; None if they leave it open."""
+    if truth.lower() == given.lower():
+        return Verdict(True, "equal strings")
+    expected, got = _number(truth), _number(given)
+    if expected is not None and got is not None:
+        multiples = (expected / 100, expected, expected * 100)
+        close = any(math.isclose(value, got, rel_tol=_RELATIVE) for value in multiples)
+        return Verdict(close, "equal numbers" if close else "different numbers")
+    if _APART.search(truth) or _APART.search(given):
+        return Verdict(False, "digits apart")
+    if words(truth) is not None or _PROSE.search(truth) or _PROSE.search(given):
+        return Verdict(False, "different words")
+    if truth.count("'") != given.count("'"):  # the parser drops primes, and bases
+        return Verdict(False, "different primes")
+    bases = _BASE.findall(truth), _BASE.findall(given)
+    if all(bases) and bases[0] != bases[1]:
+        return Verdict(False, "different bases")
+    return None
+
+
+def _compared(truth: str, given: str) -> Verdict:
+    """Elements one by one, all else in a process."""
+    bare = _bare(truth), _bare(given)
+    shapes, elements = zip(*map(_elements, bare), strict=True)
+    # Without its brackets the interval (1,200) looks like a number.
+    settled = _settled(truth, given) if any(shapes) else _settled(*bare)
+    if settled is not None:
+        return settled
+    if len(_EQUALS.findall(truth)) != len(_EQUALS.findall(given)):
+        unnamed = NAME.sub("", truth), NAME.sub("", given)
+        if unnamed != (truth, given):
+            return _compared(*unnamed)
+    if all(shapes):
+        if shapes[0] != shapes[1]:
+            return Verdict(False, "different shapes")
+        verdict = _all_compared(*elements)
+        # A set has no order, and matrices may still be equal when rounded.
+        is_open = truth[0] == given[0] == "{" or shapes[0][0] == "&"
+        if not is_open or verdict.reason in ("equal elements", "timeout", "crash"):
+            return verdict
+    outcome = compare("qwen", truth, given)
+    if outcome in ("timeout", "crash"):
+        return Verdict(False, outcome)
+    return Verdict(outcome == "equal", "sympy")
+
+
+def _all_compared(truths: list[str], givens: list[str]) -> Verdict:
+    for truth, given in zip(truths, givens, strict=True):
+        verdict = _compared(truth, given)
+        if not verdict.correct:
+            return verdict
+    return Verdict(True, "equal elements")
+
+
+def _number(form: str) -> float | None:
+    if not _NUMBER.fullmatch(form):
+        return None
+    value = float(form.replace(",", ""))
+    return value if math.isfinite(value) else None
+
+
+def _bare(form: str) -> str:
+    """Without brackets, of whichever kind, around all of it."""
+    while form[:1] in ("(", "[", "{") and form[-1] in ")]}" and len(form) > 2:
+        depth = 0
+        for character in form[:-1]:
+            depth += (character in "([{") - (character in ")]}")
+            if depth == 0:
+                return form
+        form = form[1:-1]
+    return form
+
+
+def _elements(form: str) -> tuple[tuple, list[str]]:
+    """Shape and elements of a matrix, a union or a list; both empty for anything else."""
+    matrix = _MATRIX.fullmatch(form)
+    if matrix:
+        rows = [row.split("&") for row in matrix[1].split(r"\\") if row.strip()]
+        return ("&", *map(len, rows)), [cell.strip() for row in rows for cell in row]
+    for separator in (r"\cup", ","):
+        parts, depth, start = [], 0, 0
+        for token in _SEPARATOR.finditer(form):
+            depth += (token[0] in "([{") - (token[0] in ")]}")
+            if token[0] == separator and depth == 0:
+                parts.append(form[start : token.start()].strip())
+                start = token.end()
+        if parts:
+            return (separator, len(parts)), [*parts, form[start:].strip()]
+    return (), []

@@ -1,0 +1,86 @@
+"""The child's end of [`~barl_trl.graders.processes`]: compares answers until its input ends.
+
+`python -m barl_trl.graders.worker CPU_SECONDS` reads one JSON line `[comparison, gold, answer]` at
+a time and writes `equal` or `different`, and `worn` behind it if it should be replaced. It ends
+with its standard input, that is: with its parent. It does not catch what a parser raises, but dies
+of it: after a MemoryError or a RecursionError nobody knows what a library's caches hold, and the
+parent has a fresh process waiting.
+"""
+
+import json
+import logging
+import os
+import resource
+import select
+import sys
+
+_MEMORY_BYTES = 1 << 30
+_WORN_OUT_BYTES = 1 << 29
+_PARENT_CHECK_SECONDS = 5.0
+
+
+def main(cpu_seconds: int) -> None:
+    """Answer comparisons until standard input ends.
+
+    Args:
+        cpu_seconds: CPU time of one comparison in seconds. The kernel ends the process when it is
+            spent: the only limit that also holds inside one long big-integer operation.
+    """
+    logging.disable(logging.CRITICAL)  # math-verify warns that its own timeouts are off
+    replies = os.dup(1)
+    os.dup2(2, 1)  # the parsers print; the pipe is for verdicts
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, resource.RLIM_INFINITY))
+
+    from .default.parsed import is_readable, parsed_equal
+    from .qwen.parsed import symbolic_equal
+
+    comparisons = {
+        "math_verify": parsed_equal,
+        "qwen": symbolic_equal,
+        "readable": lambda gold, _: is_readable(gold),
+    }
+    # Import and build the parser's tables before the clock of a comparison runs.
+    parsed_equal("1", r"\frac{2}{2}")
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)  # from here on a traceback is the answer's fault, or the parent has ended
+    os.write(replies, b"ready\n")
+    for comparison, gold, answer in _requests():
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        limit = int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+        is_equal = comparisons[comparison](gold, answer)
+        # A library may have caught a MemoryError, and kept what it has: the parent replaces us.
+        state = b" worn" if _resident_bytes() > _WORN_OUT_BYTES else b""
+        os.write(replies, (b"equal" if is_equal else b"different") + state + b"\n")
+
+
+def _resident_bytes() -> int:
+    """Memory in use. Not the peak, which on Linux begins with that of the parent."""
+    if sys.platform != "linux":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def _requests():
+    """Yield the requests of the parent until it closes the pipe or is gone.
+
+    A process that the parent forked, such as a data loader's, may hold the pipe open after it.
+    """
+    parent, buffer = os.getppid(), b""
+    while True:
+        readable, _, _ = select.select([0], [], [], _PARENT_CHECK_SECONDS)
+        if not readable and os.getppid() == parent:
+            continue
+        received = os.read(0, 1 << 16) if readable else b""
+        if not received:
+            return
+        *lines, buffer = (buffer + received).split(b"\n")
+        yield from map(json.loads, lines)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,159 @@
+"""How plausible a causal language model finds each hypothesis's answer at each state of a rollout.
+
+All answers of a rollout are scored in one forward over a packed row (`shared_prefix`), or, where a
+model does not allow that, in one row for every state and answer (`reencode`).
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from .budget import MEMORY_IS_SHORT, MIN_TOKENS, halved_together, scoring_token_budget
+from .exactness import cached_lengths, can_share_prefixes
+from .forward import ForwardRequest, token_logps
+from .kv_cache import GenerationCache
+from .model_traits import evaluating, is_sharded, shared_layout
+from .queries import Rollout
+from .rows import Row, build_rows
+
+logger = logging.getLogger(__name__)
+
+
+class AnswerLogLikelihoods(NamedTuple):
+    """Answer log-likelihoods of B rollouts, padded to S states and H hypotheses.
+
+    Args:
+        answer_logps: Log-likelihood of each answer, in [-inf, 0], never NaN; 0 in padding.
+        state_mask: Which states exist.
+        hypothesis_mask: Which hypotheses exist.
+        completion_logps: Log-probability of each rollout's tokens from its `score_from` on; 0 in
+            padding.
+        num_tokens: Number of tokens fed to the model, padding not counted.
+        max_tokens: Most tokens of one forward pass.
+    """
+
+    answer_logps: Float[Tensor, "B S H"]
+    state_mask: Bool[Tensor, "B S"]
+    hypothesis_mask: Bool[Tensor, "B H"]
+    completion_logps: Float[Tensor, "B C"]
+    num_tokens: int
+    max_tokens: int
+
+
+@torch.no_grad()
+def answer_log_likelihoods(
+    model: nn.Module,
+    rollouts: Sequence[Rollout],
+    *,
+    elicitation_ids: Sequence[int],
+    reduction: Literal["mean", "sum"] = "mean",
+    method: Literal["shared_prefix", "reencode"] = "shared_prefix",
+    temperature: float = 1.0,
+    completion_temperature: float = 1.0,
+    max_tokens: int | None = None,
+    generation_cache: GenerationCache | None = None,
+) -> AnswerLogLikelihoods:
+    r"""Compute the log-likelihood of every hypothesis's answer at every state.
+
+    $\ell_i(t) = \sum_j \log \pi(y_{i,j} \mid s_t, e, y_{i,<j})$ over the scored tokens j of the
+    answer $y_i$ behind the state $s_t$ and the elicitation e, or the mean over them: the logarithm
+    of the paper's plausibility.
+
+    The model runs in evaluation mode and is left as it was, also after an exception. Where
+    parameters are sharded (FSDP, ZeRO-3), all processes must call this together, each with its own
+    rollouts or with none.
+
+    Args:
+        model: A causal language model of transformers, wrapped or not.
+        rollouts: What to score. A rollout of which nothing is asked is not fed to the model.
+        elicitation_ids: Token ids between state and answer, where a rollout names no others.
+        reduction: Whether to average or to sum over an answer's scored tokens.
+        method: `"shared_prefix"` feeds a rollout once, `"reencode"` once per state and answer. A
+            model for which the former is not exact is re-encoded, with one warning that says why.
+        temperature: Divides the logits of the answers' tokens.
+        completion_temperature: Divides the logits of the rollouts' own scored tokens.
+        max_tokens: Tokens of one forward pass, padding included; a longer row goes alone. By
+            default as many as fit (`budget`). Halved whenever memory runs out; where parameters
+            are sharded, on all processes alike, before one of them takes more than half of what is
+            free.
+        generation_cache: What the generation of these rollouts left: such tokens are not fed again.
+
+    Returns:
+        The log-likelihoods in float32 on the device that the model computes on, with masks.
+
+    Raises:
+        ValueError: If an argument breaks these rules.
+        torch.OutOfMemoryError: If halving does not help, or if memory runs out in a forward with
+            sharded parameters nevertheless: the other processes wait for the rest of it.
+    """
+    if reduction not in ("mean", "sum"):
+        raise ValueError(f"reduction must be mean or sum, got {reduction!r}: choose one of them.")
+    if method not in ("shared_prefix", "reencode"):
+        raise ValueError(f"method must be shared_prefix or reencode, got {method!r}: choose one.")
+    temperatures = {"temperature": temperature, "completion_temperature": completion_temperature}
+    for name, value in temperatures.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value}: 1 samples as trained.")
+    # Without gradients DDP has nothing to do, yet its forward waits for the other processes.
+    model = model.module if isinstance(model, DistributedDataParallel) else model
+    max_tokens = halved_together(model, max_tokens or scoring_token_budget(model))
+    rows: list[Row] = []
+    with evaluating(model):
+        while True:
+            try:
+                shares = method == "shared_prefix" and can_share_prefixes(
+                    model, rollouts, elicitation_ids, max_tokens
+                )
+                layout = shared_layout(model) if shares else "plain"
+                cache = generation_cache if layout == "packed" else None
+                num_cached = cached_lengths(model, rollouts, elicitation_ids, max_tokens, cache)
+                rows = build_rows(
+                    rollouts, elicitation_ids, layout, max_tokens=max_tokens, num_cached=num_cached
+                )
+                request = ForwardRequest(
+                    rollouts, rows, layout, max_tokens, cache=cache, **temperatures
+                )
+                found = token_logps(model, request)
+                break
+            except torch.OutOfMemoryError as error:
+                _refuse_to_halve(model, max_tokens, error)
+            # behind the handler, which would keep the failed pass alive
+            max_tokens = min(max_tokens, sum(row.size for row in rows) or max_tokens) // 2
+            logger.warning(MEMORY_IS_SHORT, max_tokens)
+    num_tokens = sum(row.size for row in rows)
+    answer_logps, states, hypotheses = _reduced(rollouts, found.answers, reduction)
+    return AnswerLogLikelihoods(
+        answer_logps, states, hypotheses, found.completions, num_tokens, max_tokens
+    )
+
+
+def _refuse_to_halve(model: nn.Module, max_tokens: int, error: torch.OutOfMemoryError) -> None:
+    """Raise the error with advice where smaller passes cannot help."""
+    if is_sharded(model) or max_tokens <= MIN_TOKENS:
+        advice = f"set scoring_max_tokens below {max_tokens}, or max_completion_length"
+        raise torch.OutOfMemoryError(f"{error} While scoring answers: {advice}.") from error
+
+
+def _reduced(
+    rollouts: Sequence[Rollout], logps: Float[Tensor, "B S H L"], reduction: str
+) -> tuple[Float[Tensor, "B S H"], Bool[Tensor, "B S"], Bool[Tensor, "B H"]]:
+    """Sum or average over the scored tokens of each answer; with the states and answers that exist.
+
+    Padding is 0 in all of them.
+    """
+    state_mask = torch.zeros(logps.shape[:2], dtype=torch.bool)
+    num_scored = torch.zeros(len(rollouts), logps.shape[2])
+    for i, rollout in enumerate(rollouts):
+        state_mask[i, : len(rollout.state_positions)] = True
+        for hypothesis, answer in enumerate(rollout.answers):
+            num_scored[i, hypothesis] = len(answer.token_ids) - answer.score_from
+    state_mask, num_scored = state_mask.to(logps.device), num_scored.to(logps.device)
+    answer_logps = logps.sum(-1)
+    if reduction == "mean":
+        answer_logps /= num_scored.clamp(min=1)[:, None]
+    return answer_logps, state_mask, num_scored > 0

@@ -1,0 +1,97 @@
+r"""Asking a state for an answer: the token ids of the elicitation and of `{answer}.`.
+
+Both are tokenised on their own: a state's tokens are the rollout's own.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import takewhile
+from typing import Any
+
+from .queries import Answer, Rollout
+
+DEFAULT_ELICITATION = "\nBased on the above reasoning, the final answer is \\boxed"
+"""The released code's text; the paper's has no "final". The opening brace belongs to the answer's
+tokens, unscored.
+"""
+
+THOUGHT_START, THOUGHT_END = "<think>", "</think>"
+
+
+class Elicitation:
+    """Token ids that ask a state for an answer.
+
+    Args:
+        tokenizer: Any transformers tokenizer.
+        text: What is placed behind a state, up to the opening brace of the answer.
+    """
+
+    def __init__(self, tokenizer: Any, text: str = DEFAULT_ELICITATION):
+        self.tokenizer = tokenizer
+        self.token_ids = self._encode(text)
+        self.closing_token_ids = self._encode(f"\n{THOUGHT_END}\n{text}")
+        # a group's rollouts ask for the same
+        self._remembered_answer = lru_cache(maxsize=1024)(self.answer)
+
+    def rollout(
+        self,
+        prompt_ids: Sequence[int],
+        completion_ids: Sequence[int],
+        step_ends: Sequence[int],
+        answers: Sequence[str],
+        *,
+        score_completion: bool = False,
+    ) -> Rollout:
+        """Return a rollout whose states, at the prompt and behind each step, are asked for answers.
+
+        Args:
+            prompt_ids: Token ids of the prompt.
+            completion_ids: Token ids of the chain of thought. What stands behind its steps, such
+                as an end-of-turn token, belongs to no state.
+            step_ends: Ends of its steps, counted from the chain's first token.
+            answers: Answers of the hypotheses, the truth first.
+            score_completion: Whether to score the completion's own tokens too.
+        """
+        token_ids = [*prompt_ids, *completion_ids]
+        positions = [len(prompt_ids) + end for end in (0, *step_ends)]
+        return Rollout(
+            token_ids=token_ids,
+            state_positions=positions,
+            answers=[self._remembered_answer(answer) for answer in answers],
+            state_elicitations=self.at_states(token_ids, positions),
+            score_from=len(prompt_ids) if score_completion else None,
+        )
+
+    def at_states(
+        self, token_ids: Sequence[int], state_positions: Sequence[int]
+    ) -> list[list[int]] | None:
+        """Return the elicitation of every state: it first closes a thought that is open there.
+
+        The first state is the prompt. Returns `None` if no thought is open anywhere.
+
+        The text is decoded only to look for the tags; the state's tokens stay the rollout's own.
+        """
+        starts = [0, *state_positions]
+        segments = [list(token_ids[a:b]) for a, b in zip(starts, state_positions, strict=False)]
+        text, elicitations = "", []
+        for segment in self.tokenizer.batch_decode(segments, skip_special_tokens=False):
+            # a prompt may speak of the tags: it opens a thought only with its last word
+            text += segment if elicitations else segment.rstrip()[-len(THOUGHT_START) :]
+            is_open = text.rfind(THOUGHT_START) > text.rfind(THOUGHT_END)
+            elicitations.append(self.closing_token_ids if is_open else self.token_ids)
+        return elicitations if any(ids is self.closing_token_ids for ids in elicitations) else None
+
+    def answer(self, text: str) -> Answer:
+        """Return `{text}.`, scored behind its opening brace, which the elicitation forces.
+
+        Closing brace and dot are scored: without them "2" would be a prefix of "23". A token that
+        joins the brace to the answer is scored as a whole.
+        """
+        token_ids = self._encode(f"{{{text}}}.")
+        # some tokenizers put a token for a word's start before the brace
+        heads = (self.tokenizer.decode(token_ids[:n]) for n in range(1, len(token_ids)))
+        forced = takewhile(lambda head: head.lstrip() in ("", "{"), heads)
+        return Answer(token_ids, score_from=sum(1 for _ in forced))
+
+    def _encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False)

@@ -1,0 +1,215 @@
+"""Log-probabilities of the scored tokens of rows, through a model's public forward.
+
+Only `model(...)` is called, so that PEFT, DDP, FSDP and DeepSpeed wrappers do their work. The head
+runs at the places that are read. Attention gets the tree in the form that it takes.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.distributed.fsdp import FullyShardedDataParallel
+
+from .kv_cache import GenerationCache
+from .micro_batches import MicroBatch, packed_micro_batches, padded_micro_batches
+from .model_traits import (
+    causal_lm,
+    compute_device,
+    largest_of_processes,
+    rope_depends_on_length,
+    scales_logits,
+)
+from .queries import Rollout
+from .rows import Layout, Row, plain_row
+from .tree_attention import attention_mask, mask_taking_attention, tree_attention
+
+HEAD_TILE = 256
+"""Places whose logits are held at a time."""
+
+
+@dataclass(frozen=True)
+class ForwardRequest:
+    """What to feed to a model, and what to read.
+
+    Attributes:
+        rollouts: All rollouts.
+        rows: The rows that hold them.
+        layout: How the rows are fed.
+        max_tokens: Tokens of one forward pass, padding included.
+        temperature: Divides the logits of the answers' tokens.
+        completion_temperature: Divides the logits of the completions' tokens.
+        cache: Keys and values of the leading tokens of packed rows.
+    """
+
+    rollouts: Sequence[Rollout]
+    rows: Sequence[Row]
+    layout: Layout
+    max_tokens: int
+    temperature: float = 1.0
+    completion_temperature: float = 1.0
+    cache: GenerationCache | None = None
+
+
+class TokenLogps(NamedTuple):
+    """Log-probability of every scored token of B rollouts, 0 elsewhere.
+
+    Args:
+        answers: By state, hypothesis and answer token.
+        completions: By token, from each rollout's `score_from` on.
+    """
+
+    answers: Float[Tensor, "B S H L"]
+    completions: Float[Tensor, "B C"]
+
+
+def token_logps(model: nn.Module, request: ForwardRequest) -> TokenLogps:
+    """Compute the log-probability of every scored token, in as many forward passes as needed."""
+    found = _zeros(request.rollouts, compute_device(model))
+    if request.layout == "packed":
+        micro_batches = packed_micro_batches
+    else:
+        config = causal_lm(model).config.get_text_config()
+        same_length = rope_depends_on_length(config)
+        micro_batches = partial(padded_micro_batches, same_length=same_length)
+    batches = list(micro_batches(request.rows, request.max_tokens))
+    # The other processes wait for this one in every forward: it joins in without rows of its own.
+    idle = list(micro_batches([plain_row([0], [])], 1))
+    batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
+    for batch in batches:
+        is_completion, logps = batch.is_completion, _read(model, batch, request)
+        found.answers[batch.targets[~is_completion].unbind(-1)] = logps[~is_completion]
+        places = batch.targets[is_completion][:, [0, 3]].unbind(-1)
+        found.completions[places] = logps[is_completion]
+    return found
+
+
+def _zeros(rollouts: Sequence[Rollout], device: torch.device) -> TokenLogps:
+    answers = [answer for rollout in rollouts for answer in rollout.answers]
+    return TokenLogps(
+        torch.zeros(
+            len(rollouts),
+            max((len(rollout.state_positions) for rollout in rollouts), default=0),
+            max((len(rollout.answers) for rollout in rollouts), default=0) or 1,
+            max((len(answer.token_ids) for answer in answers), default=0),
+            device=device,
+        ),
+        torch.zeros(
+            len(rollouts),
+            max((len(rollout.scored_positions) for rollout in rollouts), default=0),
+            device=device,
+        ),
+    )
+
+
+def _read(model: nn.Module, batch: MicroBatch, request: ForwardRequest) -> Float[Tensor, " K"]:
+    """Run one forward pass and return the log-probability of each scored token in float32."""
+    base, device = causal_lm(model), compute_device(model)
+    inputs: dict[str, object] = {"position_ids": batch.position_ids.to(device)}
+    attention = nullcontext()
+    if request.layout == "packed":
+        attention = tree_attention(base, batch, request.cache)
+    elif request.layout == "masked":
+        attention = mask_taking_attention(base)
+    else:
+        inputs = {"attention_mask": batch.attention_mask.long().to(device)}
+    if getattr(base.config.get_text_config(), "output_router_logits", False):
+        inputs["output_router_logits"] = False  # the balancing loss cannot use a 4D mask
+    reader = _LogitReader(batch, (request.temperature, request.completion_temperature))
+    with attention:
+        if request.layout == "masked":
+            inputs["attention_mask"] = attention_mask(base, batch.to(device))
+        return _label_logps(model, batch.token_ids.to(device), reader, inputs).to(device)
+
+
+class _LogitReader:
+    """The places of a pass at which logits are read, and the labels that are looked up there."""
+
+    def __init__(self, batch: MicroBatch, temperatures: tuple[float, float]):
+        # a place may be read at two temperatures: without an elicitation, where an answer begins
+        reads, index = (2 * batch.places + batch.is_completion).unique(return_inverse=True)
+        self._places, self._length = reads // 2, batch.token_ids.shape[1]
+        self._divisors = torch.tensor(temperatures)[reads % 2]
+        self._order = index.argsort()
+        self._index, self._labels = index[self._order], batch.labels[self._order]
+
+    def at_places(self, values: Float[Tensor, "R M d"]) -> Float[Tensor, "P d"]:
+        places, length = self._places.to(values.device), self._length
+        # PEFT prompt tuning puts M - N tokens of its own in front of each row.
+        return values[places // length, places % length + values.shape[1] - length]
+
+    def logps(self, logits_of: Callable[[slice], Float[Tensor, "p V"]]) -> Float[Tensor, " K"]:
+        """Return each label's log-probability, from the logits of `HEAD_TILE` places at a time."""
+        found = []
+        for first in range(0, len(self._places), HEAD_TILE):
+            tile = slice(first, first + HEAD_TILE)
+            a, b = torch.searchsorted(self._index, torch.tensor([tile.start, tile.stop])).tolist()
+            logits, divisors = logits_of(tile).float(), self._divisors[tile, None]
+            if (divisors != 1).any():
+                logits = logits / divisors.to(logits.device)
+            index = (self._index[a:b] - tile.start).to(logits.device)
+            labels = self._labels[a:b].to(logits.device)
+            found.append(logits[index, labels] - logits.logsumexp(-1)[index])
+        logps = torch.cat(found) if found else torch.zeros(0)
+        return torch.empty_like(logps).index_copy_(0, self._order.to(logps.device), logps)
+
+
+_scaling_models: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+"""Whether a model does more to logits than its head does, once that is known."""
+
+
+def _label_logps(
+    model: nn.Module, token_ids: Int[Tensor, "R N"], reader: _LogitReader, inputs: dict[str, object]
+) -> Float[Tensor, " K"]:
+    """Run a forward pass whose LM head sees only the places that are read, some at a time.
+
+    All logits at once would be the largest tensor of the pass. So the labels are looked up inside
+    the head, where a sharded weight is gathered, and the model gets the logits of the first places
+    only: if it returns others, all must go through it. `logits_to_keep` takes a choice of places
+    since transformers 5.21; a hook on the head works in all.
+    """
+    base = causal_lm(model)
+    scales = _scaling_models.get(base, scales_logits(base.config) or None)
+    head: Any = base.get_output_embeddings()
+    head = head.module if isinstance(head, FullyShardedDataParallel) else head
+    found: dict[str, Tensor] = {}
+
+    def pick(_, args):
+        found["states"] = reader.at_places(args[0])[None]
+        return (found["states"][:, : None if scales else HEAD_TILE],)
+
+    def look_up(head, _, logits):
+        states = found["states"]
+        if not scales:
+            found["logps"] = reader.logps(
+                lambda tile: (head.forward(states[:, tile]) if tile.start else logits)[0]
+            )
+        if scales is None:
+            found["logits"] = logits[0].clone()
+
+    hooks = []
+    if head is not None:
+        hooks += [head.register_forward_pre_hook(pick)]
+        hooks += [head.register_forward_hook(look_up, prepend=True)]
+    try:
+        logits = model(input_ids=token_ids, use_cache=False, **inputs).logits
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not found:  # the head is missing, or used without being called: all logits are there
+        logits = reader.at_places(logits)
+        return reader.logps(lambda tile: logits[tile])
+    if scales is None:
+        own = found["logits"].to(logits)
+        seen = 2 - torch.allclose(logits[0], own, rtol=0, atol=0, equal_nan=True) if len(own) else 0
+        # sharded parameters: either all processes run the pass again or none
+        if (known := largest_of_processes(model, seen)) > 0:
+            _scaling_models[base] = known == 2
+        if known == 2:
+            return _label_logps(model, token_ids, reader, inputs)
+    return reader.logps(lambda tile: logits[0, tile]) if scales else found["logps"]

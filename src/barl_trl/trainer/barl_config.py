@@ -1,0 +1,128 @@
+"""`BARLConfig`: TRL's `GRPOConfig` with BARL's fields, and what it refuses."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from transformers.trainer_pt_utils import AcceleratorConfig
+from trl import GRPOConfig
+
+from .barl_fields import BARLFields, check_at_least_one
+from .batch_sizes import BatchSettings
+from .tested_versions import warn_outside_tested_versions
+
+warn_outside_tested_versions()
+
+BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
+
+
+@dataclass
+class BARLConfig(BARLFields, GRPOConfig):
+    r"""Configuration class for the [`BARLTrainer`].
+
+    This class includes only the parameters that are specific to BARL training, and two defaults
+    that differ from [`~trl.GRPOConfig`]: completions are as long as in the paper, and vLLM's
+    importance ratio is truncated per token, as the weights are. Each field's meaning stands in its
+    `metadata["help"]` (`barl train --help`, README).
+
+    Raises:
+        ValueError: A field breaks its rule, a setting of TRL's contradicts BARL, or batches do not
+            divide.
+    """
+
+    def __post_init__(self):
+        BARLFields.__post_init__(self)
+        for name in BATCH_FIELDS:
+            default = type(self).__dataclass_fields__[name].default
+            check_at_least_one(name, getattr(self, name), default)
+        self._refuse_sequence_level_settings()
+        self._divide_batches()
+        GRPOConfig.__post_init__(self)
+        self._warn_of_biased_correction()
+
+    def _divide_batches(self):
+        """Set TRL's batch fields from BARL's two, and refuse batches that do not divide."""
+        for name, follows, default in (
+            ("prompts_per_rollout_batch", "generation_batch_size", None),
+            ("prompts_per_rollout_batch", "steps_per_generation", None),
+            ("rollouts_per_optimizer_step", "gradient_accumulation_steps", 1),
+        ):
+            if getattr(self, name) is not None and getattr(self, follows) != default:
+                raise ValueError(
+                    f"{follows} must be left out with {name}={getattr(self, name)}, got "
+                    f"{getattr(self, follows)}: it follows from {name}."
+                )
+        # `device` makes the distributed state, which knows the number of processes; where the
+        # accelerator's configuration says that the state was made before, it must be heard first
+        if isinstance(self.accelerator_config, dict):
+            accelerator_config: Any = AcceleratorConfig(**self.accelerator_config)
+            self.accelerator_config = accelerator_config
+        _ = self.device
+        batches = self.batch_settings()
+        if (broken := batches.broken_rule()) is not None:
+            raise ValueError(str(broken))
+        if self.prompts_per_rollout_batch is not None:
+            self.generation_batch_size = batches.rollouts
+        self.gradient_accumulation_steps = batches.accumulation
+
+    def batch_settings(self) -> BatchSettings:
+        """Return the settings that decide the sizes of batches."""
+        given = {name: getattr(self, name) for name in BATCH_FIELDS}
+        evaluates = self.eval_strategy != "no"
+        if not evaluates:
+            given |= {"per_device_eval_batch_size": None, "num_generations_eval": None}
+        return BatchSettings(**given, num_processes=self.world_size)
+
+    def _refuse_sequence_level_settings(self):
+        """Refuse TRL's settings under which a token's weight would not be its step's value."""
+        if self.loss_type not in LOSS_TYPES:
+            raise ValueError(
+                f"loss_type must be one of {LOSS_TYPES} with BARL, got {self.loss_type!r}: others "
+                "weigh whole sequences. The default is 'dapo', the paper's 'grpo'."
+            )
+        clashes = [
+            (
+                "importance_sampling_level",
+                ["token"],
+                "one ratio per sequence would average the steps' values",
+            ),
+            (
+                "multi_objective_aggregation",
+                ["sum_then_normalize"],
+                "the outcome reward is the rewards' weighted sum",
+            ),
+            (
+                "off_policy_mask_threshold",
+                [None],
+                "TRL's mask is defined for one advantage per sequence",
+            ),
+            (
+                "scale_rewards",
+                ["group", True],
+                "BARL's values are not group-relative; set value_normalization instead",
+            ),
+        ]
+        for name, allowed, reason in clashes:
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"{name} must be {allowed[0]!r} with BARL, got {getattr(self, name)!r}: "
+                    f"{reason}."
+                )
+
+    def _warn_of_biased_correction(self):
+        """Warn of sampling from a part of the vocabulary.
+
+        vLLM's log-probabilities are those of what it samples from, the trainer's those of the whole
+        vocabulary.
+        """
+        neutral = {"top_p": [1], "top_k": [0, -1], "min_p": [None, 0], "repetition_penalty": [1]}
+        values = {name: getattr(self, name) for name in neutral}
+        biased = [f"{n}={value}" for n, value in values.items() if value not in neutral[n]]
+        if biased and self.use_vllm and self.vllm_importance_sampling_correction:
+            warnings.warn(
+                f"{', '.join(biased)}: vLLM samples from another distribution than the trainer "
+                "scores, so that the importance ratio is biased. Leave this at its default, or set "
+                "vllm_importance_sampling_correction=False.",
+                stacklevel=3,
+            )

@@ -1,0 +1,289 @@
+"""`BARLTrainer`: TRL's `GRPOTrainer` with every token weighed by its step's posterior-weighted
+value.
+"""
+
+import textwrap
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from datasets import Dataset, IterableDataset
+from torch import Tensor, nn
+from transformers.integrations import is_deepspeed_zero3_enabled
+from trl import GRPOTrainer
+from trl.extras.profiling import profiling_context
+
+from ..plausibility.budget import scoring_token_budget
+from ..plausibility.kv_cache import GenerationRecorder
+from ..posterior import hypothesis_outcomes, posterior, values_under
+from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
+from ..steps import StepSegmenter, fixed_size_steps, spread_over_tokens
+from ..whitening import whiten
+from .argument_checks import check_trainer_arguments
+from .barl_config import BARLConfig
+from .belief_logging import BeliefLoggingMixin
+from .benchmark_evaluation import BenchmarkEvaluationMixin
+from .exact_resume import ExactResumeMixin
+from .hub import HubMixin
+from .hypothesis_scorer import Generated, HypothesisScorer, Scored
+from .rollout_batch import RolloutBatch
+from .shared_verdicts import share_verdicts
+from .zero3 import gather_head_with_model
+
+
+class BARLTrainer(
+    BeliefLoggingMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer
+):
+    """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
+    https://huggingface.co/papers/2505.20561).
+
+    The only change w.r.t. [`~trl.GRPOTrainer`] is the weight of the tokens in the policy gradient:
+    the answers found by a prompt's rollouts and the true answer are hypotheses, and the tokens of
+    each reasoning step get the step's value under the posterior over them, instead of one
+    group-relative advantage for the whole completion. Generation, rewards, loss, vLLM, KL, PEFT,
+    evaluation are inherited unchanged.
+
+    What it relies on in TRL: the calls in [`RolloutBatch`], in that order; `_generate(prompts)`
+    returns token ids and completions, and runs transformers' `generate` on the model, if no other
+    engine; `_calculate_rewards` returns the rewards of all processes;
+    `_generate_and_score_completions(inputs)` returns `completion_mask`, `advantages` and, with
+    vLLM, `importance_sampling_ratio`; the loss takes `advantages` of shape (B, L); `_tokenizer`,
+    `eos_token_ids`, `reward_weights`, `_is_vlm`. Each mixin says what it relies on.
+    `tests/trainer/test_trl_contract.py` names what a TRL release changes in it.
+
+    Args:
+        model, args, train_dataset, eval_dataset, processing_class, **kwargs: As in
+            [`~trl.GRPOTrainer`], with a [`BARLConfig`]. The dataset needs the column
+            `args.solution_column` with the true answers. Images, tools and environments are
+            refused.
+        reward_funcs: As in [`~trl.GRPOTrainer`], or the name of a grader (`"math_verify"`,
+            `"qwen"`, `"string"`); their weighted sum is the outcome reward.
+        answer_extractor: Completion -> its final answer, or `None`. It forms the hypotheses;
+            `reward_funcs` must read the same answers. Defaults to that of the first of them which
+            has a grader, else to [`extract_answer`].
+        answer_equivalence: Whether two answers are one hypothesis. Defaults to the same grader's
+            verdict.
+        step_segmenter: Chain-of-thought token ids -> the ends of its reasoning steps. Defaults to
+            steps of `args.step_size` tokens.
+        benchmarks: Evaluated greedily: see [`BenchmarkEvaluationMixin`].
+
+    Raises:
+        ValueError: A setting or a data set that BARL cannot honour, before any model is loaded; a
+            model with an image processor, after it.
+        TypeError: `args` is no [`BARLConfig`].
+        ImportError: `args.use_vllm` without vLLM.
+
+    Example:
+    ```python
+    >>> from barl_trl import BARLConfig, BARLTrainer
+    >>> from barl_trl.rewards import accuracy_reward
+
+    >>> trainer = BARLTrainer(
+    ...     model="Qwen/Qwen2.5-Math-1.5B",
+    ...     reward_funcs=accuracy_reward,
+    ...     args=BARLConfig(output_dir="outputs"),
+    ...     train_dataset=dataset,  # columns "prompt" and "solution"
+    ... )  # doctest: +SKIP
+    ```
+    """
+
+    _tag_names = ["trl", "barl"]
+    _name = "BARL"
+    _paper = {
+        "title": "Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning",
+        "id": "2505.20561",
+        "citation": textwrap.dedent("""\
+            @article{zhang2025beyond,
+                title  = {{Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning}},
+                author = {Shenao Zhang and Yaqing Wang and Yinxiao Liu and Tianqi Liu and Peter Grabowski and Eugene Ie and Zhaoran Wang and Yunxuan Li},
+                year   = 2025,
+                eprint = {arXiv:2505.20561},
+            }"""),  # noqa: E501
+    }
+
+    _attributes_to_resume = (*ExactResumeMixin._attributes_to_resume, "_seconds")
+
+    args: BARLConfig
+    model: nn.Module
+    num_generations: int
+
+    def __init__(
+        self,
+        model,
+        reward_funcs=None,
+        args: BARLConfig | None = None,
+        train_dataset: Dataset | IterableDataset | None = None,
+        eval_dataset=None,
+        processing_class=None,
+        *,
+        answer_extractor: Callable[[str], str | None] | None = None,
+        answer_equivalence: Callable[[str, str], bool] | None = None,
+        step_segmenter: StepSegmenter | None = None,
+        **kwargs,
+    ):
+        if args is None:
+            name = model if isinstance(model, str) else model.config._name_or_path
+            args = BARLConfig(f"{name.split('/')[-1]}-BARL")
+        reward_funcs = resolve_rewards(reward_funcs)
+        check_trainer_arguments(args, reward_funcs, train_dataset, kwargs)
+        super().__init__(
+            model,
+            reward_funcs,
+            args,
+            train_dataset,
+            eval_dataset=eval_dataset,
+            processing_class=processing_class,
+            **kwargs,
+        )
+        if self._is_vlm:
+            raise ValueError(
+                "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
+            )
+        self._accuracy_rewards = [f for f in self.reward_funcs if isinstance(f, AccuracyReward)]
+        grader = (self._accuracy_rewards or [accuracy_reward])[0].grader
+        end_ids: Any = [*self.eos_token_ids, self._tokenizer.pad_token_id]
+        self.scorer = HypothesisScorer(
+            self._tokenizer,
+            args,
+            answer_extractor or grader.extract_answer,
+            answer_equivalence or grader.equivalent,
+            step_segmenter or partial(fixed_size_steps, step_size=args.step_size),
+            end_ids=end_ids,
+        )
+        if is_deepspeed_zero3_enabled():
+            gather_head_with_model(self.model)
+        self._scoring_max_tokens = args.scoring_max_tokens
+        self._batch = RolloutBatch([], start=0)
+
+    def _generate(self, prompts):
+        with GenerationRecorder(self.model) as recorder:
+            output = super()._generate(prompts)
+        prompt_ids, completion_ids, _, completions, _, extra_fields, *_ = output
+        # a rollout_func may bring true answers that are not known yet, and generate with other
+        # weights
+        passes = (self.args.steps_per_generation or 1) * self.num_iterations
+        is_stale = self.args.gradient_accumulation_steps % passes != 0
+        is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
+        is_known = self.args.solution_column not in extra_fields
+        asks = self.model.training and is_known and (is_stale or is_corrected)
+        feeds_all = asks or self.args.scoring_method == "reencode"
+        is_of_use = self.model.training and self.rollout_func is None and not feeds_all
+        cache = recorder.cache(len(prompts)) if is_of_use else None
+        self._batch.generated = Generated(prompt_ids, completion_ids, completions, cache)
+        self._batch.asks_for_old_logps = asks
+        return output
+
+    def _get_per_token_logps_and_entropies(
+        self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+    ):
+        if not self._batch.asks_for_old_logps:
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+            )
+        # The pass that scores the answers goes through the same tokens: it reads both.
+        self._batch.asks_for_old_logps = False
+        self._share_verdicts(self._batch.inputs, self._batch.generated.completions)
+        self._batch.scored = self._score(score_completions=True)
+        logps = self._batch.scored.likelihoods.completion_logps
+        return nn.functional.pad(logps, (0, logits_to_keep - logps.shape[1])), None, None
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        self._share_verdicts(inputs, completions)
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        self._batch.rewards_per_func = rewards
+        return rewards
+
+    def _generate_and_score_completions(self, inputs):
+        self._batch = RolloutBatch(inputs, self.accelerator.process_index * len(inputs))
+        output = super()._generate_and_score_completions(inputs)
+        if "importance_sampling_ratio" in output:
+            self._log_clipped_ratios(output)
+        if self.model.training:
+            output["advantages"] = self._token_weights(output)
+        else:
+            self._log_table([{}] * len(inputs))
+        return output
+
+    def _token_weights(self, output: dict[str, Any]) -> Tensor:
+        """Return the weights (B, L) of this process's completion tokens, and log them."""
+        batch = self._batch
+        outcomes = batch.outcome_rewards(self.reward_weights)
+        scored = batch.scored or self._score()
+        likelihoods = scored.likelihoods
+        outcome_rewards = batch.local(outcomes)
+        if self.args.outcome_mode == "hypothesis":
+            outcome_rewards = hypothesis_outcomes(
+                outcome_rewards, scored.local_members, likelihoods.hypothesis_mask
+            )
+        belief = posterior(
+            likelihoods.answer_logps,
+            beta=self.args.consistency_beta,
+            state_mask=likelihoods.state_mask,
+            hypothesis_mask=likelihoods.hypothesis_mask,
+        )
+        values = values_under(
+            belief,
+            likelihoods.answer_logps,
+            outcome_rewards,
+            state_mask=likelihoods.state_mask,
+            outcome=self.args.outcome_mode,
+        )
+        mask = batch.weighed_tokens(output, scored, batch.local(outcomes))
+        weights = spread_over_tokens(
+            values.steps, scored.step_ends, values.closing, num_tokens=mask.shape[1]
+        )
+        weights = self._normalize(weights.masked_fill(~mask, 0.0), mask)
+        self._log_beliefs(scored, belief, values.steps, mask.any(dim=1), outcomes)
+        self._log_weights(scored, values.steps, weights, mask)
+        return weights
+
+    def _share_verdicts(self, inputs, completions) -> None:
+        for reward in self._accuracy_rewards:
+            share_verdicts(reward, completions, [row["solution"] for row in inputs])
+
+    def _score(self, *, score_completions: bool = False) -> Scored:
+        """Form hypotheses and score their answers, and the completions' own tokens if wanted."""
+        batch, started = self._batch, time.perf_counter()
+        with profiling_context(self, "score_hypotheses"), self.accelerator.autocast():
+            budget = self._scoring_max_tokens or scoring_token_budget(self.model)
+            scored = self.scorer.score(
+                self.model,
+                batch.generated,
+                [row[self.args.solution_column] for row in batch.inputs],
+                start=batch.start,
+                group_size=self.num_generations,
+                score_completions=score_completions,
+                completion_temperature=self.temperature,
+                max_tokens=budget,
+            )
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+        self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - started)
+        batch.generated = batch.generated._replace(cache=None)  # it may take gigabytes
+        # what one process had no memory for, no other tries again
+        used = gather_object([(scored.likelihoods.max_tokens, budget)])
+        halved = [tokens for tokens, allowed in used if tokens < allowed]
+        self._scoring_max_tokens = min(halved, default=self._scoring_max_tokens)
+        self._metrics["train"]["barl/scoring_max_tokens"].append(min(used)[0])
+        return scored
+
+    def _normalize(self, weights: Tensor, mask: Tensor) -> Tensor:
+        """Whiten token weights (B, L) over the rollout batch of all processes, or each group."""
+        if self.args.value_normalization == "none":
+            return weights
+        start = self._batch.start
+        rows = torch.arange(start, start + len(weights), device=weights.device)
+        is_batch = self.args.value_normalization == "batch"
+        groups = torch.zeros_like(rows) if is_batch else rows // self.num_generations
+        num_groups = len(weights) * self.accelerator.num_processes // self.num_generations
+        reduce: Any = self.accelerator.reduce
+        return whiten(
+            weights,
+            mask,
+            groups,
+            num_groups=num_groups,
+            sum_over_processes=partial(reduce, reduction="sum"),
+        )

@@ -1,0 +1,165 @@
+"""How prompts, rollouts, processes and optimizer steps divide, and what would where they do not.
+
+Every rule is a divisibility. A whole number of micro-batches of all processes makes an optimizer
+step, a whole number of optimizer steps makes a rollout batch, and a rollout batch holds whole
+groups.
+"""
+
+import math
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+ALL_MICRO_BATCHES = "per_device_train_batch_size * num_processes"
+
+
+class Size(NamedTuple):
+    """A number of rollouts: a setting times a factor, with the name of what the factor is."""
+
+    setting: str
+    value: int
+    factor_name: str = ""
+    factor: int = 1
+
+    @property
+    def rollouts(self) -> int:
+        """The number of rollouts."""
+        return self.value * self.factor
+
+    def __str__(self) -> str:
+        return f"{self.setting} * {self.factor_name}" if self.factor_name else self.setting
+
+
+class Rule(NamedTuple):
+    """The rollouts of `size` must be a multiple of `divisor`, which is what `divisor_name` says."""
+
+    size: Size
+    divisor_name: str
+    divisor: int
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it divides."""
+        return self.size.rollouts % self.divisor == 0
+
+    @property
+    def nearest(self) -> list[int]:
+        """The next lower and higher value of the size's setting that keep the rule."""
+        unit = self.divisor // math.gcd(self.divisor, self.size.factor)
+        lower = self.size.value // unit * unit
+        return [value for value in (lower, lower + unit) if value]
+
+    def __str__(self) -> str:
+        nearest = " or ".join(map(str, self.nearest))
+        return (
+            f"{self.size} must be a multiple of {self.divisor_name} = {self.divisor}, got "
+            f"{self.size.rollouts}: the nearest are {self.size.setting} = {nearest}."
+        )
+
+
+class BatchSettings(NamedTuple):
+    """The settings that decide the sizes of batches, by their names in [`BARLConfig`].
+
+    Args:
+        num_generations: Rollouts of a prompt.
+        per_device_train_batch_size: Rollouts of a micro-batch: what one process feeds at once.
+        num_processes: Processes, one for each device.
+        gradient_accumulation_steps: Micro-batches of an optimizer step; unused where
+            `rollouts_per_optimizer_step` says how many rollouts those are.
+        generation_batch_size: Rollouts of a rollout batch, of all processes.
+        steps_per_generation: Micro-batches of a rollout batch. Without any of these three settings
+            it is one optimizer step long.
+        prompts_per_rollout_batch: Prompts of a rollout batch.
+        rollouts_per_optimizer_step: Rollouts of an optimizer step, of all processes.
+        per_device_eval_batch_size: Rollouts of an evaluation batch on one process, if evaluated.
+        num_generations_eval: Rollouts of a prompt in evaluation.
+    """
+
+    num_generations: int
+    per_device_train_batch_size: int
+    num_processes: int
+    gradient_accumulation_steps: int = 1
+    generation_batch_size: int | None = None
+    steps_per_generation: int | None = None
+    prompts_per_rollout_batch: int | None = None
+    rollouts_per_optimizer_step: int | None = None
+    per_device_eval_batch_size: int | None = None
+    num_generations_eval: int | None = None
+
+    @property
+    def rollouts_at_once(self) -> int:
+        """Rollouts that all processes feed at once: a micro-batch each."""
+        return self.per_device_train_batch_size * self.num_processes
+
+    @property
+    def accumulation(self) -> int:
+        """Micro-batches of an optimizer step on each process."""
+        if self.rollouts_per_optimizer_step is None:
+            return self.gradient_accumulation_steps
+        return self.rollouts_per_optimizer_step // self.rollouts_at_once
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts of a rollout batch."""
+        return self._rollout_batch.rollouts
+
+    @property
+    def _rollout_batch(self) -> Size:
+        """The size of a rollout batch, by the setting that it follows from."""
+        if self.prompts_per_rollout_batch is not None:
+            return self._size("prompts_per_rollout_batch", "num_generations", self.num_generations)
+        if self.generation_batch_size is not None:
+            return self._size("generation_batch_size")
+        if self.steps_per_generation is not None:
+            return self._size("steps_per_generation", ALL_MICRO_BATCHES, self.rollouts_at_once)
+        if self.rollouts_per_optimizer_step is not None:
+            return self._size("rollouts_per_optimizer_step")
+        return self._size("gradient_accumulation_steps", ALL_MICRO_BATCHES, self.rollouts_at_once)
+
+    def _size(self, setting: str, factor_name: str = "", factor: int = 1) -> Size:
+        return Size(setting, getattr(self, setting), factor_name, factor)
+
+    def optimizer_steps(self, num_iterations: int = 1) -> Fraction:
+        """Return the optimizer steps on a rollout batch that is gone through so many times."""
+        return Fraction(self.rollouts * num_iterations, self.rollouts_at_once * self.accumulation)
+
+    def whole_accumulations(self, num_iterations: int = 1) -> list[int]:
+        """Return the two nearest `gradient_accumulation_steps` with whole optimizer steps."""
+        passes = self.rollouts // self.rollouts_at_once * num_iterations
+        whole = (n for n in range(1, passes + 1) if passes % n == 0)
+        return sorted(whole, key=lambda n: abs(n - self.accumulation))[:2]
+
+    def group_parts(self) -> Counter[int]:
+        """Count how many rollouts of a prompt lie together on one process.
+
+        Example:
+            >>> BatchSettings(4, 6, num_processes=2).group_parts()
+            Counter({4: 2, 2: 2})
+        """
+        per_process = self.rollouts // self.num_processes
+        cuts = {
+            *range(0, self.rollouts + 1, per_process),
+            *range(0, self.rollouts + 1, self.num_generations),
+        }
+        return Counter(b - a for a, b in pairwise(sorted(cuts)))
+
+    def rules(self) -> list[Rule]:
+        """Return what must divide what, first things first."""
+        rules = [Rule(self._rollout_batch, ALL_MICRO_BATCHES, self.rollouts_at_once)]
+        if (step := self.rollouts_per_optimizer_step) is not None:
+            size = self._size("rollouts_per_optimizer_step")
+            rules.insert(0, Rule(size, ALL_MICRO_BATCHES, self.rollouts_at_once))
+            rules.append(Rule(self._rollout_batch, size.setting, step))
+        rules.append(Rule(self._rollout_batch, "num_generations", self.num_generations))
+        if self.per_device_eval_batch_size is not None:
+            size = self._size("per_device_eval_batch_size", "num_processes", self.num_processes)
+            given = self.num_generations_eval
+            group = ("num_generations", self.num_generations)
+            group = group if given is None else ("num_generations_eval", given)
+            rules.append(Rule(size, *group))
+        return rules
+
+    def broken_rule(self) -> Rule | None:
+        """Return the first rule that does not hold; as a text it says what would."""
+        return next((rule for rule in self.rules() if not rule.is_kept), None)

@@ -1,0 +1,140 @@
+"""Greedy evaluation on benchmarks during training, by the trainer's own generation."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from datasets import Dataset
+from torch import Tensor, nn
+from transformers import GenerationConfig, Trainer
+from trl import GRPOTrainer
+
+from ..rewards import AccuracyReward, accuracy_reward
+from ..steps import chain_of_thought
+
+# what sampling is left to ignore has transformers' defaults: it warns of all else
+GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "min_p": None}
+
+
+class BenchmarkEvaluationMixin(GRPOTrainer):
+    """Evaluate greedily on benchmarks whenever TRL evaluates.
+
+    TRL's own evaluation samples as in training. This one takes the most likely completion of each
+    problem, and logs `eval_<benchmark>/accuracy` and `eval_<benchmark>/mean_tokens` (trackers show
+    them as `eval/<benchmark>/…`) and `eval_accuracy`, the mean over the benchmarks; each of them
+    can be `metric_for_best_model`. Training goes on as if there had been no evaluation.
+
+    `evaluate` is extended, instead of a callback called: its result is what `Trainer` looks for
+    the best model in.
+
+    What it relies on in TRL: `_tokenize_prompts` and `_generate_single_turn` make completions of
+    prompts; with vLLM, `vllm_generation.generation_kwargs` have the last word on how, without,
+    `generation_config` and `generation_kwargs`.
+
+    Args:
+        *args, **kwargs: As in [`~trl.GRPOTrainer`].
+        benchmarks: Problems by the benchmark's name, with the columns `prompt` and `solution`.
+            Judged by the first of `reward_funcs` that has a grader, else by the default one. No
+            `eval_dataset` is needed then.
+
+    Raises:
+        ValueError: A benchmark has no problems, or lacks a column.
+    """
+
+    use_vllm: bool
+    processing_class: Any
+    reward_funcs: list[Any]
+    model: nn.Module
+    generation_kwargs: dict[str, Any]
+    eos_token_ids: list[int]
+
+    def __init__(self, *args, benchmarks: Mapping[str, Dataset] | None = None, **kwargs):
+        self.benchmarks = dict(benchmarks or {})
+        for name, dataset in self.benchmarks.items():
+            if not len(dataset) or not {"prompt", "solution"} <= set(dataset.column_names):
+                raise ValueError(
+                    "benchmarks must have rows with the columns prompt and solution, got "
+                    f"{len(dataset)} rows with {dataset.column_names} in {name!r}: "
+                    "barl_trl.data.load_problems makes them."
+                )
+        if self.benchmarks and kwargs.get("eval_dataset") is None:
+            kwargs["eval_dataset"] = {}  # `Trainer` wants one where it evaluates
+        super().__init__(*args, **kwargs)
+        rewards = [func for func in self.reward_funcs if isinstance(func, AccuracyReward)]
+        self._judge = rewards[0] if rewards else accuracy_reward
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):  # noqa: D102
+        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        if eval_dataset is None and self.benchmarks:
+            metrics |= self._evaluate_benchmarks(metric_key_prefix)
+        return metrics
+
+    def _evaluate_benchmarks(self, prefix: str) -> dict[str, float]:
+        was_training = self.model.training
+        metrics, accuracies = {}, []
+        device = self.accelerator.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []), greedy(self):
+            for name, dataset in self.benchmarks.items():
+                rewards, lengths = self._solve(dataset)
+                accuracies.append(rewards.nanmean().item())
+                metrics[f"{prefix}_{name}/accuracy"] = accuracies[-1]
+                metrics[f"{prefix}_{name}/mean_tokens"] = lengths.mean().item()
+        metrics[f"{prefix}_accuracy"] = sum(accuracies) / len(accuracies)
+        # not TRL's, which prints and saves the table of completions again
+        Trainer.log(self, dict(metrics))
+        self.control = self.callback_handler.on_evaluate(
+            self.args, self.state, self.control, metrics
+        )
+        self.model.train(was_training)
+        return metrics
+
+    def _solve(self, dataset: Dataset) -> tuple[Tensor, Tensor]:
+        """Return the reward, or NaN, and the number of tokens of each problem's completion.
+
+        The token that ends the turn is not counted. All processes generate equally often, as many
+        completions each: where problems do not divide, the last one fills up.
+        """
+        world, rank = self.accelerator.num_processes, self.accelerator.process_index
+        most = len(dataset) if self.use_vllm else self.args.per_device_eval_batch_size
+        ends = [*self.eos_token_ids, self._tokenizer.pad_token_id]
+        results, start = [], 0
+        while start < len(dataset):
+            size = min(most, math.ceil((len(dataset) - start) / world))
+            places = range(start + rank * size, start + (rank + 1) * size)
+            rows = dataset[[min(place, len(dataset) - 1) for place in places]]
+            self.model.eval()  # generation in continuous batches ends in training mode
+            prompt_ids, *_ = self._tokenize_prompts(list(rows["prompt"]))
+            completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
+            texts = self.processing_class.batch_decode(completion_ids, skip_special_tokens=True)
+            rewards = self._judge(texts, list(rows["solution"]))
+            local = [
+                (math.nan if reward is None else reward, len(chain_of_thought(ids, ends)))
+                for reward, ids in zip(rewards, completion_ids, strict=True)
+            ]
+            local = torch.tensor(local, dtype=torch.float32, device=self.accelerator.device)
+            results.append(self.accelerator.gather(local))
+            start += world * size
+        rewards, lengths = torch.cat(results)[: len(dataset)].T
+        return rewards, lengths
+
+
+@contextmanager
+def greedy(trainer: GRPOTrainer) -> Iterator[None]:
+    """Let a trainer generate the most likely completions instead of sampled ones."""
+    if trainer.use_vllm:
+        owner: Any = trainer.vllm_generation
+        changed: dict[str, Any] = {
+            "generation_kwargs": owner.generation_kwargs | {"temperature": 0.0}
+        }
+    else:
+        owner, kwargs = trainer, trainer.generation_kwargs | GREEDY
+        config = GenerationConfig(**kwargs, disable_compile=True)
+        changed = {"generation_kwargs": kwargs, "generation_config": config}
+    original = {name: vars(owner)[name] for name in changed}
+    vars(owner).update(changed)
+    try:
+        yield
+    finally:
+        vars(owner).update(original)

@@ -1,0 +1,40 @@
+"""What must be there before a model is loaded: folders, and packages that are extras."""
+
+from pathlib import Path
+
+from trl.import_utils import is_vllm_available
+
+
+def refuse_missing_folder(name: str, model: str) -> None:
+    """Refuse a path to a model that is none; transformers would complain of it as of a Hub id."""
+    if model.startswith(("/", ".", "~")) and not Path(model).is_dir():
+        raise ValueError(
+            f"{name} must be a Hub id or an existing folder, got {model!r}: there is none."
+        )
+
+
+def make_output_dir(output_dir: str) -> None:
+    """Make the output folder, or refuse it: transformers would find out after the first steps."""
+    try:
+        Path(output_dir).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"output_dir must be a folder that can be made, got {output_dir!r} ({error.strerror}): "
+            "name another."
+        ) from error
+
+
+def refuse_missing_vllm(rule: str, value: object) -> None:
+    """Refuse a setting that needs vLLM where it is not installed: a model would be loaded first.
+
+    Args:
+        rule: The setting, and what it must be without vLLM.
+        value: The value that needs it.
+
+    Raises:
+        ImportError: vLLM is not installed.
+    """
+    if not is_vllm_available():
+        raise ImportError(
+            f"{rule} without vLLM, got {value!r}: install it with `pip install 'barl-trl[vllm]'`."
+        )

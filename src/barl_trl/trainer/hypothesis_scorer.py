@@ -1,0 +1,147 @@
+"""From rollouts as generated to the log-likelihoods of their hypotheses at every state."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from ..hypotheses import HypothesisSet, merge_hypotheses, truth_answer
+from ..plausibility.answer_logps import AnswerLogLikelihoods, answer_log_likelihoods
+from ..plausibility.elicitation import Elicitation
+from ..plausibility.kv_cache import GenerationCache
+from ..rewards import completion_text
+from ..steps import StepSegmenter, chain_of_thought, step_ends_of
+from .barl_fields import BARLFields
+from .shared_verdicts import share_hypotheses
+
+
+class Generated(NamedTuple):
+    """This process's rollouts as they were generated, and the cache that was left behind."""
+
+    prompt_ids: list[list[int]]
+    completion_ids: list[list[int]]
+    completions: list[Any]
+    cache: GenerationCache | None = None
+
+
+class Scored(NamedTuple):
+    """What is known of this process's rollouts before their rewards."""
+
+    answers: list[str | None]
+    """Answer of each rollout of all processes."""
+    sets: list[HypothesisSet | None]
+    """Hypothesis set of each group of all processes."""
+    local_sets: list[HypothesisSet | None]
+    """Hypothesis set of each of this process's rollouts: that of its group."""
+    local_members: list[int | None]
+    """The hypothesis that each of this process's rollouts found, if it may form one."""
+    step_ends: list[list[int]]
+    likelihoods: AnswerLogLikelihoods
+
+
+@dataclass(frozen=True)
+class HypothesisScorer:
+    """Form a rollout batch's hypotheses and read their log-likelihoods.
+
+    Args:
+        tokenizer: The model's.
+        args: Settings of hypotheses and scoring.
+        answer_extractor, answer_equivalence, step_segmenter: As in [`BARLTrainer`].
+        end_ids: Token ids that end a turn.
+    """
+
+    tokenizer: Any
+    args: BARLFields
+    answer_extractor: Callable[[str], str | None]
+    answer_equivalence: Callable[[str, str], bool]
+    step_segmenter: StepSegmenter
+    end_ids: Collection[Any]
+
+    @cached_property
+    def elicitation(self) -> Elicitation:
+        """What is placed behind a state."""
+        return Elicitation(self.tokenizer, self.args.elicitation)
+
+    @cached_property
+    def special_tokens(self) -> set[str]:
+        """Texts that no answer may hold."""
+        added = self.tokenizer.added_tokens_decoder.values()
+        special = {token.content for token in added if token.special}
+        return {*self.tokenizer.all_special_tokens, *special}
+
+    def score(
+        self,
+        model: nn.Module,
+        generated: Generated,
+        truths: Sequence[Any],
+        *,
+        start: int,
+        group_size: int,
+        score_completions: bool,
+        completion_temperature: float,
+        max_tokens: int | None,
+    ) -> Scored:
+        """Score the rollouts of this process, together with all others.
+
+        Args:
+            model: As in [`answer_log_likelihoods`].
+            generated: The rollouts.
+            truths: The solution column's value for each.
+            start: Index of the first of them among those of all processes.
+            group_size: Rollouts per prompt.
+            score_completions: Whether to score the completions' own tokens in that pass too.
+            completion_temperature: As in [`answer_log_likelihoods`].
+            max_tokens: As there.
+        """
+        texts = map(completion_text, generated.completions)
+        answers, sets = share_hypotheses(
+            [self.answer_extractor(text) for text in texts],
+            [truth_answer(truth) for truth in truths],
+            self._merge,
+            group_size=group_size,
+        )
+        places = range(start, start + len(truths))
+        local_sets = [sets[n // group_size] for n in places]
+        step_ends, rollouts = [], []
+        for prompt_ids, completion_ids, hypotheses in zip(
+            generated.prompt_ids, generated.completion_ids, local_sets, strict=True
+        ):
+            chain = chain_of_thought(completion_ids, self.end_ids)
+            step_ends.append(step_ends_of(chain, self.step_segmenter))
+            rollouts.append(
+                self.elicitation.rollout(
+                    prompt_ids,
+                    completion_ids if score_completions else chain,
+                    step_ends[-1],
+                    hypotheses.answers if hypotheses else (),
+                    score_completion=score_completions,
+                )
+            )
+        likelihoods = answer_log_likelihoods(
+            model,
+            rollouts,
+            elicitation_ids=self.elicitation.token_ids,
+            reduction=self.args.answer_likelihood,
+            method=self.args.scoring_method,
+            temperature=self.args.plausibility_temperature,
+            completion_temperature=completion_temperature,
+            max_tokens=max_tokens,
+            generation_cache=generated.cache,
+        )
+        members = [
+            hypotheses.members[n % group_size] if hypotheses and hypotheses.members else None
+            for n, hypotheses in zip(places, local_sets, strict=True)
+        ]
+        return Scored(answers, sets, local_sets, members, step_ends, likelihoods)
+
+    def _merge(self, truth: str, answers: list[str | None]) -> HypothesisSet | None:
+        return merge_hypotheses(
+            truth,
+            answers if self.args.hypotheses == "rollouts" else [],
+            equivalent=self.answer_equivalence,
+            max_answer_chars=self.args.max_answer_chars,
+            max_hypotheses=self.args.max_hypotheses,
+            special_tokens=self.special_tokens,
+        )

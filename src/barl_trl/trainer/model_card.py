@@ -1,0 +1,98 @@
+"""What BARL adds to TRL's model card: settings, data and results."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trl import GRPOConfig
+
+from .barl_config import BARLConfig
+from .barl_fields import barl_fields
+
+SETTINGS = (
+    "step_size",
+    "consistency_beta",
+    "num_generations",
+    "generation_batch_size",
+    "max_completion_length",
+    "temperature",
+    "learning_rate",
+    "beta",
+    "loss_type",
+    "num_iterations",
+    "seed",
+)
+"""Settings that stand in every card. Others of BARL's do where they are not the default."""
+
+RESULTS = ("reward", "rewards/", "completions/mean_length", "barl/")
+RESULTS += ("eval_reward", "eval_rewards/", "eval_accuracy")
+"""First parts of the names of metrics that stand in a card."""
+NO_RESULTS = ("barl/scoring_", "barl/dropped/")
+"""First parts of the names of metrics that do not, though [`RESULTS`] has them."""
+
+PLACE = "### Framework versions"  # in TRL's template; what is added goes before it
+
+
+def card_settings(args: BARLConfig, *, is_barl: bool = True) -> dict[str, Any]:
+    """Return the settings of a run that its card names; BARL's only where they were used."""
+    changed = [o.name for o in barl_fields() if getattr(args, o.name) != o.default]
+    return {
+        name: getattr(args, name)
+        for name in dict.fromkeys([*SETTINGS, *changed])
+        if is_barl or name in GRPOConfig.__dataclass_fields__
+    }
+
+
+def card_results(log_history: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the last value of each metric that a card names."""
+    return {
+        name: value
+        for entry in log_history
+        for name, value in entry.items()
+        if value is not None
+        and (name.startswith(RESULTS) or name.endswith("/accuracy"))
+        and not name.startswith(NO_RESULTS)
+    }
+
+
+def add_sections(
+    card: str,
+    *,
+    model: str,
+    reward: str,
+    settings: Mapping[str, Any],
+    data: Mapping[str, Any],
+    results: Mapping[str, float],
+    step: int,
+) -> str:
+    """Put tables of settings, data and results into a model card.
+
+    Args:
+        card: TRL's card.
+        model: Name of the model that was trained.
+        reward: What it was rewarded for.
+        settings: Settings by name.
+        data: What there is to say of the data, by name.
+        results: Metrics by name; without any there is no table.
+        step: The optimizer step they are of.
+
+    Returns:
+        The card with the tables before the versions, or at its end if it has none.
+    """
+    # what TRL writes where the model is a local folder
+    card = card.replace("[None](https://huggingface.co/None)", f"`{model}`")
+    sections = _table("Settings", {"model": model, "reward": reward, **settings}) + _table(
+        "Data", data
+    )
+    if results:
+        numbers = {name: f"{value:.4g}" for name, value in results.items()}
+        sections += _table(f"Results, as last logged in {step} steps", numbers)
+    before, place, after = card.partition(PLACE)
+    return f"{before.rstrip()}\n\n{sections}{place}{after}"
+
+
+def _table(title: str, rows: Mapping[str, Any]) -> str:
+    lines = [f"### {title}", "", "| | |", "|---|---|"]
+    for name, value in rows.items():
+        text = value if isinstance(value, str) and value.isprintable() else repr(value)
+        lines.append(f"| {name} | `{text.replace('|', chr(92) + '|')}` |")
+    return "\n".join(lines) + "\n\n"

@@ -1,0 +1,80 @@
+"""Benchmarks as users start them, small."""
+
+import json
+import subprocess
+import sys
+
+from ..paths import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
+
+
+def run_benchmark(script, *options):
+    """Runs a script; returns its Markdown tables, as row name -> column name -> cell."""
+    command = [sys.executable, str(BENCHMARKS / script), *options]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    blocks = [block.splitlines() for block in shown.split("\n\n") if block.startswith("| ")]
+    return [table_of(header, rows) for header, _, *rows in blocks]
+
+
+def table_of(header, rows):
+    columns, *cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (header, *rows)]
+    return {row[0]: dict(zip(columns, row, strict=True)) for row in cells}
+
+
+def test_answers_prints_costs_and_verdicts(tmp_path):
+    path = tmp_path / "answers.json"
+    costs, verdicts = run_benchmark("answers.py", "--quick", "--json", str(path))
+    assert [record["way"] for record in json.loads(path.read_text())] == [*costs]
+    assert {*costs} > {"barl_trl: extract, verify, merge", "math-verify: parse, verify"}
+    # So few answers may need no process at all, and then cost less than is printed.
+    assert all(float(row["CPU s"]) >= 0 and float(row["wall s"]) >= 0 for row in costs.values())
+    assert float(costs["math-verify: parse, verify"]["CPU s"]) > 0
+    ours = verdicts["barl_trl: extract, verify, merge"]
+    assert float(ours["accuracy, boxed"]) >= 0.97
+    assert ours["rewards without a closed box"] == ours["time-outs, crashes"] == "0"
+
+
+def test_answer_cases_are_counted_by_family(tmp_path):
+    path, cases = tmp_path / "cases.json", ROOT / "tests" / "cases" / "answers.jsonl"
+    (table,) = run_benchmark("answer_cases.py", str(cases), "--quick", "--json", str(path))
+    *families, whole = records = json.loads(path.read_text())
+    assert [record["family"] for record in records] == [*table]
+    assert sum(record["pairs"] for record in families) == whole["pairs"] == 40
+    for grader in ("math_verify", "qwen", "string"):
+        right = sum(record[grader]["right"] for record in families)
+        assert right == whole[grader]["right"] > 20
+
+
+RECORDED = {"default": 160, "default, fused": 160, "default, generated": 84}
+"""Tokens that scoring feeds the demo's model per rollout, at the benchmark's shape. A tenth more it
+would be without any one of: the shared prompt, the shared s_0, the answers' shared tokens.
+"""
+
+
+def test_scoring_feeds_no_more_tokens_than_recorded(tmp_path):
+    path = tmp_path / "scoring.json"
+    (costs,) = run_benchmark("scoring.py", "--quick", "--json", str(path))
+    ways = {record["way"]: record for record in json.loads(path.read_text())}
+    assert {*costs} == {*ways} > {"plain", "released", "re-encoding", "masked row"}
+    for way, tokens in RECORDED.items():
+        assert ways[way]["tokens"] <= 1.1 * tokens
+    assert all(record["seconds"] > 0 for record in ways.values())
+
+
+def test_training_step_compares_equal_rollouts(tmp_path):
+    path = tmp_path / "step.json"
+    (costs,) = run_benchmark("training_step.py", "--quick", "--json", str(path))
+    (record,) = json.loads(path.read_text())
+    assert [*costs] == [record["model"]] == ["demo"]
+    assert record["scoring_tokens"] > 0 < record["scoring_seconds"]
+    assert all(len(seconds) == 2 for seconds in record["seconds"].values())
+
+
+def test_memory_of_a_pass_is_what_is_estimated(tmp_path):
+    path = tmp_path / "memory.json"
+    run_benchmark("memory.py", "--quick", "--json", str(path))
+    passes = [record for record in json.loads(path.read_text()) if "measured" in record]
+    assert len(passes) == 3
+    for record in passes:
+        assert 0.8 < record["measured"] / record["estimate"] < 1.2

@@ -1,0 +1,234 @@
+"""`barl evaluate` as users start it: real processes on the shipped model."""
+
+import json
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from itertools import islice
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from barl_trl import cli
+from barl_trl.data import load_problems
+from barl_trl.evaluation.checkpoints import checkpoint_id
+from barl_trl.graders import GRADERS, verify
+from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
+
+from ..paths import ROOT
+
+SEARCH = ROOT / "examples" / "search.jsonl"
+FIXED = {"model": str(TINY_MODEL_DIR), "benchmarks": f"search={SEARCH}", "max_tokens": 120}
+SAMPLED = {"limit": 40, "temperature": 1.0, "num_samples": 3, "batch_size": 16, "seed": 5}
+
+
+def arguments(folder, **options):
+    settings = FIXED | {"output_dir": folder} | options
+    return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
+
+
+@pytest.fixture
+def evaluate(tmp_path, capsys):
+    """Runs the command in this process; returns its results and what it printed."""
+
+    def run(folder=None, **options):
+        folder = folder or tmp_path / "out"
+        cli.main(["evaluate", *arguments(folder, **options)])
+        return json.loads((folder / "results.json").read_text()), capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+def records(folder, name="search"):
+    lines = (folder / f"{name}.jsonl").read_text().splitlines()
+    return sorted(map(json.loads, lines), key=lambda row: (row["problem_id"], row["sample"]))
+
+
+def test_the_examples_are_the_demos_held_out_problems():
+    rows = [json.loads(line) for line in SEARCH.read_text().splitlines()]
+    expected = islice(problems(7, held_out=True), 400)
+    assert rows == [{"problem": p.prompt.strip(), "answer": p.solution} for p in expected]
+
+
+def test_readme_shows_the_command_and_its_table(tmp_path, capsys, monkeypatch):
+    """The accuracy is that of the demo before training, which counts answers by itself."""
+    readme = (ROOT / "README.md").read_text()
+    command = re.search(r"^barl evaluate --model src.*$", readme, re.MULTILINE)[0]
+    monkeypatch.chdir(ROOT)
+    cli.main([*shlex.split(command)[1:], "--output_dir", str(tmp_path)])
+    shown = capsys.readouterr().out
+    table = shown[shown.index("tiny-search, greedy") :].split("math_verify")[0]
+    assert "\n".join(line.rstrip() for line in table.splitlines()) in readme
+    accuracy = re.search(r"│ greedy accuracy +│ (.*?) │", readme)[1]
+    assert f"│ {accuracy} │" in table
+
+
+def test_greedy_results(evaluate, tmp_path):
+    results, shown = evaluate(limit=50)
+    assert {name: results[name] for name in list(results)[:11]} == {
+        "model": str(TINY_MODEL_DIR),
+        "checkpoint": checkpoint_id(str(TINY_MODEL_DIR)),
+        "backend": "transformers",
+        "model_init_kwargs": None,
+        "template": "plain",
+        "temperature": 0.0,
+        "max_tokens": 120,
+        "num_samples": 1,
+        "batch_size": 64,
+        "seed": 0,
+        "grader": GRADERS["math_verify"].label,
+    }
+    assert {"barl-trl", "torch", "transformers"} <= set(results["versions"])
+    row = results["benchmarks"]["search"]
+    responses = records(tmp_path / "out")
+    assert row["num_problems"] == len(responses) == 50
+    assert row["accuracy"] == sum(response["reward"] for response in responses) / 50
+    assert row["source"]["path"] == str(SEARCH)
+    assert "template: plain" in shown
+    assert f"{100 * row['accuracy']:.1f} ± {100 * row['standard_error']:.1f} %" in shown
+    assert (tmp_path / "out" / "results.md").exists()
+
+
+def test_a_response_says_all_there_is_to_know(evaluate, tmp_path):
+    evaluate(limit=30, max_tokens=20)
+    data, _ = load_problems(str(SEARCH), conversational=False)
+    for number, response in enumerate(records(tmp_path / "out")):
+        solution = data[number]["solution"]
+        assert (response["benchmark"], response["problem_id"]) == ("search", number)
+        assert (response["problem"], response["solution"]) == (data[number]["prompt"], solution)
+        assert response["prompt"] == response["problem"] + "\n"
+        assert response["truncated"] == (r"\boxed{" not in response["response"])
+        assert response["tokens"] == 20 if response["truncated"] else response["tokens"] < 20
+        found = re.findall(r"\\boxed\{(.*?)\}", response["response"])
+        assert response["answer"] == (found[-1] if found else None)
+        correct = bool(found) and verify(solution, found[-1]).correct
+        assert response["reward"] == correct
+        assert response["reason"] == "no answer" if not found else response["reason"]
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_responses(evaluate, tmp_path):
+    undisturbed, _ = evaluate(tmp_path / "undisturbed", **SAMPLED)
+    killed = tmp_path / "killed"
+    command = [sys.executable, "-m", "barl_trl.cli", "evaluate", *arguments(killed, **SAMPLED)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    path = killed / "search.jsonl"
+    while process.poll() is None and (not path.exists() or path.stat().st_size == 0):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    written = path.read_bytes()
+    lines = written.splitlines(keepends=True)
+    assert 0 < len(lines) < 120
+    assert json.loads((killed / "results.json").read_text())["benchmarks"] == {}
+    # half a batch and half a line, wherever the kill came
+    path.write_bytes(b"".join(lines[:-3]) + lines[-3][:40])
+    resumed, _ = evaluate(killed, **SAMPLED)
+    assert path.read_bytes().startswith(b"".join(lines[:-3]))
+    assert records(killed) == records(tmp_path / "undisturbed")
+    assert resumed == undisturbed
+    assert resumed["benchmarks"]["search"]["pass@k"].keys() == {"1", "2", "3"}
+
+
+def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluate, tmp_path):
+    folder = tmp_path / "out"
+    first, _ = evaluate(limit=5)
+    assert evaluate(limit=5)[0] == first
+    assert len(records(folder)) == 5
+    more, shown = evaluate(limit=5, benchmarks=f"again={SEARCH}")
+    assert more["benchmarks"].keys() == {"search", "again"}
+    assert more["benchmarks"]["search"] == first["benchmarks"]["search"]
+    assert "│ search" in shown
+    larger, _ = evaluate(limit=7)
+    assert larger["benchmarks"]["search"]["num_problems"] == 7
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"max_tokens": 60}, "max_tokens must be 120 as in the responses in .*, got 60: choose"),
+        ({"temperature": 1.0}, "temperature must be 0.0 as in the responses in .*, got 1.0"),
+        ({"template": "Q: {problem}"}, "template must be 'plain' .* got 'Q: {problem}'"),
+        ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None as in"),
+        ({"grader": "string"}, "grader must be {'name': 'math_verify', .* got {'name': 'string'"),
+    ],
+)
+def test_a_folder_of_other_settings_is_refused(evaluate, changed, message):
+    evaluate(limit=2)
+    with pytest.raises(SystemExit, match=f"barl evaluate: {message}"):
+        evaluate(**{"limit": 2} | changed)
+
+
+def test_a_folder_of_other_weights_is_refused(evaluate, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(TINY_MODEL_DIR, model)
+    evaluate(limit=2, model=model)
+    weights = AutoModelForCausalLM.from_pretrained(model)
+    torch.nn.init.normal_(weights.model.norm.weight)
+    weights.save_pretrained(model)
+    with pytest.raises(SystemExit, match=r"checkpoint must be '.*' as in the responses in .*, got"):
+        evaluate(limit=2, model=model)
+
+
+def test_versions_of_all_runs_are_named(evaluate, tmp_path):
+    evaluate(limit=2)
+    path = tmp_path / "out" / "results.json"
+    results = json.loads(path.read_text())
+    torch_version = results["versions"]["torch"]
+    path.write_text(json.dumps(results | {"versions": results["versions"] | {"torch": "2.6.0"}}))
+    for _ in range(2):
+        versions = evaluate(limit=3)[0]["versions"]
+        assert versions == results["versions"] | {"torch": f"2.6.0, {torch_version}"}
+
+
+def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"problem": "p", "answer": "1"}\n')
+    evaluate(benchmarks=f"mine={path}")
+    path.write_text('{"problem": "p", "answer": "2"}\n')
+    with pytest.raises(SystemExit, match="has responses to, got another problem or prompt 0 in mi"):
+        evaluate(benchmarks=f"mine={path}")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "/nowhere"}, "model must be a Hub id or an existing folder, got '/nowhere'"),
+        ({"num_samples": 2}, "num_samples must be 1 with temperature 0, got 2"),
+        ({"temperature": -1}, "temperature must be a number of 0 or more, got -1"),
+        ({"temperature": "nan"}, "temperature must be a number of 0 or more, got nan"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
+        ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got 'dtype'"),
+        ({"model_init_kwargs": "3"}, "model_init_kwargs must be a JSON object, got '3'"),
+        ({"benchmarks": "gsm9k"}, "benchmarks must be among gsm8k, .* got 'gsm9k'"),
+        ({"grader": "maths"}, "grader must be one of math_verify, qwen, string, got 'maths'"),
+        ({"template": "llama-3"}, "template must be plain, .* got 'llama-3'"),
+    ],
+)
+def test_mistakes_are_found_before_a_model_is_loaded(evaluate, tmp_path, options, message):
+    with pytest.raises(SystemExit, match=f"barl evaluate: {message}"):
+        evaluate(**options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_failed_before_its_first_response_binds_nobody(evaluate):
+    with pytest.raises(TypeError, match="no_such"):
+        evaluate(limit=2, model_init_kwargs='{"no_such": 1}')
+    results, _ = evaluate(limit=2)
+    assert results["model_init_kwargs"] is None
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_vllm_is_missed_at_once(evaluate):
+    with pytest.raises(SystemExit, match="backend must be transformers without vLLM, got 'vllm'"):
+        evaluate(backend="vllm")

@@ -1,0 +1,104 @@
+"""Plain numbers, read without a parser, against Python's own fractions."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barl_trl.graders.default.numbers import Number, equal_numbers, is_decimal_comma_of, number
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("42", 42),
+        ("+42", 42),
+        ("-42", -42),
+        ("042", 42),
+        ("1,000", 1000),
+        ("1 000 000", 10**6),
+        ("1,000.5", Fraction(2001, 2)),
+        (".5", Fraction(1, 2)),
+        ("5.", 5),
+        ("0,25", Fraction(1, 4)),
+        ("3/4", Fraction(3, 4)),
+        ("-3/4", Fraction(-3, 4)),
+        (r"\frac{3}{4}", Fraction(3, 4)),
+        (r"-\frac{-3}{4}", Fraction(3, 4)),
+        (r"\frac34", Fraction(3, 4)),
+        (r"\frac3{4}", Fraction(3, 4)),
+        (r"\frac{3}4", Fraction(3, 4)),
+        (r"1\frac{1}{2}", Fraction(3, 2)),
+        (r"-1 \frac12", Fraction(-3, 2)),
+        ("1 1/2", Fraction(3, 2)),
+        (r"0.\overline{3}", Fraction(1, 3)),
+        (r"-0.1\overline{6}", Fraction(-1, 6)),
+        (r"3.5 \times 10^5", 350_000),
+        (r"2 \cdot 10^{-3}", Fraction(1, 500)),
+    ],
+)
+def test_a_plain_number_is_read_exactly(form, value):
+    assert number(form).value == value
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("", "x", "1,2", "1,00", "12,34,567", "3 250 1", "1 2", "1/0", r"\frac{1}{0}", "1/2/3"),
+        *(r"1\frac{3}{2}", "--1", "1e5", "½", "٣", "1" * 101, r"\frac{1}{2}x", "50%", "10^{5}"),
+    ],
+)
+def test_anything_else_is_no_plain_number(form):
+    assert number(form) is None
+
+
+@given(st.fractions(max_denominator=999))
+def test_every_fraction_is_read_in_each_way_of_writing_it(value):
+    sign, size = "-" if value < 0 else "", abs(value)
+    whole, rest = divmod(size.numerator, size.denominator)
+    forms = [
+        f"{value.numerator}/{value.denominator}",
+        f"{sign}\\frac{{{size.numerator}}}{{{size.denominator}}}",
+    ]
+    if whole and rest:
+        forms.append(f"{sign}{whole}\\frac{{{rest}}}{{{size.denominator}}}")
+    assert {number(form) for form in forms} == {Number(value)}
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=4))
+def test_every_decimal_is_read_exactly(value):
+    form = format(value, "f")
+    if len(form) <= 100:
+        assert number(form) == Number(Fraction(value), 4)
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "equal"),
+    [
+        ("1/2", "0.5", True),
+        ("1/3", "0.333333", True),
+        ("1/3", "0.33333", False),
+        ("0.333333", "1/3", True),
+        ("2", "2.0", True),
+        ("1/3", "333333/1000000", False),
+        ("0.0000001", "0.0", False),
+        ("0.0000001", "0.000000", False),
+        ("3.14159265", "3.141593", True),
+        ("3.141593", "3.141594", False),
+        ("42", "42.0000001", False),
+        ("42", "42.000000", True),
+        ("2/3", "0.666666", False),
+        ("0", "0.0000001", False),
+        ("1234567.1", "1234567.2", False),
+        ("16386.20", "16,386.2", True),
+    ],
+)
+def test_only_decimals_of_six_places_may_be_rounded(gold, answer, equal):
+    assert equal_numbers(number(gold), number(answer)) is equal
+
+
+def test_a_decimal_comma_is_known_beside_the_same_number_with_a_point():
+    assert is_decimal_comma_of("1000,99", "1000.99")
+    assert not is_decimal_comma_of("1,500", "1.500"), "three digits are a group of thousands"
+    assert not is_decimal_comma_of("1,22", "1.23")

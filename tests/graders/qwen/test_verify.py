@@ -1,0 +1,275 @@
+r"""The conventions of the Qwen2.5-Math evaluation, and where ours is stricter on purpose.
+
+Each pair of `CONVENTIONS` is accepted by the evaluation's own code too, each of `STRICTER` is
+accepted there and refused here, each of `MORE` the other way round. Real processes, no mocks.
+"""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barl_trl.graders.qwen.verify import extract_answer, verify
+
+MILLION = 10**6
+
+# What the rules look for, halves of it, and characters that no encoder would take.
+# fmt: off
+PIECES = [
+    "boxed", r"\boxed{", "{", "}", "(", ")", "[", "]", "\\", r"\\", "&", r"\frac", r"\sqrt",
+    r"\text{", r"\begin{pmatrix}", r"\end{pmatrix}", r"\begin{array}{", r"\cup", r"\pm",
+    "he answer is", "final answer is $", "$. I hope", "答案是", "$", r"\%", "^", "_", r"\circ", "x",
+    "x=", "=", "<", ".", ",", "1", "12", "0.5", "1e9", "two", "and", "or", "cm", "i", "j", "'", "-",
+    "/", "*", "!", " ", "\n", "\x00", "é", "１", "\ud800",
+]
+# fmt: on
+latex = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+
+
+# Extraction
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        # The first of these that occurs decides, whatever comes later in the text.
+        (r"The final answer is $7$. I hope it is correct. \boxed{1}", "7"),
+        (r"The answer is 1. \boxed{2} \boxed{7} The answer is 3.", "7"),
+        ("final answer is 1. The answer is 2. So the answer is 7.", "7"),
+        ("The final answer is 1, no: the final answer is 7", "7"),
+        ("1, so 答案是 7\n\nwhich is 2 答案是 3", "7"),
+        ("She has 3 eggs and sells -1,234.5 of them.", "-1234.5"),
+    ],
+)
+def test_the_answer_is_looked_for_in_a_fixed_order(text, answer):
+    assert extract_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\boxed{1 \boxed{7} 2}", "7"),  # the last to open, not the outermost
+        (r"$\boxed 7$ apples", "7"),
+        ("I boxed{7}", "7"),  # no backslash is asked for
+        (r"\boxed{7", "7"),  # one that is never closed goes on to the end
+        (r"\fbox{8} and 9", "9"),  # other boxes are none
+    ],
+)
+def test_a_box_is_the_word_and_its_braces(text, answer):
+    assert extract_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no number", r"\boxed{}", r"7 \boxed", "the answer is .", "²"]
+)
+def test_without_content_there_is_no_answer(text):
+    assert extract_answer(text) is None
+
+
+@pytest.mark.parametrize(
+    ("boxed", "answer"),
+    [
+        (r"\frac12", r"\frac{1}{2}"),
+        (r"\dfrac1{72}", r"\frac{1}{72}"),
+        ("-1/2", r"\frac{-1}{2}"),
+        (r"\sqrt3", r"\sqrt{3}"),
+        (r"\left( 1, 2 \right]", "(1,2]"),
+        (r"\begin{bmatrix} 1 \\ 2 \end{bmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        (r"\begin{array}{rr} 1 & 2 \end{array}", r"\begin{pmatrix}1&2\end{pmatrix}"),
+        (r"5\text{ cm}^{2}", "5"),
+        (r"\text{no solution}", "nosolution"),
+        ("5 cm", "5"),
+        ("12 square units", "12"),
+        ("5 m", "5"),
+        (r"90^\circ", "90"),
+        (r"\$1{,}200", "1{,}200"),
+        (r"50\%", "50"),
+        ("3.00", "3"),
+        (".5", "0.5"),
+        ("x = 5", "5"),
+        ("k=5", "5"),
+        (r"x \in [1,2]", "[1,2]"),
+        (r"(-\infty, \infty)", r"\mathbb{R}"),
+        ("seven", "7"),
+        ("2+3j", "2+3i"),
+        (r"2 \pi r", r"2\pi r"),
+        (r"1\,234", "1234"),
+        (r"\text{degrees}", "degrees"),
+    ],
+)
+def test_the_answer_is_normalised(boxed, answer):
+    assert extract_answer(rf"\boxed{{{boxed}}}") == answer
+
+
+# Verdicts
+
+CONVENTIONS = [
+    # strings
+    ("Yes", r"\text{yes}", "equal strings"),
+    ("3", r"3\text{ apples}", "equal strings"),
+    ("x=5", "y=5", "equal strings"),
+    # multiple choice: the last letter
+    ("B", "(B)", "choice"),
+    ("B", "not (A) but (B)", "choice"),
+    # numbers: 1e-4 of the true one (3.0003 - 3 = 3 * 1e-4), and percentages either way
+    ("1,234", "1234.0", "equal numbers"),
+    ("3", "3.0002", "equal numbers"),
+    ("50", "0.5", "equal numbers"),
+    ("0.5", r"50\%", "equal numbers"),
+    # elements one by one; the kind of bracket does not matter
+    ("(0,1)", "[0,1]", "equal elements"),
+    (r"(-\infty,3]", r"(-\infty,3.0)", "equal elements"),
+    ("(1,2)", "{1,2}", "equal elements"),
+    (r"(0.5,\sqrt{4})", r"(\frac12,2)", "equal elements"),
+    (r"(0,\frac{1}{2})\cup(1,2)", r"(0,0.5]\cup(1,2)", "equal elements"),
+    (
+        r"\begin{pmatrix}0.5&1\end{pmatrix}",
+        r"\begin{bmatrix}\frac12&1\end{bmatrix}",
+        "equal elements",
+    ),
+    # matrices also rounded to three decimals, sets in any order
+    (r"\begin{pmatrix}0.29\\2\end{pmatrix}", r"\begin{pmatrix}0.2902\\2\end{pmatrix}", "sympy"),
+    (r"\{1,2\}", r"\{2,1\}", "sympy"),
+    # names
+    ("5", "x = 5", "equal strings"),
+    ("5", "AB=5", "equal strings"),
+    ("x=1,y=2", "(1,2)", "equal elements"),
+    # expressions and equations, also with the sides exchanged
+    (r"\frac{2}{3}", "0.6667", "sympy"),
+    ("x^2-1", "(x+1)(x-1)", "sympy"),
+    (r"\sin^2(x)", r"1-\cos^2(x)", "sympy"),
+    ("p+q=2r+1", "2r+1=q+p", "sympy"),
+    ("x>2", "2<x", "sympy"),
+    ("10!", "3628800", "sympy"),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer", "reason"), CONVENTIONS)
+def test_conventions(gold, answer, reason):
+    assert verify(gold, answer) == (True, reason)
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("3", "3.0004"),  # 1.3e-4 of 3
+        ("0.33", "1/3"),
+        ("B", "C"),
+        ("(1,2)", "(2,1)"),
+        ("(1,2)", "(1,2,3)"),
+        (r"\begin{pmatrix}1&2\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        ("x^2", "x^3"),
+        ("3x-2y=6", "6x-4y=12"),  # a multiple of an equation is another one
+        (r"\sqrt{x^2}", "x"),
+        (r"\infty", r"-\infty"),
+        ("f(x)=2x", "2x"),  # the left side is longer than two characters
+        (r"\frac{", r"\frac{1"),
+    ],
+)
+def test_what_is_not_equal(gold, answer):
+    assert not verify(gold, answer).correct
+
+
+STRICTER = [
+    ("-(x+1)", "-x+1", "sympy"),
+    (r"\frac{1}{23}", r"\frac{12}{3}", "sympy"),
+    ("(x+1)(x+2)", "(x+1)(x+3)", "sympy"),
+    (r"\frac{a}{b}", r"\frac{c}{b}", "sympy"),
+    ("24", "2x=4", "sympy"),
+    ("2", "x>=2", "sympy"),
+    ("6", "5=6", "sympy"),
+    ("12", "1,2", "sympy"),
+    ("12", "1 and 2", "sympy"),
+    (r"\frac{11}{2}", "1 1/2", "sympy"),
+    (r"\sqrt{67},-\sqrt{85}", r"\sqrt{67}", "sympy"),
+    ("x>2", "x<2", "sympy"),
+    ("x>2", r"x\ge2", "sympy"),
+    ("east", "seat", "different words"),
+    ("10_{3}", "10_{2}", "different bases"),
+    ("", "", "empty"),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer", "reason"), STRICTER)
+def test_where_ours_is_stricter(gold, answer, reason):
+    assert verify(gold, answer) == (False, reason)
+
+
+MORE = [
+    (r"2\frac{1}{2}", "2.5"),
+    ("3/2", "1 1/2"),
+    (r"\sqrt{2}", "sqrt(2)"),
+    (r"\sqrt{x}", "x^(1/2)"),
+    ("8", "2**3"),
+    (r"\frac{\pi}{2}", "1.5708"),
+    (r"2\pi r", r"2r\pi"),
+    (r"2\sin x\cos x", r"\sin(2x)"),
+    (r"5\pm2", "3, 7"),
+    (r"16 m^{2}-8 m n", "16m^2 - 8mn"),
+    ("3x-2y=6", "2y=3x-6"),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer"), MORE)
+def test_where_ours_reads_more(gold, answer):
+    assert verify(gold, answer).correct
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "reason"),
+    [
+        ("1", "9^{9^9}", "answer refused: exponent"),
+        ("x" * 600, "1", "different words"),
+        ("1+" * 300 + "1", "1", "gold refused: length"),
+        ("1", "1" + r"\cup1" * 64, "answer refused: elements"),
+        ("1", "1 2", "digits apart"),
+        ("x", "x'", "different primes"),
+        ("(1,200)", "1200", "sympy"),  # an interval, not a number
+    ],
+)
+def test_what_is_compared_as_a_string_only(gold, answer, reason):
+    assert verify(gold, answer) == (False, reason)
+
+
+def test_a_comparison_that_takes_too_long_is_a_no():
+    # To compare, sympy computes 7^9999 to the power of 9999: a number of 84 million digits.
+    assert verify("x", "(7^{9999}+x)^{9999}") == (False, "timeout")
+    assert verify("x+1", "1+x").correct
+
+
+def test_nothing_is_evaluated(tmp_path):
+    marker = tmp_path / "marker"
+    for code in (f'open("{marker}","w")', f"__import__('os').mkdir('{marker}')", "exit()", "x.y"):
+        assert not verify("1", code).correct
+    assert not marker.exists()
+
+
+# Robustness
+
+
+@given(latex)
+def test_extraction_takes_any_text_and_is_done_after_one_go(text):
+    answer = extract_answer(text)
+    assert answer is None or (answer and answer == answer.strip())
+
+
+@settings(max_examples=60, deadline=None)
+@given(latex, latex)
+def test_any_two_strings_get_a_verdict(gold, answer):
+    verdict = verify(gold, answer)
+    assert isinstance(verdict.correct, bool) and verdict.reason
+
+
+@pytest.mark.parametrize(
+    "piece", ["1", "{", "-", " ", "\n", ",", "a ", r"\boxed{", "he answer is ", "答案是", r"\text{"]
+)
+@pytest.mark.parametrize("before", ["", r"\boxed{"])
+def test_time_is_linear_in_the_text(before, piece):
+    text = before + piece * (MILLION // len(piece))
+    start = time.process_time()
+    answer = extract_answer(text)
+    assert time.process_time() - start < 1
+    verify("1", answer or "")
+    assert time.process_time() - start < 2

@@ -1,0 +1,76 @@
+"""Elicitation and answers as token ids, and thoughts that are closed first."""
+
+import pytest
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import Unigram
+from transformers import PreTrainedTokenizerFast
+
+from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION, Elicitation
+
+
+@pytest.fixture
+def elicitation(tokenizer):
+    return Elicitation(tokenizer)
+
+
+def states(elicitation, tokenizer, prompt, *steps):
+    """Which states of a rollout have their thought closed before they are asked."""
+    ids, positions = tokenizer.encode(prompt), []
+    positions.append(len(ids))
+    for step in steps:
+        ids += tokenizer.encode(step)
+        positions.append(len(ids))
+    at_states = elicitation.at_states(ids, positions)
+    return at_states and [state == elicitation.closing_token_ids for state in at_states]
+
+
+def test_default_is_the_released_codes(elicitation, tokenizer):
+    assert tokenizer.decode(elicitation.token_ids) == DEFAULT_ELICITATION
+    assert DEFAULT_ELICITATION == "\nBased on the above reasoning, the final answer is \\boxed"
+
+
+def test_an_open_thought_is_closed_before_the_elicitation(elicitation, tokenizer):
+    closing = tokenizer.decode(elicitation.closing_token_ids)
+    assert closing == "\n</think>\n" + DEFAULT_ELICITATION
+    opened = [False, True, True, False]
+    assert states(elicitation, tokenizer, "1+1?", "<think>One", " two", "</think> 2") == opened
+
+
+def test_a_thought_that_the_prompt_opened_is_open(elicitation, tokenizer):
+    prompt = "1+1?<|im_start|>assistant\n<think>\n"
+    assert states(elicitation, tokenizer, prompt, "Two.", "</think>") == [True, True, False]
+
+
+def test_a_prompt_that_speaks_of_the_tags_opens_nothing(elicitation, tokenizer):
+    assert states(elicitation, tokenizer, "Reason inside <think> tags.", "Two.") is None
+
+
+def test_the_lone_opening_brace_is_forced_and_the_rest_is_scored(elicitation, tokenizer):
+    answer = elicitation.answer("72")
+    assert tokenizer.decode(answer.token_ids) == "{72}."
+    assert tokenizer.decode(answer.token_ids[answer.score_from :]) == "72}."
+
+
+def test_the_start_of_a_word_before_the_brace_is_forced_with_it():
+    """As SentencePiece's tokenizers do that have no token for both."""
+    model = Unigram([("<unk>", 0.0), ("▁", -1.0), *((char, -1.0) for char in "{}.72")], 0)
+    words = Tokenizer(model)
+    words.pre_tokenizer, words.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    answer = Elicitation(PreTrainedTokenizerFast(tokenizer_object=words)).answer("72")
+    assert words.decode(answer.token_ids) == "{72}."
+    assert (len(answer.token_ids), answer.score_from) == (6, 2)
+
+
+def test_a_token_that_joins_brace_and_answer_is_scored_whole(elicitation, tokenizer):
+    tokenizer_with_join = type(tokenizer)(tokenizer_object=tokenizer._tokenizer)
+    tokenizer_with_join.add_tokens(["{\\"])
+    answer = Elicitation(tokenizer_with_join).answer("\\pi")
+    assert tokenizer_with_join.decode(answer.token_ids[:1]) == "{\\"
+    assert answer.score_from == 0
+
+
+def test_rollout_has_a_state_at_the_prompt_and_behind_every_step(elicitation):
+    rollout = elicitation.rollout([5, 6, 7], [8, 9, 10, 11], [2, 4], ["1", "2"])
+    assert rollout.token_ids == [5, 6, 7, 8, 9, 10, 11]
+    assert rollout.state_positions == [3, 5, 7]
+    assert len(rollout.answers) == 2

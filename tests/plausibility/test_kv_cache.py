@@ -1,0 +1,179 @@
+"""What generation leaves behind stands for feeding a rollout again: same values, fewer tokens."""
+
+import gc
+import weakref
+from itertools import takewhile
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from barl_trl.plausibility import tree_attention
+from barl_trl.plausibility.kv_cache import GenerationRecorder
+from barl_trl.plausibility.queries import Answer, Rollout
+
+from .test_answer_logps import (
+    BASE,
+    ELICITATION,
+    GPT2,
+    HYBRID,
+    REENCODED,
+    VOCAB,
+    assert_matches,
+    ids,
+    limited,
+    make,
+    oracle,
+    own_oracle,
+    score,
+)
+
+PROMPTS = [ids(n) for n in (9, 4, 13, 13)]
+ANSWERS = [Answer(BASE, 1), Answer(ids(4), 1), Answer([*BASE[:3], 30], 1)]
+ENDS = [2, 3, 4, 5, 6]
+BRANCH = len(ELICITATION) + 4 + 3  # all that is fed of the third answer is the first one's
+NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+
+
+def generated(model, length=20, read=False):
+    """Rollouts that a model sampled from left-padded prompts, and the recorder of that."""
+    longest = max(map(len, PROMPTS))
+    padding = [longest - len(prompt) for prompt in PROMPTS]
+    torch.manual_seed(0)
+    with GenerationRecorder(model) as recorder:
+        sampled = model.generate(
+            input_ids=torch.tensor([[0] * n + p for n, p in zip(padding, PROMPTS, strict=True)]),
+            attention_mask=torch.tensor([[0] * n + [1] * (longest - n) for n in padding]),
+            max_new_tokens=length,
+            do_sample=True,
+            top_k=0,
+            eos_token_id=ENDS,
+        )
+    completions = [row[longest:].tolist() for row in sampled]
+    completions = [[*takewhile(lambda token: token not in ENDS, c)] for c in completions]
+    rollouts = []
+    for prompt, completion in zip(PROMPTS, completions, strict=True):
+        ends = [*range(8, len(completion), 8), len(completion)]
+        states = [len(prompt), *(len(prompt) + end for end in ends if end)]
+        score_from = len(prompt) if read else None
+        rollouts.append(Rollout([*prompt, *completion], states, ANSWERS, None, score_from))
+    assert len({len(completion) for completion in completions}) > 1  # some ended
+    return rollouts, recorder
+
+
+@pytest.mark.parametrize("max_tokens", [30, 4096])
+@pytest.mark.parametrize(
+    "overrides", [{"family": "qwen2"}, {"family": "gpt2", **GPT2, **NO_DROPOUT}]
+)
+def test_only_the_branches_are_fed(overrides, max_tokens, caplog):
+    model = make(**overrides)
+    rollouts, recorder = generated(model)
+    result = score(model, rollouts, generation_cache=recorder.cache(4), max_tokens=max_tokens)
+    assert_matches(result, oracle(model, rollouts))
+    # a rollout that was cut off ends with a token that was sampled and never fed
+    cut_off = sum(len(r.token_ids) == len(p) + 20 for r, p in zip(rollouts, PROMPTS, strict=True))
+    states = sum(len(rollout.state_positions) for rollout in rollouts) - 1  # one s_0 is fed once
+    assert result.num_tokens == states * BRANCH + cut_off
+    assert not caplog.records
+
+
+def test_own_tokens_are_read_nevertheless():
+    model = make("qwen2")
+    rollouts, recorder = generated(model, read=True)
+    result = score(model, rollouts, generation_cache=recorder.cache(4))
+    assert_matches(result, oracle(model, rollouts))
+    for rollout, logps in zip(rollouts, result.completion_logps, strict=True):
+        expected = own_oracle(model, rollout, 1.0)
+        torch.testing.assert_close(logps[: len(expected)], expected, atol=1e-4, rtol=0)
+
+
+def test_a_rollout_that_was_not_generated_is_fed_from_where_it_differs(caplog):
+    model = make("qwen2")
+    rollouts, recorder = generated(model)
+    changed = list(rollouts[0].token_ids)
+    changed[12] = (changed[12] + 1) % VOCAB
+    others = [Rollout(changed, rollouts[0].state_positions, ANSWERS), *rollouts[1:]]
+    assert recorder.cache(4).lengths(others)[0] == 12
+    kept = score(model, rollouts, generation_cache=recorder.cache(4))
+    result = score(model, others, generation_cache=recorder.cache(4))
+    assert_matches(result, oracle(model, others))
+    assert result.num_tokens == kept.num_tokens + recorder.cache(4).lengths(rollouts)[0] - 12
+    assert not caplog.records
+
+
+def test_a_cache_of_other_weights_is_found_out(caplog):
+    model = make("qwen2")
+    rollouts, recorder = generated(model)
+    with torch.no_grad():
+        model.lm_head.weight *= 0.5  # which keys and values do not depend on
+        model.model.layers[0].self_attn.v_proj.weight *= 1.2  # which they do
+    for _ in range(2):
+        result = score(model, rollouts, generation_cache=recorder.cache(4))
+        assert_matches(result, oracle(model, rollouts))
+        assert result.num_tokens == score(model, rollouts).num_tokens
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("rollouts are fed once more, generation's cache is no help: packed")
+
+
+def test_where_memory_runs_out_fewer_tokens_go_at_a_time():
+    model = make("qwen2")
+    rollouts, recorder = generated(model)
+    expected = oracle(model, rollouts)
+    result = score(
+        limited(model, 100), rollouts, generation_cache=recorder.cache(4), max_tokens=512
+    )
+    assert_matches(result, expected)
+    assert result.max_tokens == 64
+
+
+def lora(dropout):
+    config = LoraConfig(target_modules=["q_proj"], lora_dropout=dropout, task_type="CAUSAL_LM")
+    return get_peft_model(make("qwen2"), config)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_kept"),
+    [
+        (lambda: lora(0.0), True),
+        (lambda: lora(0.1), False),
+        (lambda: make("gpt2", **GPT2), False),  # its dropouts are 0.1
+        (lambda: make("qwen2", attention_dropout=0.1), False),
+        (lambda: make("gemma3_text", **HYBRID), False),  # keys outside the window are gone
+        (lambda: make("bloom", **REENCODED["bloom"]), False),  # it takes no positions
+        (lambda: make("mamba", **REENCODED["mamba"]), False),  # it has no keys
+        (lambda: make("qwen3_next", **REENCODED["qwen3_next"]), False),  # some layers have none
+    ],
+)
+def test_what_scoring_would_not_compute_again_is_not_kept(model, is_kept):
+    _, recorder = generated(model())
+    assert (recorder.cache(4) is not None) == is_kept
+
+
+def test_a_generation_without_a_cache_leaves_none():
+    model = make("qwen2")
+    with GenerationRecorder(model) as recorder:
+        model(input_ids=torch.tensor([PROMPTS[0]]))
+    assert recorder.cache(1) is None
+
+
+@pytest.mark.parametrize("options", [{"num_beams": 2}, {"num_return_sequences": 2}])
+def test_rows_that_are_no_rollouts_are_not_kept(options):
+    model = make("qwen2")
+    with GenerationRecorder(model) as recorder:
+        prompts = torch.tensor([PROMPTS[0]] * 4)
+        model.generate(input_ids=prompts, do_sample=True, max_new_tokens=5, **options)
+    assert recorder.cache(4) is None
+
+
+def test_nothing_of_the_cache_stays_behind():
+    model = make("qwen2")
+    rollouts, recorder = generated(model)
+    cache = recorder.cache(4)
+    keys = weakref.ref(cache.layers[0][0])
+    score(model, rollouts, generation_cache=cache)
+    assert not model._forward_pre_hooks
+    assert tree_attention.NAME not in ALL_ATTENTION_FUNCTIONS
+    del cache, recorder
+    gc.collect()
+    assert keys() is None

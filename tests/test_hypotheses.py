@@ -1,0 +1,206 @@
+"""Answers: the truth's column, admissibility, merging. Real graders, no mocks."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barl_trl.hypotheses import (
+    DROP_REASONS,
+    MAX_TRUTH_CHARS,
+    HypothesisSet,
+    answers_equivalent,
+    merge_hypotheses,
+    truth_answer,
+    why_inadmissible,
+)
+
+MILLION = 10**6
+
+
+# The truth's own column
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("18", "18"),
+        (" 18\n", "18"),
+        (r"\frac{1}{2}", r"\frac{1}{2}"),
+        (r"We get $x = \boxed{7}$.", "7"),
+        ("9 * 2 = <<9*2=18>>18\n#### 18", "18"),
+        ("a #### 1\nb\n#### 1,234 ", "1,234"),
+        (r"$\frac{1}{2}$", r"\frac{1}{2}"),
+        ("$$x$$", "x"),
+        ("$1$ and $2$", "$1$ and $2$"),
+        (r"\$18", r"\$18"),
+        ("$18", "$18"),
+        (
+            "\\begin{pmatrix}\n  1 \\\\\n  2\n\\end{pmatrix}",
+            r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}",
+        ),
+        ("", ""),
+    ],
+)
+def test_truth_is_score_from_bare_boxed_and_gsm8k_answers(text, answer):
+    assert truth_answer(text) == answer
+
+
+# Admissibility
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("42", None),
+        (r"\{1, 2\}", None),
+        (r"\left(0, 1\right]", None),
+        ("Zürich", None),
+        ("", "empty"),
+        (" ", "empty"),
+        ("{1", "unbalanced"),
+        ("1}", "unbalanced"),
+        ("}{", "unbalanced"),
+        ("5\\", "unbalanced"),
+        ("1\n2", "control_characters"),
+        ("1\t2", "control_characters"),
+        ("4\x002", "control_characters"),
+        ("\u202e42", "control_characters"),
+        ("4\u200b2", "control_characters"),
+        ("4\u20282", "control_characters"),
+        ("<eos>", "special_token"),
+        ("1" * 65, "too_long"),
+        ("1" * 64, None),
+        ("9" * MILLION, "too_long"),
+    ],
+)
+def test_what_may_become_a_hypothesis(answer, reason):
+    assert why_inadmissible(answer, max_chars=64, special_tokens=("<eos>", "")) == reason
+
+
+# Hypothesis sets
+
+
+def same(a: str, b: str) -> bool:
+    return a.lower() == b.lower()
+
+
+def merge(truth, answers, **kwargs) -> HypothesisSet:
+    merged = merge_hypotheses(truth, answers, **{"equivalent": same, **kwargs})
+    assert merged is not None
+    return merged
+
+
+def test_without_any_answer_the_truth_is_the_only_hypothesis():
+    assert merge("a", []) == HypothesisSet(("a",), (), {})
+    assert merge("a", [None, None]) == HypothesisSet(("a",), (None, None), {"no_answer": 2})
+
+
+def test_answers_become_hypotheses_in_the_order_of_the_rollouts():
+    assert merge("a", ["c", "b", "c", None]) == HypothesisSet(
+        ("a", "c", "b"), (1, 2, 1, None), {"no_answer": 1}
+    )
+
+
+def test_the_most_frequent_form_is_scored_and_the_first_seen_on_ties():
+    assert merge("a", ["A", "A"]).answers == ("A",)
+    assert merge("a", ["A", "a"]).answers == ("a",)
+    assert merge("a", ["A"]).answers == ("a",), "the truth counts as one occurrence, first seen"
+    assert merge("a", ["b", "B", "B", "b"]).answers == ("a", "b")
+
+
+def test_an_answer_joins_the_first_representative_that_it_matches_both_ways():
+    both_ways = {("a", "b"), ("b", "a")}
+    one_way = {("a", "c")}
+    merged = merge("a", ["c", "b"], equivalent=lambda x, y: (x, y) in both_ways | one_way)
+    assert merged.members == (1, 0)
+
+
+def test_a_chain_of_equivalent_answers_does_not_join_up():
+    near = {frozenset(("0.5", "50%")), frozenset(("50%", "50"))}
+    merged = merge("0.5", ["50%", "50"], equivalent=lambda x, y: frozenset((x, y)) in near)
+    assert merged.members == (0, 1), "50 matches 50%, but not the representative 0.5"
+    merged = merge("50", ["50%", "0.5"], equivalent=lambda x, y: frozenset((x, y)) in near)
+    assert merged.members == (0, 1)
+
+
+def test_with_the_real_equivalence_the_truth_gathers_its_other_forms():
+    merged = merge(r"\frac{1}{2}", ["0.5", "2", "1/2", "0.5"], equivalent=answers_equivalent)
+    assert merged == HypothesisSet(("0.5", "2"), (0, 1, 0, 0), {})
+
+
+def test_inadmissible_answers_are_dropped_and_counted_by_rollout():
+    answers = ["", "{", "1\n", "<eos>", "1" * 65, "1" * 65, None, "ok"]
+    merged = merge("a", answers, special_tokens=["<eos>"])
+    assert merged.answers == ("a", "ok")
+    assert merged.members == (None,) * 7 + (1,)
+    assert merged.dropped == {
+        "empty": 1,
+        "unbalanced": 1,
+        "control_characters": 1,
+        "special_token": 1,
+        "too_long": 2,
+        "no_answer": 1,
+    }
+    assert set(merged.dropped) < set(DROP_REASONS)
+
+
+def test_the_truth_and_its_repetitions_are_exempt_from_the_limit_of_answers():
+    truth = "1" * MAX_TRUTH_CHARS
+    assert merge(truth, [truth, "2" * 65]) == HypothesisSet((truth,), (0, None), {"too_long": 1})
+
+
+@pytest.mark.parametrize("truth", ["", "{", "1\n2", "<eos>", "1" * (MAX_TRUTH_CHARS + 1)])
+def test_an_inadmissible_truth_has_no_hypothesis_set(truth):
+    merged = merge_hypotheses(truth, ["1"], equivalent=same, special_tokens=["<eos>"])
+    assert merged is None
+
+
+def test_over_the_cap_the_least_frequent_hypotheses_are_dropped_the_last_seen_first():
+    answers = ["b", "c", "c", "d", "e", "e"]
+    merged = merge("a", answers, max_hypotheses=4)
+    assert merged.answers == ("a", "b", "c", "e")
+    assert merged.members == (1, 2, 2, None, 3, 3)
+    assert merged.dropped == {"over_max_hypotheses": 1}
+    assert merge("a", answers, max_hypotheses=1).members == (None,) * 6
+
+
+@pytest.mark.parametrize("option", ["max_answer_chars", "max_hypotheses"])
+def test_a_limit_below_one_is_refused(option):
+    with pytest.raises(ValueError, match=f"{option} must be at least 1, got 0: "):
+        merge("a", [], **{option: 0})
+
+
+rollout_answers = st.lists(st.none() | st.sampled_from(["a", "A", "b", "B", "c", "", "{"]))
+
+
+@given(rollout_answers, st.none() | st.integers(1, 4))
+def test_every_member_points_at_an_answer_that_it_matches(answers, most):
+    merged = merge("a", answers, max_hypotheses=most)
+    assert same(merged.answers[0], "a")
+    assert len(merged.members) == len(answers)
+    assert len(set(merged.answers)) == len(merged.answers) <= (most or 5)
+    for answer, member in zip(answers, merged.members, strict=True):
+        assert member is None or same(merged.answers[member], answer)
+    assert sum(merged.dropped.values()) == merged.members.count(None)
+    assert merge("a", answers, max_hypotheses=most) == merged
+
+
+def test_the_order_of_hypotheses_does_not_depend_on_the_hash_seed():
+    code = (
+        "from barl_trl.hypotheses import merge_hypotheses\n"
+        "print(merge_hypotheses('a', list('zyxwvzyx'), equivalent=str.__eq__, max_hypotheses=4))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1

@@ -1,0 +1,156 @@
+"""Greedy evaluation on benchmarks during training: right numbers, and training as without it."""
+
+import json
+from itertools import islice
+
+import pytest
+import torch
+from datasets import Dataset
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, EarlyStoppingCallback, set_seed
+
+from barl_trl import BARLTrainer
+from barl_trl.rewards import accuracy_reward
+from barl_trl.synthetic.search import TINY_MODEL_DIR, problems, search_rows
+from barl_trl.trainer import make_trainer
+
+from .rollouts import config
+
+HELD_OUT = list(islice(problems(3, held_out=True), 11))
+BENCHMARKS = {
+    "search": Dataset.from_list([{"prompt": p.prompt, "solution": p.solution} for p in HELD_OUT]),
+    "first": Dataset.from_list([{"prompt": HELD_OUT[0].prompt, "solution": HELD_OUT[0].solution}]),
+}
+NAMES = [f"eval_{name}/{kind}" for name in BENCHMARKS for kind in ("accuracy", "mean_tokens")]
+SETTINGS = {
+    "max_completion_length": 96,
+    "max_steps": 4,
+    "eval_strategy": "steps",
+    "eval_steps": 2,
+    "learning_rate": 1e-3,
+    "per_device_eval_batch_size": 4,
+}
+
+
+@pytest.fixture
+def make(tmp_path):
+    def make(method="barl", *, benchmarks=BENCHMARKS, **settings):
+        set_seed(0)
+        args = config(tmp_path / "run", **SETTINGS | settings)
+        return make_trainer(
+            method,
+            model=AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR),
+            reward_funcs=accuracy_reward,
+            args=args,
+            train_dataset=Dataset.from_list(search_rows(16, seed=0)),
+            processing_class=AutoTokenizer.from_pretrained(TINY_MODEL_DIR),
+            benchmarks=benchmarks,
+        )
+
+    return make
+
+
+def greedily(model, row):
+    """Reward and tokens, the end of the turn left out, of one problem's most likely completion."""
+    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
+    ids, prompt = [], tokenizer.encode(row["prompt"])
+    while len(ids) < SETTINGS["max_completion_length"] and tokenizer.eos_token_id not in ids:
+        with torch.no_grad():
+            ids.append(model(torch.tensor([prompt + ids])).logits[0, -1].argmax().item())
+    text = tokenizer.decode(ids, skip_special_tokens=True)
+    tokens = len(ids) - (ids[-1] == tokenizer.eos_token_id)
+    return accuracy_reward([text], [row["solution"]])[0], tokens
+
+
+def parameters(trainer):
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("method", ["barl", "grpo"])
+def test_metrics_are_those_of_the_most_likely_completions(make, method):
+    trainer = make(method)
+    metrics = trainer.evaluate()
+    means = []
+    for name, rows in BENCHMARKS.items():
+        rewards, tokens = zip(*(greedily(trainer.model, row) for row in rows), strict=True)
+        means.append(sum(rewards) / len(rows))
+        assert metrics[f"eval_{name}/accuracy"] == pytest.approx(means[-1])
+        assert metrics[f"eval_{name}/mean_tokens"] == pytest.approx(sum(tokens) / len(rows))
+    assert 0 < means[0] < 1
+    assert metrics["eval_accuracy"] == pytest.approx(sum(means) / 2)
+
+
+def test_training_goes_on_as_without_evaluation(make):
+    runs = {}
+    for name, changed in {"with": {}, "without": {"eval_strategy": "no"}}.items():
+        trainer = make(benchmarks=BENCHMARKS if name == "with" else None, **changed)
+        trainer.train()
+        runs[name] = trainer
+    torch.testing.assert_close(*(parameters(run) for run in runs.values()), rtol=0, atol=0)
+    logs = [[log for log in run.state.log_history if "loss" in log] for run in runs.values()]
+    for metric in ("num_tokens", "completions/mean_length", "reward", "barl/value"):
+        assert [log[metric] for log in logs[0]] == [log[metric] for log in logs[1]]
+    evaluated = [log for log in runs["with"].state.log_history if "eval_accuracy" in log]
+    assert [log["step"] for log in evaluated] == [2, 4]
+    assert all({*NAMES} <= {*log} for log in evaluated)
+
+
+def test_the_sampled_evaluation_of_trl_stays_beside_it(make):
+    trainer = make(num_generations_eval=2)
+    trainer.eval_dataset = BENCHMARKS["search"]
+    metrics = trainer.evaluate()
+    assert {"eval_runtime", "eval_accuracy", *NAMES} <= {*metrics}
+    assert any("eval_reward" in log for log in trainer.state.log_history)
+
+
+@pytest.mark.parametrize("strategy", ["steps", "best"])
+def test_the_best_checkpoint_over_all_benchmarks_is_kept(make, tmp_path, strategy):
+    trainer = make(
+        learning_rate=3e-2,  # after which the model is worse
+        eval_on_start=False,
+        eval_steps=1,
+        save_strategy=strategy,
+        save_steps=1,
+        load_best_model_at_end=True,
+        metric_for_best_model="accuracy",
+    )
+    trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=2))
+    trainer.train()
+    accuracies = {
+        log["step"]: log["eval_accuracy"]
+        for log in trainer.state.log_history
+        if "eval_accuracy" in log
+    }
+    best = max(accuracies, key=accuracies.get)
+    assert (trainer.state.best_metric, trainer.state.best_global_step) == (accuracies[best], best)
+    assert len(accuracies) == min(best + 2, 4)  # two without a better one are enough
+    saved = load_file(tmp_path / "run" / f"checkpoint-{best}" / "model.safetensors")
+    loaded = parameters(trainer)
+    torch.testing.assert_close({name: loaded[name] for name in saved}, saved, rtol=0, atol=0)
+
+
+def test_a_resumed_run_evaluates_and_trains_alike(make, tmp_path):
+    whole = make(save_strategy="steps", save_steps=3, steps_per_generation=2)
+    whole.train()
+    resumed = make(save_strategy="steps", save_steps=3, steps_per_generation=2)
+    resumed.train(str(tmp_path / "run" / "checkpoint-3"))
+    torch.testing.assert_close(parameters(resumed), parameters(whole), rtol=0, atol=0)
+    last = [trainer.state.log_history for trainer in (whole, resumed)]
+    found = [[log for log in logs if "eval_accuracy" in log][-1] for logs in last]
+    assert json.dumps(found[0]) == json.dumps(found[1])
+
+
+def test_benchmarks_that_cannot_be_evaluated_are_refused(model, tokenizer, tmp_path):
+    rows = Dataset.from_list([{"problem": "1+1?", "answer": "2"}])
+    rule = (
+        r"benchmarks must have rows with the columns prompt and solution, got 1 rows .* in 'mine'"
+    )
+    with pytest.raises(ValueError, match=rule):
+        BARLTrainer(
+            model,
+            accuracy_reward,
+            config(tmp_path),
+            Dataset.from_list([{"prompt": "1+1?", "solution": "2"}]),
+            processing_class=tokenizer,
+            benchmarks={"mine": rows},
+        )

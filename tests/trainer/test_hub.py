@@ -1,0 +1,153 @@
+"""Pushes to a Hub on this machine: what arrives, what the card says, and what happens if it is
+refused.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from barl_trl.trainer.hub import hub_dataset
+
+from ..distributed.launching import LAUNCH, ROOT
+from .hub import Hub
+
+TRAIN = ["-m", "barl_trl.cli", "train", "--push_to_hub", "--hub_always_push", "--config"]
+RELOAD = """
+import sys, torch
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+for kind, name, folder in ((AutoModelForCausalLM, *sys.argv[1:3]),
+                           (AutoPeftModelForCausalLM, *sys.argv[3:])):
+    pushed, saved = (kind.from_pretrained(source).state_dict() for source in (name, folder))
+    assert pushed.keys() == saved.keys()
+    assert all(torch.equal(pushed[key], saved[key]) for key in saved)
+    AutoTokenizer.from_pretrained(name)
+"""
+
+
+def test_only_a_name_that_can_be_on_the_hub_stands_as_data_set_in_the_metadata(tmp_path):
+    assert hub_dataset("openai/gsm8k") == "openai/gsm8k"
+    assert [hub_dataset(name) for name in (str(tmp_path), "generator", None)] == [None] * 3
+
+
+def python(hub, home, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=os.environ | hub.environment(home) | environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def test_what_is_pushed_can_be_loaded_and_tells_how_it_was_made(tmp_path, recipe):
+    """A model and an adapter, pushed with each checkpoint."""
+    with Hub() as hub:
+        whole, lora = str(tmp_path / "whole"), str(tmp_path / "lora")
+        evaluation = ["--eval_strategy", "steps", "--eval_steps", "1", "--step_size", "6"]
+        evaluation += ["--dataset_test_split", "train[:2]", "--per_device_eval_batch_size", "4"]
+        names = ["--hub_model_id", "me/whole", "--output_dir", whole]
+        run = python(hub, tmp_path, *TRAIN, recipe(), *names, *evaluation)
+        assert run.returncode == 0, run.stderr
+        names = ["--hub_model_id", "me/lora", "--output_dir", lora, "--hub_strategy", "checkpoint"]
+        settings = recipe(use_peft=True, lora_target_modules="all-linear", lora_r=4)
+        run = python(hub, tmp_path, *TRAIN, settings, *names)
+        assert run.returncode == 0, run.stderr
+        assert "Model pushed to the Hub as me/lora." in run.stdout
+        run = python(hub, tmp_path, "-c", RELOAD, "me/whole", whole, "me/lora", lora)
+        assert run.returncode == 0, run.stderr
+
+    progress = [f"Training in progress, step {step}" for step in (1, 2)]
+    assert hub.titles("me/whole") == [*progress, "End of training"]
+    both = [title + end for title in progress for end in ("", ", checkpoint")]
+    assert hub.titles("me/lora") == [*both, "End of training"]
+    adapter = hub.files("me/lora")
+    assert {"last-checkpoint/trainer_state.json", "adapter_model.safetensors"} <= adapter.keys()
+    assert "BARL" in adapter["last-checkpoint/README.md"].decode()
+    check_card(hub.files("me/whole")["README.md"].decode())
+    first = hub.repositories["me/whole"][0].files["README.md"].decode()
+    assert "Results, as last logged in 1 steps" in first
+
+
+def check_card(card):
+    metadata = yaml.safe_load(card.split("---")[1])
+    assert {"trl", "barl"} <= set(metadata["tags"])
+    assert "datasets" not in metadata, "the Hub refuses a card with a file's name there"
+    for text in (
+        "trained with BARL, a method introduced in [Beyond Markovian",
+        "https://huggingface.co/papers/2505.20561",
+        "title  = {{Beyond Markovian",
+        "| step_size | `6` |",
+        "| consistency_beta | `1.0` |",
+        "| learning_rate | `0.001` |",
+        "| max_completion_length | `16` |",
+        "| data set | `problems.jsonl` |",
+        "| rows | `248` |",
+        "| reward | `1 accuracy_reward` |",
+        "Results, as last logged in 2 steps",
+    ):
+        assert text in card, text
+    for metric in ("reward", "barl/value", "barl/posterior_entropy", "eval_reward"):
+        assert re.search(rf"^\| {metric} \| `-?[\d.e-]+` \|$", card, re.MULTILINE), metric
+    assert "None" not in card
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "reason"),
+    [
+        ("me/tiny", "hf_of_nobody", "401 (Invalid username or password.)"),
+        ("others/new", "hf_of_me", "403 (You don't have the rights to write to others/new)"),
+        ("others/tiny", "hf_of_me", "403 (You don't have the rights to write to others/tiny)"),
+    ],
+)
+def test_without_rights_nothing_is_loaded(tmp_path, recipe, name, token, reason):
+    """Neither with a wrong token, nor for a repository of others, be it there or not, nor where
+    there is no Hub.
+    """
+    with Hub() as hub:
+        hub.repositories["others/tiny"] = []
+        settings = recipe(model_name_or_path="no-such/model")
+        run = python(hub, tmp_path, *TRAIN, settings, "--hub_model_id", name, HF_TOKEN=token)
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1] == (
+        f"barl train: error: hub_model_id must be a repository that can be pushed to, got "
+        f"{name!r}: the Hub says {reason}. Log in with `hf auth login` or set HF_TOKEN, with a "
+        "token that may write to it."
+    )
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_token_that_is_revoked_during_training(tmp_path, recipe):
+    """Two processes: training goes on, the model is saved, and the command says how to push it."""
+    with Hub(revoke_after=1) as hub:
+        config = ["--config_file", str(ROOT / "accelerate_configs" / "cpu" / "ddp.yaml")]
+        run = python(
+            hub,
+            tmp_path,
+            *[*LAUNCH[1:], *config, *TRAIN, recipe(), "--hub_model_id", "tiny"],
+            OMP_NUM_THREADS="1",
+        )
+        out = tmp_path / "out"
+        assert run.returncode == 1
+        assert hub.titles("me/tiny") == ["Training in progress, step 1"]
+        assert f"{out}/checkpoint-2 was not pushed to me/tiny, training goes on: " in run.stderr
+        assert f"the model is saved in {out}, but was not pushed to me/tiny: " in run.stderr
+        assert (out / "model.safetensors").read_bytes() != hub.files("me/tiny")["model.safetensors"]
+
+        hub.revoke_after = None
+        (later,) = re.findall("To push it later: hf (.*)", run.stderr)
+        run = python(hub, tmp_path, "-m", "huggingface_hub.cli.hf", *shlex.split(later))
+        assert run.returncode == 0, run.stderr
+        pushed = hub.files("me/tiny")
+    assert pushed["model.safetensors"] == (out / "model.safetensors").read_bytes()
+    assert "README.md" in pushed
+    assert not [path for path in pushed if Path(path).parts[0].startswith("checkpoint")]

@@ -1,0 +1,56 @@
+"""What stands in a model card beside TRL's text."""
+
+import math
+
+from barl_trl import BARLConfig
+from barl_trl.trainer.model_card import SETTINGS, add_sections, card_results, card_settings
+
+CARD = """# Model Card for mine
+
+This model is a fine-tuned version of [None](https://huggingface.co/None).
+
+### Framework versions
+
+- TRL: 1.16.0
+"""
+PARTS = {"model": "tiny", "reward": "1 accuracy_reward", "step": 3}
+
+
+def config(**settings):
+    return BARLConfig("out", use_cpu=True, bf16=False, **settings)
+
+
+def test_settings_are_the_usual_ones_and_those_that_are_not_the_default():
+    assert list(card_settings(config())) == list(SETTINGS)
+    settings = card_settings(config(hypotheses="truth", consistency_beta=math.inf))
+    assert list(settings) == [*SETTINGS, "hypotheses"]
+    assert (settings["hypotheses"], settings["consistency_beta"]) == ("truth", math.inf)
+
+
+def test_results_are_the_last_that_were_logged():
+    log_history = [
+        {"reward": 0.25, "eval_reward": 0.125, "loss": 1.0},
+        {"reward": 0.5, "barl/value": None, "barl/scoring_tokens": 10.0},
+        {"train_runtime": 3.0},
+    ]
+    assert card_results(log_history) == {"reward": 0.5, "eval_reward": 0.125}
+
+
+def test_tables_stand_before_the_versions():
+    card = add_sections(
+        CARD,
+        settings={"elicitation": "a|b\n"},
+        data={"rows": 10},
+        results={"reward": 2 / 3},
+        **PARTS,
+    )
+    assert card.index("fine-tuned version of `tiny`.") < card.index("### Settings")
+    assert "| elicitation | `'a\\|b\\n'` |" in card
+    assert "| rows | `10` |\n\n### Results, as last logged in 3 steps\n" in card
+    assert "| reward | `0.6667` |\n\n### Framework versions\n\n- TRL: 1.16.0" in card
+
+
+def test_without_results_or_versions():
+    card = add_sections("# Mine\n", settings={}, data={"rows": 10}, results={}, **PARTS)
+    assert card.endswith("### Data\n\n| | |\n|---|---|\n| rows | `10` |\n\n")
+    assert "Results" not in card
