@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
@@ -64,34 +63,21 @@ def triplets(
 def _records(
     arms: dict[str, Arm], seeds: int, settings: Settings, jobs: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the records of all arms and seeds, as the processes report them."""
-    runs = [(name, seed) for seed in range(seeds) for name in arms]
-    context = get_context("spawn")
-    reports: Any = context.Manager().Queue()
+    """Yield the records of all arms and seeds, trained in processes beside each other."""
+    runs = [(name, arms[name], seed, settings) for seed in range(seeds) for name in arms]
     with (
-        context.Pool(jobs, torch.set_num_threads, (1,)) as pool,
+        get_context("spawn").Pool(jobs, torch.set_num_threads, (1,)) as pool,
         progress_bar() as progress,
     ):
-        task = progress.add_task("training", total=len(runs) * (settings.evaluations + 1))
-        run = partial(_run, arms=arms, settings=settings, reports=reports)
-        pending = pool.map_async(run, runs)
-        while not pending.ready() or not reports.empty():
-            if not reports.empty():
-                progress.advance(task)
-                yield reports.get()
-            else:
-                time.sleep(0.1)
-        pending.get()  # raises what a process raised
+        task = progress.add_task("training", total=len(runs))
+        for records in pool.imap_unordered(_run, runs):
+            progress.advance(task)
+            yield from records
 
 
-def _run(run: tuple[str, int], *, arms: dict[str, Arm], settings: Settings, reports: Any) -> None:
-    name, seed = run
-    train(
-        arms[name],
-        seed,
-        settings,
-        lambda record: reports.put({"arm": name, "seed": seed, **record}),
-    )
+def _run(run: tuple[str, Arm, int, Settings]) -> list[dict[str, Any]]:
+    name, arm, seed, settings = run
+    return [{"arm": name, "seed": seed, **record} for record in train(arm, seed, settings)]
 
 
 def triplet_rows(results: dict[str, Any]) -> list[dict[str, str]]:

@@ -18,16 +18,6 @@ FLOPS = 0.2 * 989e12
 """Floating-point operations per second that are assumed of a GPU: a fifth of an H100's peak in
 bfloat16 (NVIDIA's data sheet), generation included."""
 
-NUM_PROBLEMS = {
-    "gsm8k": 1319,
-    "math": 5000,
-    "college_math": 2818,
-    "olympiadbench": 674,
-    "aime24": 30,
-    "amc23": 40,
-}
-"""Problems of the benchmarks, as the data sets' cards have it."""
-
 RESPONSES = 7
 """Responses of each run to each problem: the greedy one and six samples."""
 
@@ -38,7 +28,7 @@ def gpu_hours(scale: Scale, model: Model, arm: Method | None) -> tuple[float, fl
     Per token and parameter 2 operations to generate, to score and for a reference model, 8 to train
     on (6, and 2 to compute activations again). Without an arm: of the base model, evaluation alone.
     """
-    problems = sum(NUM_PROBLEMS[name] for name in scale.benchmarks)
+    problems = sum(scale.num_problems.values())
     most = scale.evaluate[scale.evaluate.index("--max_tokens") + 1]
     evaluated = problems * RESPONSES * int(most)
     if arm is None:
