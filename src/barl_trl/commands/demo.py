@@ -4,13 +4,13 @@ The shipped model knows the arithmetic of the search task and explores badly. It
 problems with BARL (or a baseline), and evaluated on held-out ones before and after.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..evaluation.results import percent
 from ..synthetic.search import STEP_DELIMITER
-from ..trainer.barl_fields import BARLFields, Method
+from ..trainer.barl_fields import BARLFields, Method, option
 from .console import print_note, print_table
 from .options import parse_options
 
@@ -26,12 +26,9 @@ UNUSED = {
 class DemoArguments:
     """Arguments of `barl demo` beside [`BARLConfig`], whose values are those of `demo.yaml`."""
 
-    method: Method = field(
-        default="barl",
-        metadata={
-            "help": "`barl`, or a baseline on the same problems: `progress`, `grpo`, "
-            "`grpo_length_controlled`."
-        },
+    method: Method = option(
+        "barl",
+        "`barl`, or a baseline on the same problems: `progress`, `grpo`, `grpo_length_controlled`.",
     )
 
 

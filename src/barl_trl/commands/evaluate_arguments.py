@@ -8,6 +8,7 @@ from typing import Any, Literal
 from ..evaluation.benchmarks import BENCHMARKS
 from ..evaluation.templates import TEMPLATES
 from ..graders import GRADERS
+from ..trainer.barl_fields import option
 
 
 @dataclass
@@ -24,47 +25,28 @@ class EvaluateArguments:
             "path of your own problems (JSONL, JSON, CSV or parquet)."
         }
     )
-    backend: Literal["transformers", "vllm"] = field(
-        default="transformers", metadata={"help": "What generates."}
+    backend: Literal["transformers", "vllm"] = option("transformers", "What generates.")
+    model_init_kwargs: dict[str, Any] | str | None = option(
+        None,
+        "More arguments of `from_pretrained`, or of `vllm.LLM`, as JSON: for instance "
+        "'{\"tensor_parallel_size\": 2}'.",
     )
-    model_init_kwargs: dict[str, Any] | str | None = field(
-        default=None,
-        metadata={
-            "help": "More arguments of `from_pretrained`, or of `vllm.LLM`, as JSON: for instance "
-            "'{\"tensor_parallel_size\": 2}'."
-        },
+    template: str = option(
+        "auto",
+        f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: by "
+        "the tokenizer's chat template; plain where there is none.",
     )
-    template: str = field(
-        default="auto",
-        metadata={
-            "help": f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: by "
-            "the tokenizer's chat template; plain where there is none."
-        },
-    )
-    temperature: float = field(
-        default=0.0, metadata={"help": "Sampling temperature; 0: greedy decoding."}
-    )
-    num_samples: int = field(
-        default=1, metadata={"help": "Responses to each problem; 1 with greedy decoding."}
-    )
-    max_tokens: int = field(default=2048, metadata={"help": "Most tokens of a response."})
-    seed: int = field(default=0, metadata={"help": "Seed of all samples."})
-    batch_size: int = field(
-        default=64, metadata={"help": "Responses generated at a time; fewer take less memory."}
-    )
-    limit: int | None = field(
-        default=None, metadata={"help": "Evaluate on the first rows of each benchmark only."}
-    )
-    grader: str = field(
-        default="math_verify",
-        metadata={"help": f"How answers are found and judged: {', '.join(GRADERS)}."},
-    )
-    output_dir: str = field(
-        default="outputs/evaluation",
-        metadata={
-            "help": "Folder of the responses and results. A run that was killed goes on there; "
-            "further benchmarks are added."
-        },
+    temperature: float = option(0.0, "Sampling temperature; 0: greedy decoding.")
+    num_samples: int = option(1, "Responses to each problem; 1 with greedy decoding.")
+    max_tokens: int = option(2048, "Most tokens of a response.")
+    seed: int = option(0, "Seed of all samples.")
+    batch_size: int = option(64, "Responses generated at a time; fewer take less memory.")
+    limit: int | None = option(None, "Evaluate on the first rows of each benchmark only.")
+    grader: str = option("math_verify", f"How answers are found and judged: {', '.join(GRADERS)}.")
+    output_dir: str = option(
+        "outputs/evaluation",
+        "Folder of the responses and results. A run that was killed goes on there; "
+        "further benchmarks are added.",
     )
 
     def __post_init__(self):

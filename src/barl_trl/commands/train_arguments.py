@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..data import PAPER_SYSTEM_PROMPT
 from ..data.selection import SOLVE_RATE_COLUMN
-from ..trainer.barl_fields import LENGTH_CONTROLLED_TOKENS, Method
+from ..trainer.barl_fields import LENGTH_CONTROLLED_TOKENS, Method, option
 from ..trainer.environment_checks import refuse_missing_folder
 
 if TYPE_CHECKING:
@@ -23,47 +23,31 @@ class BARLScriptArguments:
             "help": "Dataset: a Hub id, or a local JSONL, JSON, CSV or parquet file or folder."
         }
     )
-    dataset_config: str | None = field(
-        default=None, metadata={"help": "Configuration of a Hub dataset."}
+    dataset_config: str | None = option(None, "Configuration of a Hub dataset.")
+    dataset_train_split: str = option("train", "Split to train on.")
+    dataset_test_split: str | None = option(
+        None,
+        "Split to evaluate on, by samples as in training, if `eval_strategy` is set. "
+        "The default is `test`, or none with `eval_benchmarks`.",
     )
-    dataset_train_split: str = field(default="train", metadata={"help": "Split to train on."})
-    dataset_test_split: str | None = field(
-        default=None,
-        metadata={
-            "help": "Split to evaluate on, by samples as in training, if `eval_strategy` is set. "
-            "The default is `test`, or none with `eval_benchmarks`."
-        },
+    problem_column: str | None = option(
+        None, "Column of the problems. Found by itself if named problem, question or prompt."
     )
-    problem_column: str | None = field(
-        default=None,
-        metadata={
-            "help": "Column of the problems. Found by itself if named problem, question or prompt."
-        },
+    answer_column: str | None = option(
+        None,
+        "Column of the true answers. Found by itself if named answer, final_answer or solution.",
     )
-    answer_column: str | None = field(
-        default=None,
-        metadata={
-            "help": "Column of the true answers. Found by itself if named answer, final_answer or "
-            "solution."
-        },
+    system_prompt: str | None = option(
+        PAPER_SYSTEM_PROMPT,
+        "System prompt of the conversation; by default the paper's. A `prompt_template` has none.",
     )
-    system_prompt: str | None = field(
-        default=PAPER_SYSTEM_PROMPT,
-        metadata={
-            "help": "System prompt of the conversation; by default the paper's. A "
-            "`prompt_template` has none."
-        },
+    prompt_template: str | None = option(
+        None,
+        "Prompt for models without chat template: plain text with `{problem}` in it. "
+        "In a shell, $'{problem}\\n' ends it with a line break.",
     )
-    prompt_template: str | None = field(
-        default=None,
-        metadata={
-            "help": "Prompt for models without chat template: plain text with `{problem}` in it. "
-            "In a shell, $'{problem}\\n' ends it with a line break."
-        },
-    )
-    max_prompt_length: int | None = field(
-        default=None,
-        metadata={"help": "Most tokens of a prompt. Rows with more are left out, and counted."},
+    max_prompt_length: int | None = option(
+        None, "Most tokens of a prompt. Rows with more are left out, and counted."
     )
     reward_funcs: list[str] = field(
         default_factory=lambda: ["accuracy_reward"],
@@ -73,41 +57,28 @@ class BARLScriptArguments:
             "`get_soft_overlong_punishment`."
         },
     )
-    method: Method = field(
-        default="barl",
-        metadata={
-            "help": "`barl`: posterior-weighted values. `progress`: the value under the true "
-            "answer alone (progress reward). `grpo`: TRL's GRPOTrainer. `grpo_length_controlled`: "
-            f"the same with completions of at most {LENGTH_CONTROLLED_TOKENS} tokens."
-        },
+    method: Method = option(
+        "barl",
+        "`barl`: posterior-weighted values. `progress`: the value under the true "
+        "answer alone (progress reward). `grpo`: TRL's GRPOTrainer. `grpo_length_controlled`: "
+        f"the same with completions of at most {LENGTH_CONTROLLED_TOKENS} tokens.",
     )
-    eval_benchmarks: str | None = field(
-        default=None,
-        metadata={
-            "help": "Benchmarks to evaluate greedily every `eval_steps` steps. Named as in `barl "
-            "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`. Training problems that are "
-            "among theirs are counted."
-        },
+    eval_benchmarks: str | None = option(
+        None,
+        "Benchmarks to evaluate greedily every `eval_steps` steps. Named as in `barl "
+        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`. Training problems that are "
+        "among theirs are counted.",
     )
-    decontaminate: str | None = field(
-        default=None,
-        metadata={
-            "help": "Evaluation sets whose problems are left out of training. Named as in "
-            "`eval_benchmarks`."
-        },
+    decontaminate: str | None = option(
+        None,
+        "Evaluation sets whose problems are left out of training. Named as in `eval_benchmarks`.",
     )
-    deduplicate: bool = field(
-        default=False,
-        metadata={"help": "Leave out rows whose problem an earlier row has."},
+    deduplicate: bool = option(False, "Leave out rows whose problem an earlier row has.")
+    min_solve_rate: float | None = option(
+        None, f"Leave out rows whose `{SOLVE_RATE_COLUMN}` (Big-Math's) is below: too hard."
     )
-    min_solve_rate: float | None = field(
-        default=None,
-        metadata={
-            "help": f"Leave out rows whose `{SOLVE_RATE_COLUMN}` (Big-Math's) is below: too hard."
-        },
-    )
-    max_solve_rate: float | None = field(
-        default=None, metadata={"help": "Leave out rows whose solve rate is above: too easy."}
+    max_solve_rate: float | None = option(
+        None, "Leave out rows whose solve rate is above: too easy."
     )
 
 

@@ -25,6 +25,11 @@ KINDS = {
 """The types of fields: what they are called, and what they take."""
 
 
+def option(default: Any, text: str) -> Any:
+    """Declare a field of a dataclass that is parsed, with its default and its help."""
+    return field(default=default, metadata={"help": text})
+
+
 @dataclass
 class BARLFields:
     """The fields of a [`BARLConfig`] that are BARL's own, or have a default of its own.
@@ -33,135 +38,96 @@ class BARLFields:
         ValueError: A field has a value of another type, or breaks its rule.
     """
 
-    max_completion_length: int | None = field(
-        default=1024,
-        metadata={"help": "Maximum length of the generated completion (the paper's; TRL: 512)."},
+    max_completion_length: int | None = option(
+        1024, "Maximum length of the generated completion (the paper's; TRL: 512)."
     )
-    vllm_importance_sampling_mode: str = field(
-        default="token_truncate",
-        metadata={
-            "help": "How the mismatch between vLLM and the trainer is corrected. TRL's default, "
-            "`sequence_mask`, lets rounding decide about rollouts of a thousand tokens."
-        },
+    vllm_importance_sampling_mode: str = option(
+        "token_truncate",
+        "How the mismatch between vLLM and the trainer is corrected. TRL's default, "
+        "`sequence_mask`, lets rounding decide about rollouts of a thousand tokens.",
     )
 
     # Batches
-    prompts_per_rollout_batch: int | None = field(
-        default=None,
-        metadata={
-            "help": "Prompts of a rollout batch (the paper's: 1024). Sets `generation_batch_size`."
-        },
+    prompts_per_rollout_batch: int | None = option(
+        None, "Prompts of a rollout batch (the paper's: 1024). Sets `generation_batch_size`."
     )
-    rollouts_per_optimizer_step: int | None = field(
-        default=None,
-        metadata={
-            "help": "Rollouts of an optimizer step, of all processes (the paper's: 128). Sets "
-            "`gradient_accumulation_steps`. In transformers `train_batch_size` is another thing."
-        },
+    rollouts_per_optimizer_step: int | None = option(
+        None,
+        "Rollouts of an optimizer step, of all processes (the paper's: 128). Sets "
+        "`gradient_accumulation_steps`. In transformers `train_batch_size` is another thing.",
     )
 
     # Steps and states
-    step_size: int = field(
-        default=128,
-        metadata={
-            "help": "Completion tokens of one reasoning step. A `step_segmenter` of the trainer "
-            "replaces it."
-        },
+    step_size: int = option(
+        128,
+        "Completion tokens of one reasoning step. A `step_segmenter` of the trainer replaces it.",
     )
-    elicitation: str = field(
-        default=DEFAULT_ELICITATION,
-        metadata={
-            "help": "Text placed behind a state to ask for an answer; `{answer}.` follows it. An "
-            "open `<think>` is closed first."
-        },
+    elicitation: str = option(
+        DEFAULT_ELICITATION,
+        "Text placed behind a state to ask for an answer; `{answer}.` follows it. An "
+        "open `<think>` is closed first.",
     )
 
     # Hypotheses
-    hypotheses: Literal["rollouts", "truth"] = field(
-        default="rollouts",
-        metadata={
-            "help": "`rollouts`: the truth and the answers of the prompt's rollouts (BARL). "
-            "`truth`: the truth alone (the progress-reward baseline).",
-        },
+    hypotheses: Literal["rollouts", "truth"] = option(
+        "rollouts",
+        "`rollouts`: the truth and the answers of the prompt's rollouts (BARL). "
+        "`truth`: the truth alone (the progress-reward baseline).",
     )
-    solution_column: str = field(
-        default="solution",
-        metadata={"help": "Dataset column with the true answer: bare, boxed, or behind `####`."},
+    solution_column: str = option(
+        "solution", "Dataset column with the true answer: bare, boxed, or behind `####`."
     )
-    max_answer_chars: int = field(
-        default=64,
-        metadata={
-            "help": "Longest answer in characters that becomes a hypothesis (released code: 20)."
-        },
+    max_answer_chars: int = option(
+        64, "Longest answer in characters that becomes a hypothesis (released code: 20)."
     )
-    max_hypotheses: int | None = field(
-        default=None,
-        metadata={
-            "help": "Most hypotheses of a prompt, the truth included. The rarest answers are "
-            "dropped."
-        },
+    max_hypotheses: int | None = option(
+        None, "Most hypotheses of a prompt, the truth included. The rarest answers are dropped."
     )
 
     # Values
-    consistency_beta: float = field(
-        default=1.0,
-        metadata={
-            "help": "The paper's beta: weight of the reward discrepancy in the posterior. From 0 "
-            "(plausibility alone) to `inf` (any discrepancy eliminates a hypothesis). TRL's `beta` "
-            "is the KL coefficient."
-        },
+    consistency_beta: float = option(
+        1.0,
+        "The paper's beta: weight of the reward discrepancy in the posterior. From 0 "
+        "(plausibility alone) to `inf` (any discrepancy eliminates a hypothesis). TRL's `beta` "
+        "is the KL coefficient.",
     )
-    answer_likelihood: Literal["mean", "sum"] = field(
-        default="mean",
-        metadata={
-            "help": "`mean`: an answer's plausibility is the geometric mean of its token "
-            "probabilities (released code). `sum`: their product (the paper's pi(y|s)).",
-        },
+    answer_likelihood: Literal["mean", "sum"] = option(
+        "mean",
+        "`mean`: an answer's plausibility is the geometric mean of its token "
+        "probabilities (released code). `sum`: their product (the paper's pi(y|s)).",
     )
-    plausibility_temperature: float = field(
-        default=1.0,
-        metadata={
-            "help": "Temperature at which answers are scored. The sampling temperature is another "
-            "setting."
-        },
+    plausibility_temperature: float = option(
+        1.0, "Temperature at which answers are scored. The sampling temperature is another setting."
     )
-    outcome_mode: Literal["ground_truth", "hypothesis"] = field(
-        default="ground_truth",
-        metadata={
-            "help": "`ground_truth`: every hypothesis's value contains the outcome reward against "
-            "the truth (the paper). `hypothesis`: its own, 1 where the rollout's answer is that "
-            "hypothesis; the truth's stays the reward."
-        },
+    outcome_mode: Literal["ground_truth", "hypothesis"] = option(
+        "ground_truth",
+        "`ground_truth`: every hypothesis's value contains the outcome reward against "
+        "the truth (the paper). `hypothesis`: its own, 1 where the rollout's answer is that "
+        "hypothesis; the truth's stays the reward.",
     )
-    value_normalization: Literal["batch", "group", "none"] = field(
-        default="batch",
-        metadata={
-            "help": "`batch`: token weights are whitened over the rollout batch of all processes "
-            "(released code). `group`: within each prompt's group. `none`: the paper's formula. "
-            "Replaces `scale_rewards`.",
-        },
+    value_normalization: Literal["batch", "group", "none"] = option(
+        "batch",
+        "`batch`: token weights are whitened over the rollout batch of all processes "
+        "(released code). `group`: within each prompt's group. `none`: the paper's formula. "
+        "Replaces `scale_rewards`.",
     )
 
     # Scoring
-    scoring_method: Literal["shared_prefix", "reencode"] = field(
-        default="shared_prefix",
-        metadata={
-            "help": "`shared_prefix`: every token of a rollout is computed once, with all answers "
-            "of all its states. `reencode`: a sequence per state and answer, for models that do "
-            "not allow the first (found out by itself).",
-        },
+    scoring_method: Literal["shared_prefix", "reencode"] = option(
+        "shared_prefix",
+        "`shared_prefix`: every token of a rollout is computed once, with all answers "
+        "of all its states. `reencode`: a sequence per state and answer, for models that do "
+        "not allow the first (found out by itself).",
     )
-    scoring_max_tokens: int | None = field(
-        default=None,
-        metadata={
-            "help": "Tokens of one forward pass that scores answers, padding included. None fits "
-            "it to the model and the free memory. Halved on all processes when memory runs out."
-        },
+    scoring_max_tokens: int | None = option(
+        None,
+        "Tokens of one forward pass that scores answers, padding included. None fits "
+        "it to the model and the free memory. Halved on all processes when memory runs out.",
     )
 
     def __post_init__(self):
-        for option in barl_fields():
-            self._check_type(option)
+        for known in barl_fields():
+            self._check_type(known)
         for name in AT_LEAST_ONE:
             check_at_least_one(name, getattr(self, name), default_of(name))
         if self.max_hypotheses is not None and self.max_hypotheses < 2:
@@ -189,10 +155,10 @@ class BARLFields:
                 "there are no other hypotheses."
             )
 
-    def _check_type(self, option: Field) -> None:
-        value = getattr(self, option.name)
-        # not `option.type`, which HfArgumentParser changes
-        annotation: Any = BARLFields.__annotations__[option.name]
+    def _check_type(self, known: Field) -> None:
+        value = getattr(self, known.name)
+        # not `known.type`, which HfArgumentParser changes
+        annotation: Any = BARLFields.__annotations__[known.name]
         if get_origin(annotation) is Literal:
             allowed = f"one of {list(get_args(annotation))}"
             is_allowed = value in get_args(annotation)
@@ -202,8 +168,7 @@ class BARLFields:
             is_allowed = isinstance(value, tuple(KINDS[kind][1] for kind in kinds))
         if not is_allowed or isinstance(value, bool):
             raise ValueError(
-                f"{option.name} must be {allowed}, got {value!r}: the default is "
-                f"{option.default!r}."
+                f"{known.name} must be {allowed}, got {value!r}: the default is {known.default!r}."
             )
 
 
