@@ -1,6 +1,7 @@
 """Completions, against decoding one token after the other without any batch."""
 
 from collections import Counter
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
@@ -10,6 +11,7 @@ from transformers import AutoModelForCausalLM
 
 from barl_trl.evaluation.generation import (
     CompletionTokens,
+    Decoding,
     Job,
     SeededSampling,
     TransformersBackend,
@@ -30,10 +32,13 @@ def jobs_of(prompts, samples=1):
     return [Job(key, prompts[key[0]], seed_of(0, "b", key)) for key in keys]
 
 
-def backend(model_path, tokenizer, **options):
-    settings = {"max_tokens": MAX_TOKENS, "temperature": 0.0, "batch_size": 3}
-    settings["end_ids"] = [tokenizer.eos_token_id]
-    return TransformersBackend(model_path, **settings | options)
+def decoding(tokenizer, **changes):
+    greedy = Decoding([tokenizer.eos_token_id], MAX_TOKENS, temperature=0.0, batch_size=3)
+    return replace(greedy, **changes)
+
+
+def backend(model_path, tokenizer, **changes):
+    return TransformersBackend(model_path, decoding(tokenizer, **changes))
 
 
 def completions(generator, jobs, done=()):
@@ -60,7 +65,8 @@ def test_greedy_is_the_likeliest_token_each_time(model_path, model, tokenizer, p
 
 def test_the_model_is_made_with_the_arguments_given(model_path, tokenizer):
     assert backend(model_path, tokenizer).model.dtype == torch.float32
-    assert backend(model_path, tokenizer, dtype=torch.float64).model.dtype == torch.float64
+    double = TransformersBackend(model_path, decoding(tokenizer), dtype=torch.float64)
+    assert double.model.dtype == torch.float64
 
 
 def test_any_end_of_turn_ends_a_completion(model_path, model, tokenizer, prompts):
@@ -142,4 +148,4 @@ def test_every_sample_has_a_seed_of_its_own():
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 def test_vllm_is_asked_for_before_anything_is_loaded():
     with pytest.raises(ImportError, match="backend must be transformers without vLLM, got 'vllm'"):
-        VLLMBackend("no/such", end_ids=[0], max_tokens=1, temperature=0, batch_size=1)
+        VLLMBackend("no/such", Decoding([0], max_tokens=1, temperature=0, batch_size=1))

@@ -51,7 +51,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     from transformers import AutoTokenizer
 
     from ..evaluation.evaluator import Evaluator
-    from ..evaluation.generation import BACKENDS
+    from ..evaluation.generation import BACKENDS, Decoding
 
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     datasets.disable_progress_bars()
@@ -62,14 +62,9 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
     output_dir.mkdir(parents=True, exist_ok=True)
     print_note(f"template: {template.name}")
-    backend = BACKENDS[args.backend](
-        args.model,
-        end_ids=template.end_ids(tokenizer),
-        max_tokens=args.max_tokens,
-        temperature=args.temperature,
-        batch_size=args.batch_size,
-        **args.init_kwargs,
-    )
+    end_ids = template.end_ids(tokenizer)
+    decoding = Decoding(end_ids, args.max_tokens, args.temperature, args.batch_size)
+    backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
     write_results(results, output_dir)  # not before the model is there: a next try may differ
     evaluator = Evaluator(
         backend,

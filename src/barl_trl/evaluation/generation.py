@@ -7,6 +7,7 @@ batches depend on what else is in its queue, and rounding on them.
 
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -119,54 +120,59 @@ def complete_batch(
     return [CompletionTokens.of(row, end_ids) for row in generated[:, length:].tolist()]
 
 
+@dataclass(frozen=True)
+class Decoding:
+    """How completions are generated.
+
+    Attributes:
+        end_ids: Tokens that end a completion.
+        max_tokens: Most tokens of a completion.
+        temperature: 0 for greedy decoding.
+        batch_size: Most completions at a time.
+    """
+
+    end_ids: Sequence[int]
+    max_tokens: int
+    temperature: float
+    batch_size: int
+
+
 class TransformersBackend:
     """`model.generate` on batches of prompts of like length.
 
     Args:
         model: Folder or Hub id of a model or of a LoRA adapter, whose base model is loaded, too.
-        end_ids: Tokens that end a completion.
-        max_tokens: Most tokens of a completion.
-        temperature: 0 for greedy decoding.
-        batch_size: Prompts of a batch.
+        decoding: How to generate.
         **init_kwargs: More arguments of `from_pretrained`.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        end_ids: Sequence[int],
-        max_tokens: int,
-        temperature: float,
-        batch_size: int,
-        **init_kwargs: Any,
-    ):
+    def __init__(self, model: str, decoding: Decoding, **init_kwargs: Any):
         init_kwargs = {"dtype": "auto", "device_map": "auto"} | init_kwargs
         self.model: Any = AutoModelForCausalLM.from_pretrained(model, **init_kwargs)
         # Not the model's own: it may come with a repetition penalty, top_p and the like.
         self.model.generation_config = GenerationConfig()
-        self.end_ids, self.max_tokens = end_ids, max_tokens
-        self.temperature, self.batch_size = temperature, batch_size
+        self.decoding = decoding
 
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
         """See [`Backend`]. The longest prompts come first: they show whether memory suffices."""
         ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
-        for start in range(0, len(ordered), self.batch_size):
-            batch = ordered[start : start + self.batch_size]
+        how = self.decoding
+        for start in range(0, len(ordered), how.batch_size):
+            batch = ordered[start : start + how.batch_size]
             if all(job.key in done for job in batch):
                 continue
             processors = LogitsProcessorList()
-            if self.temperature:
+            if how.temperature:
                 seeds = (job.seed for job in batch)
-                processors.append(SeededSampling(seeds, self.temperature, self.model.device))
+                processors.append(SeededSampling(seeds, how.temperature, self.model.device))
             completions = complete_batch(
                 self.model,
                 [job.prompt_ids for job in batch],
-                max_tokens=self.max_tokens,
-                end_ids=self.end_ids,
-                pad_id=self.end_ids[0],
+                max_tokens=how.max_tokens,
+                end_ids=how.end_ids,
+                pad_id=how.end_ids[0],
                 do_sample=False,
                 logits_processor=processors,
             )
@@ -174,28 +180,22 @@ class TransformersBackend:
 
 
 class VLLMBackend:
-    """A vLLM engine in this process, which batches by itself. Arguments: see
-    [`TransformersBackend`]; `batch_size` is the most sequences at a time, and `init_kwargs` are
-    those of `vllm.LLM`.
+    """A vLLM engine in this process, which batches by itself.
+
+    Args:
+        model: As in [`TransformersBackend`].
+        decoding: As there.
+        **init_kwargs: More arguments of `vllm.LLM`.
 
     Raises:
         ImportError: vLLM is not installed.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        end_ids: Sequence[int],
-        max_tokens: int,
-        temperature: float,
-        batch_size: int,
-        **init_kwargs: Any,
-    ):
+    def __init__(self, model: str, decoding: Decoding, **init_kwargs: Any):
         refuse_missing_vllm("backend must be transformers", "vllm")
         import vllm  # pyright: ignore[reportMissingImports]
 
-        self.end_ids, self.lora = end_ids, None
+        self.end_ids, self.lora = decoding.end_ids, None
         if find_adapter_config_file(model):
             from peft import PeftConfig
             from vllm.lora.request import LoRARequest  # pyright: ignore[reportMissingImports]
@@ -207,13 +207,13 @@ class VLLMBackend:
             init_kwargs = {"enable_lora": True, "max_lora_rank": rank} | init_kwargs
             model = adapter.base_model_name_or_path
         # Not the model's own generation configuration, as above.
-        init_kwargs = {"max_num_seqs": batch_size, "generation_config": "vllm"} | init_kwargs
-        self.llm = vllm.LLM(model, **init_kwargs)
+        own = {"max_num_seqs": decoding.batch_size, "generation_config": "vllm"}
+        self.llm = vllm.LLM(model, **own | init_kwargs)
         self._params = lambda seed: vllm.SamplingParams(
-            temperature=temperature,
-            max_tokens=max_tokens,
+            temperature=decoding.temperature,
+            max_tokens=decoding.max_tokens,
             seed=seed,
-            stop_token_ids=list(end_ids),
+            stop_token_ids=list(decoding.end_ids),
         )
 
     def complete(
