@@ -159,8 +159,8 @@ def test_a_module_in_the_working_directory_is_found(tmp_path, monkeypatch):
         ("", "known name or a dotted path, got ''"),
         ("..", "known name or a dotted path"),
         ("no_such_module.reward", "be importable .*no_such_module"),
-        ("barl_trl.rewards.acuracy_reward", "exist in barl_trl.rewards, .*accuracy_reward"),
-        ("barl_trl.rewards.__name__", "be callable"),
+        ("barl_trl.rewards.acuracy_reward", "a function in barl_trl.rewards, .*accuracy_reward"),
+        ("barl_trl.rewards.__name__", "be a function in barl_trl.rewards"),
     ],
 )
 def test_a_wrong_name_is_refused_with_the_nearest_ones(name, message):

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .graders import extract_answer, verify
+from .graders import extract_answer as extract_answer
+from .graders import verify
 from .graders.strings import (
     MAX_TRUTH_CHARS,
     has_unseen_characters,
@@ -16,17 +17,6 @@ from .graders.strings import (
     plain_text,
     without_math_mode,
 )
-
-__all__ = [
-    "DROP_REASONS",
-    "HypothesisSet",
-    "answers_equivalent",
-    "extract_answer",
-    "is_truth",
-    "merge_hypotheses",
-    "truth_answer",
-    "why_inadmissible",
-]
 
 DROP_REASONS = (
     "no_answer",
@@ -176,7 +166,12 @@ def merge_hypotheses(
         >>> merge_hypotheses("0.5", ["1/2", "2", None, "1/2"], equivalent=answers_equivalent)
         HypothesisSet(answers=('1/2', '2'), members=(0, 1, None, 0), dropped={'no_answer': 1})
     """
-    _check_at_least_one(max_answer_chars=max_answer_chars, max_hypotheses=max_hypotheses)
+    limits = {"max_answer_chars": max_answer_chars, "max_hypotheses": max_hypotheses}
+    for name, limit in limits.items():
+        if limit is not None and limit < 1:
+            raise ValueError(
+                f"{name} must be at least 1, got {limit}: the ground truth is always a hypothesis."
+            )
     if why_inadmissible(truth, max_chars=MAX_TRUTH_CHARS, special_tokens=special_tokens):
         return None
     reasons = [
@@ -225,14 +220,6 @@ def _most_frequent(
     by_frequency = sorted(others, key=lambda i: -sum(counts[form] for form in classes[i]))
     kept = by_frequency if most is None else by_frequency[: most - 1]
     return [classes[i] for i in [0, *sorted(kept)]]
-
-
-def _check_at_least_one(**limits: int | None) -> None:
-    for name, limit in limits.items():
-        if limit is not None and limit < 1:
-            raise ValueError(
-                f"{name} must be at least 1, got {limit}: the ground truth is always a hypothesis."
-            )
 
 
 def hypothesis_metrics(

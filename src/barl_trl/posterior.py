@@ -11,7 +11,6 @@ Results are float32, or float64 if the inputs are.
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -238,35 +237,6 @@ def values_under(
             torch.where(belief[:, :-1] > 0, belief[:, :-1] * q, 0.0).sum(dim=-1),
             torch.where(last > 0, last * v, 0.0).sum(dim=(1, 2)),
         )
-
-
-def hypothesis_outcomes(
-    outcome_rewards: Float[Tensor, " batch"],
-    members: Sequence[int | None],
-    hypothesis_mask: Bool[Tensor, "batch hypothesis"],
-) -> Float[Tensor, "batch hypothesis"]:
-    """Give each hypothesis its outcome reward, for `outcome="hypothesis"`: 1 where it is the
-    rollout's answer, else 0; the truth's is the given reward.
-
-    Args:
-        outcome_rewards: Outcome reward against the truth.
-        members: The hypothesis that each rollout found; `None` for none.
-        hypothesis_mask: The hypotheses that exist.
-
-    Example:
-    ```python
-    >>> hypothesis_outcomes(torch.tensor([0.5, 0.0]), [None, 1], torch.ones(2, 2, dtype=torch.bool))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 1.0000]])
-
-    ```
-    """
-    rewards = torch.zeros_like(hypothesis_mask, dtype=outcome_rewards.dtype)
-    for row, member in zip(rewards, members, strict=True):
-        if member is not None:
-            row[member] = 1.0
-    rewards[:, 0] = outcome_rewards
-    return rewards
 
 
 def _plausibilities(answer_logps: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

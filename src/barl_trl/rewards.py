@@ -191,13 +191,10 @@ def _import(path: str) -> Any:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise _unknown(path, f"be importable ({error})", path, _REGISTRY) from error
-    known = [key for key, value in vars(module).items() if callable(value)]
-    try:
-        found = getattr(module, attribute)  # not vars(): TRL's modules load their names lazily
-    except AttributeError as error:
-        raise _unknown(path, f"exist in {module_name}", attribute, known) from error
+    found = getattr(module, attribute, None)  # not vars(): TRL's modules load their names lazily
     if not callable(found):
-        raise _unknown(path, "be callable", attribute, known)
+        known = [key for key, value in vars(module).items() if callable(value)]
+        raise _unknown(path, f"be a function in {module_name}", attribute, known)
     return found
 
 

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from .styles import plt, save
+from .styles import finish, line_style, panels
 
 TRAINING = "training rollouts"
 MEAN = "mean over benchmarks"
-STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 4)))
-MARKERS = "osD^vX"
 _EVALUATED = re.compile(r"eval_(?P<set>.+)/(?P<kind>accuracy|mean_tokens)")
 _LABELS = {"accuracy": "accuracy (%)", "mean_tokens": "response length (tokens)"}
 
@@ -136,9 +134,7 @@ def draw(summary: str | Path, path: str | Path) -> None:
     arms = json.loads(Path(summary).read_text())
     found = {name for arm in arms.values() for name in arm["curves"]}
     names = sorted(found, key=lambda name: _order((name, "")))
-    figure, axes = plt.subplots(
-        len(names), 2, figsize=(9, 2.5 * len(names) + 0.6), layout="constrained", squeeze=False
-    )
+    figure, axes = panels(2, rows=len(names))
     for row, name in zip(axes, names, strict=True):
         for axis, kind in zip(row, _LABELS, strict=True):
             for n, (arm, results) in enumerate(arms.items()):
@@ -153,16 +149,14 @@ def draw(summary: str | Path, path: str | Path) -> None:
             axis.grid(alpha=0.3)
     if any(results["seeds"] > 1 for results in arms.values()):
         figure.suptitle("mean over seeds; band: ± one standard error", fontsize="medium")
-    figure.legend(*_handles(axes), loc="outside lower center", ncols=min(len(arms), 3))
-    save(figure, path, dpi=130)
+    finish(figure, path, names=len(arms))
 
 
 def _draw_curve(axis, curve, n, label, kind):
     scale = 100 if kind == "accuracy" else 1
     steps, means = curve["steps"], scale * np.array(curve["mean"])
-    style = {"color": f"C{n % 10}", "linestyle": STYLES[n % len(STYLES)]}
-    marks = {"marker": MARKERS[n % len(MARKERS)], "markersize": 4}
-    axis.plot(steps, means, **style, **marks, markevery=max(1, len(steps) // 8), label=label)
+    style = {name: line_style(n)[name] for name in ("color", "linestyle", "marker", "markersize")}
+    axis.plot(steps, means, **style, markevery=max(1, len(steps) // 8), label=label)
     if curve["standard_error"] is not None:
         errors = scale * np.array(curve["standard_error"])
         axis.fill_between(
@@ -172,13 +166,3 @@ def _draw_curve(axis, curve, n, label, kind):
 
 def _seeds(results) -> str:
     return "1 seed" if results["seeds"] == 1 else f"{results['seeds']} seeds"
-
-
-def _handles(axes):
-    """Return each arm once: a panel may lack some."""
-    pairs = [
-        pair for axis in axes.flat for pair in zip(*axis.get_legend_handles_labels(), strict=True)
-    ]
-    by_label = {label: handle for handle, label in reversed(pairs)}
-    labels = dict.fromkeys(label for _, label in pairs)
-    return [by_label[label] for label in labels], list(labels)

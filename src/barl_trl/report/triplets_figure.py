@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .styles import plt, save
+from .styles import DASHES, plt, save
 
 _PANELS = {"train_accuracy": "training prompts 0 and 1", "unseen_accuracy": "unseen prompt 2"}
-_STYLES = ("-", "--", ":", (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)))
 _REFERENCES = {
     "uniform policy, a repeat": "uniform policy",
     "best Markovian policy, 3 hypotheses": "best Markovian policy",
@@ -35,7 +34,7 @@ def draw(results: str | Path, path: str | Path) -> None:
             iterations = sorted(curves)
             means = np.array([np.mean(curves[i]) for i in iterations])
             deviations = np.array([np.std(curves[i]) for i in iterations])
-            style = _STYLES[n % len(_STYLES)]
+            style = DASHES[n % len(DASHES)]
             axis.plot(iterations, means, color=f"C{n}", linestyle=style, label=setting["title"])
             low, high = (means - deviations).clip(0), (means + deviations).clip(max=1)
             axis.fill_between(iterations, low, high, color=f"C{n}", alpha=0.15, linewidth=0)

@@ -8,7 +8,6 @@ progress reward $p_M(t+1) - p_M(t)$ of eq. (def_r), so that beliefs and values a
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
@@ -170,19 +169,13 @@ def accuracy(policy: Policy, prompt: int, completions: int) -> float:
     return done[:, -1, 0].float().mean().item()
 
 
-def train(
-    arm: Arm,
-    seed: int,
-    settings: Settings,
-    on_evaluation: Callable[[dict], None] = lambda record: None,
-) -> list[dict[str, float | int]]:
+def train(arm: Arm, seed: int, settings: Settings) -> list[dict[str, float | int]]:
     """Train a policy and evaluate it on the way.
 
     Args:
         arm: What it is trained with.
         seed: Seed of parameters and episodes.
         settings: How.
-        on_evaluation: Called with each record.
 
     Returns:
         Records of `iteration`, `train_accuracy` (mean of the training prompts) and
@@ -200,7 +193,6 @@ def train(
     for iteration in range(settings.iterations + 1):
         if iteration % every == 0:
             records.append({"iteration": iteration, **evaluate(policy, settings.completions)})
-            on_evaluation(records[-1])
         share_left = 1 - iteration / settings.iterations
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * min(1, 4 * share_left)

@@ -18,7 +18,7 @@ from trl.extras.profiling import profiling_context
 
 from ..plausibility.budget import scoring_token_budget
 from ..plausibility.kv_cache import GenerationRecorder
-from ..posterior import hypothesis_outcomes, posterior, values_under
+from ..posterior import posterior, values_under
 from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
 from ..steps import StepSegmenter, fixed_size_steps, spread_over_tokens
 from ..whitening import whiten
@@ -29,7 +29,7 @@ from .benchmark_evaluation import BenchmarkEvaluationMixin
 from .exact_resume import ExactResumeMixin
 from .hub import HubMixin
 from .hypothesis_scorer import Generated, HypothesisScorer, Scored
-from .rollout_batch import RolloutBatch
+from .rollout_batch import RolloutBatch, hypothesis_outcomes
 from .shared_verdicts import share_verdicts
 from .zero3 import gather_head_with_model
 
@@ -215,9 +215,7 @@ class BARLTrainer(
         likelihoods = scored.likelihoods
         outcome_rewards = batch.local(outcomes)
         if self.args.outcome_mode == "hypothesis":
-            outcome_rewards = hypothesis_outcomes(
-                outcome_rewards, scored.local_members, likelihoods.hypothesis_mask
-            )
+            outcome_rewards = hypothesis_outcomes(outcome_rewards, scored)
         belief = posterior(
             likelihoods.answer_logps,
             beta=self.args.consistency_beta,

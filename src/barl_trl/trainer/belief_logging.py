@@ -35,12 +35,8 @@ class BeliefLoggingMixin(GRPOTrainer):
     ) -> None:
         """Log metrics of the rollout batch of all processes.
 
-        Args:
-            scored: This process's rollouts.
-            belief: The posterior at their states, (B, S, H).
-            values: Posterior-weighted values of their steps, (B, T).
-            is_weighed: Those that have tokens with a weight, (B,).
-            outcomes: Outcome rewards of all processes' rollouts, (N,).
+        The belief is (B, S, H), values are those of steps (B, T), `is_weighed` says which rollouts
+        have tokens with a weight (B,), and outcomes are those of all processes (N,).
         """
         likelihoods = scored.likelihoods
         diagnostics = rollout_diagnostics(
@@ -81,13 +77,9 @@ class BeliefLoggingMixin(GRPOTrainer):
         metrics[name].append(num_clipped / max(num_tokens, 1))
 
     def _log_weights(self, scored: Scored, values: Tensor, weights: Tensor, mask: Tensor) -> None:
-        """Log the hypotheses of each rollout, the values of its steps and its mean weight.
+        """Log each rollout's hypotheses, the values (B, T) of its steps, and its mean weight.
 
-        Args:
-            scored: This process's rollouts.
-            values: Posterior-weighted values of their steps, (B, T).
-            weights: Weights of their tokens, (B, L).
-            mask: The tokens that have one, (B, L).
+        The mask (B, L) says which tokens have one of the weights (B, L).
         """
         means = (weights.sum(dim=1) / mask.sum(dim=1).clamp(min=1)).tolist()
         self._log_table(

@@ -54,12 +54,7 @@ class RolloutBatch:
     def weighed_tokens(self, output: dict[str, Any], scored: Scored, outcomes: Tensor) -> Tensor:
         """Say which tokens (B, L) have a weight: the model's, up to the end of the turn.
 
-        Those of rollouts without a usable truth or an outcome have none.
-
-        Args:
-            output: What TRL made of the rollouts.
-            scored: Their hypotheses and steps.
-            outcomes: Outcome rewards of this process's rollouts, (B,).
+        Those of rollouts without a usable truth, or an outcome (B,), have none.
         """
         # a `rollout_func` may mark tokens that are not the model's
         completion_mask = output["completion_mask"] * output.get("tool_mask", 1)
@@ -68,3 +63,16 @@ class RolloutBatch:
         places = torch.arange(completion_mask.shape[1])
         in_turn = (places <= lengths[:, None]).to(completion_mask.device)
         return completion_mask.bool() & in_turn & (is_judged & outcomes.isfinite())[:, None]
+
+
+def hypothesis_outcomes(outcomes: Tensor, scored: Scored) -> Tensor:
+    """Return outcome rewards under each hypothesis, (B, H), for `outcome="hypothesis"`.
+
+    1 where the hypothesis is the rollout's answer, else 0; the truth's are the given ones, (B,).
+    """
+    rewards = torch.zeros_like(scored.likelihoods.hypothesis_mask, dtype=outcomes.dtype)
+    for row, member in zip(rewards, scored.local_members, strict=True):
+        if member is not None:
+            row[member] = 1.0
+    rewards[:, 0] = outcomes
+    return rewards

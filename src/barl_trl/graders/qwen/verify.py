@@ -4,43 +4,7 @@ They are lenient: `(0,1)` equals `[0,1]`, 50 equals 0.5 (a percentage), 3.0001 e
 equals `y=5`, units do not count. They are here to compare with published numbers, not as the grader
 to train with.
 
-Written from the behaviour of `extract_answer`, `strip_string` and `math_equal` of
-QwenLM/Qwen2.5-Math. What differs on purpose; there
-
-- a comparison has 3 s, and what no LaTeX parser reads is evaluated as Python (sympy's
-  `parse_expr`). Here nothing is ever evaluated: `sqrt(2)`, `pi` and `x**2` are rewritten as LaTeX,
-  and one parser (latex2sympy2_extended) reads everything, in a process with a limit on its CPU
-  time. It reads all of an answer or none of it (there `3,\pi` is 3 and `(x+1)(x+2)` is x+1), reads
-  `2\frac{1}{2}` as 2.5, and knows `\pi` and `e` as numbers, sets and `\pm`.
-- every brace and parenthesis is dropped, so that `-(x+1)` is `-x+1` and `\frac{1}{23}` is
-  `\frac{12}{3}`. Here only what encloses a whole answer or element is.
-- some 130 unit words from MathQA are deleted wherever they stand, also the letters a c d g h l m o
-  s t, ab and bc in `\frac{a}{b}`, and pm, min and sec in `\pm`, `\min` and `\sec`. Here units of
-  measure are, and the letters g h l m s only at the end behind a number; not east, gain, men, more,
-  prime, profit, ratio, soldier, toy, … This matters on CollegeMath: with usual spacing, 7 % of
-  its true answers cannot be matched there for their variables' names.
-- with a final `}`, everything from the first `\text{` on is deleted. Here only final `\text{…}`.
-- `x=` and a left side of two characters are deleted anywhere: `2x=4` is 24, `x>=2` is 2, `5=6` is
-  6. Here only a name at the start of an answer or element, before a `=` that is one.
-- `1 and 2`, `1 1/2` and `2\pi r` become `12`, `11/2` and `2\pir`. Here "and" is a comma, `1 1/2` is
-  3/2, the blank that ends a command stays, `\,` and `\ ` are blanks, and digits apart are one
-  number only as groups of three.
-- `\sqrt2x` is a root of 2x, `1+\sqrt2/3` a fraction. Here a root takes digits or one letter, and
-  only quotients of integers are rewritten as strings.
-- number words count wherever they are (`two thirds` is 2). Here only one from zero to twenty alone.
-- commas in numbers may stand anywhere (`1,2` is 12), Python's `1_0` and digits of other scripts are
-  numbers, and 1e999 equals 2e999. Here commas separate groups of three; other lists are compared
-  element by element, as tuples are, and unions too.
-- words are products of letters (`seat` is `east`), `x<2` equals `x>2`, `10_{3}` equals `10_{2}`.
-  Here words and prose are strings, and the relation and the base of a number count.
-- a true answer in braces is rewritten for a matrix, so that nothing equals it. Here it is not.
-- true answers are normalised once or twice, predictions twice. Here both are until nothing changes.
-- for multiple choice the whole completion is searched again, and golds such as `ABD` are matched
-  letter by letter. Here the answer alone is searched, for one letter.
-- the empty answer equals the empty answer. Here it equals nothing.
-- there are no limits. Here strings beyond 2048 characters are not normalised, and what
-  [`~barl_trl.graders.strings.why_not_compared`] refuses, or has more than 64 elements, is compared
-  as a string only.
+README.md beside this file says what it was written from, and what differs on purpose.
 """
 
 import math
