@@ -2,6 +2,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
+# Tests run beside each other, as many as there are cores.
+PYTEST := -m pytest -q -n auto --dist loadgroup
 LOWEST := .venv-lowest/bin/python
 INSTALL_VLLM := .venv-vllm/bin/python $(PIP_INSTALL) -c constraints-vllm.txt
 CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
@@ -15,18 +17,17 @@ demo: setup  ## train a tiny model on search problems and show what it learned (
 	$(BIN)/barl demo
 
 test: setup  ## run the tests
-	$(BIN)/python -m pytest -q
+	$(BIN)/python $(PYTEST)
 
 test-all: setup test-lowest  ## run the tests, the slow ones too (DeepSpeed is installed for them)
 	$(INSTALL) --editable '.[deepspeed]'
-	$(BIN)/python -m pytest -q -m "not vllm"
+	$(BIN)/python $(PYTEST) -m "not vllm"
 
 test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build, in .venv-vllm
 	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
 
 test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
-	$(LOWEST) -m pytest -q tests/trainer tests/test_config.py tests/test_hub.py tests/test_model_card.py \
-		tests/test_plausibility.py tests/test_tested_versions.py tests/test_train.py
+	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train*.py
 
 check: setup  ## lint, format check, types, import contracts
 	$(BIN)/ruff check .

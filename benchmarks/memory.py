@@ -1,4 +1,4 @@
-"""How much memory a scoring pass takes: the estimate of `barl_trl.memory` beside measured peaks.
+"""How much memory a scoring pass takes: the estimate of `plausibility.budget` beside peaks.
 
 `python benchmarks/memory.py [--quick] [--json FILE]` prints a table. Without gradients only one
 layer's activations live at a time, so a model of one layer with the widths and the vocabulary of a
@@ -29,16 +29,17 @@ MODELS = {
     "Qwen2.5 7B": {"hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28}
     | {"num_key_value_heads": 4, "vocab_size": 152064, "num_hidden_layers": 28},
 }
-QUICK = {"tiny": {**MODELS["Qwen2.5 1.5B"], "hidden_size": 192, "intermediate_size": 1120}}
+NARROW = {"hidden_size": 192, "intermediate_size": 1120, "vocab_size": 75968}
+QUICK = {"tiny": MODELS["Qwen2.5 1.5B"] | NARROW}
 PARAMETERS = {"Qwen2.5 1.5B": 1.54e9, "Qwen2.5 7B": 7.62e9}
 
 
-def measured(widths: dict, *, score_completions: bool, rollouts: int) -> tuple[int, int]:
+def measured(widths: dict, shape: Shape, *, score_completions: bool) -> tuple[int, int]:
     """Peak bytes of a pass, and its tokens."""
     torch.manual_seed(0)
     config = Qwen2Config(**{**widths, "num_hidden_layers": 1}, tie_word_embeddings=True)
     model = Qwen2ForCausalLM(config).to(DEVICE, torch.bfloat16).eval()
-    group = make_rollouts(replace(Shape(vocabulary=widths["vocab_size"]), rollouts=rollouts))
+    group = make_rollouts(replace(shape, vocabulary=widths["vocab_size"]))
     if score_completions:
         group = [replace(r, score_from=r.state_positions[0]) for r in group]
     found = []
@@ -57,16 +58,22 @@ def measured(widths: dict, *, score_completions: bool, rollouts: int) -> tuple[i
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description="Estimated and measured memory of a scoring pass.")
-    parser.add_argument("--quick", action="store_true", help="a tiny model with a large vocabulary")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a tiny model with a large vocabulary, short completions",
+    )
     parser.add_argument("--json", metavar="FILE", help="where to write one record per point")
     options = parser.parse_args()
     records = []
+    shapes = Shape(completion=256) if options.quick else Shape()
     print("| model | read | tokens | estimate, MB | measured | measured : estimate |")
     print("|---" * 6 + "|")
     for name, widths in (QUICK if options.quick else MODELS).items():
         config = Qwen2Config(**widths)
         for rollouts, score_completions in ((2, False), (2, True), (8, True)):
-            peak, tokens = measured(widths, score_completions=score_completions, rollouts=rollouts)
+            shape = replace(shapes, rollouts=rollouts)
+            peak, tokens = measured(widths, shape, score_completions=score_completions)
             estimate = scoring_bytes(config, torch.bfloat16, tokens)
             what = "answers and completions" if score_completions else "answers"
             record = {"model": name, "read": what, "tokens": tokens}

@@ -1,4 +1,5 @@
 import os
+from contextlib import ExitStack
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of processes: tests run beside each other
@@ -10,6 +11,7 @@ import torch
 import yaml
 
 from .paths import ROOT
+from .preloaded import ADDRESS, server
 from .tiny import tiny_model, tiny_tokenizer
 
 RECIPE = {
@@ -25,6 +27,14 @@ RECIPE = {
     "learning_rate": 1.0e-3,
     "disable_tqdm": True,
 }
+
+
+def pytest_configure(config):
+    """One server of processes for all workers: they have its address from the first process."""
+    if ADDRESS not in os.environ:
+        stack = ExitStack()
+        os.environ.update(stack.enter_context(server()))
+        config.add_cleanup(stack.close)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -45,7 +45,7 @@ MILLION = 10**6
         ("", ""),
     ],
 )
-def test_truth_is_score_from_bare_boxed_and_gsm8k_answers(text, answer):
+def test_truth_is_read_from_bare_boxed_and_gsm8k_answers(text, answer):
     assert truth_answer(text) == answer
 
 

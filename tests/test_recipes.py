@@ -1,7 +1,6 @@
 """Every recipe is read by the parser that users start, and says what the paper says."""
 
 import subprocess
-import sys
 
 import pytest
 from trl import ModelConfig, TrlParser
@@ -12,6 +11,7 @@ from barl_trl.commands.plan_config import PlanConfig
 from barl_trl.commands.train_arguments import BARLScriptArguments
 
 from .paths import ROOT
+from .preloaded import PRELOADED
 
 PAPER_RECIPES = sorted(set((ROOT / "recipes").glob("*.yaml")) - {ROOT / "recipes" / "demo.yaml"})
 
@@ -40,7 +40,7 @@ def test_demo_recipe_fits_its_batches():
 
 
 def test_example_script(tmp_path, model_path):
-    script = [sys.executable, str(ROOT / "examples" / "train_barl.py"), "--use_cpu"]
+    script = [*PRELOADED, str(ROOT / "examples" / "train_barl.py"), "--use_cpu"]
     options = ["--model", model_path, "--max_steps", "1", "--max_completion_length", "16"]
     data = ["--data", str(ROOT / "examples" / "problems.jsonl"), "--output_dir", str(tmp_path)]
     subprocess.run([*script, *options, *data], check=True, timeout=200)

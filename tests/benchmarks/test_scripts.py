@@ -2,16 +2,16 @@
 
 import json
 import subprocess
-import sys
 
 from ..paths import ROOT
+from ..preloaded import PRELOADED
 
 BENCHMARKS = ROOT / "benchmarks"
 
 
 def run_benchmark(script, *options):
     """Runs a script; returns its Markdown tables, as row name -> column name -> cell."""
-    command = [sys.executable, str(BENCHMARKS / script), *options]
+    command = [*PRELOADED, str(BENCHMARKS / script), *options]
     shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
     blocks = [block.splitlines() for block in shown.split("\n\n") if block.startswith("| ")]
     return [table_of(header, rows) for header, _, *rows in blocks]

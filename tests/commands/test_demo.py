@@ -1,4 +1,4 @@
-"""`barl demo` as users start it."""
+"""`barl demo` as users start it, and the mistakes it refuses."""
 
 import json
 import subprocess
@@ -7,38 +7,7 @@ import sys
 import pytest
 
 from barl_trl import cli
-from barl_trl.graders import GRADERS
-
-
-def barl_demo(folder, *options):
-    """Runs the command; returns what it printed, and its summary."""
-    command = [sys.executable, "-m", "barl_trl.cli", "demo", "--output_dir", str(folder), *options]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=2400).stdout
-    return shown, json.loads((folder / "summary.json").read_text())
-
-
-def test_demo_writes_table_summary_model_and_pictures(tmp_path):
-    shown, summary = barl_demo(tmp_path, "--max_steps", "2")
-    assert "greedy accuracy" in shown
-    assert "repeats per rollout" in shown
-    assert summary["settings"]["consistency_beta"] == 1.0
-    assert summary["settings"]["step_delimiter"] == "."
-    assert summary["grader"] == GRADERS["math_verify"].label
-    assert summary["seeds"] == {"training": 0, "held_out": 7}
-    # The shipped model: right about half of the time, with room to explore better.
-    assert 0.35 < summary["before"]["sampled_accuracy"] < 0.65
-    assert 0.4 < summary["before"]["greedy_accuracy"] < 0.7
-    for name in ("training.png", "beliefs.png", "model.safetensors", "trainer_state.json"):
-        assert (tmp_path / name).stat().st_size > 0
-
-
-@pytest.mark.parametrize("method", ["grpo", "progress"])
-def test_demo_trains_the_baselines(tmp_path, method):
-    _, summary = barl_demo(tmp_path, "--max_steps", "1", "--method", method)
-    assert summary["method"] == method
-    if method == "progress":
-        assert summary["settings"]["hypotheses"] == "truth"
-    assert (tmp_path / "training.png").exists()
+from barl_trl.commands import demo_run
 
 
 @pytest.mark.parametrize("option", [("--step_size", "64"), ("--resume_from_checkpoint", "true")])
@@ -47,9 +16,31 @@ def test_options_that_would_change_nothing_are_refused(tmp_path, option):
         cli.main(["demo", "--output_dir", str(tmp_path), *option])
 
 
+def test_epochs_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="max_steps must be at least 1, got -1: the problems have"):
+        cli.main(["demo", "--output_dir", str(tmp_path), "--max_steps", "-1"])
+
+
+@pytest.mark.parametrize("method", ["grpo", "progress"])
+def test_the_baselines_are_trained_and_the_table_is_shown(tmp_path, capsys, monkeypatch, method):
+    monkeypatch.setattr(demo_run, "NUM_GREEDY", 20)
+    cli.main(["demo", "--output_dir", str(tmp_path), "--max_steps", "1", "--method", method])
+    shown = capsys.readouterr().out
+    assert f"20 held-out problems, {method}" in shown
+    assert "greedy accuracy" in shown and "repeats per rollout" in shown
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["method"] == method
+    if method == "progress":
+        assert summary["settings"]["hypotheses"] == "truth"
+    assert (tmp_path / "training.png").exists()
+
+
 @pytest.mark.slow
 def test_barl_learns_to_explore(tmp_path):
-    _, summary = barl_demo(tmp_path)
+    command = [sys.executable, "-m", "barl_trl.cli", "demo", "--output_dir", str(tmp_path)]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=2400).stdout
+    assert "400 held-out problems, barl" in shown
+    summary = json.loads((tmp_path / "summary.json").read_text())
     before, after = summary["before"], summary["after"]
     assert after["greedy_accuracy"] > before["greedy_accuracy"] + 0.15
     assert after["sampled_accuracy"] > before["sampled_accuracy"] + 0.15

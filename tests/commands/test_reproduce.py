@@ -3,39 +3,47 @@
 import csv
 import json
 import subprocess
-import sys
+from functools import partial
 from statistics import mean
 
 import pytest
 
+from barl_trl import cli
+from barl_trl.synthetic import tree_gap
+
+from ..preloaded import PRELOADED
+
 
 def reproduce(*options):
-    command = [sys.executable, "-m", "barl_trl.cli", "reproduce", *map(str, options)]
+    command = [*PRELOADED, "barl_trl.cli", "reproduce", *map(str, options)]
     return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_triplets_writes_results_curves_and_a_picture(tmp_path):
-    done = reproduce("triplets", "--seeds", 2, "--iterations", 2, "--output_dir", tmp_path)
+    options = ("--seeds", 2, "--iterations", 1, "--more_arms", "--output_dir", tmp_path)
+    done = reproduce("triplets", *options)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "results.json").read_text())
-    assert list(results["arms"]) == ["rl", "barl-27", "barl-3"]
+    assert len(results["arms"]) == 7
+    assert list(results["arms"])[:3] == ["rl", "barl-27", "barl-3"]
     runs = {(record["arm"], record["seed"]) for record in results["records"]}
-    assert len(runs) == 6
+    assert len(runs) == 14
     assert all(0 <= record["unseen_accuracy"] <= 1 for record in results["records"])
-    assert results["settings"]["iterations"] == 2
+    assert (results["settings"]["iterations"], results["settings"]["seeds"]) == (1, 2)
     with (tmp_path / "curves.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(results["records"]) == 18
+    assert len(rows) == len(results["records"]) == 28
     assert (tmp_path / "triplets.png").read_bytes().startswith(b"\x89PNG")
     assert "RL (REINFORCE)" in done.stdout
     assert "best Markovian policy, 3 hypotheses" in done.stdout
 
 
-def test_quick_and_more_arms(tmp_path):
-    options = ("--quick", "--iterations", 8, "--more_arms", "--output_dir", tmp_path)
+@pytest.mark.slow
+def test_quick_is_one_seed_and_an_eighth_of_the_iterations(tmp_path):
+    options = ("--quick", "--iterations", 8, "--output_dir", tmp_path)
     assert reproduce("triplets", *options).returncode == 0
     results = json.loads((tmp_path / "results.json").read_text())
-    assert len(results["arms"]) == 7
+    assert len(results["arms"]) == 3
     assert (results["settings"]["iterations"], results["settings"]["seeds"]) == (1, 1)
 
 
@@ -60,12 +68,24 @@ def test_barl_generalises_and_rl_does_not_with_every_seed(tmp_path):
         assert mean(accuracies("barl-3", name, iterations // 2)) >= 0.97
 
 
-def test_tree_writes_results_and_a_picture(tmp_path):
+@pytest.mark.slow
+def test_tree_is_solved_to_depth_six(tmp_path):
     done = reproduce("tree", "--output_dir", tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(json.loads((tmp_path / "results.json").read_text())["trees"]) == 10
-    assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
     assert "│ 191 " in done.stdout
+
+
+def test_tree_writes_results_and_a_picture(tmp_path, capsys, monkeypatch):
+    """In this process, on the two smaller depths."""
+    monkeypatch.setattr(tree_gap, "results", partial(tree_gap.results, range(2, 4)))
+    cli.main(["reproduce", "tree", "--output_dir", str(tmp_path)])
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [(tree["depth"], tree["back"]) for tree in results["trees"]] == [
+        *((2, "root"), (2, "parent"), (3, "root"), (3, "parent"))
+    ]
+    assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
+    assert "Return within the steps that the adaptive policy needs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -2,26 +2,26 @@
 
 import os
 import subprocess
-import sys
 
 from ..paths import ROOT
+from ..preloaded import PRELOADED
 
-LAUNCH = [sys.executable, "-m", "accelerate.commands.launch", "--main_process_port", "0"]
+LAUNCH = [*PRELOADED, "accelerate.commands.launch", "--main_process_port", "0"]
 
 
 def launch(config, module, *arguments, deadline=240, is_killed=False, options=()):
-    """Runs a module on the processes of a configuration; it hangs if it takes to the deadline.
+    """Runs a module on the processes of a configuration, and returns what they printed.
 
-    Then every process prints where it is, and ends.
+    It hangs if it takes to the deadline: then every process prints where it is, and ends.
     """
-    command = [*LAUNCH, "--config_file", str(ROOT / "accelerate_configs" / config)]
-    command += options
-    command += ["-m", "tests.distributed.on_cpu", str(deadline), module, *arguments]
+    command = [*LAUNCH, "--config_file", str(ROOT / "accelerate_configs" / config), *options]
+    command += ["--no_python", *PRELOADED, "tests.distributed.on_cpu", str(deadline)]
+    command += [module, *arguments]
     for _ in range(3):
         process = subprocess.run(
             command,
             cwd=ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
+            env=os.environ | {"PYTHONWARNINGS": "ignore"},
             capture_output=True,
             text=True,
             timeout=deadline + 60,
@@ -30,3 +30,4 @@ def launch(config, module, *arguments, deadline=240, is_killed=False, options=()
         if "terminate called without an active exception" not in process.stderr:
             break
     assert (process.returncode != 0) == is_killed, process.stderr
+    return process

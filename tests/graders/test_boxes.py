@@ -3,13 +3,14 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.graders import extract_answer
+from barl_trl.graders import extract_answer, get_grader
 from barl_trl.hypotheses import truth_answer, why_inadmissible
+from barl_trl.rewards import AccuracyReward
 
-MILLION = 10**6
+from .hostile_texts import MILLION, soup
 
 plain = st.text(st.characters(exclude_characters="\\{}", exclude_categories=["Cs"]))
 escapes = st.sampled_from([r"\{", r"\}", r"\\", r"\frac", r"\ "])
@@ -70,19 +71,29 @@ def test_an_unclosed_box_does_not_swallow_a_later_closed_one():
 
 
 @given(balanced, plain, plain, st.sampled_from([r"\boxed{", r"\fbox{", r"\boxed {"]))
+@settings(deadline=None)
 def test_any_balanced_content_comes_back(content, before, after, box):
     assert extract_answer(f"{before}{box}{content}}}{after}") == content.strip()
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_any_text_without_a_box_has_no_answer(text):
     assert extract_answer(text.replace("box", "")) is None
 
 
 @given(st.lists(st.sampled_from([r"\boxed{", r"\fbox{", "{", "}", r"\{", "\\", "1", "\n"])))
+@settings(deadline=None)
 def test_an_extracted_answer_is_balanced_whatever_surrounds_it(pieces):
     answer = extract_answer("".join(pieces))
     assert answer is None or why_inadmissible(answer + "1", max_chars=MILLION) != "unbalanced"
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=soup)
+def test_what_is_extracted_can_be_boxed_again(text):
+    answer = extract_answer(text)
+    assert answer is None or extract_answer(rf"\boxed{{{answer}}}") == answer
 
 
 @pytest.mark.parametrize(
@@ -101,3 +112,27 @@ def test_extraction_is_linear_in_the_text(text):
     extract_answer(text)
     truth_answer(text)
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "5",
+        "The answer is 5.",
+        r"\boxed 5",
+        r"\\boxed{5}",
+        r"\boxed{5",
+        r"\boxed{5} \boxed{6",
+        r"\boxed{5} \boxed{6}",
+        r"\boxed{5} or \boxed{6}",
+        r"\boxed{5} \fbox{6}",
+        r"\boxed{5}\boxed{}",
+        r"\boxed{\boxed{5}, \boxed{6}}",
+        r"\boxed{\boxed{5}\boxed{6}}",
+        r"\boxed{5\}",
+        "\\boxed{5\n6}",
+    ],
+)
+def test_a_reward_is_for_one_closed_last_box(completion):
+    reward = AccuracyReward(get_grader("math_verify"), "accuracy_reward")
+    assert reward([completion, r"\boxed{5}"], ["5", "5"]) == [0.0, 1.0]

@@ -1,49 +1,80 @@
 """The processes that can be killed: real ones."""
 
+import contextlib
+import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
+import torch.multiprocessing
+from torch import distributed
+from torch.utils.data import DataLoader
 
+from barl_trl.graders import GRADERS, verify
 from barl_trl.graders.processes import ProcessPool
 
-HANGS = "9^{9^{9}}"
+from .grader_processes import cpu_seconds, eventually, grader_processes
+from .hostile_texts import HANGS, MILLION, TRUTH
 
 
 @pytest.fixture
-def pool():
-    pool = ProcessPool(size=2, cpu_seconds=1, wall_seconds=20)
-    yield pool
-    pool.close()
+def own_processes():
+    """Those that this test's pools started."""
+    before = set(grader_processes(os.getpid()))
+    return lambda: [p for p in grader_processes(os.getpid()) if p not in before]
+
+
+def in_thread(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+# A comparison is limited
+
+
+@pytest.fixture(scope="module")
+def hang_on_another_thread(pool):
+    """The outcomes of a hang and of what follows it, and how often this thread had its turn."""
+    outcomes, turns = [], 0
+    comparisons = (("1", HANGS), ("1/2", "0.5"))
+    thread = in_thread(lambda: outcomes.extend(pool("math_verify", *pair) for pair in comparisons))
+    while thread.is_alive() and turns < 6000:
+        time.sleep(0.01)
+        turns += 1
+    return outcomes, turns
 
 
 @pytest.mark.parametrize("off_main_thread", [False, True])
-def test_a_comparison_that_hangs_is_a_timeout_and_the_next_one_works(pool, off_main_thread):
-    outcomes = []
-
-    def compare():
-        outcomes.append(pool("math_verify", "1", HANGS))
-        outcomes.append(pool("math_verify", "1/2", "0.5"))
-
-    if off_main_thread:
-        thread = threading.Thread(target=compare)
-        thread.start()
-        thread.join(60)
-    else:
-        compare()
+def test_a_comparison_that_hangs_is_a_timeout_and_the_next_one_works(
+    pool, off_main_thread, hang_on_another_thread
+):
+    outcomes, _ = hang_on_another_thread
+    if not off_main_thread:
+        outcomes = [pool("math_verify", "1", HANGS), pool("math_verify", "1/2", "0.5")]
     assert outcomes == ["timeout", "equal"]
 
 
-def test_a_process_that_only_waits_is_killed_at_the_wall_time():
-    pool = ProcessPool(size=1, wall_seconds=0.5)
+def test_a_hang_on_another_thread_leaves_this_one_running(hang_on_another_thread):
+    _, turns = hang_on_another_thread
+    assert turns > 20, "a parser on that thread would hold the interpreter: one"
+
+
+def test_a_process_that_only_waits_is_killed_at_the_wall_time(pool, monkeypatch):
     assert pool("math_verify", "1/2", "0.5") == "equal"
-    for process in pool._idle:
-        os.kill(process.child.pid, signal.SIGSTOP)
+    monkeypatch.setattr(pool, "_wall_seconds", 0.2)
+    waiting = pool._idle[0].child
+    os.kill(waiting.pid, signal.SIGSTOP)
     assert pool("math_verify", "1/2", "0.5") == "timeout"
-    pool.close()
+    assert waiting.returncode == -signal.SIGKILL
 
 
 def test_a_process_that_dies_is_a_crash(pool):
@@ -60,16 +91,36 @@ def test_a_process_that_died_while_idle_is_replaced(pool):
     assert pool("math_verify", "1/2", "0.5") == "equal"
 
 
-def test_a_spare_is_kept_warm_and_no_more_processes_than_that(pool):
+def test_a_process_killed_while_it_compares_is_a_crash_and_others_take_over(own_processes):
+    pool = ProcessPool(size=1)
+    assert pool("math_verify", "1/2", "0.5") == "equal"
+    next_one = pool._idle[0].child.pid
+    used, outcomes = cpu_seconds(next_one), []
+    thread = in_thread(lambda: outcomes.append(pool("math_verify", "1", HANGS)))
+    assert eventually(lambda: cpu_seconds(next_one) > used + 0.05)
+    for process in own_processes():  # the spare too
+        os.kill(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # the pool has noticed already
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    thread.join(60)
+    assert outcomes == ["crash"]
+    assert pool("math_verify", "1/2", "0.5") == "equal"
+    assert len(own_processes()) == 2, "one that compared and its spare"
+    pool.close()
+
+
+# How many there are
+
+
+def test_a_spare_is_kept_warm_and_no_more_processes_than_that():
+    pool = ProcessPool(size=2)
     threads = [
-        threading.Thread(target=pool, args=("math_verify", rf"{n}\pi", rf"\pi {n}"))
-        for n in range(2, 10)
+        in_thread(lambda n=n: pool("math_verify", rf"{n}\pi", rf"\pi {n}")) for n in range(2, 10)
     ]
-    for thread in threads:
-        thread.start()
     for thread in threads:
         thread.join(60)
     assert len(pool._all) == len(pool._idle) == 3
+    pool.close()
 
 
 def test_processes_are_replaced_after_so_many_comparisons():
@@ -82,12 +133,38 @@ def test_processes_are_replaced_after_so_many_comparisons():
     pool.close()
 
 
-def test_without_a_process_that_starts_the_error_says_how_to_find_out_why(monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(
-        RuntimeError, match=r"grader's process must start, got none.*: run `/bin/false"
-    ):
-        ProcessPool()("math_verify", "1", "1")
+def test_a_process_ends_after_its_comparisons_and_its_spare_goes_on(own_processes):
+    pool = ProcessPool(size=1, recycle_after=3)
+    for expected in ("equal", "different", "equal"):
+        assert pool("math_verify", "1/2", {"equal": "0.5", "different": "2"}[expected]) == expected
+        assert len(own_processes()) <= 2
+    (spare,) = own_processes()
+    assert pool("math_verify", "1/2", "0.5") == "equal"
+    assert own_processes()[0] == spare
+    pool.close()
+    assert own_processes() == []
+
+
+def test_eight_threads_share_two_processes_and_each_gets_its_own_outcome(own_processes):
+    pool = ProcessPool(size=2, cpu_seconds=1, wall_seconds=60)
+    answers = {f"{n}/7": ("equal" if n % 3 else "different") for n in range(1, 24)} | {
+        HANGS: "timeout"
+    }
+    outcomes, most = {}, []
+
+    def compare(share):
+        for answer in share:
+            n = answer.partition("/")[0]
+            gold = rf"\frac{{{n if answers[answer] == 'equal' else n + '1'}}}{{7}}"
+            outcomes[answer] = pool("math_verify", gold if n.isdigit() else "1", answer)
+            most.append(len(own_processes()))
+
+    threads = [in_thread(lambda i=i: compare(list(answers)[i::8])) for i in range(8)]
+    for thread in threads:
+        thread.join(120)
+    pool.close()
+    assert outcomes == answers
+    assert max(most) <= 3, "two and their spare"
 
 
 def test_the_cores_are_shared_among_the_processes_of_a_launch(monkeypatch):
@@ -95,8 +172,12 @@ def test_the_cores_are_shared_among_the_processes_of_a_launch(monkeypatch):
     assert ProcessPool().size == 1
 
 
-def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def test_without_a_process_that_starts_the_error_says_how_to_find_out_why(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(
+        RuntimeError, match=r"grader's process must start, got none.*: run `/bin/false"
+    ):
+        ProcessPool()("math_verify", "1", "1")
 
 
 def test_importing_the_graders_starts_no_process_and_imports_no_library():
@@ -107,17 +188,192 @@ def test_importing_the_graders_starts_no_process_and_imports_no_library():
         "assert not compare._all\n"
         "print([m for m in ('trl', 'transformers', 'torch', 'sympy') if m in sys.modules])"
     )
-    done = run(code)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert done.stderr == ""
 
 
-def test_a_large_parent_makes_no_process_look_worn_out():
-    code = (
-        "from barl_trl.graders.processes import ProcessPool\n"
-        "held = bytearray(700 << 20)\nheld[:] = b'x' * len(held)\n"
-        "pool = ProcessPool(size=1)\n"
-        "print([pool('math_verify', '1/2', '0.5') for _ in range(3)], len(held))\npool.close()"
+# Nobody is left behind
+
+SCRIPT = r"""
+import os, signal, threading, time
+from barl_trl.graders import Grader, Verdict, extract_answer
+from barl_trl.graders.processes import ProcessPool, compare
+
+def hang(pool):
+    assert pool("math_verify", "1/2", "0.5") == "equal"
+    print("ready", flush=True)
+    return pool("math_verify", "1", "9^{9^{9}}")
+"""
+INTERRUPTED = "hang(compare)"
+INTERRUPTED_WITH_MANY_TO_GO = """
+pool = ProcessPool(size=1, cpu_seconds=1)
+compare.size = 1  # threads
+judge = lambda gold, answer: Verdict(hang(pool) == "equal", "judged")
+Grader("own", "1", extract_answer, judge).verify_all((str(n), "") for n in range(60))
+"""
+RAISING = """
+signal.signal(signal.SIGUSR1, lambda *_: 1 / 0)
+threading.Thread(target=hang, args=[compare], daemon=True).start()
+while True:
+    time.sleep(1)
+"""
+KILLED = "hang(ProcessPool(size=1, cpu_seconds=1))"
+KILLED_WITH_A_FORK = """
+pool = ProcessPool(size=1, cpu_seconds=1)
+pool("math_verify", "1", "1")
+if os.fork() == 0:
+    time.sleep(120)
+    os._exit(0)
+hang(pool)
+"""
+
+
+def ctrl_c(process: subprocess.Popen) -> None:
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+
+
+@pytest.fixture
+def start():
+    """Start a script and wait until it is in the middle of a comparison."""
+    processes = []
+
+    def start(code: str) -> subprocess.Popen:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT + code],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+            # a shell's background job, and so a test run in one, ignores Ctrl-C
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        processes.append(process)
+        assert process.stdout.readline() == "ready\n"
+        first = grader_processes(process.pid)[0].pid  # it has compared, and goes on
+        used = cpu_seconds(first)
+        assert eventually(lambda: cpu_seconds(first) > used + 0.05)
+        return process
+
+    yield start
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # also what it forked
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [
+        pytest.param(INTERRUPTED, ctrl_c, id="Ctrl-C"),
+        pytest.param(INTERRUPTED_WITH_MANY_TO_GO, ctrl_c, id="Ctrl-C with many to go"),
+        pytest.param(RAISING, lambda p: p.send_signal(signal.SIGUSR1), id="an uncaught exception"),
+        pytest.param(KILLED, subprocess.Popen.kill, id="kill -9"),
+        pytest.param(KILLED_WITH_A_FORK, subprocess.Popen.kill, id="kill -9, a fork has the pipes"),
+    ],
+)
+def test_no_grader_process_outlives_its_parent(start, code, end):
+    process = start(code)
+    graders = set(grader_processes(process.pid))
+    assert len(graders) >= 2, "the one that hangs and a spare"
+    end(process)
+    process.wait(30)
+    assert eventually(lambda: graders.isdisjoint(grader_processes()))
+
+
+def test_after_ctrl_c_the_next_verdict_is_not_the_interrupted_one(start):
+    process = start(
+        "try:\n    hang(compare)\nexcept KeyboardInterrupt:\n"
+        "    print(compare('math_verify', '1', '2'), compare('math_verify', '1/2', '0.5'))\n"
     )
-    done = run(code)
-    assert done.stdout.startswith("['equal', 'equal', 'equal']")
+    ctrl_c(process)
+    assert process.communicate(timeout=60)[0] == "different equal\n"
+    assert process.returncode == 0
+
+
+# From wherever it is called
+
+CALLS = [
+    ("math_verify", "2e", r"e \cdot 2", True),
+    ("math_verify", "2e", r"e \cdot 3", False),
+    ("qwen", r"2\sqrt{3}", r"\sqrt{12}", True),
+    ("qwen", TRUTH, "(((" * 10 + TRUTH, False),
+    ("math_verify", r"3\pi", r"\pi \cdot 3", True),
+    ("math_verify", TRUTH, "1" * MILLION, False),
+    ("string", "0.5", r"\frac12", True),
+    ("math_verify", TRUTH, "4\ud8002", False),
+]
+EXPECTED = [correct for *_, correct in CALLS]
+
+
+def call(arguments: tuple[str, str, str, bool]) -> bool:
+    name, gold, answer, _ = arguments
+    return GRADERS[name].verify(gold, answer).correct
+
+
+@pytest.fixture
+def fresh_graders(monkeypatch):
+    """They remember nothing yet, nor do their copies in a forked process."""
+    for name, grader in GRADERS.items():
+        monkeypatch.setitem(GRADERS, name, pickle.loads(pickle.dumps(grader)))
+
+
+@pytest.fixture
+def others_leave_none(monkeypatch, tmp_path):
+    """The graders that this test's other processes start end with them."""
+    monkeypatch.setenv("BARL_TEST_MARK", str(tmp_path))
+    yield
+    assert eventually(lambda: not grader_processes(mark=str(tmp_path)))
+
+
+def test_from_another_thread(fresh_graders):
+    verdicts = []
+    in_thread(lambda: verdicts.extend(map(call, CALLS))).join(120)
+    assert verdicts == EXPECTED
+
+
+def test_from_a_worker_of_a_data_loader(fresh_graders, others_leave_none):
+    # A daemonic process: multiprocessing refuses to start children there.
+    loader = DataLoader(CALLS, batch_size=None, collate_fn=call, num_workers=1, timeout=120)
+    assert list(loader) == EXPECTED
+
+
+def judge_half(rank: int, folder: Path) -> None:
+    meeting_point, patience = f"file://{folder / 'meeting'}", timedelta(seconds=120)
+    distributed.init_process_group(
+        "gloo", init_method=meeting_point, rank=rank, world_size=2, timeout=patience
+    )
+    halves = [None, None]
+    distributed.all_gather_object(halves, [call(arguments) for arguments in CALLS[rank::2]])
+    (folder / str(rank)).write_text(json.dumps(halves))
+    distributed.destroy_process_group()
+
+
+def test_from_two_processes_that_judge_half_each_and_share(
+    tmp_path, fresh_graders, others_leave_none
+):
+    # Forked: torch has been imported already.
+    torch.multiprocessing.start_processes(judge_half, (tmp_path,), nprocs=2, start_method="fork")
+    for rank in "01":
+        halves = json.loads((tmp_path / rank).read_text())
+        assert halves == [EXPECTED[0::2], EXPECTED[1::2]]
+
+
+def test_comparisons_work_from_many_threads():
+    verdicts = []
+    threads = [
+        in_thread(lambda n=n: verdicts.append(verify(f"{n}e", rf"e\cdot {n}")))
+        for n in range(2, 10)
+    ]
+    for thread in threads:
+        thread.join(60)
+    assert [bool(verdict) for verdict in verdicts] == [True] * 8
+
+
+def test_comparisons_work_in_a_forked_child():
+    assert verify("2e", r"e\cdot 2")
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if verify("3e", r"e\cdot 3") else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert verify("5e", r"e\cdot 5")

@@ -1,7 +1,8 @@
 """Scoring and a training batch on a device that only looks like one: its tensors lie on the CPU,
 but fail where they meet the CPU's own, as a GPU's do.
 
-`python -m tests.other_device FOLDER`: a process of its own, for a process has one accelerator.
+`python -m tests.plausibility.other_device FOLDER`: a process of its own, for a process has one
+accelerator.
 """
 
 import sys
@@ -20,7 +21,9 @@ from barl_trl import BARLConfig
 
 from ..tiny import tiny_model, tiny_tokenizer
 from ..trainer.rollouts import PROBLEMS, config, given_rollouts, trainer
-from .test_answer_logps import ALL, GROUPS, SHARED, make, score
+from .cases import ALL, GROUPS
+from .models import SHARED, make
+from .oracle import score
 
 DEVICE = torch.device("privateuseone:0")  # PyTorch's name for one that it does not know
 aten = torch.ops.aten
@@ -103,7 +106,7 @@ def moved(model):
 def check_scoring(family):
     rollouts = [*ALL, *GROUPS["prompt shared"]]
     model, other = make(family, **SHARED[family]), moved(make(family, **SHARED[family]))
-    for options in ({}, {"max_tokens": 16384}, {"max_tokens": 50}, {"method": "reencode"}):
+    for options in ({}, {"max_tokens": 50}, {"method": "reencode"}):
         expected = score(model, rollouts, **options)
         with Functions(), Dispatch():
             found = score(other, rollouts, **options)
@@ -143,7 +146,7 @@ def main(_):
     for settings in (
         {},
         {"gradient_accumulation_steps": 2, "num_iterations": 3},  # old log-probabilities
-        {"top_k": 1, "value_normalization": "group"},  # behind generation
+        {"top_k": 1, "max_completion_length": 16, "value_normalization": "group"},  # generates
         {"scoring_method": "reencode", "outcome_mode": "hypothesis"},
     ):
         (found, tokens), (weights, num_scored) = (batch(on, **settings) for on in (True, False))

@@ -11,28 +11,14 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from barl_trl.plausibility import tree_attention
 from barl_trl.plausibility.kv_cache import GenerationRecorder
-from barl_trl.plausibility.queries import Answer, Rollout
+from barl_trl.plausibility.queries import Rollout
 
-from .test_answer_logps import (
-    BASE,
-    ELICITATION,
-    GPT2,
-    HYBRID,
-    REENCODED,
-    VOCAB,
-    assert_matches,
-    ids,
-    limited,
-    make,
-    oracle,
-    own_oracle,
-    score,
-)
+from .cases import ANSWERS, BRANCH, VOCAB, ids
+from .models import GPT2, HYBRID, REENCODED, limited, make
+from .oracle import assert_matches, assert_own_match, oracle, own_oracle, score
 
 PROMPTS = [ids(n) for n in (9, 4, 13, 13)]
-ANSWERS = [Answer(BASE, 1), Answer(ids(4), 1), Answer([*BASE[:3], 30], 1)]
-ENDS = [2, 3, 4, 5, 6]
-BRANCH = len(ELICITATION) + 4 + 3  # all that is fed of the third answer is the first one's
+ENDS = [*range(2, 10)]
 NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 
 
@@ -83,9 +69,7 @@ def test_own_tokens_are_read_nevertheless():
     rollouts, recorder = generated(model, read=True)
     result = score(model, rollouts, generation_cache=recorder.cache(4))
     assert_matches(result, oracle(model, rollouts))
-    for rollout, logps in zip(rollouts, result.completion_logps, strict=True):
-        expected = own_oracle(model, rollout, 1.0)
-        torch.testing.assert_close(logps[: len(expected)], expected, atol=1e-4, rtol=0)
+    assert_own_match(result, [own_oracle(model, rollout) for rollout in rollouts])
 
 
 def test_a_rollout_that_was_not_generated_is_fed_from_where_it_differs(caplog):

@@ -1,8 +1,5 @@
 """The picture of the tree is drawn from the results file alone."""
 
-import json
-
-import matplotlib.pyplot as plt
 import pytest
 
 from barl_trl.report import tree_figure
@@ -25,19 +22,11 @@ TREES = [
 
 
 @pytest.fixture
-def drawn(tmp_path, monkeypatch):
-    """The figure of some examples, before it is closed."""
+def axes(drawn):
+    """The axes of some examples' figure."""
 
-    def draw(examples):
-        figures = []
-        monkeypatch.setattr(plt, "close", figures.append)
-        path = tmp_path / "results.json"
-        path.write_text(json.dumps({"examples": examples, "trees": TREES}))
-        tree_figure.draw(path, tmp_path / "tree.png")
-        monkeypatch.undo()
-        plt.close(figures[0])
-        assert plt.imread(tmp_path / "tree.png").shape[1] > 500
-        return figures[0]
+    def draw(*examples):
+        return drawn(tree_figure.draw, {"examples": examples, "trees": TREES}).axes
 
     return draw
 
@@ -46,31 +35,30 @@ def texts(axis):
     return [text.get_text() for text in axis.texts]
 
 
-def test_a_panel_for_each_leaf_that_is_tried_with_its_belief(drawn):
-    first, second, _ = drawn([EXAMPLE]).axes
+def test_a_panel_for_each_leaf_that_is_tried_with_its_belief(axes):
+    first, second, _ = axes(EXAMPLE)
     assert first.get_title() == "step 1: reward 0"
     assert second.get_title() == "steps 2–3: reward 1"
     assert texts(first) == ["$s_{0}$", "$s_{1}$", "1/2", "$s_{2}$", "1/2"]
     assert texts(second) == ["$s_{0}$", "$s_{1}$", "0", "$s_{2}$", "1"]
 
 
-def test_excluded_leaves_are_crossed_out_and_beliefs_shaded(drawn):
-    first, second, _ = drawn([EXAMPLE]).axes
+def test_excluded_leaves_are_crossed_out_and_beliefs_shaded(axes):
+    first, second, _ = axes(EXAMPLE)
     assert [line.get_marker() for line in first.lines].count("x") == 0
     assert [line.get_marker() for line in second.lines].count("x") == 1
     shades = [line.get_markerfacecolor() for line in second.lines if line.get_marker() == "o"]
     assert shades == ["1.0", "1.0", "0.25"]  # the root, the excluded leaf, the certain one
 
 
-def test_way_to_the_next_leaf_is_drawn_its_way_back_dashed(drawn):
-    first, second, _ = drawn([EXAMPLE]).axes
+def test_way_to_the_next_leaf_is_drawn_its_way_back_dashed(axes):
+    first, second, _ = axes(EXAMPLE)
     assert [arrow.get_linestyle() for arrow in first.patches] == ["-"]
     back, down = second.patches
     assert back.get_linestyle() != "-" and down.get_linestyle() == "-"
 
 
-def test_rows_of_different_length_and_returns_of_every_depth(drawn):
-    figure = drawn([EXAMPLE, EXAMPLE | {"back": "parent", "tries": [FIRST]}])
-    *_, chart = figure.axes
+def test_rows_of_different_length_and_returns_of_every_depth(axes):
+    *_, chart = axes(EXAMPLE, EXAMPLE | {"back": "parent", "tries": [FIRST]})
     assert [line.get_xdata().tolist() for line in chart.lines] == [[2, 3]] * 4
     assert chart.lines[-1].get_ydata().tolist() == [0.5, 0.25]

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from barl_trl.synthetic.triplet_references import (
-    best_success,
     mean_steps,
     novel_sequence,
     references,
@@ -14,6 +13,11 @@ from barl_trl.synthetic.triplet_references import (
     uniform_success,
 )
 from barl_trl.synthetic.triplets import ALL_TRIPLETS, NUM_STEPS, REPEATS
+
+
+@pytest.fixture(scope="module")
+def values():
+    return references()
 
 
 def contains(actions, triplet):
@@ -43,16 +47,17 @@ def simulated_success(policy, episodes=4000) -> float:
     return solved / 3
 
 
-def test_no_random_policy_is_better_than_the_best_one():
+def test_no_random_policy_is_better_than_the_best_one(values):
     torch.manual_seed(0)
-    memoryless, with_memory = best_success(memory=0), best_success(memory=1)
+    memoryless = values["best Markovian policy, 3 hypotheses"]
+    with_memory = values["best policy that sees the last action, 3 hypotheses"]
     for _ in range(30):
         row = torch.rand(3).softmax(0)
         assert simulated_success(row.expand(4, 3), 1000) <= memoryless + 0.03
         assert simulated_success((3 * torch.rand(4, 3)).softmax(-1), 1000) <= with_memory + 0.03
 
 
-def test_a_known_policy_attains_nearly_the_best_with_one_action_of_memory():
+def test_a_known_policy_attains_nearly_the_best_with_one_action_of_memory(values):
     """Repeat with probability q, else go on to the next token: scanned over q."""
     best = 0.0
     for q in torch.linspace(0.5, 0.8, 7).tolist():
@@ -61,7 +66,8 @@ def test_a_known_policy_attains_nearly_the_best_with_one_action_of_memory():
             rows[a][a], rows[a][(a + 1) % 3] = q, 1 - q
         rows[3][0] = 1.0
         best = max(best, simulated_success(torch.tensor(rows)))
-    assert best == pytest.approx(best_success(memory=1), abs=0.02)
+    expected = values["best policy that sees the last action, 3 hypotheses"]
+    assert best == pytest.approx(expected, abs=0.02)
 
 
 def test_the_shortest_sequence_for_the_repeats_is_the_best_of_all():
@@ -81,8 +87,7 @@ def test_the_novel_sequence_completes_a_triplet_at_each_step_from_the_third_on()
     assert mean_steps(actions, ALL_TRIPLETS) == sum(range(3, 30)) / 27
 
 
-def test_the_references_are_in_their_order():
-    values = references()
+def test_the_references_are_in_their_order(values):
     assert (
         values["uniform policy, a repeat"]
         < values["best Markovian policy, 3 hypotheses"]

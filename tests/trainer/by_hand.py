@@ -2,9 +2,11 @@
 hypothesis, no package code.
 """
 
+import numpy as np
 import torch
 
 from .. import reference
+from .rollouts import CASES, HYPOTHESES
 
 ELICITATION = "\nBased on the above reasoning, the final answer is \\boxed"
 
@@ -48,6 +50,19 @@ def token_weights(
     values = reference.posterior_weighted_values(ell, outcomes, beta)
     closing = reference.closing_value(ell, outcomes, beta)
     return [values[k // step_size] for k in range(len(chain))] + [closing]
+
+
+def weights(model, tokenizer, **kwargs):
+    """Token weights of the given rollouts, in their order, before whitening."""
+    return [
+        token_weights(model, tokenizer, prompt, completion, HYPOTHESES[prompt], outcome, **kwargs)
+        for prompt, completion, outcome in CASES
+    ]
+
+
+def assert_equal(got, expected, atol=1e-5):
+    for row, want in zip(got, expected, strict=True):
+        np.testing.assert_allclose(row, want, atol=atol)
 
 
 def completion_logps(model, tokenizer, prompt, completion):

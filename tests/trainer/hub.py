@@ -26,10 +26,10 @@ class Hub(ThreadingHTTPServer):
         revoke_after: The token is not valid any more once there were so many commits.
     """
 
-    def __init__(self, revoke_after: int | None = None):
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.repositories: dict[str, list[Commit]] = {}
-        self.revoke_after = revoke_after
+        self.revoke_after: int | None = None
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def __enter__(self):

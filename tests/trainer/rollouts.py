@@ -19,6 +19,18 @@ COMPLETIONS = {
     ],
     "Half of one?": [r"\boxed{0.5}", "", r"It is a half: \boxed{\frac{1}{2}}", r"\boxed{7}"],
 }
+# The surface form that is scored is the most frequent one: "0.5" and "2.0" join the truth, which
+# was seen more often.
+HYPOTHESES = {"1+1?": ["2", "3"], "Half of one?": [r"\frac{1}{2}", "7"]}
+OUTCOMES = {"1+1?": [1.0, 0.0, 0.0, 1.0], "Half of one?": [1.0, 0.0, 1.0, 0.0]}
+CASES = [
+    (prompt, completion, outcome)
+    for prompt in COMPLETIONS
+    for completion, outcome in zip(COMPLETIONS[prompt], OUTCOMES[prompt], strict=True)
+]
+
+ROWS = [{"prompt": prompt, "solution": solution} for prompt, solution in PROBLEMS for _ in range(4)]
+"""The data set's row of each of these rollouts."""
 
 
 def config(tmp_path, **kwargs):
@@ -78,3 +90,11 @@ def trainer(model, tokenizer, args, *, rows=PROBLEMS, cls=BARLTrainer, **kwargs)
         processing_class=tokenizer,
         **defaults | kwargs,
     )
+
+
+def weights_of(barl_trainer):
+    """Token weights of the given rollouts, in their order, without padding."""
+    barl_trainer.model.train()
+    output = barl_trainer._generate_and_score_completions(ROWS)
+    lengths = output["completion_mask"].sum(1)
+    return [row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)]

@@ -1,16 +1,60 @@
-"""The correction for what vLLM samples from and the trainer scores, without vLLM: the rollouts and
-their log-probabilities are given.
+"""What `BARLTrainer` logs of its beliefs, and of the correction for what vLLM samples from and the
+trainer scores.
 """
 
 import copy
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from . import by_hand
-from .rollouts import config, given_rollouts, trainer
-from .test_barl_trainer import CASES, weights_by_hand
+from .rollouts import CASES, HYPOTHESES, config, given_rollouts, trainer, weights_of
+
+# Beliefs
+
+
+def test_metrics_and_table_show_barl_not_grpo(model, tokenizer, tmp_path, expected_weights):
+    barl_trainer = trainer(copy.deepcopy(model), tokenizer, config(tmp_path, log_completions=True))
+    barl_trainer.train()
+    log = barl_trainer.state.log_history[0]
+    assert log["barl/hypotheses_per_prompt"] == 2.0
+    assert log["barl/no_answer"] == 0.25
+    assert 0 < log["barl/scoring_share_of_time"] < 1
+    assert 0 <= log["barl/posterior_entropy"] <= math.log(2)
+    assert 0 <= log["barl/truth_mass"] <= 1
+    assert log["barl/scoring_tokens"] > 0
+
+    table = pd.read_parquet(tmp_path / "completions" / "completions_00001.parquet")
+    got = weights_of(trainer(copy.deepcopy(model), tokenizer, config(tmp_path)))
+    np.testing.assert_allclose(table["advantage"], [np.mean(row) for row in got], atol=1e-5)
+    assert list(table["hypotheses"][4]) == HYPOTHESES["Half of one?"]
+    np.testing.assert_allclose(table["step_values"][0], expected_weights[0][:-1:8], atol=1e-3)
+
+
+def test_value_spread_is_that_of_groups_with_equal_outcomes(model, tokenizer, tmp_path):
+    barl_trainer = trainer(
+        copy.deepcopy(model),
+        tokenizer,
+        config(tmp_path, value_normalization="none"),
+        reward_funcs=lambda completions, **_: [
+            float("half" in c or "0.5" in c) for c in completions
+        ],
+    )
+    barl_trainer.train()  # only the first group's outcomes are equal: all 0
+    means = []
+    for _, completion, _ in CASES[:4]:
+        chain = by_hand.token_weights(
+            model, tokenizer, "1+1?", completion, HYPOTHESES["1+1?"], 0.0
+        )[:-1]
+        means.append(np.mean(chain[::8]))
+    log = barl_trainer.state.log_history[0]
+    np.testing.assert_allclose(log["barl/value_spread_equal_outcome"], np.std(means), atol=1e-5)
+
+
+# Clipped ratios, without vLLM: the rollouts and their log-probabilities are given
 
 DIFFERENCES = [0.0, -0.9, 0.7, 1.5, math.log(3) + 0.01, -2.4]
 """Trainer's minus sampler's log-probability, of a completion's tokens in turn."""
@@ -55,7 +99,7 @@ MODES = ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
 
 @pytest.mark.parametrize("mode", MODES)
 def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
-    model, tokenizer, tmp_path, mode
+    model, tokenizer, tmp_path, expected_weights, mode
 ):
     args = config(
         tmp_path,
@@ -71,8 +115,7 @@ def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
     barl_trainer.train()
 
     loss, clipped = 0.0, []
-    weights_of_cases = weights_by_hand(model, tokenizer)
-    for (prompt, completion, _), weights in zip(CASES, weights_of_cases, strict=True):
+    for (prompt, completion, _), weights in zip(CASES, expected_weights, strict=True):
         logps = by_hand.completion_logps(model, tokenizer, prompt, completion)
         raw, ratio = ratios(mode, len(logps))
         clipped += [r > 3.0 for r in raw]

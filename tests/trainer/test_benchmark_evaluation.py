@@ -16,7 +16,7 @@ from barl_trl.trainer import make_trainer
 
 from .rollouts import config
 
-HELD_OUT = list(islice(problems(3, held_out=True), 11))
+HELD_OUT = list(islice(problems(3, held_out=True), 5))
 BENCHMARKS = {
     "search": Dataset.from_list([{"prompt": p.prompt, "solution": p.solution} for p in HELD_OUT]),
     "first": Dataset.from_list([{"prompt": HELD_OUT[0].prompt, "solution": HELD_OUT[0].solution}]),

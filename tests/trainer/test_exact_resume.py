@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from functools import partial
 
 import pytest
@@ -17,6 +16,7 @@ from barl_trl.trainer.exact_resume import checkpoint_to_resume
 
 from ..distributed.launching import launch
 from ..paths import ROOT
+from ..preloaded import PRELOADED
 
 # 2 prompts x 4 rollouts are trained on in 4 steps; of 5 problems, an epoch takes 4. Checkpoints 5
 # and 10 lie in the middle of rollout batches, the latter in the second epoch.
@@ -71,12 +71,7 @@ def train(tmp_path, model_path, monkeypatch):
         if launcher:
             launcher(*command, is_killed=killed_at >= 0)
         elif killed_at >= 0:
-            process = subprocess.run(
-                [sys.executable, "-m", *command],
-                cwd=ROOT,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-                timeout=200,
-            )
+            process = subprocess.run([*PRELOADED, *command], cwd=ROOT, timeout=200)
             assert process.returncode == -signal.SIGKILL
         else:
             cli.main(command[1:])

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,13 @@ import yaml
 
 from barl_trl.trainer.hub import hub_dataset
 
-from ..distributed.launching import LAUNCH, ROOT
+from ..distributed.launching import LAUNCH
+from ..paths import ROOT
+from ..preloaded import PRELOADED, server
 from .hub import Hub
 
-TRAIN = ["-m", "barl_trl.cli", "train", "--push_to_hub", "--hub_always_push", "--config"]
+pytestmark = pytest.mark.xdist_group("hub")
+TRAIN = [*PRELOADED, "barl_trl.cli", "train", "--push_to_hub", "--hub_always_push", "--config"]
 RELOAD = """
 import sys, torch
 from peft import AutoPeftModelForCausalLM
@@ -37,33 +39,49 @@ def test_only_a_name_that_can_be_on_the_hub_stands_as_data_set_in_the_metadata(t
     assert [hub_dataset(name) for name in (str(tmp_path), "generator", None)] == [None] * 3
 
 
-def python(hub, home, *arguments, **environment):
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env=os.environ | hub.environment(home) | environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+@pytest.fixture(scope="module")
+def hub_and_environment(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    with Hub() as hub, server(**hub.environment(home)) as address:
+        yield hub, os.environ | hub.environment(home) | address
 
 
-def test_what_is_pushed_can_be_loaded_and_tells_how_it_was_made(tmp_path, recipe):
+@pytest.fixture
+def hub(hub_and_environment):
+    hub, _ = hub_and_environment
+    hub.repositories.clear()
+    hub.revoke_after = None
+    return hub
+
+
+@pytest.fixture
+def run(hub_and_environment):
+    """Runs a command that finds the Hub; returns the finished process."""
+    _, found = hub_and_environment
+
+    def run(*command, **environment):
+        settings = {"cwd": ROOT, "env": found | environment, "timeout": 240}
+        return subprocess.run(command, capture_output=True, text=True, **settings)
+
+    return run
+
+
+def test_what_is_pushed_can_be_loaded_and_tells_how_it_was_made(tmp_path, recipe, hub, run):
     """A model and an adapter, pushed with each checkpoint."""
-    with Hub() as hub:
-        whole, lora = str(tmp_path / "whole"), str(tmp_path / "lora")
-        evaluation = ["--eval_strategy", "steps", "--eval_steps", "1", "--step_size", "6"]
-        evaluation += ["--dataset_test_split", "train[:2]", "--per_device_eval_batch_size", "4"]
-        names = ["--hub_model_id", "me/whole", "--output_dir", whole]
-        run = python(hub, tmp_path, *TRAIN, recipe(), *names, *evaluation)
-        assert run.returncode == 0, run.stderr
-        names = ["--hub_model_id", "me/lora", "--output_dir", lora, "--hub_strategy", "checkpoint"]
-        settings = recipe(use_peft=True, lora_target_modules="all-linear", lora_r=4)
-        run = python(hub, tmp_path, *TRAIN, settings, *names)
-        assert run.returncode == 0, run.stderr
-        assert "Model pushed to the Hub as me/lora." in run.stdout
-        run = python(hub, tmp_path, "-c", RELOAD, "me/whole", whole, "me/lora", lora)
-        assert run.returncode == 0, run.stderr
+    whole, lora = str(tmp_path / "whole"), str(tmp_path / "lora")
+    evaluation = ["--eval_strategy", "steps", "--eval_steps", "1", "--step_size", "6"]
+    evaluation += ["--dataset_test_split", "train[:2]", "--per_device_eval_batch_size", "4"]
+    names = ["--hub_model_id", "me/whole", "--output_dir", whole]
+    done = run(*TRAIN, recipe(), *names, *evaluation)
+    assert done.returncode == 0, done.stderr
+    names = ["--hub_model_id", "me/lora", "--output_dir", lora, "--hub_strategy", "checkpoint"]
+    settings = recipe(use_peft=True, lora_target_modules="all-linear", lora_r=4)
+    done = run(*TRAIN, settings, *names)
+    assert done.returncode == 0, done.stderr
+    assert "Model pushed to the Hub as me/lora." in done.stdout
+    (tmp_path / "reload.py").write_text(RELOAD)
+    done = run(*PRELOADED, f"{tmp_path}/reload.py", "me/whole", whole, "me/lora", lora)
+    assert done.returncode == 0, done.stderr
 
     progress = [f"Training in progress, step {step}" for step in (1, 2)]
     assert hub.titles("me/whole") == [*progress, "End of training"]
@@ -108,46 +126,49 @@ def check_card(card):
         ("others/tiny", "hf_of_me", "403 (You don't have the rights to write to others/tiny)"),
     ],
 )
-def test_without_rights_nothing_is_loaded(tmp_path, recipe, name, token, reason):
-    """Neither with a wrong token, nor for a repository of others, be it there or not, nor where
-    there is no Hub.
-    """
-    with Hub() as hub:
-        hub.repositories["others/tiny"] = []
-        settings = recipe(model_name_or_path="no-such/model")
-        run = python(hub, tmp_path, *TRAIN, settings, "--hub_model_id", name, HF_TOKEN=token)
-    assert run.returncode == 1
-    assert run.stderr.splitlines()[-1] == (
+def test_without_rights_nothing_is_loaded(tmp_path, recipe, hub, run, name, token, reason):
+    """Neither with a wrong token nor for a repository of others, be it there or not."""
+    hub.repositories["others/tiny"] = []
+    settings = recipe(model_name_or_path="no-such/model")
+    done = run(*TRAIN, settings, "--hub_model_id", name, HF_TOKEN=token)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
         f"barl train: error: hub_model_id must be a repository that can be pushed to, got "
         f"{name!r}: the Hub says {reason}. Log in with `hf auth login` or set HF_TOKEN, with a "
         "token that may write to it."
     )
-    assert "Traceback" not in run.stderr
+    assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_a_token_that_is_revoked_during_training(tmp_path, recipe):
+def test_a_token_that_is_revoked_during_training(tmp_path, recipe, hub, run):
     """Two processes: training goes on, the model is saved, and the command says how to push it."""
-    with Hub(revoke_after=1) as hub:
-        config = ["--config_file", str(ROOT / "accelerate_configs" / "cpu" / "ddp.yaml")]
-        run = python(
-            hub,
-            tmp_path,
-            *[*LAUNCH[1:], *config, *TRAIN, recipe(), "--hub_model_id", "tiny"],
-            OMP_NUM_THREADS="1",
-        )
-        out = tmp_path / "out"
-        assert run.returncode == 1
-        assert hub.titles("me/tiny") == ["Training in progress, step 1"]
-        assert f"{out}/checkpoint-2 was not pushed to me/tiny, training goes on: " in run.stderr
-        assert f"the model is saved in {out}, but was not pushed to me/tiny: " in run.stderr
-        assert (out / "model.safetensors").read_bytes() != hub.files("me/tiny")["model.safetensors"]
+    hub.revoke_after = 1
+    config = ["--config_file", str(ROOT / "accelerate_configs" / "cpu" / "ddp.yaml")]
+    done = run(*LAUNCH, *config, "--no_python", *TRAIN, recipe(), "--hub_model_id", "tiny")
+    out = tmp_path / "out"
+    assert done.returncode == 1
+    assert hub.titles("me/tiny") == ["Training in progress, step 1"]
+    assert f"{out}/checkpoint-2 was not pushed to me/tiny, training goes on: " in done.stderr
+    assert f"the model is saved in {out}, but was not pushed to me/tiny: " in done.stderr
+    assert (out / "model.safetensors").read_bytes() != hub.files("me/tiny")["model.safetensors"]
 
-        hub.revoke_after = None
-        (later,) = re.findall("To push it later: hf (.*)", run.stderr)
-        run = python(hub, tmp_path, "-m", "huggingface_hub.cli.hf", *shlex.split(later))
-        assert run.returncode == 0, run.stderr
-        pushed = hub.files("me/tiny")
+    hub.revoke_after = None
+    (later,) = re.findall("To push it later: hf (.*)", done.stderr)
+    done = run(*PRELOADED, "huggingface_hub.cli.hf", *shlex.split(later))
+    assert done.returncode == 0, done.stderr
+    pushed = hub.files("me/tiny")
     assert pushed["model.safetensors"] == (out / "model.safetensors").read_bytes()
     assert "README.md" in pushed
     assert not [path for path in pushed if Path(path).parts[0].startswith("checkpoint")]
+
+
+def test_a_baseline_says_so_too_and_has_a_model_card(tmp_path, recipe, hub, run):
+    hub.revoke_after = 1
+    done = run(*TRAIN, recipe(), "--method", "grpo", "--hub_model_id", "me/grpo")
+    out = tmp_path / "out"
+    assert f"{out}/checkpoint-2 was not pushed to me/grpo, training goes on: " in done.stderr
+    assert f"the model is saved in {out}, but was not pushed to me/grpo: " in done.stderr
+    card = hub.files("me/grpo")["README.md"].decode()
+    assert "trained with GRPO" in card and "BARL" not in card
+    assert "Results, as last logged in 1 steps" in card

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barl_trl.graders.default.numbers import Number, equal_numbers, is_decimal_comma_of, number
@@ -54,6 +54,7 @@ def test_anything_else_is_no_plain_number(form):
 
 
 @given(st.fractions(max_denominator=999))
+@settings(deadline=None)
 def test_every_fraction_is_read_in_each_way_of_writing_it(value):
     sign, size = "-" if value < 0 else "", abs(value)
     whole, rest = divmod(size.numerator, size.denominator)
@@ -67,6 +68,7 @@ def test_every_fraction_is_read_in_each_way_of_writing_it(value):
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4))
+@settings(deadline=None)
 def test_every_decimal_is_read_exactly(value):
     form = format(value, "f")
     if len(form) <= 100:

@@ -5,7 +5,7 @@ from functools import reduce
 from math import isqrt, prod
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barl_trl.graders.default.polynomials import (
@@ -37,6 +37,7 @@ def sum_of(*values: Ratio) -> Ratio:
 
 
 @given(st.fractions(max_denominator=99), st.fractions(max_denominator=99))
+@settings(deadline=None)
 def test_numbers_are_calculated_as_fractions(a, b):
     one, other = constant(a), constant(b)
     assert as_number(total(one, other)) == a + b
@@ -49,6 +50,7 @@ def test_numbers_are_calculated_as_fractions(a, b):
 
 
 @given(st.integers(0, 1000), st.integers(1, 1000))
+@settings(deadline=None)
 def test_a_square_root_squares_to_its_number(n, d):
     value = square_root(constant(Fraction(n, d)))
     assert as_number(product(value, value)) == Fraction(n, d)
@@ -56,6 +58,7 @@ def test_a_square_root_squares_to_its_number(n, d):
 
 
 @given(st.integers(2, 300), st.integers(2, 300))
+@settings(deadline=None)
 def test_square_roots_are_equal_just_if_their_numbers_are(m, n):
     assert equal(root(m), root(n)) == (m == n)
     assert equal(product(root(m), root(n)), root(m * n))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barl_trl.graders.qwen import verify as qwen
 from barl_trl.graders.qwen.verify import extract_answer, verify
 
 MILLION = 10**6
@@ -66,41 +67,6 @@ def test_a_box_is_the_word_and_its_braces(text, answer):
 )
 def test_without_content_there_is_no_answer(text):
     assert extract_answer(text) is None
-
-
-@pytest.mark.parametrize(
-    ("boxed", "answer"),
-    [
-        (r"\frac12", r"\frac{1}{2}"),
-        (r"\dfrac1{72}", r"\frac{1}{72}"),
-        ("-1/2", r"\frac{-1}{2}"),
-        (r"\sqrt3", r"\sqrt{3}"),
-        (r"\left( 1, 2 \right]", "(1,2]"),
-        (r"\begin{bmatrix} 1 \\ 2 \end{bmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
-        (r"\begin{array}{rr} 1 & 2 \end{array}", r"\begin{pmatrix}1&2\end{pmatrix}"),
-        (r"5\text{ cm}^{2}", "5"),
-        (r"\text{no solution}", "nosolution"),
-        ("5 cm", "5"),
-        ("12 square units", "12"),
-        ("5 m", "5"),
-        (r"90^\circ", "90"),
-        (r"\$1{,}200", "1{,}200"),
-        (r"50\%", "50"),
-        ("3.00", "3"),
-        (".5", "0.5"),
-        ("x = 5", "5"),
-        ("k=5", "5"),
-        (r"x \in [1,2]", "[1,2]"),
-        (r"(-\infty, \infty)", r"\mathbb{R}"),
-        ("seven", "7"),
-        ("2+3j", "2+3i"),
-        (r"2 \pi r", r"2\pi r"),
-        (r"1\,234", "1234"),
-        (r"\text{degrees}", "degrees"),
-    ],
-)
-def test_the_answer_is_normalised(boxed, answer):
-    assert extract_answer(rf"\boxed{{{boxed}}}") == answer
 
 
 # Verdicts
@@ -233,7 +199,8 @@ def test_what_is_compared_as_a_string_only(gold, answer, reason):
     assert verify(gold, answer) == (False, reason)
 
 
-def test_a_comparison_that_takes_too_long_is_a_no():
+def test_a_comparison_that_takes_too_long_is_a_no(pool, monkeypatch):
+    monkeypatch.setattr(qwen, "compare", pool)
     # To compare, sympy computes 7^9999 to the power of 9999: a number of 84 million digits.
     assert verify("x", "(7^{9999}+x)^{9999}") == (False, "timeout")
     assert verify("x+1", "1+x").correct
@@ -250,6 +217,7 @@ def test_nothing_is_evaluated(tmp_path):
 
 
 @given(latex)
+@settings(deadline=None)
 def test_extraction_takes_any_text_and_is_done_after_one_go(text):
     answer = extract_answer(text)
     assert answer is None or (answer and answer == answer.strip())

@@ -1,0 +1,67 @@
+"""`barl analyze values`: what steps are worth under a checkpoint's belief."""
+
+import json
+from argparse import ArgumentParser
+
+import pytest
+
+from barl_trl.commands.analyses.values import SCORING_FIELDS, add_options
+from barl_trl.trainer.barl_fields import barl_fields
+
+from ...evaluation.files import problems, response, write_responses
+from ..analyzing import analyze, results
+
+
+def test_values_under_the_model_that_gave_the_responses(tmp_path, model_path):
+    texts = ["One and one: 1 + 1 = 2, thus \\boxed{2}.", "It is \\boxed{11}."]
+    by_problem = {
+        0: [response(0, n, 1 - n, text=text) for n, text in enumerate(texts)],
+        1: [response(1, 0, 0, text="Hm.", solution="\\frac{1")],
+    }
+    write_responses(tmp_path / "barl", by_problem, model=model_path)
+    out = tmp_path / "out"
+    options = ("--step_size", 8, "--consistency_beta", "inf", "--output_dir", out)
+    done = analyze("values", tmp_path / "barl", *options)
+    assert done.returncode == 0, done.stderr
+    assert "1 correct" in done.stdout and "FutureWarning" not in done.stderr
+    lines = (out / "barl" / "math500.jsonl").read_text().splitlines()
+    first, second = map(json.loads, lines)
+    assert (first["reward"], second["reward"]) == (1.0, 0.0)
+    assert first["answers"] == ["2", "11"]
+    steps = len(first["steps"])
+    assert steps > 1 and len(first["posterior"]) == steps + 1
+    assert len(first["bayesian_values"]) == len(first["posterior_weighted_values"]) == steps
+    found = results(out / "values.json")
+    assert found["settings"]["step"] == "8 tokens"
+    assert found["settings"]["consistency_beta"] == float("inf")
+    assert found["settings"]["problems_without_usable_truth"] == 1
+    means = {
+        row["value"]: row["mean"]
+        for row in found["rows"]
+        if (row["responses"], row["timestep"]) == ("correct", 0)
+    }
+    assert means == {name: pytest.approx(first[name][0]) for name in means} and len(means) == 2
+    for name in ("bayesian_values.png", "posterior_weighted_values.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_checkpoint_must_be_known(tmp_path):
+    (write_responses(tmp_path / "barl", problems([[1]])) / "results.json").unlink()
+    done = analyze("values", tmp_path / "barl")
+    assert done.returncode == 1
+    assert "--model must be given without" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_without_a_usable_true_answer_there_is_nothing_to_show(tmp_path, model_path):
+    folder = write_responses(tmp_path / "barl", problems([[1]], solution="{"), model=model_path)
+    done = analyze("values", folder, "--output_dir", tmp_path / "out")
+    assert done.returncode == 1
+    assert "solution must be a usable answer, got 1 problems with none." in done.stderr
+
+
+def test_its_options_have_the_defaults_of_training():
+    parser = ArgumentParser()
+    add_options(parser)
+    taken = parser.parse_args(["folder"])
+    trained = {option.name: option.default for option in barl_fields()}
+    assert {n: getattr(taken, n) for n in SCORING_FIELDS} == {n: trained[n] for n in SCORING_FIELDS}

@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from barl_trl import cli
+from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
+
+from ..evaluation.files import problems, write_responses
+from .qwen import QWEN, RECIPE
+
+REWARDS = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
+
+
+@pytest.fixture
+def folders(tmp_path, model_path):
+    """Two models' samples, and their greedy responses."""
+
+    def write(name, rewards):
+        folder = tmp_path / name
+        write_responses(folder, problems(rewards), benchmark="gsm8k", model=model_path)
+        return write_responses(folder, problems(rewards), model=model_path)
+
+    return {
+        "sampled": [write("barl", REWARDS), write("grpo", [[0, 0, 0]] * 3)],
+        "greedy": [write("greedy-barl", [[1], [0], [1]]), write("greedy-grpo", [[0]] * 3)],
+    }
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch, capsys):
+    """Runs `barl plan` where the recipe's model is a local folder with a `config.json` alone."""
+    QWEN.save_pretrained(tmp_path / "Qwen" / "Qwen2.5-Math-1.5B")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*options, recipe=RECIPE):
+        cli.main(["plan", "--config", recipe, *options])
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def search_recipe(tmp_path, recipe):
+    """The demo's model on problems of a file with Big-Math's columns, and held-out ones."""
+
+    def write(**settings):
+        for name, held_out in {"train": False, "held_out": True}.items():
+            rows = [
+                {"problem": row["prompt"].strip(), "answer": row["solution"], "source": "search"}
+                | {"llama8b_solve_rate": n / 10}
+                for n, row in enumerate(search_rows(11, seed=5, held_out=held_out))
+            ]
+            (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        return recipe(
+            model_name_or_path=str(TINY_MODEL_DIR),
+            prompt_template="{problem}\n",
+            dataset_name=str(tmp_path / "train.jsonl"),
+            max_completion_length=64,
+            **settings,
+        )
+
+    return write

@@ -1,0 +1,63 @@
+"""What the demo does: evaluate, train, evaluate again, and show beliefs."""
+
+import json
+import statistics
+from itertools import islice
+
+import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import TrlParser
+
+from barl_trl import BARLConfig
+from barl_trl.commands import demo_run
+from barl_trl.commands.demo import RECIPE
+from barl_trl.graders import GRADERS
+from barl_trl.rewards import accuracy_reward
+from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
+
+SIZE = 40
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Evaluations on a tenth of the demo's problems."""
+    monkeypatch.setattr(demo_run, "NUM_GREEDY", SIZE)
+
+
+def test_a_run_leaves_summary_model_and_pictures(tmp_path, few):
+    options = ["--config", str(RECIPE), "--output_dir", str(tmp_path), "--max_steps", "2"]
+    (args,) = TrlParser((BARLConfig,)).parse_args_and_config(options)
+    summary = demo_run.run("barl", args)
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert summary["settings"]["consistency_beta"] == 1.0
+    assert summary["settings"]["step_delimiter"] == "."
+    assert summary["trl_settings"]["max_steps"] == 2
+    assert summary["grader"] == GRADERS["math_verify"].label
+    assert summary["seeds"] == {"training": 0, "held_out": 7}
+    # The shipped model: right about half of the time, with room to explore better.
+    assert 0.35 < summary["before"]["sampled_accuracy"] < 0.65
+    assert 0.3 < summary["before"]["greedy_accuracy"] < 0.8
+    for name in ("training.png", "beliefs.png", "model.safetensors", "trainer_state.json"):
+        assert (tmp_path / name).stat().st_size > 0
+    beliefs = json.loads((tmp_path / "beliefs.json").read_text())
+    assert 1 < len(beliefs) <= 3
+    assert len({record["problem_id"] for record in beliefs}) == 1
+    assert beliefs[0]["reward"] <= beliefs[-1]["reward"]  # a wrong one comes first
+
+
+def test_accuracies_are_those_of_the_grader(few):
+    """The demo reads the chains by itself; the grader that rewards training agrees."""
+    model = AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR)
+    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
+    done = []
+    found = demo_run.evaluate(model, tokenizer, 100, done.append)
+    assert sum(done) == SIZE * (1 + demo_run.SAMPLES_PER_PROBLEM)
+    held_out = [*islice(problems(demo_run.HELD_OUT_SEED, held_out=True), SIZE)]
+    prompts = [problem.prompt for problem in held_out]
+    chains = demo_run.generate(model, tokenizer, prompts, 100, do_sample=False)
+    texts = [tokenizer.decode(chain) for chain in chains]
+    rewards = accuracy_reward(texts, [problem.solution for problem in held_out])
+    assert found.greedy_accuracy == statistics.fmean(rewards)
+    assert found.greedy_standard_error == pytest.approx(statistics.stdev(rewards) / SIZE**0.5)
+    assert found.sampled_accuracy != found.greedy_accuracy
+    assert max(map(len, chains)) <= 100

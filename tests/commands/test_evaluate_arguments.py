@@ -1,0 +1,39 @@
+"""The arguments of `barl evaluate`, and their checks."""
+
+import pytest
+
+from barl_trl.commands.evaluate_arguments import EvaluateArguments
+
+FIXED = {"model": "model", "benchmarks": "math500"}
+
+
+def test_the_defaults_are_the_papers_pass_at_1():
+    arguments = EvaluateArguments(**FIXED)
+    assert (arguments.temperature, arguments.num_samples, arguments.max_tokens) == (0, 1, 2048)
+    assert (arguments.grader, arguments.template) == ("math_verify", "auto")
+
+
+@pytest.mark.parametrize("given", [None, "{}", {}])
+def test_no_more_arguments_of_the_model(given):
+    assert EvaluateArguments(**FIXED, model_init_kwargs=given).init_kwargs == {}
+
+
+def test_more_arguments_of_the_model_are_json():
+    arguments = EvaluateArguments(**FIXED, model_init_kwargs='{"dtype": "float32", "n": 2}')
+    assert arguments.init_kwargs == {"dtype": "float32", "n": 2}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got 'dtype'"),
+        ({"model_init_kwargs": "[1]"}, r"model_init_kwargs must be a JSON object, got '\[1\]'"),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0."),
+        ({"limit": -3}, "limit must be at least 1, got -3."),
+        ({"temperature": float("inf")}, "temperature must be a number of 0 or more, got inf"),
+        ({"num_samples": 6}, "num_samples must be 1 with temperature 0, got 6"),
+    ],
+)
+def test_a_value_that_breaks_its_rule_is_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
+        EvaluateArguments(**FIXED | changed)

@@ -1,0 +1,55 @@
+"""The table of the didactic example, from records written by hand."""
+
+import pytest
+
+from barl_trl.commands.reproduce_triplets import triplet_rows
+
+
+def results(**accuracies):
+    """Accuracies of an arm: those of each seed, at iterations 0, 10, 20 ..."""
+    return {
+        "arms": {arm: {"title": arm.upper()} for arm in accuracies},
+        "records": [
+            {"arm": arm, "seed": seed, "iteration": 10 * n}
+            | dict(zip(("train_accuracy", "unseen_accuracy"), pair, strict=True))
+            for arm, seeds in accuracies.items()
+            for seed, pairs in enumerate(seeds)
+            for n, pair in enumerate(pairs)
+        ],
+    }
+
+
+def test_final_accuracies_are_means_and_deviations_over_seeds():
+    first, second = [(0.0, 0.0), (0.8, 0.1)], [(0.2, 0.2), (1.0, 0.3)]
+    assert triplet_rows(results(rl=[first, second])) == [
+        {
+            "arm": "RL",
+            "training prompts": "0.90 ± 0.14",
+            "unseen prompt": "0.20 ± 0.14",
+            "iterations needed": "never",
+        }
+    ]
+
+
+def test_one_seed_has_no_deviation():
+    [row] = triplet_rows(results(rl=[[(0.5, 0.25)]]))
+    assert (row["training prompts"], row["unseen prompt"]) == ("0.50", "0.25")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "needed"),
+    [
+        ([(0.1, 0.1), (0.95, 0.95), (1.0, 1.0)], "10"),
+        ([(0.95, 0.95), (0.95, 0.2), (1.0, 1.0)], "20"),  # it fell back in between
+        ([(0.1, 0.1), (1.0, 0.95), (1.0, 0.85)], "never"),
+        ([(0.9, 0.9)], "0"),
+    ],
+)
+def test_learned_is_what_stays_right_on_both_kinds_of_prompts(pairs, needed):
+    [row] = triplet_rows(results(barl=[pairs]))
+    assert row["iterations needed"] == needed
+
+
+def test_arms_have_a_row_each_in_their_order():
+    rows = triplet_rows(results(b=[[(1.0, 1.0)]], a=[[(0.0, 0.0)]]))
+    assert [row["arm"] for row in rows] == ["B", "A"]

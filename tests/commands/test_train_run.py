@@ -1,0 +1,114 @@
+"""A training run: a recipe, a local model folder, a local data file."""
+
+import json
+import subprocess
+
+import pytest
+
+from barl_trl import cli
+from barl_trl.synthetic.search import TINY_MODEL_DIR
+
+from .training import EVALUATION, logs
+
+ARMS = ["barl", "progress", "grpo", "grpo_length_controlled"]
+
+
+@pytest.mark.parametrize("method", ARMS)
+def test_trains_on_the_problem_file(tmp_path, recipe, method):
+    cli.main(["train", "--config", recipe(max_completion_length=40), "--method", method])
+    log = logs(tmp_path / "out")[0]
+    assert (tmp_path / "out" / "model.safetensors").exists()
+    assert ("barl/value" in log) == (method in ("barl", "progress"))
+    longest = 32 if method == "grpo_length_controlled" else 40
+    assert log["completions/max_length"] == longest
+    if method == "progress":
+        assert log["barl/hypotheses_per_prompt"] == 1.0
+
+
+NOTES = []
+
+
+def noted(prompts, completions, **_):
+    """A reward that takes notes of rollouts."""
+    NOTES.append((prompts, completions))
+    return [0.0] * len(prompts)
+
+
+def test_all_arms_get_the_same_prompts_and_the_same_first_rollouts(tmp_path, recipe):
+    rollouts = {}
+    for method in ARMS:
+        NOTES.clear()
+        rewards = ["--reward_funcs", "accuracy_reward", "tests.commands.test_train_run.noted"]
+        cli.main(["train", "--config", recipe(seed=3, max_steps=3), *rewards, "--method", method])
+        rollouts[method] = list(NOTES)
+    prompts = [[batch[0] for batch in notes] for notes in rollouts.values()]
+    assert len(prompts[0]) == 3
+    assert prompts == [prompts[0]] * len(ARMS)
+    first = [notes[0][1] for notes in rollouts.values()]
+    assert first == [first[0]] * len(ARMS)  # of 16 tokens, also for the length-controlled
+
+
+def test_the_demos_model_trains_on_the_problem_file(tmp_path, recipe):
+    plain = {"model_name_or_path": str(TINY_MODEL_DIR), "prompt_template": "{problem}\n"}
+    cli.main(["train", "--config", recipe(**plain)])
+    assert logs(tmp_path / "out")[0]["barl/hypotheses_per_prompt"] >= 1
+
+
+def test_benchmarks_are_evaluated_during_training(tmp_path, search_recipe):
+    benchmarks = f"search={tmp_path}/held_out.jsonl,seen={tmp_path}/train.jsonl"
+    best = ["--metric_for_best_model", "search/accuracy", "--load_best_model_at_end", "true"]
+    best += ["--save_steps", "2"]
+    options = ["--eval_benchmarks", benchmarks, *EVALUATION, *best]
+    cli.main(["train", "--config", search_recipe(), *options])
+    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
+    (log,) = [log for log in state["log_history"] if "eval_accuracy" in log]
+    assert log["step"] == 2
+    assert 0 < log["eval_search/accuracy"] == state["best_metric"]
+    both = log["eval_search/accuracy"], log["eval_seen/accuracy"]
+    assert log["eval_accuracy"] == pytest.approx(sum(both) / 2)
+    assert "eval_reward" not in log
+    assert "| eval_search/accuracy |" in (tmp_path / "out" / "README.md").read_text()
+    figures = ["--output_dir", str(tmp_path / "curves")]
+    cli.main(["analyze", "curves", str(tmp_path / "out"), *figures])
+    assert (tmp_path / "curves" / "curves.png").exists()
+
+
+def test_lora_evaluation_and_resume(tmp_path, recipe):
+    settings = recipe(
+        use_peft=True, lora_target_modules="all-linear", lora_r=4, eval_strategy="steps"
+    )
+    held_out = ["--dataset_test_split", "train[:2]", "--eval_steps", "2"]
+    cli.main(["train", "--config", settings, *held_out, "--per_device_eval_batch_size", "4"])
+    assert (tmp_path / "out" / "adapter_model.safetensors").exists()
+    assert any("eval_reward" in log for log in logs(tmp_path / "out"))
+
+    checkpoint = str(tmp_path / "out" / "checkpoint-1")
+    again = ["--resume_from_checkpoint", checkpoint, "--output_dir", str(tmp_path / "again")]
+    cli.main(["train", "--config", settings, *again, "--eval_strategy", "no"])
+    assert [log["step"] for log in logs(tmp_path / "again") if "loss" in log] == [1, 2]
+
+
+def test_one_reward_function_needs_no_list(tmp_path, recipe):
+    cli.main(["train", "--config", recipe(reward_funcs="format_reward", max_steps=1, save_steps=2)])
+    assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_a_reward_function_of_the_users_by_dotted_path(tmp_path, recipe, monkeypatch):
+    (tmp_path / "my_rewards.py").write_text(
+        "def one(completions, **_): return [1.0 for _ in completions]"
+    )
+    monkeypatch.chdir(tmp_path)
+    cli.main(["train", "--config", recipe(), "--reward_funcs", "accuracy_reward", "my_rewards.one"])
+    assert logs(tmp_path / "out")[0]["rewards/one/mean"] == 1.0
+
+
+def test_a_tokenizer_without_chat_template_needs_a_prompt_template(
+    recipe, model_path, tokenizer, tmp_path
+):
+    plain = tmp_path / "plain"
+    subprocess.run(["cp", "-r", model_path, str(plain)], check=True)
+    (plain / "chat_template.jinja").unlink()
+    with pytest.raises(ValueError, match="prompt_template must be set, got None"):
+        cli.main(["train", "--config", recipe(model_name_or_path=str(plain))])
+    settings = recipe(model_name_or_path=str(plain), prompt_template="{problem}\n")
+    cli.main(["train", "--config", settings])

@@ -1,0 +1,74 @@
+"""The `barl` command: its commands, and what it imports before it must."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from barl_trl import cli
+
+WITHOUT_TORCH = [
+    ("--help", "usage: barl COMMAND"),
+    ("trian", "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, demo, got"),
+    ("train --help", "--consistency_beta"),
+    ("train --dataset_name d.jsonl --step_size 0", "step_size must be at least 1, got 0"),
+    ("train --method ppo", "method"),
+    ("plan --help", "--num_processes"),
+    ("plan --config nowhere.yaml", "nowhere.yaml"),
+    ("data check --help", "--against"),
+    ("data", "required: COMMAND"),
+    ("evaluate --help", "--benchmarks"),
+    ("evaluate --model m --benchmarks gsm8k --max_tokens 0", "max_tokens must be at least 1"),
+    ("analyze --help", "efficiency"),
+    ("analyze efficiency --help", "--greedy"),
+    ("analyze values --help", "--consistency_beta"),
+    ("analyze reflections", "required: DIR"),
+    ("reproduce --help", "triplets"),
+    ("reproduce triplets --help", "--iterations"),
+    ("reproduce triplets --seeds 0", "must be a whole number of at least 1, got '0'"),
+    ("demo --help", "--method"),
+    ("demo --method ppo", "method"),
+]
+"""Commands, and what they say; none of it needs torch or TRL, whose import takes seconds."""
+
+SCRIPT = """
+import contextlib, io, json, sys
+from barl_trl.cli import main
+said = []
+for command in json.load(sys.stdin):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        try:
+            main(command.split())
+        except (SystemExit, ValueError, OSError) as end:
+            print(end, file=output)
+    loaded = [name for name in ("torch", "trl.trainer", "datasets") if name in sys.modules]
+    said.append((output.getvalue(), loaded))
+print(json.dumps(said))
+"""
+
+
+def test_help_and_mistakes_need_neither_torch_nor_trl():
+    commands = json.dumps([command for command, _ in WITHOUT_TORCH])
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], input=commands, check=True, capture_output=True, text=True
+    )
+    for (command, text), (said, loaded) in zip(WITHOUT_TORCH, json.loads(done.stdout), strict=True):
+        assert (command, loaded) == (command, [])
+        assert text in said, command
+
+
+def test_an_unknown_command_is_refused_with_those_there_are():
+    known = "train, plan, data, evaluate, analyze, reproduce, demo"
+    with pytest.raises(SystemExit, match=f"COMMAND must be one of {known}, got 'trian'"):
+        cli.main(["trian"])
+
+
+@pytest.mark.parametrize("command", ["train", "plan", "demo"])
+def test_all_options_are_listed_on_request(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([command, "--help-all"])
+    assert not stop.value.code
+    shown = capsys.readouterr().out
+    assert "--consistency_beta" in shown and "--gradient_checkpointing" in shown

@@ -1,0 +1,52 @@
+"""What is not there is said before a model is loaded."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from barl_trl.trainer.environment_checks import (
+    make_output_dir,
+    refuse_missing_folder,
+    refuse_missing_vllm,
+)
+
+
+@pytest.mark.parametrize("model", ["/no/such", "./no-such", "~/no-such"])
+def test_a_path_to_a_model_must_be_a_folder(tmp_path, monkeypatch, model):
+    monkeypatch.chdir(tmp_path)
+    message = f"model must be a Hub id or an existing folder, got '{model}': there is none"
+    with pytest.raises(ValueError, match=message):
+        refuse_missing_folder("model", model)
+
+
+def test_folders_and_names_on_the_hub_are_models(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for model in (str(tmp_path), "./mine", "Qwen/Qwen2.5-Math-1.5B", "gpt2"):
+        refuse_missing_folder("model", model)
+
+
+def test_an_output_folder_is_made_with_all_above_it_or_kept(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").touch()
+    for folder in ("run", "runs/1/a"):
+        make_output_dir(str(tmp_path / folder))
+        assert (tmp_path / folder).is_dir()
+    assert (tmp_path / "run" / "notes.txt").exists()
+
+
+@pytest.mark.parametrize(("place", "reason"), [("file", "File exists"), ("file/run", "Not a dir")])
+def test_an_output_folder_that_cannot_be_made_is_refused(tmp_path, place, reason):
+    (tmp_path / "file").touch()
+    message = (
+        rf"output_dir must be a folder that can be made, got '.*/{place}' \({reason}.*\): name"
+    )
+    with pytest.raises(ValueError, match=message):
+        make_output_dir(str(tmp_path / place))
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_what_needs_vllm_says_how_to_install_it():
+    message = r"use_vllm must be False without vLLM, got True: .*`pip install 'barl-trl\[vllm\]'`"
+    with pytest.raises(ImportError, match=message):
+        refuse_missing_vllm("use_vllm must be False", True)

@@ -1,0 +1,169 @@
+"""The trainer of each method: BARL's, and baselines that have all that is not BARL's."""
+
+import copy
+from functools import partial
+from typing import get_args
+
+import pytest
+import torch
+from datasets import Dataset
+
+from barl_trl import BARLTrainer
+from barl_trl.trainer import make_trainer
+from barl_trl.trainer.barl_fields import Method
+from barl_trl.trainer.methods import method_settings
+
+from ..tiny import tiny_model
+from . import by_hand
+from .rollouts import CASES, OUTCOMES, PROBLEMS, ROWS, config, trainer, weights_of
+
+METHODS = get_args(Method)
+BASELINES = [method for method in METHODS if method != "barl"]
+
+
+def trainer_of(method, model, tokenizer, args, **kwargs):
+    return trainer(model, tokenizer, args, cls=partial(make_trainer, method), **kwargs)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("method", "changed"),
+    [
+        ("barl", {}),
+        ("progress", {"hypotheses": "truth"}),
+        ("grpo", {}),
+        ("grpo_length_controlled", {"max_completion_length": 32}),
+    ],
+)
+def test_a_method_changes_nothing_else_in_the_settings(tmp_path, method, changed):
+    args = config(tmp_path)
+    given = dict(vars(args))
+    assert vars(method_settings(method, args)) == given | changed
+    assert vars(args) == given  # other arms are made of them
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 32), (33, 32), (16, 16)])
+def test_length_control_makes_no_completion_longer(tmp_path, given, expected):
+    args = config(tmp_path, max_completion_length=given)
+    changed = method_settings("grpo_length_controlled", args)
+    assert changed.max_completion_length == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("ppo", {}, r"method must be one of \['barl', 'progress', 'grpo', .*\], got 'ppo'"),
+        (
+            "progress",
+            {"outcome_mode": "hypothesis"},
+            "outcome_mode must be 'ground_truth' with method='progress', got 'hypothesis': there",
+        ),
+    ],
+)
+def test_refused_before_a_model_is_loaded(tmp_path, method, settings, message):
+    with pytest.raises(ValueError, match=message):
+        make_trainer(method, model="nowhere", args=config(tmp_path, **settings))
+
+
+# Weights
+
+
+def test_progress_baseline_has_the_truth_as_its_only_hypothesis(model, tokenizer, tmp_path):
+    args = config(tmp_path, value_normalization="none")
+    got = weights_of(trainer_of("progress", copy.deepcopy(model), tokenizer, args))
+    truths = dict(PROBLEMS)
+    expected = [by_hand.token_weights(model, tokenizer, p, c, [truths[p]], v) for p, c, v in CASES]
+    by_hand.assert_equal(got, expected)
+
+
+def test_grpo_weighs_a_completion_by_its_outcome_among_its_groups(model, tokenizer, tmp_path):
+    """TRL's own; what only BARL takes is left out."""
+    grpo = trainer_of(
+        "grpo",
+        model,
+        tokenizer,
+        config(tmp_path),
+        answer_extractor=str.upper,
+        answer_equivalence=str.__eq__,
+        step_segmenter=lambda ids: [99],
+    )
+    grpo.model.train()
+    got = grpo._generate_and_score_completions(ROWS)["advantages"]
+    outcomes = torch.tensor(list(OUTCOMES.values()))
+    deviations = outcomes - outcomes.mean(dim=1, keepdim=True)
+    expected = deviations / (outcomes.std(dim=1, keepdim=True) + 1e-4)
+    torch.testing.assert_close(got, expected.flatten())
+    assert not isinstance(grpo, BARLTrainer)
+
+
+# What baselines have in common with BARL
+
+
+def loudness(completions, **_):
+    """A reward on which the completions of random weights differ."""
+    return [sum(map(ord, text)) % 7 / 7 for text in completions]
+
+
+@pytest.mark.parametrize("method", BASELINES)
+def test_a_baseline_evaluates_benchmarks_and_resumes_in_the_middle_of_a_rollout_batch(
+    tokenizer, tmp_path, method
+):
+    def train(checkpoint=None):
+        args = config(
+            tmp_path,
+            per_device_train_batch_size=4,
+            steps_per_generation=2,
+            max_completion_length=8,
+            max_steps=4,
+            learning_rate=1e-2,
+            save_strategy="steps",
+            save_steps=3,
+            eval_strategy="steps",
+            eval_steps=4,
+        )
+        made = trainer_of(
+            method,
+            tiny_model(tokenizer),
+            tokenizer,
+            args,
+            rollout_func=None,
+            reward_funcs=loudness,
+            benchmarks={"sums": Dataset.from_list([{"prompt": "1+1?", "solution": "2"}])},
+        )
+        made.train(checkpoint)
+        return made
+
+    whole, resumed = train(), train(str(tmp_path / "checkpoint-3"))
+    assert whole.state.log_history[3]["grad_norm"] > 0
+    for parameter, expected in zip(
+        resumed.model.parameters(), whole.model.parameters(), strict=True
+    ):
+        torch.testing.assert_close(parameter, expected, rtol=0, atol=0)
+    for run in (whole, resumed):
+        [evaluated] = [log for log in run.state.log_history if "eval_accuracy" in log]
+        assert {"eval_sums/accuracy", "eval_sums/mean_tokens"} <= evaluated.keys()
+
+
+@pytest.mark.parametrize(
+    ("method", "paper", "rows"),
+    [
+        ("barl", "2505.20561", ["| step_size | `8` |", "| max_completion_length | `64` |"]),
+        ("progress", "2505.20561", ["| step_size | `8` |", "| hypotheses | `truth` |"]),
+        ("grpo", "2402.03300", ["| max_completion_length | `64` |", "| num_generations | `4` |"]),
+        ("grpo_length_controlled", "2402.03300", ["| max_completion_length | `32` |"]),
+    ],
+)
+def test_the_model_card_is_the_methods(model, tokenizer, tmp_path, method, paper, rows):
+    args = config(tmp_path, consistency_beta=0.5)
+    trainer_of(method, model, tokenizer, args).create_model_card()
+    card = (tmp_path / "README.md").read_text()
+    is_barl = paper == "2505.20561"
+    assert f"trained with {'BARL' if is_barl else 'GRPO'}" in card
+    for number in ("2505.20561", "2402.03300"):
+        assert (f"https://huggingface.co/papers/{number}" in card) == (number == paper)
+    for row in [*rows, "| reward | `1 accuracy_reward` |", "| rows | `2` |"]:
+        assert row in card
+    for setting in ("step_size", "consistency_beta"):
+        assert (f"| {setting} |" in card) == is_barl
