@@ -1,20 +1,22 @@
 """Bayes-Adaptive RL for LLM Reasoning (BARL) as a TRL trainer.
 
+cli           the `barl` command
+commands      what parses options or prints: train, plan, data, evaluate, analyze, reproduce, demo
+evaluation    benchmarks, generation, response files, metrics
+trainer       BARLConfig, BARLTrainer and its mixins: the only place that knows TRL's internals
+data          rows -> prompts and true answers: loading, checks, selection, decontamination
+rewards       outcome rewards in TRL's signature
+hypotheses    the answers of a prompt's rollouts, and the true one -> its hypotheses
+synthetic     tasks that are made: search problems, decision trees, triplets
+graders       two answers -> a verdict: the front door, its processes, a folder per grader
+plausibility  answer log-likelihoods of every hypothesis at every state, for any causal LM
+report        figures and pages: files in, files out
 posterior, steps, whitening   the paper's equations, and what spreads them over tokens; torch only
-hypotheses   the answers of a prompt's rollouts, and the true one -> its hypotheses
-rewards      outcome rewards in TRL's signature
-graders      two answers -> a verdict: the front door, its processes, a folder per grader
-plausibility answer log-likelihoods of every hypothesis at every state, for any causal LM
-trainer      BARLConfig, BARLTrainer and its mixins: the only place that knows TRL's internals
-data         rows -> prompts and true answers: loading, checks, selection, decontamination
-evaluation   benchmarks, generation, response files, metrics
-synthetic    tasks that are made: search problems, decision trees, triplets
-report       figures and pages: files in, files out
-commands     what parses options or prints: train, plan, evaluate, analyze, reproduce, demo
-cli          the `barl` command
 
-Imports go down: cli, commands, evaluation, trainer, data and rewards, hypotheses and synthetic,
-graders, plausibility and report, posterior, steps and whitening (`[tool.importlinter]`).
+Imports go down this list (`[tool.importlinter]` in pyproject.toml). Where new things go: an
+equation into a top module, what calls a model to score into `plausibility`, what overrides TRL into
+a mixin in `trainer`, what parses options or prints into `commands`, a grader into a folder and a
+line of the registry.
 """
 
 from importlib import import_module

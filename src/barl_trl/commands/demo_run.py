@@ -167,7 +167,7 @@ def run(method: Method, args) -> dict[str, Any]:
 
     Args:
         method: What to train with.
-        args ([`BARLConfig`]): The settings.
+        args: A [`BARLConfig`].
 
     Returns:
         The summary, as in `summary.json`.

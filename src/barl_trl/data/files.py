@@ -52,7 +52,7 @@ def find_column(
         for name in names
         for match in difflib.get_close_matches(name.lower(), lowered, n=1)
     ]
-    hint = f"did you mean {nearest[0]!r}?" if nearest else "name the column that holds it"
+    hint = f"did you mean {nearest[0]!r}?" if nearest else "name the column that holds it."
     raise ValueError(
         f"{option} must be a column of the data set, got {wanted or ' | '.join(candidates)!r} "
         f"with columns {', '.join(columns)}: {hint}"
@@ -87,7 +87,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
     elif path.suffix in SUFFIXES:
         raise FileNotFoundError(
             f"path_or_id must name an existing file, got {path_or_id}: "
-            f"there is none in {path.absolute().parent}"
+            f"there is none in {path.absolute().parent}."
         )
     try:
         if path.is_file():

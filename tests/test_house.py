@@ -1,0 +1,101 @@
+"""The rules of the house: the map, the folders, the contract and the tests tell the same story."""
+
+import ast
+import importlib
+import re
+import statistics
+import tomllib
+
+import pytest
+
+import barl_trl
+
+from .paths import ROOT
+
+SOURCE = ROOT / "src" / "barl_trl"
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+TREES = {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+
+
+def named(path):
+    return str(path.relative_to(SOURCE))
+
+
+def test_map_folders_and_contract_name_the_same_rooms():
+    lines = barl_trl.__doc__.split("\n\n")[1].splitlines()
+    rooms = [name for line in lines for name in re.split(r"\s{2,}", line)[0].split(", ")]
+    there = {path.stem for path in SOURCE.glob("*.py")}
+    there |= {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert set(rooms) == there - {"__init__"}
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    floors = contracts["contracts"][0]["layers"]
+    drawn = [room.removeprefix("barl_trl.") for floor in floors for room in floor.split(" | ")]
+    assert drawn == rooms
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_every_module_has_a_test_file_of_its_name(path):
+    folder = ROOT / "tests" / path.relative_to(SOURCE).parent
+    assert (folder / f"test_{path.name}").exists()
+
+
+def test_files_are_short():
+    """Half of them have at most 120 lines, and none more than 300."""
+    lengths = {named(path): len(path.read_text().splitlines()) for path in MODULES}
+    assert statistics.median(lengths.values()) <= 120
+    assert {name: length for name, length in lengths.items() if length > 300} == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "posterior",
+        "steps",
+        "rewards",
+        "data",
+        "graders",
+        "plausibility",
+        "trainer",
+        "synthetic",
+        "evaluation",
+    ],
+)
+def test_public_paths_import(name):
+    module = importlib.import_module(f"barl_trl.{name}")
+    assert all(hasattr(module, public) for public in getattr(module, "__all__", []))
+
+
+def test_public_names_import():
+    assert set(barl_trl.__all__) > {"BARLConfig", "BARLTrainer", "answer_log_likelihoods"}
+    assert all(getattr(barl_trl, name) is not None for name in barl_trl.__all__)
+
+
+def ends(message):
+    """The last characters of a literal, formatted or joined text; None for other values."""
+    if isinstance(message, ast.JoinedStr):
+        return ends(message.values[-1])
+    if isinstance(message, ast.Constant) and isinstance(message.value, str):
+        return message.value
+    return ends(message.right) if isinstance(message, ast.BinOp) else None
+
+
+@pytest.mark.parametrize("path", TREES, ids=named)
+def test_errors_end_with_a_period(path):
+    messages = [
+        (node.lineno, ends(node.exc.args[0]))
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args
+        if ast.unparse(node.exc.func) != "PushError"  # it ends with a command to be copied
+    ]
+    texts = [(line, text) for line, text in messages if text is not None]
+    assert [found for found in texts if not found[1].endswith((".", "?", ":\n"))] == []
+
+
+@pytest.mark.parametrize("path", TREES, ids=named)
+def test_types_stand_in_the_annotations_alone(path):
+    """Google's `name (type): text` would say them twice."""
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+            assert not re.search(
+                r"^\s+\w+ \([\w\[\], .|`]+\): ", ast.get_docstring(node) or "", re.M
+            )
