@@ -29,7 +29,7 @@ MODELS = {
     "Qwen2.5 7B": {"hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28}
     | {"num_key_value_heads": 4, "vocab_size": 152064, "num_hidden_layers": 28},
 }
-NARROW = {"hidden_size": 192, "intermediate_size": 1120, "vocab_size": 75968}
+NARROW = {"hidden_size": 192, "intermediate_size": 1120, "vocab_size": 25344}
 QUICK = {"tiny": MODELS["Qwen2.5 1.5B"] | NARROW}
 PARAMETERS = {"Qwen2.5 1.5B": 1.54e9, "Qwen2.5 7B": 7.62e9}
 
@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="where to write one record per point")
     options = parser.parse_args()
     records = []
-    shapes = Shape(completion=256) if options.quick else Shape()
+    shapes = Shape(prompt=128, completion=128) if options.quick else Shape()
     print("| model | read | tokens | estimate, MB | measured | measured : estimate |")
     print("|---" * 6 + "|")
     for name, widths in (QUICK if options.quick else MODELS).items():

@@ -1,4 +1,5 @@
 import os
+import subprocess
 from contextlib import ExitStack
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -13,6 +14,7 @@ import yaml
 from .paths import ROOT
 from .preloaded import ADDRESS, server
 from .tiny import tiny_model, tiny_tokenizer
+from .trainer.hub import Hub
 
 RECIPE = {
     "use_cpu": True,
@@ -76,3 +78,32 @@ def recipe(tmp_path, model_path):
         return str(path)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def hub_and_environment(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    with Hub() as hub, server(**hub.environment(home)) as address:
+        yield hub, os.environ | hub.environment(home) | address
+
+
+@pytest.fixture
+def hub(hub_and_environment):
+    """The Hub of `tests/trainer/hub.py`, empty. Tests with it are of the xdist_group `hub`."""
+    hub, _ = hub_and_environment
+    hub.repositories.clear()
+    hub.asked.clear()
+    hub.revoke_after = None
+    return hub
+
+
+@pytest.fixture
+def run(hub_and_environment):
+    """Runs a command that finds the Hub; returns the finished process."""
+    _, found = hub_and_environment
+
+    def run(*command, **environment):
+        settings = {"cwd": ROOT, "env": found | environment, "timeout": 240}
+        return subprocess.run(command, capture_output=True, text=True, **settings)
+
+    return run

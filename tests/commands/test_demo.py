@@ -24,7 +24,8 @@ def test_epochs_are_refused(tmp_path):
 @pytest.mark.parametrize("method", ["grpo", "progress"])
 def test_the_baselines_are_trained_and_the_table_is_shown(tmp_path, capsys, monkeypatch, method):
     monkeypatch.setattr(demo_run, "NUM_GREEDY", 20)
-    cli.main(["demo", "--output_dir", str(tmp_path), "--max_steps", "1", "--method", method])
+    few = ["--max_steps", "1", "--per_device_train_batch_size", "16"]
+    cli.main(["demo", "--output_dir", str(tmp_path), "--method", method, *few])
     shown = capsys.readouterr().out
     assert f"20 held-out problems, {method}" in shown
     assert "greedy accuracy" in shown and "repeats per rollout" in shown

@@ -26,6 +26,7 @@ def few(monkeypatch):
 
 def test_a_run_leaves_summary_model_and_pictures(tmp_path, few):
     options = ["--config", str(RECIPE), "--output_dir", str(tmp_path), "--max_steps", "2"]
+    options += ["--per_device_train_batch_size", "32"]
     (args,) = TrlParser((BARLConfig,)).parse_args_and_config(options)
     summary = demo_run.run("barl", args)
     assert json.loads((tmp_path / "summary.json").read_text()) == summary

@@ -125,13 +125,13 @@ def final(arm, iterations):
 
 
 def test_rl_memorises_the_training_prompts():
-    seen, unseen = final("rl", 30)
+    seen, unseen = final("rl", 20)
     assert seen >= 0.95
     assert unseen <= 0.15
 
 
 def test_barl_solves_a_prompt_that_it_has_not_seen():
-    seen, unseen = final("barl-3", 60)
+    seen, unseen = final("barl-3", 50)
     assert seen >= 0.95
     assert unseen >= 0.9
 

@@ -22,12 +22,14 @@ class Hub(ThreadingHTTPServer):
     """The Hub of the user `me`, who has the token `TOKEN`. A context manager.
 
     Attributes:
+        asked: Paths of the requests that read.
         repositories: Name -> commits. `me` may write to those in `me/`, and read all.
         revoke_after: The token is not valid any more once there were so many commits.
     """
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[str] = []
         self.repositories: dict[str, list[Commit]] = {}
         self.revoke_after: int | None = None
         self.url = f"http://127.0.0.1:{self.server_port}"
@@ -64,6 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self):
+        self.server.asked.append(self.path)
         repository = re.match(r"(?:/api/models)?/([^/]+/[^/]+)/?(.*)", self.path)
         name, what = repository.groups() if repository else ("", "")
         if name not in self.server.repositories:

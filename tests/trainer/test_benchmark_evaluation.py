@@ -23,7 +23,7 @@ BENCHMARKS = {
 }
 NAMES = [f"eval_{name}/{kind}" for name in BENCHMARKS for kind in ("accuracy", "mean_tokens")]
 SETTINGS = {
-    "max_completion_length": 96,
+    "max_completion_length": 64,
     "max_steps": 4,
     "eval_strategy": "steps",
     "eval_steps": 2,

@@ -2,10 +2,8 @@
 refused.
 """
 
-import os
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,7 @@ from barl_trl.trainer.hub import hub_dataset
 
 from ..distributed.launching import LAUNCH
 from ..paths import ROOT
-from ..preloaded import PRELOADED, server
-from .hub import Hub
+from ..preloaded import PRELOADED
 
 pytestmark = pytest.mark.xdist_group("hub")
 TRAIN = [*PRELOADED, "barl_trl.cli", "train", "--push_to_hub", "--hub_always_push", "--config"]
@@ -37,33 +34,6 @@ for kind, name, folder in ((AutoModelForCausalLM, *sys.argv[1:3]),
 def test_only_a_name_that_can_be_on_the_hub_stands_as_data_set_in_the_metadata(tmp_path):
     assert hub_dataset("openai/gsm8k") == "openai/gsm8k"
     assert [hub_dataset(name) for name in (str(tmp_path), "generator", None)] == [None] * 3
-
-
-@pytest.fixture(scope="module")
-def hub_and_environment(tmp_path_factory):
-    home = tmp_path_factory.mktemp("home")
-    with Hub() as hub, server(**hub.environment(home)) as address:
-        yield hub, os.environ | hub.environment(home) | address
-
-
-@pytest.fixture
-def hub(hub_and_environment):
-    hub, _ = hub_and_environment
-    hub.repositories.clear()
-    hub.revoke_after = None
-    return hub
-
-
-@pytest.fixture
-def run(hub_and_environment):
-    """Runs a command that finds the Hub; returns the finished process."""
-    _, found = hub_and_environment
-
-    def run(*command, **environment):
-        settings = {"cwd": ROOT, "env": found | environment, "timeout": 240}
-        return subprocess.run(command, capture_output=True, text=True, **settings)
-
-    return run
 
 
 def test_what_is_pushed_can_be_loaded_and_tells_how_it_was_made(tmp_path, recipe, hub, run):

@@ -1,11 +1,11 @@
 """The warning about versions that barl-trl was not run with, from a real import."""
 
-import os
 import subprocess
-import sys
 from importlib.metadata import version
 
 import pytest
+
+from ..preloaded import PRELOADED
 
 INSTALLED = version("transformers")
 
@@ -28,13 +28,13 @@ def test_import_warns_outside_the_declared_ranges(tmp_path, module, trl, warning
     stub = tmp_path / f"trl-{trl}.dist-info"
     stub.mkdir()
     (stub / "METADATA").write_text(f"Metadata-Version: 2.1\nName: trl\nVersion: {trl}\n")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    run = subprocess.run(
-        [sys.executable, "-c", f"import {module}"],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
+    script = tmp_path / "script.py"  # whose folder is the first of the path
+    script.write_text(
+        "import sys\n"
+        "for name in [name for name in sys.modules if name.startswith('barl_trl')]:\n"
+        "    del sys.modules[name]\n"
+        f"import {module}\n"
     )
+    run = subprocess.run([*PRELOADED, str(script)], capture_output=True, text=True, check=True)
     assert (warning or "") in run.stderr
     assert ("was not tested with" in run.stderr) == (warning is not None)
