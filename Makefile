@@ -2,8 +2,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
-# Tests run beside each other, as many as there are cores.
-PYTEST := -m pytest -q -n auto --dist loadgroup
+# Test files run beside each other, as many as there are cores.
+PYTEST := -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 LOWEST := .venv-lowest/bin/python
 INSTALL_VLLM := .venv-vllm/bin/python $(PIP_INSTALL) -c constraints-vllm.txt
 CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu

@@ -89,7 +89,7 @@ def hub_and_environment(tmp_path_factory):
 
 @pytest.fixture
 def hub(hub_and_environment):
-    """The Hub of `tests/trainer/hub.py`, empty. Tests with it are of the xdist_group `hub`."""
+    """The Hub of `tests/trainer/hub.py`, empty."""
     hub, _ = hub_and_environment
     hub.repositories.clear()
     hub.asked.clear()

@@ -169,7 +169,7 @@ def get_reward_func(name: str, *, max_completion_length: int = 1280) -> RewardFu
 
 
 def completion_text(completion: Completion) -> str:
-    """Return the text of a completion: of its last message, and of that only the text parts."""
+    """Return the text of a completion: the text parts of its last message."""
     if isinstance(completion, str):
         return completion
     content = completion[-1].get("content") if completion else None

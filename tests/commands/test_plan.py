@@ -42,7 +42,6 @@ def test_what_does_not_divide_ends_with_an_error(plan, options, message):
     assert isinstance(error.value.code, str)  # printed to stderr; the exit status is 1
 
 
-@pytest.mark.xdist_group("hub")
 def test_of_the_hub_only_the_configuration_is_read(hub, run):
     files = {"config.json": json.dumps(QWEN.to_dict()).encode(), "model.safetensors": b""}
     hub.repositories["Qwen/Qwen2.5-Math-1.5B"] = [Commit("first", files)]

@@ -16,8 +16,6 @@ from ..tiny import tiny_model
 from .launching import launch
 from .worker import scores
 
-pytestmark = pytest.mark.xdist_group("one_process")  # they share what takes seconds to make
-
 BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_time", "step_time", "epoch", "loss"}
 # each process scores a group's first state for its own rollouts; the second has memory for little
 BOOKKEEPING |= {"barl/scoring_tokens", "barl/scoring_max_tokens"}

@@ -1,6 +1,7 @@
 """The child's end: what it answers, what it may use, and that it ends with its parent."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,11 +9,13 @@ from barl_trl.graders.processes import ProcessPool
 
 from .grader_processes import linux
 
+WORKER = [sys.executable, "-m", "barl_trl.graders.worker", "3"]
+
 
 def work(*requests: list[str]) -> subprocess.CompletedProcess:
     """One worker, from its first request to its last."""
     return subprocess.run(
-        [sys.executable, "-m", "barl_trl.graders.worker", "3"],
+        [*WORKER, str(os.getpid())],
         input="".join(json.dumps(request) + "\n" for request in requests),
         capture_output=True,
         text=True,
@@ -21,6 +24,15 @@ def work(*requests: list[str]) -> subprocess.CompletedProcess:
 
 
 # Requests and replies
+
+
+def test_one_whose_parent_ended_while_it_started_ends_though_its_input_is_open():
+    parent = subprocess.Popen(["true"])
+    parent.wait()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([*WORKER, str(parent.pid)], **pipes) as child:
+        assert child.stdout.readline() == b"ready\n"
+        assert child.wait(60) == 0
 
 
 def test_each_line_is_answered_by_one_and_the_end_of_the_input_is_its_end():

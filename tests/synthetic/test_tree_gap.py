@@ -25,8 +25,6 @@ from barl_trl.synthetic.tree_gap import (
 
 from ..paths import ROOT
 
-pytestmark = pytest.mark.xdist_group("tree_gap")  # they share what takes seconds to make
-
 BACKS = ("root", "parent")
 PROOF, FIGURE = DecisionTree(3, "root"), DecisionTree(3, "parent")
 

@@ -14,8 +14,6 @@ from barl_trl.synthetic.triplet_references import (
 )
 from barl_trl.synthetic.triplets import ALL_TRIPLETS, NUM_STEPS, REPEATS
 
-pytestmark = pytest.mark.xdist_group("triplet_references")  # they share what takes seconds to make
-
 
 @pytest.fixture(scope="module")
 def values():

@@ -15,7 +15,6 @@ from ..distributed.launching import LAUNCH
 from ..paths import ROOT
 from ..preloaded import PRELOADED
 
-pytestmark = pytest.mark.xdist_group("hub")
 TRAIN = [*PRELOADED, "barl_trl.cli", "train", "--push_to_hub", "--hub_always_push", "--config"]
 RELOAD = """
 import sys, torch

@@ -1,4 +1,4 @@
-"""What commands print, tables, progress and mistakes in one line, and what they check alike."""
+"""Tables, progress bars, errors in one line, and option checks that several commands share."""
 
 import argparse
 import sys
@@ -60,7 +60,7 @@ def at_least_one(text: str) -> int:
 
 @contextmanager
 def mistakes_in_one_line(prog: str) -> Iterator[None]:
-    """End a command that was given something wrong with one line and exit status 1.
+    """Turn a user's mistake into one line and exit status 1.
 
     Args:
         prog: The command, such as `"barl plan"`.

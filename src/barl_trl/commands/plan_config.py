@@ -12,7 +12,7 @@ from .plan_arguments import PlanFields
 
 @dataclass
 class PlanConfig(PlanFields, BARLConfig):
-    """The settings of a run that starts elsewhere: no device of this machine is asked for."""
+    """The settings of a run on other machines; the devices of this one do not matter."""
 
     def __post_init__(self):
         file = self.accelerate_config

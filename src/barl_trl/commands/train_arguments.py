@@ -85,7 +85,7 @@ class BARLScriptArguments:
 def check_recipe(
     script_args: BARLScriptArguments, training_args: "BARLConfig", model_args: "ModelConfig"
 ) -> None:
-    """Refuse mistakes that the functions behind a recipe would call by other names.
+    """Refuse mistakes in a recipe by the names that its fields have there.
 
     Raises:
         ValueError: A field breaks a rule.

@@ -54,7 +54,7 @@ class Backend(Protocol):
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
-        """Yield completions as they are made, of all jobs that are not done; maybe of others."""
+        """Yield completions as they are made: of all jobs not yet done, and perhaps of others."""
         ...
 
 

@@ -147,7 +147,7 @@ def mean_total_tokens(
 
 
 def share(flags: Sequence[bool]) -> float:
-    """Return the share of outputs of which something is true: cut off, say. 0 of none."""
+    """Return the share of outputs with a property, such as cut off; 0 without outputs."""
     return sum(flags) / max(len(flags), 1)
 
 

@@ -88,7 +88,7 @@ class Grader:
             return dict(zip(distinct, verdicts, strict=True))
 
     def grade(self, pairs: Iterable[tuple[str | None, str | None]]) -> list[Verdict | None]:
-        """Return the verdict on each answer that was found, or not.
+        """Return the verdict on each answer; a missing one is not correct.
 
         Args:
             pairs: True answers with the answers to judge. Without a true answer (None) there is no

@@ -31,7 +31,7 @@ class _Process:
 
     def __init__(self, cpu_seconds: int):
         self.child = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", _MODULE, str(cpu_seconds)],
+            [sys.executable, "-W", "ignore", "-m", _MODULE, str(cpu_seconds), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -1,6 +1,6 @@
 """The child's end of [`~barl_trl.graders.processes`]: compares answers until its input ends.
 
-`python -m barl_trl.graders.worker CPU_SECONDS` reads one JSON line `[comparison, gold, answer]` at
+`python -m barl_trl.graders.worker CPU_SECONDS PARENT` reads one JSON line `[comparison, gold, answer]` at
 a time and writes `equal` or `different`, and `worn` behind it if it should be replaced. It ends
 with its standard input, that is: with its parent. It does not catch what a parser raises, but dies
 of it: after a MemoryError or a RecursionError nobody knows what a library's caches hold, and the
@@ -19,12 +19,13 @@ _WORN_OUT_BYTES = 1 << 29
 _PARENT_CHECK_SECONDS = 5.0
 
 
-def main(cpu_seconds: int) -> None:
+def main(cpu_seconds: int, parent: int) -> None:
     """Answer comparisons until standard input ends.
 
     Args:
         cpu_seconds: CPU time of one comparison in seconds. The kernel ends the process when it is
             spent: the only limit that also holds inside one long big-integer operation.
+        parent: Process id of the parent, which may have ended before this line.
     """
     logging.disable(logging.CRITICAL)  # math-verify warns that its own timeouts are off
     replies = os.dup(1)
@@ -47,7 +48,7 @@ def main(cpu_seconds: int) -> None:
     os.dup2(silence, 1)
     os.dup2(silence, 2)  # from here on a traceback is the answer's fault, or the parent has ended
     os.write(replies, b"ready\n")
-    for comparison, gold, answer in _requests():
+    for comparison, gold, answer in _requests(parent):
         used = resource.getrusage(resource.RUSAGE_SELF)
         limit = int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
@@ -65,17 +66,16 @@ def _resident_bytes() -> int:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def _requests():
+def _requests(parent: int):
     """Yield the requests of the parent until it closes the pipe or is gone.
 
     A process that the parent forked, such as a data loader's, may hold the pipe open after it.
     """
-    parent, buffer = os.getppid(), b""
-    while True:
-        readable, _, _ = select.select([0], [], [], _PARENT_CHECK_SECONDS)
-        if not readable and os.getppid() == parent:
+    buffer = b""
+    while os.getppid() == parent:
+        if not select.select([0], [], [], _PARENT_CHECK_SECONDS)[0]:
             continue
-        received = os.read(0, 1 << 16) if readable else b""
+        received = os.read(0, 1 << 16)
         if not received:
             return
         *lines, buffer = (buffer + received).split(b"\n")
@@ -83,4 +83,4 @@ def _requests():
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

@@ -69,7 +69,7 @@ class TokenLogps(NamedTuple):
 
 
 def token_logps(model: nn.Module, request: ForwardRequest) -> TokenLogps:
-    """Compute the log-probability of every scored token, in as many forward passes as needed."""
+    """Compute the log-probability of every scored token, in one or more forward passes."""
     found = _zeros(request.rollouts, compute_device(model))
     if request.layout == "packed":
         micro_batches = packed_micro_batches

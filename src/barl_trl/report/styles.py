@@ -54,6 +54,6 @@ def finish(figure, path, *, names: int) -> None:
 
 
 def save(figure, path: str | Path, *, dpi: int = 130, **options) -> None:
-    """Write a figure as PNG, and let go of it."""
+    """Write a figure as PNG, and close it."""
     figure.savefig(path, dpi=dpi, **options)
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""How prompts, rollouts, processes and optimizer steps divide, and what would where they do not.
+"""How prompts, rollouts, processes and optimizer steps divide, and the nearest settings that do.
 
 Every rule is a divisibility. A whole number of micro-batches of all processes makes an optimizer
 step, a whole number of optimizer steps makes a rollout batch, and a rollout batch holds whole
@@ -145,7 +145,7 @@ class BatchSettings(NamedTuple):
         return Counter(b - a for a, b in pairwise(sorted(cuts)))
 
     def rules(self) -> list[Rule]:
-        """Return what must divide what, first things first."""
+        """Return what must divide what, in the order in which to mend it."""
         rules = [Rule(self._rollout_batch, ALL_MICRO_BATCHES, self.rollouts_at_once)]
         if (step := self.rollouts_per_optimizer_step) is not None:
             size = self._size("rollouts_per_optimizer_step")

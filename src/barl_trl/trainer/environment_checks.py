@@ -6,7 +6,7 @@ from trl.import_utils import is_vllm_available
 
 
 def refuse_missing_folder(name: str, model: str) -> None:
-    """Refuse a path to a model that is none; transformers would complain of it as of a Hub id."""
+    """Refuse a model path that does not exist; transformers would take it for a Hub id."""
     if model.startswith(("/", ".", "~")) and not Path(model).is_dir():
         raise ValueError(
             f"{name} must be a Hub id or an existing folder, got {model!r}: there is none."
@@ -14,7 +14,7 @@ def refuse_missing_folder(name: str, model: str) -> None:
 
 
 def make_output_dir(output_dir: str) -> None:
-    """Make the output folder, or refuse it: transformers would find out after the first steps."""
+    """Make the output folder, or refuse it before the first step instead of after it."""
     try:
         Path(output_dir).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -25,7 +25,7 @@ def make_output_dir(output_dir: str) -> None:
 
 
 def refuse_missing_vllm(rule: str, value: object) -> None:
-    """Refuse a setting that needs vLLM where it is not installed: a model would be loaded first.
+    """Refuse a setting that needs vLLM if vLLM is missing, before a model is loaded.
 
     Args:
         rule: The setting, and what it must be without vLLM.

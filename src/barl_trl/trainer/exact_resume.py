@@ -106,7 +106,7 @@ def trainer_state(checkpoint: str) -> dict[str, Any]:
 
 
 def last_complete_checkpoint(output_dir: str) -> str:
-    """Find the newest checkpoint over which no process died; newer ones are named in a warning.
+    """Find the newest complete checkpoint; a warning names incomplete ones that are newer.
 
     Raises:
         ValueError: There is none.

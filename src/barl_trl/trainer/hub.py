@@ -63,7 +63,7 @@ def push(trainer: GRPOTrainer, *, dataset_name: str | None) -> None:
 
 
 def hub_dataset(name: str | None) -> str | None:
-    """Return a name if the Hub has a data set of it: it refuses a card that names another."""
+    """Return a name that the Hub may know, else None: it refuses cards that name local data."""
     return name if name and name.count("/") == 1 and not Path(name).exists() else None
 
 

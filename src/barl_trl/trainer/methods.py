@@ -16,7 +16,7 @@ Settings = TypeVar("Settings", bound=BARLConfig)
 
 
 class BaselineTrainer(HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer):
-    """[`~trl.GRPOTrainer`] with all that [`BARLTrainer`] has and that is not BARL's."""
+    """[`~trl.GRPOTrainer`] with everything of [`BARLTrainer`] that is not BARL's."""
 
 
 def make_trainer(method: Method, *, args: BARLConfig, **kwargs) -> GRPOTrainer:

@@ -17,7 +17,7 @@ from ..rewards import AccuracyReward, Completion
 def share_verdicts(
     reward: AccuracyReward, completions: Sequence[Completion], solutions: Sequence[str]
 ) -> None:
-    """Have each answer of all processes' rollouts judged by one process, and known to all."""
+    """Judge each answer of all processes' rollouts on one process, and tell all."""
     rank, world = PartialState().process_index, PartialState().num_processes
     if world == 1:
         return

@@ -7,7 +7,7 @@ from packaging.requirements import Requirement
 
 
 def warn_outside_tested_versions() -> None:
-    """Warns if TRL or transformers lies outside the ranges of barl-trl's own requirements.
+    """Warn if TRL or transformers lies outside the ranges of barl-trl's requirements.
 
     pip keeps to them when it installs barl-trl, but not when it upgrades TRL later.
     """

@@ -39,7 +39,7 @@ def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Pat
 
 
 def as_many(option: str, found: Sequence, wanted: Collection) -> Sequence:
-    """Return the values of an option that wants one for each folder.
+    """Return the values of an option, checked to be one for each folder.
 
     Raises:
         ValueError: There are more, or fewer.

@@ -52,7 +52,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Draw the curves, and say of what."""
+    """Draw the curves, and print the folders of each arm."""
     grouped = arms(options.runs)
     curves(options.output_dir, grouped)
     for arm, folders in grouped.items():

@@ -17,7 +17,7 @@ SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "
 
 
 class Command(NamedTuple):
-    """A step: its name, what is run, and what is added where it was stopped before."""
+    """A step: its name, its command line, and the options that resume it."""
 
     name: str
     argv: list[str]

@@ -100,7 +100,7 @@ class Book:
 
 
 def refuse_other_settings(scale: Scale, folder: Path) -> None:
-    """Refuse a folder of another experiment, whose checkpoints would be gone on from.
+    """Refuse a folder of another experiment: its checkpoints would be resumed.
 
     Raises:
         ValueError: It has results of other settings. Only the number of seeds may change.

@@ -28,7 +28,7 @@ _MAX_RADICAND = 1_000_000
 
 
 class GiveUp(Exception):
-    """Not a value that is known here, or one that would take long."""
+    """The value is not known here, or would take long."""
 
 
 class Ratio(NamedTuple):
