@@ -1,10 +1,10 @@
 """The child's end of [`~barl_trl.graders.processes`]: compares answers until its input ends.
 
-`python -m barl_trl.graders.worker CPU_SECONDS PARENT` reads one JSON line `[comparison, gold, answer]` at
-a time and writes `equal` or `different`, and `worn` behind it if it should be replaced. It ends
-with its standard input, that is: with its parent. It does not catch what a parser raises, but dies
-of it: after a MemoryError or a RecursionError nobody knows what a library's caches hold, and the
-parent has a fresh process waiting.
+`python -m barl_trl.graders.worker CPU_SECONDS PARENT` reads one JSON line `[comparison, gold,
+answer]` at a time and writes `equal` or `different`, and `worn` behind it if it should be replaced.
+It ends with its standard input, that is: with its parent. It does not catch what a parser raises,
+but dies of it: after a MemoryError or a RecursionError nobody knows what a library's caches hold,
+and the parent has a fresh process waiting.
 """
 
 import json
