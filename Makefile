@@ -19,9 +19,9 @@ demo: setup  ## train a tiny model on search problems and show what it learned (
 test: setup  ## run the tests
 	$(BIN)/python $(PYTEST)
 
-test-all: setup test-lowest  ## run the tests, the slow ones too (DeepSpeed is installed for them)
+test-all: test test-lowest  ## run the tests, then the slow ones (DeepSpeed is installed for them)
 	$(INSTALL) --editable '.[deepspeed]'
-	$(BIN)/python $(PYTEST) -m "not vllm"
+	$(BIN)/python $(PYTEST) -m slow
 
 test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build, in .venv-vllm
 	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm

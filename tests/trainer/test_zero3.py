@@ -8,7 +8,7 @@ from peft import LoraConfig, get_peft_model
 
 from barl_trl.trainer.zero3 import gather_head_with_model
 
-pytest.importorskip("deepspeed")
+pytestmark = pytest.mark.slow  # with the slow ones DeepSpeed is there
 
 
 def gathered_with(module):
