@@ -27,7 +27,9 @@ test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build,
 	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
 
 test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
-	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train*.py
+	# transformers 5.17 resumes on several processes on GPUs only
+	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train*.py \
+		--deselect tests/trainer/test_exact_resume.py::test_killed_on_two_processes
 
 check: setup  ## lint, format check, types, import contracts
 	$(BIN)/ruff check .
