@@ -6,16 +6,17 @@ import subprocess
 from ..paths import ROOT
 from ..preloaded import PRELOADED
 
-LAUNCH = [*PRELOADED, "accelerate.commands.launch", "--main_process_port", "0"]
+LAUNCH = ["accelerate.commands.launch", "--main_process_port", "0"]
 
 
-def launch(config, module, *arguments, deadline=240, is_killed=False, options=()):
+def launch(config, module, *arguments, deadline=240, is_killed=False, options=(), python=PRELOADED):
     """Runs a module on the processes of a configuration, and returns what they printed.
 
     It hangs if it takes to the deadline: then every process prints where it is, and ends.
     """
-    command = [*LAUNCH, "--config_file", str(ROOT / "accelerate_configs" / config), *options]
-    command += ["--no_python", *PRELOADED, "tests.distributed.on_cpu", str(deadline)]
+    config_file = str(ROOT / "accelerate_configs" / config)
+    command = [*python, *LAUNCH, "--config_file", config_file, *options]
+    command += ["--no_python", *python, "tests.distributed.on_cpu", str(deadline)]
     command += [module, *arguments]
     for _ in range(3):
         process = subprocess.run(

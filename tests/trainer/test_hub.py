@@ -114,7 +114,9 @@ def test_a_token_that_is_revoked_during_training(tmp_path, recipe, hub, run):
     """Two processes: training goes on, the model is saved, and the command says how to push it."""
     hub.revoke_after = 1
     config = ["--config_file", str(ROOT / "accelerate_configs" / "cpu" / "ddp.yaml")]
-    done = run(*LAUNCH, *config, "--no_python", *TRAIN, recipe(), "--hub_model_id", "tiny")
+    done = run(
+        *PRELOADED, *LAUNCH, *config, "--no_python", *TRAIN, recipe(), "--hub_model_id", "tiny"
+    )
     out = tmp_path / "out"
     assert done.returncode == 1
     assert hub.titles("me/tiny") == ["Training in progress, step 1"]

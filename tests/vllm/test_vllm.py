@@ -73,7 +73,10 @@ def server(model, tmp_path_factory):
 
 
 def run(folder, model, config, num_processes, server="", lora=""):
-    launch(config, "tests.vllm.train", str(folder), model, server, lora, deadline=400)
+    arguments = [str(folder), model, server, lora]
+    # vLLM reads the environment when it is imported
+    python = [sys.executable, "-m"]
+    launch(config, "tests.vllm.train", *arguments, deadline=400, python=python)
     result = json.loads((folder / "result.json").read_text())
     assert result["processes"] == num_processes
     # sampled completions of 32 tokens would never be the likeliest
