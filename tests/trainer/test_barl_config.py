@@ -105,3 +105,12 @@ def test_sampling_that_biases_the_importance_ratio_is_warned_of(setting):
 @pytest.mark.filterwarnings("error:.*importance ratio")
 def test_other_sampling_is_not(settings):
     BARLConfig("out", **settings, **CPU)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"outcome_mode": "hypothesis"}, {"answer_likelihood": "sum"}], ids=str
+)
+def test_settings_that_can_hide_the_outcome_warn_with_what_was_measured(setting):
+    [(name, value)] = setting.items()
+    with pytest.warns(UserWarning, match=rf"{name}='{value}': .* \(docs/credit.md\)"):
+        BARLConfig("out", **setting, **CPU)

@@ -27,6 +27,7 @@ from .barl_config import BARLConfig
 from .belief_logging import BeliefLoggingMixin
 from .benchmark_evaluation import BenchmarkEvaluationMixin
 from .exact_resume import ExactResumeMixin
+from .gradient_noise import GradientNoiseMixin
 from .hub import HubMixin
 from .hypothesis_scorer import Generated, HypothesisScorer, Scored
 from .rollout_batch import RolloutBatch, hypothesis_outcomes
@@ -35,7 +36,12 @@ from .zero3 import gather_head_with_model
 
 
 class BARLTrainer(
-    BeliefLoggingMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer
+    BeliefLoggingMixin,
+    GradientNoiseMixin,
+    HubMixin,
+    BenchmarkEvaluationMixin,
+    ExactResumeMixin,
+    GRPOTrainer,
 ):
     """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
     https://huggingface.co/papers/2505.20561).
@@ -233,7 +239,9 @@ class BARLTrainer(
         weights = spread_over_tokens(
             values.steps, scored.step_ends, values.closing, num_tokens=mask.shape[1]
         )
-        weights = self._normalize(weights.masked_fill(~mask, 0.0), mask)
+        weights = weights.masked_fill(~mask, 0.0)
+        self._log_credit(scored, belief, weights, batch.local(outcomes), mask)
+        weights = self._normalize(weights, mask)
         self._log_beliefs(scored, belief, values.steps, mask.any(dim=1), outcomes)
         self._log_weights(scored, values.steps, weights, mask)
         return weights
@@ -272,11 +280,9 @@ class BARLTrainer(
         """Whiten token weights (B, L) over the rollout batch of all processes, or each group."""
         if self.args.value_normalization == "none":
             return weights
-        start = self._batch.start
-        rows = torch.arange(start, start + len(weights), device=weights.device)
+        groups, num_groups = self._groups(weights)
         is_batch = self.args.value_normalization == "batch"
-        groups = torch.zeros_like(rows) if is_batch else rows // self.num_generations
-        num_groups = len(weights) * self.accelerator.num_processes // self.num_generations
+        groups = torch.zeros_like(groups) if is_batch else groups
         reduce: Any = self.accelerator.reduce
         return whiten(
             weights,

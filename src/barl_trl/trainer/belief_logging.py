@@ -1,7 +1,10 @@
 """How `BARLTrainer` logs: belief metrics, clipped importance ratios, the completions table."""
 
+import logging
+from statistics import fmean
 from typing import Any
 
+import torch
 from accelerate.utils import gather_object
 from torch import Tensor
 from trl import GRPOTrainer
@@ -9,7 +12,18 @@ from trl import GRPOTrainer
 from ..hypotheses import hypothesis_metrics
 from .barl_config import BARLConfig
 from .belief_metrics import belief_metrics, clipped_tokens, rollout_diagnostics
+from .credit_metrics import (
+    WORKS_AGAINST,
+    advice,
+    mean_and_spread,
+    outcome_gains,
+    weight_moments,
+    weight_shares,
+)
 from .hypothesis_scorer import Scored
+from .rollout_batch import RolloutBatch
+
+logger = logging.getLogger(__name__)
 
 TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
@@ -25,10 +39,12 @@ class BeliefLoggingMixin(GRPOTrainer):
     args: BARLConfig
     model: Any
     num_generations: int
+    _batch: RolloutBatch
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self._seconds = {"scoring": 0.0, "step": 0.0}
+        self._advised: set[bool] = set()
 
     def _log_beliefs(
         self, scored: Scored, belief: Tensor, values: Tensor, is_weighed: Tensor, outcomes: Tensor
@@ -56,6 +72,33 @@ class BeliefLoggingMixin(GRPOTrainer):
         metrics |= hypothesis_metrics(scored.sets, scored.answers)
         metrics["scoring_tokens"] = sum(gather_object([likelihoods.num_tokens]))
         for name, value in metrics.items():
+            self._metrics["train"][f"barl/{name}"].append(value)
+
+    def _groups(self, rows: Tensor) -> tuple[Tensor, int]:
+        """Return the group of each of this process's rollouts (B,), and how many groups there are.
+
+        A group that straddles processes has the same number on all of them.
+        """
+        start, world = self._batch.start, self.accelerator.num_processes
+        places = torch.arange(start, start + len(rows), device=rows.device)
+        return places // self.num_generations, len(rows) * world // self.num_generations
+
+    def _log_credit(
+        self, scored: Scored, belief: Tensor, weights: Tensor, outcomes: Tensor, mask: Tensor
+    ) -> None:
+        """Log what the weights (B, L) before whitening do, given the outcomes (B,).
+
+        The belief is (B, S, H), and the mask (B, L) says which tokens have a weight.
+        """
+        groups, num_groups = self._groups(weights)
+        moments = weight_moments(weights, outcomes, mask, groups, num_groups=num_groups)
+        gains = outcome_gains(belief, scored.local_members, scored.likelihoods.state_mask)
+        totals: Any = self.accelerator.reduce(torch.cat([moments.flatten(), gains]), "sum")
+        gain, spread = mean_and_spread(totals[-3:])
+        metrics = weight_shares(totals[:-3].reshape(-1, 6))
+        for name, value in (
+            metrics | {"outcome_gain": gain, "outcome_gain_spread": spread}
+        ).items():
             self._metrics["train"][f"barl/{name}"].append(value)
 
     def _log_clipped_ratios(self, output: dict[str, Any]) -> None:
@@ -114,4 +157,16 @@ class BeliefLoggingMixin(GRPOTrainer):
             self._seconds["step"] += sum(metrics["step_time"])
             share = self._seconds["scoring"] / self._seconds["step"]
             metrics["barl/scoring_share_of_time"].append(share)
+        self._advise(metrics)
         super().log(logs, start_time)
+
+    def _advise(self, metrics: dict[str, list[float]]) -> None:
+        """Say once that the weights are plain RL's, and once that the belief works against them."""
+        names = ("barl/outcome_gain", "barl/outcome_gain_spread")
+        if not self.accelerator.is_main_process or not all(metrics.get(name) for name in names):
+            return
+        gain, spread = (fmean(metrics[name]) for name in names)
+        text = advice(gain, spread, consistency_beta=self.args.consistency_beta)
+        if text and (gain < WORKS_AGAINST) not in self._advised:
+            self._advised.add(gain < WORKS_AGAINST)
+            logger.warning(text)

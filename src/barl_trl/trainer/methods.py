@@ -10,12 +10,15 @@ from .barl_fields import LENGTH_CONTROLLED_TOKENS, Method
 from .barl_trainer import BARLTrainer
 from .benchmark_evaluation import BenchmarkEvaluationMixin
 from .exact_resume import ExactResumeMixin
+from .gradient_noise import GradientNoiseMixin
 from .hub import HubMixin
 
 Settings = TypeVar("Settings", bound=BARLConfig)
 
 
-class BaselineTrainer(HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer):
+class BaselineTrainer(
+    GradientNoiseMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer
+):
     """[`~trl.GRPOTrainer`] with everything of [`BARLTrainer`] that is not BARL's."""
 
 
