@@ -114,3 +114,8 @@ def test_settings_that_can_hide_the_outcome_warn_with_what_was_measured(setting)
     [(name, value)] = setting.items()
     with pytest.warns(UserWarning, match=rf"{name}='{value}': .* \(docs/credit.md\)"):
         BARLConfig("out", **setting, **CPU)
+
+
+@pytest.mark.filterwarnings("error:.*docs/credit")
+def test_what_the_warning_advises_warns_no_more():
+    BARLConfig("out", answer_likelihood="sum", consistency_beta=math.inf, **CPU)

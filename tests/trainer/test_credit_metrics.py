@@ -117,17 +117,32 @@ def test_without_a_signal_inside_prompts_nothing_is_explained(outcomes):
 
 
 @pytest.mark.parametrize(
-    ("gain", "spread", "beta", "text"),
+    ("gain", "spread", "r2", "beta", "text"),
     [
-        (0.45, 0.2, 1.0, "is 0.45, where plain RL has 1: .* Try --consistency_beta inf."),
-        (0.45, 0.2, math.inf, "Try --method grpo."),
-        (1.03, 0.07, 1.0, "is 1.03 with a spread of 0.07: BARL's weights are those of plain RL."),
+        (0.45, 0.2, 0.5, 1.0, "is 0.45, where plain RL has 1: .* Try --consistency_beta inf."),
+        (0.45, 0.2, 0.5, math.inf, "Try --method grpo."),
+        (
+            1.03,
+            0.07,
+            0.98,
+            1.0,
+            "is 1.03 with a spread of 0.07: BARL's weights are those of plain RL.",
+        ),
     ],
 )
-def test_advice_names_the_option_that_helps(gain, spread, beta, text):
-    assert re.search(text, advice(gain, spread, consistency_beta=beta))
+def test_advice_names_the_option_that_helps(gain, spread, r2, beta, text):
+    assert re.search(text, advice(gain, spread, r2, consistency_beta=beta))
 
 
-@pytest.mark.parametrize(("gain", "spread"), [(1.0, 0.3), (0.8, 0.05), (math.nan, math.nan)])
-def test_else_there_is_none(gain, spread):
-    assert advice(gain, spread, consistency_beta=1.0) is None
+@pytest.mark.parametrize(
+    ("gain", "spread", "r2"),
+    [
+        (1.0, 0.3, 0.99),
+        (0.8, 0.05, 0.99),
+        (1.0, 0.05, 0.5),  # rollouts are cut off, or rewarded for their own answers
+        (1.0, 0.05, math.nan),
+        (math.nan, math.nan, 0.99),
+    ],
+)
+def test_else_there_is_none(gain, spread, r2):
+    assert advice(gain, spread, r2, consistency_beta=1.0) is None

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from barl_trl import BARLTrainer
+from barl_trl.trainer.gradient_noise import signal_and_noise
 from barl_trl.trainer.methods import BaselineTrainer
 
 from .rollouts import PROBLEMS, config, trainer
@@ -39,13 +40,16 @@ def test_signal_and_noise_are_those_of_the_micro_batches(model, tokenizer, tmp_p
 
 
 def test_signal_and_noise_have_no_bias():
-    """Over which micro-batch is the first, their mean is that of all pairs, and the rest."""
-    g = torch.randn(4, 7, dtype=torch.float64)
+    """Over all choices of the first one, the signal is the mean product of two others' gradients,
+    and the noise the variance of the mean.
+    """
+    g = torch.randn(4, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     mean = g.mean(dim=0)
-    pairs = g @ g.T
-    expected = (pairs.sum() - pairs.trace()) / 12
-    signals = [(4 * mean @ mean - first @ first) / 3 for first in g]
-    assert torch.stack(signals).mean().item() == pytest.approx(expected.item())
+    products = g @ g.T
+    parts = [signal_and_noise((one @ one).item(), (mean @ mean).item(), 4) for one in g]
+    signal, noise = (sum(part) / 4 for part in zip(*parts, strict=True))
+    assert signal == pytest.approx(((products.sum() - products.trace()) / 12).item())
+    assert noise == pytest.approx((g.var(dim=0).sum() / 4).item())
 
 
 def test_one_micro_batch_says_nothing(model, tokenizer, tmp_path):

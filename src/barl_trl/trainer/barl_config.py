@@ -1,5 +1,6 @@
 """`BARLConfig`: TRL's `GRPOConfig` with BARL's fields, and what it refuses."""
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -15,20 +16,6 @@ warn_outside_tested_versions()
 
 BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
-
-MISLEADING = {
-    "outcome_mode": (
-        "hypothesis",
-        "on the demo's model the outcome explains 11 % of these weights inside prompts, of those "
-        "with 'ground_truth' 99 %; under a confidently wrong belief they learn the wrong answer",
-    ),
-    "answer_likelihood": (
-        "sum",
-        "under a confidently wrong belief a batch's gradient has the cosine .53 with the true one, "
-        "with 'mean' .76, GRPO's .88; consistency_beta=inf repairs it",
-    ),
-}
-"""Settings that can hide the outcome: field -> value, and what was measured."""
 
 
 @dataclass
@@ -54,9 +41,7 @@ class BARLConfig(BARLFields, GRPOConfig):
         self._divide_batches()
         GRPOConfig.__post_init__(self)
         self._warn_of_biased_correction()
-        for name, (value, finding) in MISLEADING.items():
-            if getattr(self, name) == value:
-                warnings.warn(f"{name}={value!r}: {finding} (docs/credit.md).", stacklevel=3)
+        self._warn_of_hidden_outcome()
 
     def _divide_batches(self):
         """Set TRL's batch fields from BARL's two, and refuse batches that do not divide."""
@@ -141,5 +126,22 @@ class BARLConfig(BARLFields, GRPOConfig):
                 f"{', '.join(biased)}: vLLM samples from another distribution than the trainer "
                 "scores, so that the importance ratio is biased. Leave this at its default, or set "
                 "vllm_importance_sampling_correction=False.",
+                stacklevel=3,
+            )
+
+    def _warn_of_hidden_outcome(self):
+        """Warn of weights that can hide the outcome, with what was measured."""
+        if self.outcome_mode == "hypothesis":
+            warnings.warn(
+                "outcome_mode='hypothesis': on the demo's model the outcome explains 11 % of these "
+                "weights inside prompts, and 99 % with 'ground_truth'. Under a confidently wrong "
+                "belief they teach the wrong answer (docs/credit.md).",
+                stacklevel=3,
+            )
+        if self.answer_likelihood == "sum" and self.consistency_beta < math.inf:
+            warnings.warn(
+                "answer_likelihood='sum': under a confidently wrong belief the gradient of a batch "
+                "has the cosine .53 with the policy gradient, .76 with 'mean'. "
+                "consistency_beta=inf has .90 (docs/credit.md).",
                 stacklevel=3,
             )

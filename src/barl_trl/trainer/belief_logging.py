@@ -162,11 +162,11 @@ class BeliefLoggingMixin(GRPOTrainer):
 
     def _advise(self, metrics: dict[str, list[float]]) -> None:
         """Say once that the weights are plain RL's, and once that the belief works against them."""
-        names = ("barl/outcome_gain", "barl/outcome_gain_spread")
+        names = ("barl/outcome_gain", "barl/outcome_gain_spread", "barl/outcome_r2")
         if not self.accelerator.is_main_process or not all(metrics.get(name) for name in names):
             return
-        gain, spread = (fmean(metrics[name]) for name in names)
-        text = advice(gain, spread, consistency_beta=self.args.consistency_beta)
+        gain, spread, r2 = (fmean(metrics[name]) for name in names)
+        text = advice(gain, spread, r2, consistency_beta=self.args.consistency_beta)
         if text and (gain < WORKS_AGAINST) not in self._advised:
             self._advised.add(gain < WORKS_AGAINST)
             logger.warning(text)

@@ -20,7 +20,7 @@ WORKS_AGAINST = 0.7
 """Outcome gain below which the belief takes much of the signal away."""
 
 EQUALS_PLAIN_RL = 0.1
-"""Distance of the outcome gain from 1, and its spread, below which the belief changes nothing."""
+"""Distance from 1 of the outcome gain and of R², and spread of the gain: less changes nothing."""
 
 
 def weight_moments(
@@ -99,12 +99,13 @@ def mean_and_spread(totals: Float[Tensor, "3"]) -> tuple[float, float]:
     return mean, max(0.0, squares / count - mean**2) ** 0.5
 
 
-def advice(gain: float, spread: float, *, consistency_beta: float) -> str | None:
+def advice(gain: float, spread: float, outcome_r2: float, *, consistency_beta: float) -> str | None:
     """Say that the belief works against the outcome, or changes nothing, and what helps.
 
     Args:
         gain: Mean outcome gain; NaN if unknown.
         spread: Its standard deviation.
+        outcome_r2: As [`weight_shares`] returns it.
         consistency_beta: The setting.
     """
     if gain < WORKS_AGAINST:
@@ -113,7 +114,7 @@ def advice(gain: float, spread: float, *, consistency_beta: float) -> str | None
             f"barl/outcome_gain is {gain:.2f}, where plain RL has 1: the belief favours wrong "
             f"answers and takes that much of the signal away. Try {helps}."
         )
-    if abs(gain - 1) < EQUALS_PLAIN_RL and spread < EQUALS_PLAIN_RL:
+    if all(gap < EQUALS_PLAIN_RL for gap in (abs(gain - 1), spread, 1 - outcome_r2)):
         return (
             f"barl/outcome_gain is {gain:.2f} with a spread of {spread:.2f}: BARL's weights are "
             "those of plain RL. --method grpo has them without scoring; where rollouts are cut "

@@ -15,13 +15,11 @@ class GradientNoiseMixin(GRPOTrainer):
 
     The step's gradient is the mean of n micro-batches' (of all processes), whose expectation is G
     and whose covariance is S: the ratio is $|G|^2 / (\mathrm{tr} S / n)$. Both parts come from two
-    norms, the first micro-batch's and the mean's, without bias (arXiv 1812.06162, appendix A.1):
-    $|g_1|^2$ has the expectation $|G|^2 + \mathrm{tr} S$, $|\bar g|^2$ has $|G|^2 + \mathrm{tr} S /
-    n$. The parts are averaged over the steps between two logs before they are divided; a ratio near
-    0 or below says that the noise hides the signal.
+    norms: see [`signal_and_noise`]. They are averaged over the steps between two logs before they
+    are divided; a ratio near 0 or below says that the noise hides the signal.
 
-    Nothing is logged where a step has one micro-batch, or where gradients are sharded (DeepSpeed,
-    FSDP).
+    Nothing is logged where a step has one micro-batch, where gradients are sharded (DeepSpeed,
+    FSDP), or where the estimate of the noise is not positive.
 
     What it relies on in TRL: `training_step` leaves the gradients of a step's micro-batches summed
     up and divided by their number, not yet clipped; `_metrics` is averaged and emptied by `log`.
@@ -45,10 +43,9 @@ class GradientNoiseMixin(GRPOTrainer):
             self._micro_batch = 0
             number = steps * self.accelerator.num_processes
             of_all = squared_norm(self.model).item()
-            self._metrics["train"][SIGNAL].append(
-                (number * of_all - self._first_square) / (number - 1)
-            )
-            self._metrics["train"][NOISE].append((self._first_square - of_all) / (number - 1))
+            parts = signal_and_noise(self._first_square, of_all, number)
+            for name, part in zip((SIGNAL, NOISE), parts, strict=True):
+                self._metrics["train"][name].append(part)
         return loss
 
     def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
@@ -56,6 +53,21 @@ class GradientNoiseMixin(GRPOTrainer):
         if signal and fmean(noise) > 0:
             self._metrics["train"]["gradient_snr"].append(fmean(signal) / fmean(noise))
         super().log(logs, start_time)
+
+
+def signal_and_noise(first_square: float, mean_square: float, number: int) -> tuple[float, float]:
+    r"""Estimate $|G|^2$ and $\mathrm{tr} S / n$ without bias (arXiv 1812.06162, appendix A.1).
+
+    $|g_1|^2$ has the expectation $|G|^2 + \mathrm{tr} S$, $|\bar g|^2$ has $|G|^2 + \mathrm{tr} S /
+    n$.
+
+    Args:
+        first_square: Squared norm of the gradient of one micro-batch.
+        mean_square: Squared norm of the mean of all.
+        number: How many there are, n; at least 2.
+    """
+    noise = (first_square - mean_square) / (number - 1)
+    return mean_square - noise, noise
 
 
 def squared_norm(model: nn.Module) -> Tensor:
