@@ -3,6 +3,7 @@ Hypothesis 0 is the truth.
 """
 
 import math
+from typing import NamedTuple
 
 
 def progress_rewards(ell):
@@ -65,3 +66,189 @@ def bayesian_values(ell, v, beta):
         return sum(w[t][i] * (r[t][i] + value(t + 1)) for i in range(len(r[t])))
 
     return [value(t) for t in range(len(r))]
+
+
+# Credit: what `barl_trl.credit` computes of a batch, a list of `Rollout`. Each gets T + 1 values:
+# those of its steps, and last that of ending its turn. They mean nothing where it is not judged.
+
+
+class Rollout(NamedTuple):
+    """A rollout; those of one prompt have its number as `group`."""
+
+    group: int
+    logps: list
+    outcome: float = 0.0
+    is_judged: bool = True
+    is_cut_off: bool = False
+    member: int | None = None
+
+    @property
+    def belief(self):
+        return posterior(self.logps, beta=1.0)
+
+    @property
+    def plausibilities(self):
+        """Of the truth."""
+        return [math.exp(row[0]) for row in self.logps]
+
+    @property
+    def log_plausibilities(self):
+        """Of the truth, from -100 nats on."""
+        return [max(row[0], -100) for row in self.logps]
+
+
+def progress_in(r, space):
+    return {"probability": r.plausibilities, "log": r.log_plausibilities}[space]
+
+
+def of_group(r, rollouts):
+    return [other for other in rollouts if other.group == r.group and other.is_judged]
+
+
+def mean(numbers):
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def standardized(number, numbers):
+    """Over the standard deviation of a sample, and 1e-4."""
+    deviations = [(x - mean(numbers)) ** 2 for x in numbers]
+    std = math.sqrt(sum(deviations) / (len(numbers) - 1)) if len(numbers) > 1 else 0.0
+    return (number - mean(numbers)) / (std + 1e-4)
+
+
+def barl(rollouts, outcome_mode="ground_truth"):
+    values = []
+    for r in rollouts:
+        v = [r.outcome] * len(r.logps[0])
+        if outcome_mode == "hypothesis":
+            v[1:] = [float(i == r.member) for i in range(1, len(v))]
+        steps = posterior_weighted_values(r.logps, v, 1.0)
+        values.append([*steps, closing_value(r.logps, v, 1.0)])
+    return values
+
+
+def progress(rollouts, progress_space="probability"):
+    p = [progress_in(r, progress_space) for r in rollouts]
+    return [[p[-1] - p_t + r.outcome for p_t in p] for p, r in zip(p, rollouts, strict=True)]
+
+
+def outcome(rollouts):
+    return [[r.outcome] * len(r.logps) for r in rollouts]
+
+
+def grpo(rollouts):
+    return [
+        [standardized(r.outcome, [o.outcome for o in of_group(r, rollouts)])] * len(r.logps)
+        for r in rollouts
+    ]
+
+
+def advantages(critic, end, gae_lambda):
+    """Every term of the sum, for every t from 0 to T."""
+    last = len(critic) - 1
+    return [
+        sum(gae_lambda ** (k - t) * (critic[k + 1] - critic[k]) for k in range(t, last))
+        + gae_lambda ** (last - t) * (end - critic[last])
+        for t in range(last + 1)
+    ]
+
+
+def gae(rollouts, gae_lambda=1.0):
+    return [advantages(r.plausibilities, r.outcome, gae_lambda) for r in rollouts]
+
+
+def gae_posterior(rollouts, gae_lambda=1.0):
+    return [advantages([row[0] for row in r.belief], r.outcome, gae_lambda) for r in rollouts]
+
+
+def fitted_critic(rollouts):
+    """Ridge regression with a free intercept: its slope is that of centred numbers."""
+    critics = []
+    for r in rollouts:
+        others = [o for o in rollouts if o.group != r.group and o.is_judged]
+        seen = [(p, o.outcome) for o in others for p in o.plausibilities]
+        mean_p, mean_v = mean([p for p, _ in seen]), mean([v for _, v in seen])
+        covariance = sum((p - mean_p) * (v - mean_v) for p, v in seen)
+        slope = covariance / (sum((p - mean_p) ** 2 for p, _ in seen) + 1.0)
+        critics.append([mean_v + slope * (p - mean_p) for p in r.plausibilities])
+    return critics
+
+
+def belief_critic(rollouts, gae_lambda=1.0, bootstrap_cut_off=False):
+    values = []
+    for r, critic in zip(rollouts, fitted_critic(rollouts), strict=True):
+        is_unfinished = bootstrap_cut_off and r.is_cut_off
+        values.append(advantages(critic, critic[-1] if is_unfinished else r.outcome, gae_lambda))
+    return values
+
+
+def information_gain(rollouts, progress_space="probability"):
+    def rewards(r):
+        p = progress_in(r, progress_space)
+        gains = [p[t + 1] - p[t] for t in range(len(p) - 1)]
+        return [*gains[:-1], r.outcome] if gains else []
+
+    values = []
+    for r in rollouts:
+        pooled = [x for other in of_group(r, rollouts) for x in rewards(other)]
+        std = math.sqrt(mean([(x - mean(pooled)) ** 2 for x in pooled]) + 1e-8)
+        scaled = [(x - mean(pooled)) / (std + 1e-6) for x in rewards(r)]
+        values.append([*(sum(scaled[t:]) for t in range(len(scaled))), sum(scaled[-1:])])
+    return values
+
+
+def delta_belief(rollouts):
+    def rewards(r):
+        b, last = r.log_plausibilities, len(r.logps) - 2
+        gains = [max(0, b[t + 1] - b[t]) if t < last else 0 for t in range(last + 1)]
+        return [r.outcome + 0.1 * gain for gain in gains]
+
+    values = []
+    for r in rollouts:
+        group = [(o.outcome, rewards(o)) for o in of_group(r, rollouts)]
+        steps = [
+            standardized(x, [others[t] for _, others in group if t < len(others)])
+            for t, x in enumerate(rewards(r))
+        ]
+        values.append([*steps, standardized(r.outcome, [v for v, _ in group])])
+    return values
+
+
+def rlpr(rollouts):
+    def gained(r):
+        return min(max(r.plausibilities[-1] - r.plausibilities[0], 0), 1)
+
+    return [
+        [standardized(gained(r), [gained(o) for o in of_group(r, rollouts)])] * len(r.logps)
+        for r in rollouts
+    ]
+
+
+def likelihood(rollouts):
+    return [[r.log_plausibilities[-1]] * len(r.logps) for r in rollouts]
+
+
+def subtract_baseline(values, rollouts, baseline):
+    judged = [i for i, r in enumerate(rollouts) if r.is_judged]
+
+    def of_rollout(i):
+        return mean(values[i][:-1] or values[i])
+
+    def subtracted(i, t):
+        group = [j for j in judged if rollouts[j].group == rollouts[i].group]
+        others = [j for j in group if j != i]
+        if baseline == "step" and t == len(values[i]) - 1:
+            return mean([values[j][-1] for j in others])
+        have_step = [j for j in others if t < len(values[j]) - 1]
+        return {
+            "none": 0.0,
+            "batch": mean([of_rollout(j) for j in judged]),
+            "group": mean([of_rollout(j) for j in group]),
+            "leave_one_out": mean([of_rollout(j) for j in others]),
+            "step": mean([values[j][t] for j in have_step] or [of_rollout(j) for j in others]),
+        }[baseline]
+
+    return [
+        [x - subtracted(i, t) if i in judged else 0.0 for t, x in enumerate(row)]
+        for i, row in enumerate(values)
+    ]

@@ -13,7 +13,7 @@ WITHOUT_TORCH = [
     ("trian", "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, demo, got"),
     ("train --help", "--consistency_beta"),
     ("train --dataset_name d.jsonl --step_size 0", "step_size must be at least 1, got 0"),
-    ("train --method ppo", "method"),
+    ("train --dataset_name x --method ppo", "method"),
     ("plan --help", "--num_processes"),
     ("plan --config nowhere.yaml", "nowhere.yaml"),
     ("data check --help", "--against"),

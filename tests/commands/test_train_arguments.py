@@ -55,7 +55,7 @@ def test_benchmarks_without_a_time_to_evaluate_them_are_refused(search_recipe):
         (
             {"method": "progress", "outcome_mode": "hypothesis"},
             ValueError,
-            "outcome_mode must be 'ground_truth' with method='progress', got 'hypothesis'",
+            "outcome_mode must be 'ground_truth' with credit='progress', got 'hypothesis'",
         ),
         ({"method": "ppo"}, ValueError, "method must be one of"),
         pytest.param(

@@ -1,11 +1,19 @@
 """Answer log-likelihoods as the definition has them: one unpadded forward per state and answer."""
 
+import math
+
 import pytest
 import torch
 
 from barl_trl.plausibility.answer_logps import answer_log_likelihoods
 
 from .cases import ELICITATION
+
+
+def reduced(logps, reduction):
+    if reduction == "token_mean":
+        return math.log(sum(map(math.exp, logps)) / len(logps))
+    return sum(logps) / (len(logps) if reduction == "mean" else 1)
 
 
 @torch.no_grad()
@@ -24,7 +32,7 @@ def oracle(model, rollouts, reduction="mean", temperature=1.0, elicitation=ELICI
                     logps[len(context) + j - 1, answer.token_ids[j]].item()
                     for j in range(answer.score_from, len(answer.token_ids))
                 ]
-                values[b, s, h] = sum(picked) / (len(picked) if reduction == "mean" else 1)
+                values[b, s, h] = reduced(picked, reduction)
     return values
 
 

@@ -87,10 +87,25 @@ def test_no_rollouts(model, method):
     assert result.num_tokens == 0
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "token_mean"])
+def test_no_answers(model, reduction):
+    assert not score(model, GROUPS["no hypotheses"], reduction=reduction).answer_logps.any()
+
+
+@pytest.mark.parametrize(
+    ("reduction", "temperature"), [("sum", 2.0), ("token_mean", 1.0), ("token_mean", 0.2)]
+)
 @pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
-def test_sum_temperature_and_empty_elicitation(model, method):
-    options = {"reduction": "sum", "temperature": 2.0}
-    assert_matches(score(model, ALL, method, **options), oracle(model, ALL, **options), 3e-4)
+def test_other_reductions_and_temperatures(model, method, reduction, temperature):
+    options = {"reduction": reduction, "temperature": temperature}
+    expected = oracle(model, ALL, **options)
+    if temperature < 1:
+        assert min(expected.values()) < -16, "smaller than what float32 can add to 1"
+    assert_matches(score(model, ALL, method, **options), expected, 3e-4)
+
+
+@pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
+def test_empty_elicitation(model, method):
     bare = oracle(model, ALL, elicitation=[])
     assert_matches(score(model, ALL, method, elicitation_ids=[]), bare)
 
@@ -132,6 +147,8 @@ def test_impossible_answers_are_minus_infinity_not_nan(model):
             logps = score(model, [rollout], method, reduction=reduction).answer_logps
             assert (logps[..., 0] == -math.inf).all()
             assert torch.isfinite(logps[..., 1:]).all()
+        logps = score(model, [rollout], method, reduction="token_mean").answer_logps
+        assert torch.isfinite(logps).all(), "other tokens are possible"
 
 
 def test_a_shared_prompt_and_a_first_state_are_fed_once(model):
@@ -203,7 +220,7 @@ def test_model_is_left_as_it_was(model, fails, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reduction": "max"}, "reduction must be mean or sum, got 'max'"),
+        ({"reduction": "max"}, "reduction must be mean, sum or token_mean, got 'max'"),
         ({"method": "cache"}, "method must be shared_prefix or reencode, got 'cache'"),
         ({"temperature": 0.0}, "temperature must be positive, got 0.0"),
         ({"completion_temperature": -1.0}, "completion_temperature must be positive, got -1.0"),

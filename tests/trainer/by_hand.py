@@ -2,11 +2,13 @@
 hypothesis, no package code.
 """
 
+import math
+
 import numpy as np
 import torch
 
 from .. import reference
-from .rollouts import CASES, HYPOTHESES
+from .rollouts import CASES, COMPLETIONS, HYPOTHESES, MEMBERS
 
 ELICITATION = "\nBased on the above reasoning, the final answer is \\boxed"
 
@@ -24,7 +26,25 @@ def answer_logp(model, tokenizer, state_ids, answer, reduction="mean", temperatu
     scored = [
         logps[len(context) + j - 1, answer_ids[j]].item() for j in range(forced, len(answer_ids))
     ]
+    if reduction == "token_mean":
+        return math.log(sum(map(math.exp, scored)) / len(scored))
     return sum(scored) / (len(scored) if reduction == "mean" else 1)
+
+
+def answer_logps(model, tokenizer, prompt, completion, hypotheses, *, step_size=8, **likelihood):
+    """Of each hypothesis, at each state."""
+    prompt_ids, chain = tokenizer.encode(prompt), tokenizer.encode(completion)
+    positions = sorted({min(k, len(chain)) for k in range(0, len(chain) + step_size, step_size)})
+    return [
+        [answer_logp(model, tokenizer, prompt_ids + chain[:p], y, **likelihood) for y in hypotheses]
+        for p in positions
+    ]
+
+
+def over_tokens(tokenizer, completion, values, *, step_size=8):
+    """Each token's value, given those of the steps, and last that of the end-of-turn token."""
+    num_tokens = len(tokenizer.encode(completion))
+    return [values[k // step_size] for k in range(num_tokens)] + values[-1:]
 
 
 def token_weights(
@@ -40,16 +60,13 @@ def token_weights(
     **likelihood,
 ):
     """Weights of the completion's tokens, its end-of-turn token included, before whitening."""
-    prompt_ids, chain = tokenizer.encode(prompt), tokenizer.encode(completion)
-    positions = sorted({min(k, len(chain)) for k in range(0, len(chain) + step_size, step_size)})
-    ell = [
-        [answer_logp(model, tokenizer, prompt_ids + chain[:p], y, **likelihood) for y in hypotheses]
-        for p in positions
-    ]
+    ell = answer_logps(
+        model, tokenizer, prompt, completion, hypotheses, step_size=step_size, **likelihood
+    )
     outcomes = outcome if isinstance(outcome, list) else [outcome] * len(hypotheses)
     values = reference.posterior_weighted_values(ell, outcomes, beta)
     closing = reference.closing_value(ell, outcomes, beta)
-    return [values[k // step_size] for k in range(len(chain))] + [closing]
+    return over_tokens(tokenizer, completion, [*values, closing], step_size=step_size)
 
 
 def weights(model, tokenizer, **kwargs):
@@ -57,6 +74,23 @@ def weights(model, tokenizer, **kwargs):
     return [
         token_weights(model, tokenizer, prompt, completion, HYPOTHESES[prompt], outcome, **kwargs)
         for prompt, completion, outcome in CASES
+    ]
+
+
+def scored_rollouts(model, tokenizer, *, cut_off=(), **likelihood):
+    """The given rollouts, as estimators of credit see them."""
+    members = [member for prompt in COMPLETIONS for member in MEMBERS[prompt]]
+    return [
+        reference.Rollout(
+            group=list(COMPLETIONS).index(prompt),
+            logps=answer_logps(
+                model, tokenizer, prompt, completion, HYPOTHESES[prompt], **likelihood
+            ),
+            outcome=outcome,
+            is_cut_off=completion in cut_off,
+            member=member,
+        )
+        for (prompt, completion, outcome), member in zip(CASES, members, strict=True)
     ]
 
 

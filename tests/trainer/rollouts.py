@@ -23,6 +23,9 @@ COMPLETIONS = {
 # was seen more often.
 HYPOTHESES = {"1+1?": ["2", "3"], "Half of one?": [r"\frac{1}{2}", "7"]}
 OUTCOMES = {"1+1?": [1.0, 0.0, 0.0, 1.0], "Half of one?": [1.0, 0.0, 1.0, 0.0]}
+MEMBERS = {"1+1?": [0, 1, None, 0], "Half of one?": [0, None, 0, 1]}
+"""The hypothesis that each completion answers."""
+
 CASES = [
     (prompt, completion, outcome)
     for prompt in COMPLETIONS
@@ -53,9 +56,9 @@ def config(tmp_path, **kwargs):
     )
 
 
-def given_rollouts(completions=COMPLETIONS, end_of_turn=True, prefix="<|im_start|>"):
+def given_rollouts(completions=COMPLETIONS, cut_off=()):
     """A `rollout_func` that hands out each prompt's completions in turn, also when a group is
-    spread over processes.
+    spread over processes. Those that are `cut_off` have no end of their turn.
     """
     turn = defaultdict(int)
 
@@ -67,10 +70,9 @@ def given_rollouts(completions=COMPLETIONS, end_of_turn=True, prefix="<|im_start
             texts = completions[prompt]
             k = (start + n) if world > 1 else turn[prompt]
             turn[prompt] += 1
-            ids = tokenizer.encode(texts[k % len(texts)])
-            completion_ids.append(
-                ids + [tokenizer.eos_token_id] * end_of_turn or [tokenizer.eos_token_id]
-            )
+            text, end_of_turn = texts[k % len(texts)], [tokenizer.eos_token_id]
+            ids = tokenizer.encode(text) + end_of_turn * (text not in cut_off)
+            completion_ids.append(ids or end_of_turn)
         return {
             "prompt_ids": [tokenizer.encode(prompt) for prompt in prompts],
             "completion_ids": completion_ids,
@@ -92,9 +94,9 @@ def trainer(model, tokenizer, args, *, rows=PROBLEMS, cls=BARLTrainer, **kwargs)
     )
 
 
-def weights_of(barl_trainer):
+def weights_of(barl_trainer, rows=ROWS):
     """Token weights of the given rollouts, in their order, without padding."""
     barl_trainer.model.train()
-    output = barl_trainer._generate_and_score_completions(ROWS)
+    output = barl_trainer._generate_and_score_completions(rows)
     lengths = output["completion_mask"].sum(1)
     return [row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)]

@@ -14,7 +14,9 @@ CPU = {"use_cpu": True, "bf16": False}
 def test_defaults_are_the_papers():
     args = BARLConfig("out", **CPU)
     assert (args.step_size, args.consistency_beta, args.max_completion_length) == (128, 1.0, 1024)
-    assert (args.answer_likelihood, args.value_normalization) == ("mean", "batch")
+    credit = args.own_credit
+    assert (credit.answer_likelihood, credit.value_normalization) == ("mean", "batch")
+    assert (credit.credit_baseline, credit.hypotheses) == ("none", "rollouts")
     assert args.beta == 0.0  # TRL's: no KL
 
 
@@ -22,6 +24,7 @@ def test_defaults_are_the_papers():
     ("settings", "message"),
     [
         ({"step_size": 0}, "step_size must be at least 1, got 0"),  # as all of test_barl_fields.py
+        ({"credit": "belief_critics"}, r"got 'belief_critics': did you mean 'belief_critic'\?"),
         (
             {"loss_type": "vespo"},
             "loss_type must be one of .*others weigh whole sequences. The default is 'dapo'",

@@ -12,7 +12,7 @@ from barl_trl import BARLTrainer
 from barl_trl.steps import delimited_steps
 
 from . import by_hand
-from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer, weights_of
+from .rollouts import CASES, COMPLETIONS, PROBLEMS, config, given_rollouts, trainer, weights_of
 
 # Hypotheses and steps
 
@@ -69,7 +69,7 @@ def test_a_wrong_step_segmenter_is_named(model, tokenizer, tmp_path, ends):
 def test_truncated_completions_are_scored_up_to_their_last_token(
     model, tokenizer, tmp_path, expected_weights
 ):
-    rollouts = given_rollouts(end_of_turn=False)
+    rollouts = given_rollouts(cut_off=[completion for _, completion, _ in CASES])
     for masked in (False, True):
         args = config(tmp_path, value_normalization="none", mask_truncated_completions=masked)
         got = weights_of(trainer(copy.deepcopy(model), tokenizer, args, rollout_func=rollouts))

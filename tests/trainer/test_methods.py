@@ -2,7 +2,6 @@
 
 import copy
 from functools import partial
-from typing import get_args
 
 import pytest
 import torch
@@ -10,15 +9,13 @@ from datasets import Dataset
 
 from barl_trl import BARLTrainer
 from barl_trl.trainer import make_trainer
-from barl_trl.trainer.barl_fields import Method
 from barl_trl.trainer.methods import method_settings
 
 from ..tiny import tiny_model
 from . import by_hand
 from .rollouts import CASES, OUTCOMES, PROBLEMS, ROWS, config, trainer, weights_of
 
-METHODS = get_args(Method)
-BASELINES = [method for method in METHODS if method != "barl"]
+BASELINES = ["progress", "rloo", "belief_critic", "grpo", "grpo_length_controlled"]
 
 
 def trainer_of(method, model, tokenizer, args, **kwargs):
@@ -32,7 +29,9 @@ def trainer_of(method, model, tokenizer, args, **kwargs):
     ("method", "changed"),
     [
         ("barl", {}),
-        ("progress", {"hypotheses": "truth"}),
+        ("progress", {"credit": "progress"}),
+        ("rloo", {"credit": "rloo"}),
+        ("barl_trl.credit.gae.gae", {"credit": "barl_trl.credit.gae.gae"}),
         ("grpo", {}),
         ("grpo_length_controlled", {"max_completion_length": 32}),
     ],
@@ -54,12 +53,18 @@ def test_length_control_makes_no_completion_longer(tmp_path, given, expected):
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
-        ("ppo", {}, r"method must be one of \['barl', 'progress', 'grpo', .*\], got 'ppo'"),
+        (
+            "ppo",
+            {},
+            r"method must be one of \['barl', 'progress', 'grpo', .*\] or a dotted path, got 'ppo'",
+        ),
         (
             "progress",
             {"outcome_mode": "hypothesis"},
-            "outcome_mode must be 'ground_truth' with method='progress', got 'hypothesis': there",
+            "outcome_mode must be 'ground_truth' with credit='progress', got 'hypothesis': there",
         ),
+        ("nowhere.credit", {}, "credit must be a dotted path that can be imported, got 'nowhere."),
+        ("grpo", {"credit": "rloo"}, "credit must be left out with method='grpo', got 'rloo'"),
     ],
 )
 def test_refused_before_a_model_is_loaded(tmp_path, method, settings, message):
@@ -150,7 +155,7 @@ def test_a_baseline_evaluates_benchmarks_and_resumes_in_the_middle_of_a_rollout_
     ("method", "paper", "rows"),
     [
         ("barl", "2505.20561", ["| step_size | `8` |", "| max_completion_length | `64` |"]),
-        ("progress", "2505.20561", ["| step_size | `8` |", "| hypotheses | `truth` |"]),
+        ("progress", "2505.20561", ["| step_size | `8` |", "| credit | `progress` |"]),
         ("grpo", "2402.03300", ["| max_completion_length | `64` |", "| num_generations | `4` |"]),
         ("grpo_length_controlled", "2402.03300", ["| max_completion_length | `32` |"]),
     ],

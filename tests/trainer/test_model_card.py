@@ -22,9 +22,9 @@ def config(**settings):
 
 def test_settings_are_the_usual_ones_and_those_that_are_not_the_default():
     assert list(card_settings(config())) == list(SETTINGS)
-    settings = card_settings(config(hypotheses="truth", consistency_beta=math.inf))
-    assert list(settings) == [*SETTINGS, "hypotheses"]
-    assert (settings["hypotheses"], settings["consistency_beta"]) == ("truth", math.inf)
+    settings = card_settings(config(credit="progress", consistency_beta=math.inf))
+    assert list(settings) == [*SETTINGS, "credit"]
+    assert (settings["credit"], settings["consistency_beta"]) == ("progress", math.inf)
 
 
 def test_results_are_the_last_that_were_logged():

@@ -12,7 +12,7 @@ from barl_trl.hypotheses import merge_hypotheses
 from barl_trl.plausibility.answer_logps import AnswerLogLikelihoods
 from barl_trl.rewards import accuracy_reward
 from barl_trl.trainer.hypothesis_scorer import Generated, Scored
-from barl_trl.trainer.rollout_batch import RolloutBatch, hypothesis_outcomes
+from barl_trl.trainer.rollout_batch import RolloutBatch
 
 from . import by_hand
 from .rollouts import CASES, HYPOTHESES, PROBLEMS, ROWS, config, given_rollouts, trainer, weights_of
@@ -132,11 +132,6 @@ def scored_as(members, step_ends=(), sets=()):
         max_tokens=1,
     )
     return Scored([], [], list(sets), members, list(step_ends), likelihoods)
-
-
-def test_a_hypothesis_pays_the_rollout_that_answers_it_and_the_truth_pays_the_reward():
-    outcomes = hypothesis_outcomes(torch.tensor([1.5, -0.5, 0.25]), scored_as([0, 2, None]))
-    assert outcomes.tolist() == [[1.5, 0, 0], [-0.5, 0, 1], [0.25, 0, 0]]
 
 
 def test_outcome_of_each_hypothesis(model, tokenizer, tmp_path):

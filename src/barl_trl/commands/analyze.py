@@ -13,6 +13,7 @@ ANALYSES = {
     "efficiency": "pass@k against the tokens of k responses, several models in one figure",
     "reflections": "how often responses reflect, by the difficulty of the problem",
     "curves": "accuracy and response length over training, from run folders",
+    "credit": "which credit gives the best gradient, on the rollouts of checkpoints",
     "values": "what the steps of responses are worth under a checkpoint's belief: Bayesian values",
 }
 """Each is a module of `barl_trl.commands.analyses`."""

@@ -4,17 +4,20 @@ The shipped model knows the arithmetic of the search task and explores badly. It
 problems with BARL (or a baseline), and evaluated on held-out ones before and after.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from ..evaluation.results import percent
+from ..evaluation.metrics import interval, mean_and_standard_error
 from ..synthetic.search import STEP_DELIMITER
-from ..trainer.barl_fields import BARLFields, Method, option
+from ..trainer.barl_fields import BARLFields, check_at_least_one, check_method, option
 from .console import print_note, print_table
 from .options import parse_options
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "demo.yaml"
+WHEN = ("before", "after")
 UNUSED = {
     "step_size": f"the demo's steps end with {STEP_DELIMITER!r}",
     "resume_from_checkpoint": "the demo trains the shipped model, for some minutes",
@@ -26,10 +29,18 @@ UNUSED = {
 class DemoArguments:
     """Arguments of `barl demo` beside [`BARLConfig`], whose values are those of `demo.yaml`."""
 
-    method: Method = option(
+    method: str = option(
         "barl",
-        "`barl`, or a baseline on the same problems: `progress`, `grpo`, `grpo_length_controlled`.",
+        "`barl`, or another method on the same problems, by the name that `barl train` takes.",
     )
+
+    seeds: int = option(
+        1, "Trainings with seeds of their own, from `seed` on. Each takes as long as one."
+    )
+
+    def __post_init__(self):
+        check_method(self.method)
+        check_at_least_one("seeds", self.seeds, 1)
 
 
 def main(argv: list[str]) -> None:
@@ -49,9 +60,9 @@ def main(argv: list[str]) -> None:
     for name, why in UNUSED.items():
         if getattr(args, name) != type(args).__dataclass_fields__[name].default:
             raise ValueError(f"{name} must be left out, got {getattr(args, name)!r}: {why}.")
-    from .demo_run import run
+    from .demo_run import run_seeds
 
-    print_summary(run(demo_args.method, args), args.output_dir)
+    print_summary(run_seeds(demo_args.method, args, demo_args.seeds), args.output_dir)
 
 
 def _all_arguments():
@@ -60,22 +71,35 @@ def _all_arguments():
     return DemoArguments, BARLConfig
 
 
-def print_summary(summary: dict[str, Any], output_dir: str) -> None:
-    """Print the summary as a table."""
-    both = {"before": summary["before"], "after": summary["after"]}
+def print_summary(summaries: Sequence[dict[str, Any]], output_dir: str) -> None:
+    """Print the summaries of the seeds as one table."""
+    first = summaries[0]
     rows = []
-    for label, name in (("greedy accuracy", "greedy"), ("sampled accuracy", "sampled")):
-        cells = {
-            column: percent(row[f"{name}_accuracy"], row[f"{name}_standard_error"])
-            for column, row in both.items()
-        }
+    for label, name in (("sampled accuracy", "sampled"), ("greedy accuracy", "greedy")):
+        cells = {when: _accuracy([s[when] for s in summaries], name) for when in WHEN}
         rows.append({"": label} | cells)
     for label, name in (("mean tokens", "tokens"), ("repeats per rollout", "repeats")):
-        cells = {column: f"{row[f'sampled_{name}']:.2f}" for column, row in both.items()}
+        cells = {
+            when: f"{fmean(s[when][f'sampled_{name}'] for s in summaries):.2f}" for when in WHEN
+        }
         rows.append({"": label} | cells)
-    title = f"{summary['held_out_problems']} held-out problems, {summary['method']}"
+    number = f"{len(summaries)} seeds" if len(summaries) > 1 else "1 seed"
+    title = f"{first['held_out_problems']} held-out problems, {first['method']}, {number}"
     print_table(title, rows, align="right")
+    over = "seeds" if len(summaries) > 1 else "problems"
     print_note(
-        f"{summary['seconds']:.0f} s. In {output_dir}: the model, training.png, beliefs.png, "
-        "summary.json, trainer_state.json."
+        f"In brackets: interval of 95 % over {over}. {sum(s['seconds'] for s in summaries):.0f} s. "
+        f"In {output_dir}: the model, training.png, beliefs.png, summary.json, trainer_state.json"
+        + (" of each seed." if len(summaries) > 1 else ".")
     )
+
+
+def _accuracy(evaluations: Sequence[dict[str, Any]], name: str) -> str:
+    """Format an accuracy in percent, with its interval over seeds, or over problems with one."""
+    values = [evaluation[f"{name}_accuracy"] for evaluation in evaluations]
+    mean, error = mean_and_standard_error(values)
+    number = len(values)
+    if number == 1:
+        error, number = evaluations[0][f"{name}_standard_error"], evaluations[0]["problems"]
+    low, high = interval(mean, error or 0.0, number)
+    return f"{100 * mean:.1f} % [{100 * max(low, 0):.1f}, {100 * min(high, 1):.1f}]"

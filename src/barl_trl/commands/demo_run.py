@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -27,7 +28,7 @@ from ..rewards import accuracy_reward
 from ..steps import delimited_steps
 from ..synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, problems, search_rows
 from ..trainer import make_trainer
-from ..trainer.barl_fields import Method, barl_fields
+from ..trainer.barl_fields import barl_fields
 from .console import progress_bar
 
 HELD_OUT_SEED = 7
@@ -60,6 +61,7 @@ class Evaluation:
     sampled_standard_error: float | None
     sampled_tokens: float
     sampled_repeats: float
+    problems: int
 
 
 class _TrainingProgress(TrainerCallback):
@@ -117,6 +119,7 @@ def evaluate(model, tokenizer, max_new_tokens: int, advance: Callable[[int], Non
         *sampled,
         sampled_tokens=fmean(length for run in runs for _, length, _ in run),
         sampled_repeats=fmean(repeats for run in runs for _, _, repeats in run),
+        problems=NUM_GREEDY,
     )
 
 
@@ -162,7 +165,22 @@ def belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     return [*records[:1], *records[1:][1 - NUM_PICTURED :]]
 
 
-def run(method: Method, args) -> dict[str, Any]:
+def run_seeds(method: str, args, number: int) -> list[dict[str, Any]]:
+    """Run the demo with each of so many seeds, from that of `args` on; return their summaries.
+
+    With one seed everything goes into the output folder, with several into `seed-N` in it.
+    """
+    if number == 1:
+        return [run(method, args)]
+    summaries = []
+    for seed in range(args.seed, args.seed + number):
+        own = copy(args)
+        own.seed, own.output_dir = seed, str(Path(args.output_dir) / f"seed-{seed}")
+        summaries.append(run(method, own))
+    return summaries
+
+
+def run(method: str, args) -> dict[str, Any]:
     """Evaluate, train, evaluate again, and write everything to the output folder.
 
     Args:

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from trl import TrlParser
+
+from ..trainer.barl_fields import choices_of
 
 USAGE = "usage: {} [--config FILE] [OPTIONS]"
 
@@ -59,8 +61,8 @@ def _print_short_help(prog: str, first: Sequence[type]) -> None:
     table = Table.grid(padding=(0, 2))
     for option in (option for kind in first for option in fields(kind)):
         text = re.split(r"(?<=\.) (?=[A-Z`])", option.metadata["help"])[0].removesuffix(".")
-        choices = get_args(option.type) if get_origin(option.type) is Literal else ()
-        text = " | ".join(choices) or text
+        choices = choices_of(option.type)
+        text = " | ".join(filter(None, choices)) or text
         is_shown = isinstance(option.default, str | int | float) and len(str(option.default)) < 20
         default = f" [{option.default}]" if is_shown else ""
         table.add_row(f"  --{option.name}", Text(text + default))

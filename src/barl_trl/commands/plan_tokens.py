@@ -7,6 +7,7 @@ from ..plausibility.queries import Answer, Rollout
 from ..plausibility.rows import build_rows
 from ..trainer import BARLConfig
 from ..trainer.batch_sizes import BatchSettings
+from ..trainer.methods import method_settings
 from .plan_config import PlanConfig
 from .train_arguments import BARLScriptArguments
 
@@ -30,9 +31,10 @@ class Shape(NamedTuple):
         """Return what a recipe allows; without hypotheses where nothing is scored."""
         group = args.batch_settings().num_generations
         hypotheses = min(1 + group, args.max_hypotheses or 1 + group)
-        if args.hypotheses == "truth":
+        needs = method_settings(script_args.method, args).own_credit.hypotheses
+        if needs == "truth":
             hypotheses = 1
-        if script_args.method.startswith("grpo"):
+        if needs == "none" or script_args.method.startswith("grpo"):
             hypotheses = 0
         prompt = script_args.max_prompt_length or PROMPT_TOKENS
         completion = args.max_completion_length or COMPLETION_TOKENS

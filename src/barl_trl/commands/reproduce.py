@@ -11,7 +11,7 @@ from .console import at_least_one, mistakes_in_one_line, print_table
 
 
 def main(argv: list[str]) -> None:
-    """Run `barl reproduce triplets|tree|paper`."""
+    """Run `barl reproduce triplets|tree|paper|credit`."""
     options = _parser().parse_args(argv)
     with mistakes_in_one_line(f"barl reproduce {options.example}"):
         options.run(options)
@@ -25,6 +25,14 @@ def paper(options: argparse.Namespace) -> None:
         run(options.scale, options.output_dir, range(options.seeds), is_plan=options.plan)
     except RuntimeError as error:
         sys.exit(f"barl reproduce paper: {error}")
+
+
+def credit(options: argparse.Namespace) -> None:
+    """Run the parts of the evidence on credit, and write the report."""
+    from .credit.run import main as run
+
+    page = run(options.output_dir, options.parts, options.seeds)
+    print(f"In {options.output_dir}: {page.name}, report.md, report.json, each run's file.")
 
 
 def tree(options: argparse.Namespace) -> None:
@@ -110,4 +118,18 @@ def _parser() -> argparse.ArgumentParser:
     three.add_argument("--plan", action="store_true", help="print cost and commands, run nothing")
     three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"))
     three.set_defaults(run=paper)
+    credit_help = "compare the credits of steps: gradients and trainings (an hour or two)"
+    four = commands.add_parser("credit", help=credit_help, description=credit_help)
+    four.add_argument(
+        "--parts", type=_parts, default="ABCDE", help="for instance BC (default: ABCDE)"
+    )
+    four.add_argument("--seeds", type=at_least_one, help="per arm (default: 8 to 20, by part)")
+    four.add_argument("--output_dir", type=Path, default=Path("outputs/credit"))
+    four.set_defaults(run=credit)
     return parser
+
+
+def _parts(text: str) -> str:
+    if not text or set(text) - set("ABCDE"):
+        raise argparse.ArgumentTypeError(f"must be letters of ABCDE, got {text!r}")
+    return "".join(sorted(set(text)))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..data import PAPER_SYSTEM_PROMPT
 from ..data.selection import SOLVE_RATE_COLUMN
-from ..trainer.barl_fields import LENGTH_CONTROLLED_TOKENS, Method, option
+from ..trainer.barl_fields import LENGTH_CONTROLLED_TOKENS, METHODS, check_method, option
 from ..trainer.environment_checks import refuse_missing_folder
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class BARLScriptArguments:
             "`get_soft_overlong_punishment`."
         },
     )
-    method: Method = option(
+    method: str = option(
         "barl",
-        "`barl`: posterior-weighted values. `progress`: the value under the true "
-        "answer alone (progress reward). `grpo`: TRL's GRPOTrainer. `grpo_length_controlled`: "
-        f"the same with completions of at most {LENGTH_CONTROLLED_TOKENS} tokens.",
+        f"The credit, by name ({', '.join(METHODS)}) or dotted path. `barl` is the paper's. `grpo` "
+        "is TRL's GRPOTrainer, `grpo_length_controlled` the same with completions of at most "
+        f"{LENGTH_CONTROLLED_TOKENS} tokens.",
     )
     eval_benchmarks: str | None = option(
         None,
@@ -80,6 +80,9 @@ class BARLScriptArguments:
     max_solve_rate: float | None = option(
         None, "Leave out rows whose solve rate is above: too easy."
     )
+
+    def __post_init__(self):
+        check_method(self.method)
 
 
 def check_recipe(

@@ -32,6 +32,57 @@ def mean_and_standard_error(values: Sequence[float]) -> Estimate:
     return Estimate(fmean(values), error)
 
 
+class Difference(NamedTuple):
+    """The mean of paired differences, with its interval of 95 %."""
+
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+
+
+def paired_difference(values: Sequence[float], others: Sequence[float]) -> Difference:
+    """Compare two arms that share their seeds (or problems), one value of each for each.
+
+    The interval is Student's, from the spread of the differences.
+
+    Raises:
+        ValueError: There are fewer than two pairs.
+
+    Example:
+    ```python
+    >>> paired_difference([3.0, 5.0], [1.0, 4.0])
+    Difference(mean=1.5, standard_error=0.5, low=-4.85..., high=7.85...)
+
+    ```
+    """
+    differences = [a - b for a, b in zip(values, others, strict=True)]
+    if len(differences) < 2:
+        raise ValueError(
+            f"values must be of at least 2 pairs, got {len(differences)}: one has no spread."
+        )
+    mean, error = mean_and_standard_error(differences)
+    assert error is not None
+    return Difference(mean, error, *interval(mean, error, len(differences)))
+
+
+def interval(mean: float, standard_error: float, number: int) -> tuple[float, float]:
+    """Return Student's interval of 95 % of a mean over so many independent values, at least 2.
+
+    Example:
+    ```python
+    >>> low, high = interval(0.5, 0.1, number=8)
+    >>> round(low, 3), round(high, 3)
+    (0.264, 0.736)
+
+    ```
+    """
+    from scipy.stats import t
+
+    reach = float(t.ppf(0.975, number - 1)) * standard_error
+    return mean - reach, mean + reach
+
+
 def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
     """Average rewards, with the standard error over problems.
 

@@ -51,7 +51,7 @@ def answer_log_likelihoods(
     rollouts: Sequence[Rollout],
     *,
     elicitation_ids: Sequence[int],
-    reduction: Literal["mean", "sum"] = "mean",
+    reduction: Literal["mean", "sum", "token_mean"] = "mean",
     method: Literal["shared_prefix", "reencode"] = "shared_prefix",
     temperature: float = 1.0,
     completion_temperature: float = 1.0,
@@ -62,7 +62,7 @@ def answer_log_likelihoods(
 
     $\ell_i(t) = \sum_j \log \pi(y_{i,j} \mid s_t, e, y_{i,<j})$ over the scored tokens j of the
     answer $y_i$ behind the state $s_t$ and the elicitation e, or the mean over them: the logarithm
-    of the paper's plausibility.
+    of the paper's plausibility. Or the logarithm of the mean of their probabilities.
 
     The model runs in evaluation mode and is left as it was, also after an exception. Where
     parameters are sharded (FSDP, ZeRO-3), all processes must call this together, each with its own
@@ -72,7 +72,8 @@ def answer_log_likelihoods(
         model: A causal language model of transformers, wrapped or not.
         rollouts: What to score. A rollout of which nothing is asked is not fed to the model.
         elicitation_ids: Token ids between state and answer, where a rollout names no others.
-        reduction: Whether to average or to sum over an answer's scored tokens.
+        reduction: `"sum"` or `"mean"` of the log-probabilities of an answer's scored tokens, or
+            `"token_mean"`: the logarithm of the mean of their probabilities.
         method: `"shared_prefix"` feeds a rollout once, `"reencode"` once per state and answer. A
             model for which the former is not exact is re-encoded, with one warning that says why.
         temperature: Divides the logits of the answers' tokens.
@@ -91,8 +92,10 @@ def answer_log_likelihoods(
         torch.OutOfMemoryError: If halving does not help, or if memory runs out in a forward with
             sharded parameters nevertheless: the other processes wait for the rest of it.
     """
-    if reduction not in ("mean", "sum"):
-        raise ValueError(f"reduction must be mean or sum, got {reduction!r}: choose one of them.")
+    if reduction not in ("mean", "sum", "token_mean"):
+        raise ValueError(
+            f"reduction must be mean, sum or token_mean, got {reduction!r}: the default is mean."
+        )
     if method not in ("shared_prefix", "reencode"):
         raise ValueError(f"method must be shared_prefix or reencode, got {method!r}: choose one.")
     temperatures = {"temperature": temperature, "completion_temperature": completion_temperature}
@@ -142,18 +145,23 @@ def _refuse_to_halve(model: nn.Module, max_tokens: int, error: torch.OutOfMemory
 def _reduced(
     rollouts: Sequence[Rollout], logps: Float[Tensor, "B S H L"], reduction: str
 ) -> tuple[Float[Tensor, "B S H"], Bool[Tensor, "B S"], Bool[Tensor, "B H"]]:
-    """Sum or average over the scored tokens of each answer; with the states and answers that exist.
+    """Reduce the scored tokens of each answer to a number; with the states and answers that exist.
 
     Padding is 0 in all of them.
     """
     state_mask = torch.zeros(logps.shape[:2], dtype=torch.bool)
-    num_scored = torch.zeros(len(rollouts), logps.shape[2])
+    is_scored = torch.zeros(len(rollouts), *logps.shape[2:], dtype=torch.bool)
     for i, rollout in enumerate(rollouts):
         state_mask[i, : len(rollout.state_positions)] = True
         for hypothesis, answer in enumerate(rollout.answers):
-            num_scored[i, hypothesis] = len(answer.token_ids) - answer.score_from
-    state_mask, num_scored = state_mask.to(logps.device), num_scored.to(logps.device)
-    answer_logps = logps.sum(-1)
-    if reduction == "mean":
-        answer_logps /= num_scored.clamp(min=1)[:, None]
-    return answer_logps, state_mask, num_scored > 0
+            is_scored[i, hypothesis, answer.score_from : len(answer.token_ids)] = True
+    state_mask, is_scored = state_mask.to(logps.device), is_scored.to(logps.device)
+    hypothesis_mask = is_scored.any(-1)
+    number = is_scored.sum(-1).clamp(min=1)[:, None]
+    if reduction == "token_mean":
+        total = logps.masked_fill(~is_scored[:, None], -torch.inf).logsumexp(-1)
+        exists = state_mask[..., None] & hypothesis_mask[:, None]
+        answer_logps = torch.where(exists, total - number.log(), 0.0)
+    else:
+        answer_logps = logps.sum(-1) / (number if reduction == "mean" else 1)
+    return answer_logps, state_mask, hypothesis_mask

@@ -138,7 +138,8 @@ class BARLConfig(BARLFields, GRPOConfig):
                 "belief they teach the wrong answer (docs/credit.md).",
                 stacklevel=3,
             )
-        if self.answer_likelihood == "sum" and self.consistency_beta < math.inf:
+        is_sum = self.own_credit.answer_likelihood == "sum"
+        if self.credit == "barl" and is_sum and self.consistency_beta < math.inf:
             warnings.warn(
                 "answer_likelihood='sum': under a confidently wrong belief the gradient of a batch "
                 "has the cosine .53 with the policy gradient, .76 with 'mean'. "

@@ -4,13 +4,15 @@ Without TRL and torch, so that help and mistakes in these fields need neither.
 """
 
 from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
+from ..credit.registry import CREDITS, Credit, find_credit
 from ..plausibility.elicitation import DEFAULT_ELICITATION
 
-Method = Literal["barl", "progress", "grpo", "grpo_length_controlled"]
-"""The paper's method and its baselines."""
+METHODS = (*CREDITS, "grpo_length_controlled")
+"""Methods by name: the credits, and the paper's other baseline. `grpo` is TRL's own trainer."""
 
 LENGTH_CONTROLLED_TOKENS = 32
 """Most completion tokens of the paper's length-controlled GRPO."""
@@ -20,6 +22,7 @@ KINDS = {
     int: ("an integer", Integral),
     float: ("a number", Real),
     str: ("a text", str),
+    bool: ("true or false", bool),
     type(None): ("None", type(None)),
 }
 """The types of fields: what they are called, and what they take."""
@@ -68,12 +71,35 @@ class BARLFields:
         "open `<think>` is closed first.",
     )
 
-    # Hypotheses
-    hypotheses: Literal["rollouts", "truth"] = option(
-        "rollouts",
-        "`rollouts`: the truth and the answers of the prompt's rollouts (BARL). "
-        "`truth`: the truth alone (the progress-reward baseline).",
+    # Credit
+    credit: str = option(
+        "barl",
+        f"Estimator of the weight of a step: `{'`, `'.join(CREDITS)}`, or the dotted path of your "
+        "own. docs/credit.md says what each computes and costs.",
     )
+    credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] | None = option(
+        None,
+        "What is subtracted from the weights of steps before they are whitened: the mean of the "
+        "`batch`, of the prompt's `group`, of its other rollouts (`leave_one_out`), or of those "
+        "at the same `step`. None: the credit's own (`barl`: `none`).",
+    )
+    gae_lambda: float | None = option(
+        None,
+        "Lambda of `gae` and `belief_critic`, from 0 (the critic alone) to 1 (unbiased). None: the "
+        "credit's own (`gae`: 1, `belief_critic`: 0.7).",
+    )
+    bootstrap_cut_off: bool | None = option(
+        None,
+        "`belief_critic`: whether a rollout that was cut off is worth the critic's value at its "
+        "end, not its outcome. None: it is.",
+    )
+    progress_space: Literal["probability", "log"] = option(
+        "probability",
+        "Whether `progress` and `information_gain` take differences of probabilities or of their "
+        "logarithms.",
+    )
+
+    # Hypotheses
     solution_column: str = option(
         "solution", "Dataset column with the true answer: bare, boxed, or behind `####`."
     )
@@ -91,10 +117,11 @@ class BARLFields:
         "(plausibility alone) to `inf` (any discrepancy eliminates a hypothesis). TRL's `beta` "
         "is the KL coefficient.",
     )
-    answer_likelihood: Literal["mean", "sum"] = option(
-        "mean",
-        "`mean`: an answer's plausibility is the geometric mean of its token "
-        "probabilities (released code). `sum`: their product (the paper's pi(y|s)).",
+    answer_likelihood: Literal["mean", "sum", "token_mean"] | None = option(
+        None,
+        "`mean`: an answer's plausibility is the geometric mean of its token probabilities "
+        "(released code). `sum`: their product (the paper's pi(y|s)). `token_mean`: their "
+        "arithmetic mean. None: the credit's own (`barl`: `mean`).",
     )
     plausibility_temperature: float = option(
         1.0, "Temperature at which answers are scored. The sampling temperature is another setting."
@@ -105,11 +132,11 @@ class BARLFields:
         "the truth (the paper). `hypothesis`: its own, 1 where the rollout's answer is that "
         "hypothesis; the truth's stays the reward.",
     )
-    value_normalization: Literal["batch", "group", "none"] = option(
-        "batch",
+    value_normalization: Literal["batch", "group", "none"] | None = option(
+        None,
         "`batch`: token weights are whitened over the rollout batch of all processes "
-        "(released code). `group`: within each prompt's group. `none`: the paper's formula. "
-        "Replaces `scale_rewards`.",
+        "(released code). `group`: within each prompt's group. `none`: the paper's formula. None: "
+        "the credit's own (`barl`: `batch`). Replaces `scale_rewards`.",
     )
 
     # Scoring
@@ -133,7 +160,7 @@ class BARLFields:
         if self.max_hypotheses is not None and self.max_hypotheses < 2:
             raise ValueError(
                 "max_hypotheses must be at least 2 (the truth and one more), got "
-                f"{self.max_hypotheses}: for the truth alone set hypotheses='truth'."
+                f"{self.max_hypotheses}: for the truth alone set credit='progress'."
             )
         if not self.consistency_beta >= 0:
             raise ValueError(
@@ -149,27 +176,66 @@ class BARLFields:
             raise ValueError(
                 f"elicitation must not be empty, got '': the default is {DEFAULT_ELICITATION!r}."
             )
-        if self.outcome_mode == "hypothesis" and self.hypotheses == "truth":
+        if self.gae_lambda is not None and not 0 <= self.gae_lambda <= 1:
             raise ValueError(
-                "outcome_mode must be 'ground_truth' with hypotheses='truth', got 'hypothesis': "
-                "there are no other hypotheses."
+                f"gae_lambda must be in [0, 1], got {self.gae_lambda}: 1.0 is unbiased."
             )
+        hypotheses = self.own_credit.hypotheses  # refuses a credit that there is not
+        if self.outcome_mode == "hypothesis" and hypotheses != "rollouts":
+            raise ValueError(
+                f"outcome_mode must be 'ground_truth' with credit={self.credit!r}, got "
+                "'hypothesis': there are no other hypotheses."
+            )
+
+    @property
+    def own_credit(self) -> Credit:
+        """The credit, with the settings that are given here in place of its own.
+
+        Raises:
+            ValueError: There is no such credit.
+        """
+        found = find_credit(self.credit)
+        given = {name: getattr(self, name, None) for name in found._fields}
+        return found._replace(**{name: value for name, value in given.items() if value is not None})
 
     def _check_type(self, known: Field) -> None:
         value = getattr(self, known.name)
         # not `known.type`, which HfArgumentParser changes
         annotation: Any = BARLFields.__annotations__[known.name]
-        if get_origin(annotation) is Literal:
-            allowed = f"one of {list(get_args(annotation))}"
-            is_allowed = value in get_args(annotation)
+        kinds = get_args(annotation) or (annotation,)
+        if choices := choices_of(annotation):
+            allowed = f"one of {choices}"
+            is_allowed = value in choices
         else:
-            kinds = get_args(annotation) or (annotation,)
             allowed = " or ".join(KINDS[kind][0] for kind in kinds)
             is_allowed = isinstance(value, tuple(KINDS[kind][1] for kind in kinds))
-        if not is_allowed or isinstance(value, bool):
+            # True is an integer to Python
+            is_allowed &= bool in kinds or not isinstance(value, bool)
+        if not is_allowed:
             raise ValueError(
                 f"{known.name} must be {allowed}, got {value!r}: the default is {known.default!r}."
             )
+
+
+def check_method(name: str) -> None:
+    """Refuse a method that is neither a known name nor a dotted path.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if name not in METHODS and "." not in name:
+        near = get_close_matches(name, METHODS, n=1) or ["barl"]
+        raise ValueError(
+            f"method must be one of {list(METHODS)} or a dotted path, got {name!r}: did you mean "
+            f"{near[0]!r}?"
+        )
+
+
+def choices_of(annotation: Any) -> list[Any]:
+    """Return the values that a field's type allows, if it names them."""
+    kinds = get_args(annotation) if get_origin(annotation) is not Literal else (annotation,)
+    named = [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
+    return [*named, None] if named and type(None) in kinds else named
 
 
 def barl_fields() -> tuple[Field, ...]:

@@ -16,12 +16,13 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
 
+from ..credit.arms import weigh_steps
 from ..plausibility.budget import scoring_token_budget
 from ..plausibility.kv_cache import GenerationRecorder
-from ..posterior import posterior, values_under
 from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
 from ..steps import StepSegmenter, fixed_size_steps, spread_over_tokens
 from ..whitening import whiten
+from .all_rollouts import scored_rollouts
 from .argument_checks import check_trainer_arguments
 from .barl_config import BARLConfig
 from .belief_logging import BeliefLoggingMixin
@@ -30,7 +31,7 @@ from .exact_resume import ExactResumeMixin
 from .gradient_noise import GradientNoiseMixin
 from .hub import HubMixin
 from .hypothesis_scorer import Generated, HypothesisScorer, Scored
-from .rollout_batch import RolloutBatch, hypothesis_outcomes
+from .rollout_batch import RolloutBatch
 from .shared_verdicts import share_verdicts
 from .zero3 import gather_head_with_model
 
@@ -174,9 +175,12 @@ class BARLTrainer(
         is_stale = self.args.gradient_accumulation_steps % passes != 0
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_known = self.args.solution_column not in extra_fields
-        asks = self.model.training and is_known and (is_stale or is_corrected)
+        is_scored = self.scorer.credit.hypotheses != "none"
+        asks = self.model.training and is_known and is_scored and (is_stale or is_corrected)
         feeds_all = asks or self.args.scoring_method == "reencode"
-        is_of_use = self.model.training and self.rollout_func is None and not feeds_all
+        is_of_use = (
+            self.model.training and is_scored and self.rollout_func is None and not feeds_all
+        )
         cache = recorder.cache(len(prompts)) if is_of_use else None
         self._batch.generated = Generated(prompt_ids, completion_ids, completions, cache)
         self._batch.asks_for_old_logps = asks
@@ -218,32 +222,24 @@ class BARLTrainer(
         batch = self._batch
         outcomes = batch.outcome_rewards(self.reward_weights)
         scored = batch.scored or self._score()
-        likelihoods = scored.likelihoods
-        outcome_rewards = batch.local(outcomes)
-        if self.args.outcome_mode == "hypothesis":
-            outcome_rewards = hypothesis_outcomes(outcome_rewards, scored)
-        belief = posterior(
-            likelihoods.answer_logps,
+        rollouts = scored_rollouts(
+            self.accelerator,
+            scored,
+            outcomes,
+            is_cut_off=batch.cut_off(scored),
+            group_size=self.num_generations,
             beta=self.args.consistency_beta,
-            state_mask=likelihoods.state_mask,
-            hypothesis_mask=likelihoods.hypothesis_mask,
         )
-        values = values_under(
-            belief,
-            likelihoods.answer_logps,
-            outcome_rewards,
-            state_mask=likelihoods.state_mask,
-            outcome=self.args.outcome_mode,
-        )
+        values = weigh_steps(rollouts, self.scorer.credit, vars(self.args))
+        own = rollouts.rows(batch.start, batch.start + len(batch.inputs))
+        steps, closing = batch.local(values.steps), batch.local(values.closing)
         mask = batch.weighed_tokens(output, scored, batch.local(outcomes))
-        weights = spread_over_tokens(
-            values.steps, scored.step_ends, values.closing, num_tokens=mask.shape[1]
-        )
+        weights = spread_over_tokens(steps, scored.step_ends, closing, num_tokens=mask.shape[1])
         weights = weights.masked_fill(~mask, 0.0)
-        self._log_credit(scored, belief, weights, batch.local(outcomes), mask)
+        self._log_credit(own, weights, batch.local(outcomes), mask)
         weights = self._normalize(weights, mask)
-        self._log_beliefs(scored, belief, values.steps, mask.any(dim=1), outcomes)
-        self._log_weights(scored, values.steps, weights, mask)
+        self._log_beliefs(scored, own, steps, mask.any(dim=1), outcomes)
+        self._log_weights(scored, steps, weights, mask)
         return weights
 
     def _share_verdicts(self, inputs, completions) -> None:
@@ -278,10 +274,11 @@ class BARLTrainer(
 
     def _normalize(self, weights: Tensor, mask: Tensor) -> Tensor:
         """Whiten token weights (B, L) over the rollout batch of all processes, or each group."""
-        if self.args.value_normalization == "none":
+        normalization = self.scorer.credit.value_normalization
+        if normalization == "none":
             return weights
         groups, num_groups = self._groups(weights)
-        is_batch = self.args.value_normalization == "batch"
+        is_batch = normalization == "batch"
         groups = torch.zeros_like(groups) if is_batch else groups
         reduce: Any = self.accelerator.reduce
         return whiten(

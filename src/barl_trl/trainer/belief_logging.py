@@ -9,6 +9,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 from trl import GRPOTrainer
 
+from ..credit.rollouts import ScoredRollouts
 from ..hypotheses import hypothesis_metrics
 from .barl_config import BARLConfig
 from .belief_metrics import belief_metrics, clipped_tokens, rollout_diagnostics
@@ -47,20 +48,22 @@ class BeliefLoggingMixin(GRPOTrainer):
         self._advised: set[bool] = set()
 
     def _log_beliefs(
-        self, scored: Scored, belief: Tensor, values: Tensor, is_weighed: Tensor, outcomes: Tensor
+        self,
+        scored: Scored,
+        own: ScoredRollouts,
+        values: Tensor,
+        is_weighed: Tensor,
+        outcomes: Tensor,
     ) -> None:
-        """Log metrics of the rollout batch of all processes.
+        """Log metrics of the rollout batch of all processes; nothing, if no answer was scored.
 
-        The belief is (B, S, H), values are those of steps (B, T), `is_weighed` says which rollouts
-        have tokens with a weight (B,), and outcomes are those of all processes (N,).
+        `own` are this process's rollouts, values are those of their steps (B, T), `is_weighed` says
+        which rollouts have tokens with a weight (B,), and outcomes are those of all processes (N,).
         """
-        likelihoods = scored.likelihoods
+        if not own.belief.shape[2]:
+            return
         diagnostics = rollout_diagnostics(
-            belief,
-            likelihoods.answer_logps,
-            values,
-            likelihoods.state_mask,
-            likelihoods.hypothesis_mask,
+            own.belief, own.answer_logps, values, own.state_mask, own.hypothesis_mask
         )
         metrics = belief_metrics(
             diagnostics,
@@ -70,7 +73,7 @@ class BeliefLoggingMixin(GRPOTrainer):
             gather=self.accelerator.gather,
         )
         metrics |= hypothesis_metrics(scored.sets, scored.answers)
-        metrics["scoring_tokens"] = sum(gather_object([likelihoods.num_tokens]))
+        metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
         for name, value in metrics.items():
             self._metrics["train"][f"barl/{name}"].append(value)
 
@@ -84,15 +87,15 @@ class BeliefLoggingMixin(GRPOTrainer):
         return places // self.num_generations, len(rows) * world // self.num_generations
 
     def _log_credit(
-        self, scored: Scored, belief: Tensor, weights: Tensor, outcomes: Tensor, mask: Tensor
+        self, own: ScoredRollouts, weights: Tensor, outcomes: Tensor, mask: Tensor
     ) -> None:
         """Log what the weights (B, L) before whitening do, given the outcomes (B,).
 
-        The belief is (B, S, H), and the mask (B, L) says which tokens have a weight.
+        `own` are this process's rollouts, and the mask (B, L) says which tokens have a weight.
         """
         groups, num_groups = self._groups(weights)
         moments = weight_moments(weights, outcomes, mask, groups, num_groups=num_groups)
-        gains = outcome_gains(belief, scored.local_members, scored.likelihoods.state_mask)
+        gains = outcome_gains(own.belief, own.members, own.state_mask)
         totals: Any = self.accelerator.reduce(torch.cat([moments.flatten(), gains]), "sum")
         gain, spread = mean_and_spread(totals[-3:])
         metrics = weight_shares(totals[:-3].reshape(-1, 6))

@@ -84,6 +84,8 @@ def outcome_gains(
         members: Hypothesis j that each rollout answers; None without one, 0 where it is right.
         state_mask: The states that exist. Each but the last begins a step.
     """
+    if not belief.shape[2]:  # no answer was scored
+        return belief.new_zeros(3).double()
     own = torch.tensor([member or 0 for member in members], device=belief.device)
     gains = 1 + belief[..., 0] - belief.take_along_dim(own[:, None, None], dim=-1)[..., 0]
     found = gains[:, :-1][state_mask[:, 1:] & (own > 0)[:, None]].double()

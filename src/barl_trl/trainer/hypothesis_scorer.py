@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from ..credit import Credit
 from ..hypotheses import HypothesisSet, merge_hypotheses, truth_answer
 from ..plausibility.answer_logps import AnswerLogLikelihoods, answer_log_likelihoods
 from ..plausibility.elicitation import Elicitation
@@ -60,6 +61,11 @@ class HypothesisScorer:
     end_ids: Collection[Any]
 
     @cached_property
+    def credit(self) -> Credit:
+        """What the credit needs to be scored."""
+        return self.args.own_credit
+
+    @cached_property
     def elicitation(self) -> Elicitation:
         """What is placed behind a state."""
         return Elicitation(self.tokenizer, self.args.elicitation)
@@ -104,6 +110,7 @@ class HypothesisScorer:
         )
         places = range(start, start + len(truths))
         local_sets = [sets[n // group_size] for n in places]
+        is_asked = self.credit.hypotheses != "none"
         step_ends, rollouts = [], []
         for prompt_ids, completion_ids, hypotheses in zip(
             generated.prompt_ids, generated.completion_ids, local_sets, strict=True
@@ -115,7 +122,7 @@ class HypothesisScorer:
                     prompt_ids,
                     completion_ids if score_completions else chain,
                     step_ends[-1],
-                    hypotheses.answers if hypotheses else (),
+                    hypotheses.answers if hypotheses and is_asked else (),
                     score_completion=score_completions,
                 )
             )
@@ -123,13 +130,18 @@ class HypothesisScorer:
             model,
             rollouts,
             elicitation_ids=self.elicitation.token_ids,
-            reduction=self.args.answer_likelihood,
+            reduction=self.credit.answer_likelihood,
             method=self.args.scoring_method,
             temperature=self.args.plausibility_temperature,
             completion_temperature=completion_temperature,
             max_tokens=max_tokens,
             generation_cache=generated.cache,
         )
+        if not is_asked:  # nor is there room for an answer
+            likelihoods = likelihoods._replace(
+                answer_logps=likelihoods.answer_logps[..., :0],
+                hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
+            )
         members = [
             hypotheses.members[n % group_size] if hypotheses and hypotheses.members else None
             for n, hypotheses in zip(places, local_sets, strict=True)
@@ -139,7 +151,7 @@ class HypothesisScorer:
     def _merge(self, truth: str, answers: list[str | None]) -> HypothesisSet | None:
         return merge_hypotheses(
             truth,
-            answers if self.args.hypotheses == "rollouts" else [],
+            answers if self.credit.hypotheses == "rollouts" else [],
             equivalent=self.answer_equivalence,
             max_answer_chars=self.args.max_answer_chars,
             max_hypotheses=self.args.max_hypotheses,

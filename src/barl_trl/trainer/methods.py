@@ -1,12 +1,12 @@
 """The trainer and the settings of each method: the paper's, and its baselines."""
 
 from copy import copy
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from trl import GRPOTrainer
 
 from .barl_config import BARLConfig
-from .barl_fields import LENGTH_CONTROLLED_TOKENS, Method
+from .barl_fields import LENGTH_CONTROLLED_TOKENS, BARLFields, check_method
 from .barl_trainer import BARLTrainer
 from .benchmark_evaluation import BenchmarkEvaluationMixin
 from .exact_resume import ExactResumeMixin
@@ -22,13 +22,14 @@ class BaselineTrainer(
     """[`~trl.GRPOTrainer`] with everything of [`BARLTrainer`] that is not BARL's."""
 
 
-def make_trainer(method: Method, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
+def make_trainer(method: str, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
     """Make the trainer of a method, on otherwise equal settings.
 
     Args:
-        method: `"barl"`, `"progress"`, `"grpo"` or `"grpo_length_controlled"`.
-        args: The settings; `"progress"` sets `hypotheses="truth"`, the last one
-            `max_completion_length=32` where it is more.
+        method: `"barl"`: [`BARLTrainer`] with `args.credit`. Another credit, by name or dotted
+            path: the same with that credit. `"grpo"`, `"grpo_length_controlled"`: TRL's trainer.
+        args: The settings; `"grpo_length_controlled"` sets `max_completion_length=32` where it is
+            more.
         **kwargs: As in [`BARLTrainer`]. What only BARL takes is not passed to GRPO.
 
     Raises:
@@ -42,23 +43,23 @@ def make_trainer(method: Method, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
     return BARLTrainer(args=args, **kwargs)
 
 
-def method_settings(method: Method, args: Settings) -> Settings:
+def method_settings(method: str, args: Settings) -> Settings:
     """Return the settings with what a method changes in them.
 
     Raises:
         ValueError: `method` is unknown, or contradicts the settings.
     """
-    if method not in get_args(Method):
-        raise ValueError(f"method must be one of {list(get_args(Method))}, got {method!r}.")
+    check_method(method)
+    if args.credit not in ("barl", method) and method != "barl":
+        raise ValueError(
+            f"credit must be left out with method={method!r}, got {args.credit!r}: the method says "
+            "it."
+        )
     args = copy(args)
-    if method == "progress":
-        if args.outcome_mode != "ground_truth":
-            raise ValueError(
-                "outcome_mode must be 'ground_truth' with method='progress', got "
-                f"{args.outcome_mode!r}: there are no other hypotheses."
-            )
-        args.hypotheses = "truth"
     if method == "grpo_length_controlled":
         most: Any = args.max_completion_length
         args.max_completion_length = min(most or LENGTH_CONTROLLED_TOKENS, LENGTH_CONTROLLED_TOKENS)
+    elif method not in ("barl", "grpo"):
+        args.credit = method
+        BARLFields.__post_init__(args)
     return args

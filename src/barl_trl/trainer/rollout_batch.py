@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..hypotheses import HypothesisSet
 from .hypothesis_scorer import Generated, Scored
 
 
@@ -44,6 +45,12 @@ class RolloutBatch:
         """Return the values of this process's rollouts among those of all processes."""
         return values[self.start : self.start + len(self.inputs)]
 
+    def cut_off(self, scored: Scored) -> list[bool]:
+        """Say which of this process's rollouts have no end of their turn."""
+        lengths = [ends[-1] if ends else 0 for ends in scored.step_ends]
+        completions = self.generated.completion_ids
+        return [length == len(ids) for length, ids in zip(lengths, completions, strict=True)]
+
     def outcome_rewards(self, reward_weights: Tensor) -> Tensor:
         """Return the outcome reward of all processes' rollouts, (N,); NaN if all rewards are."""
         rewards: Tensor = self.rewards_per_func
@@ -58,21 +65,14 @@ class RolloutBatch:
         """
         # a `rollout_func` may mark tokens that are not the model's
         completion_mask = output["completion_mask"] * output.get("tool_mask", 1)
-        is_judged = torch.tensor([s is not None for s in scored.local_sets], device=outcomes.device)
+        is_judged = judged(scored.local_sets, outcomes)
         lengths = torch.tensor([ends[-1] if ends else 0 for ends in scored.step_ends])
         places = torch.arange(completion_mask.shape[1])
         in_turn = (places <= lengths[:, None]).to(completion_mask.device)
-        return completion_mask.bool() & in_turn & (is_judged & outcomes.isfinite())[:, None]
+        return completion_mask.bool() & in_turn & is_judged[:, None]
 
 
-def hypothesis_outcomes(outcomes: Tensor, scored: Scored) -> Tensor:
-    """Return outcome rewards under each hypothesis, (B, H), for `outcome="hypothesis"`.
-
-    1 where the hypothesis is the rollout's answer, else 0; the truth's are the given ones, (B,).
-    """
-    rewards = torch.zeros_like(scored.likelihoods.hypothesis_mask, dtype=outcomes.dtype)
-    for row, member in zip(rewards, scored.local_members, strict=True):
-        if member is not None:
-            row[member] = 1.0
-    rewards[:, 0] = outcomes
-    return rewards
+def judged(sets: list[HypothesisSet | None], outcomes: Tensor) -> Tensor:
+    """Say which rollouts have a usable truth and an outcome."""
+    has_truth = torch.tensor([found is not None for found in sets], device=outcomes.device)
+    return has_truth & outcomes.isfinite()

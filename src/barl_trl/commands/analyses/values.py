@@ -5,11 +5,10 @@ import json
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Literal, get_args, get_origin
 
 from ...evaluation.responses import read_responses
 from ...graders import Grader, get_grader
-from ...trainer.barl_fields import BARLFields, barl_fields
+from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..console import at_least_one, progress_bar
 from .common import Rows, add_model_options, as_many, named, show, write
 
@@ -82,6 +81,7 @@ def values(
         raise ValueError(f"solution must be a usable answer, got {unusable} problems with none.")
     settings = {
         **{name: getattr(args, name) for name in SCORING_FIELDS},
+        "answer_likelihood": args.own_credit.answer_likelihood,
         "step": f"up to {step_delimiter!r}" if step_delimiter else f"{args.step_size} tokens",
         "models": models,
         "grader": grader.label,
@@ -120,11 +120,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--max_problems", type=at_least_one, metavar="N", help=only)
     for option in barl_fields():
         if option.name in SCORING_FIELDS:
+            choices = choices_of(option.type)
+            kind = str if choices else int
             command.add_argument(
                 f"--{option.name}",
-                type=int if option.default is None else type(option.default),
+                type=kind if option.default is None else type(option.default),
                 default=option.default,
-                choices=get_args(option.type) if get_origin(option.type) is Literal else None,
+                choices=choices or None,
                 help=f"{option.metadata['help']} (default: {option.default!r})".replace("%", "%%"),
             )
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from trl import ModelConfig, TrlParser
 
-from ...trainer.barl_fields import Method
 from ...trainer.methods import method_settings
 from ..console import print_note, print_table
 from ..plan_config import PlanConfig
@@ -22,7 +21,7 @@ RESPONSES = 7
 """Responses of each run to each problem: the greedy one and six samples."""
 
 
-def gpu_hours(scale: Scale, model: Model, arm: Method | None) -> tuple[float, float]:
+def gpu_hours(scale: Scale, model: Model, arm: str | None) -> tuple[float, float]:
     """Estimate hours of training and of evaluation of one run, completions as long as they may be.
 
     Per token and parameter 2 operations to generate, to score and for a reference model, 8 to train

@@ -13,7 +13,6 @@ import trl
 import yaml
 
 from ...synthetic.search import TINY_MODEL_DIR, search_rows
-from ...trainer.barl_fields import Method
 
 SCALES = Path(__file__).parents[2] / "assets" / "scales"
 NUM_TRAINED, NUM_EVALUATED = 20_000, 200
@@ -26,7 +25,7 @@ class Model(NamedTuple):
     name: str
     path: str
     recipe: str
-    arms: tuple[Method, ...]
+    arms: tuple[str, ...]
     billions: float
     """Parameters."""
     template: str
@@ -59,7 +58,7 @@ class Scale(NamedTuple):
     comparison: str
     notes: str
     not_run: list[str]
-    arm_options: dict[Method, list[str]] = {}
+    arm_options: dict[str, list[str]] = {}
     num_problems: dict[str, int] = {}
 
     def named(self) -> str:

@@ -1,0 +1,60 @@
+"""Part A: gradients at the shipped model, and at checkpoints of trainings."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from ...credit.arms import ARMS
+from ...evaluation.credit_batches import Problem
+from ...evaluation.credit_judge import COMPARED, Judgement, collect, verdict
+from ...synthetic.search import TINY_MODEL_DIR
+from .jobs import write_json
+from .search_runs import CONDITIONS, run, search_task, training_problems
+
+SEED = 1000
+"""Of problems and rollouts; no training of the other parts has it."""
+TRAINED = ("grpo", "barl", "belief_critic")
+"""Arms whose checkpoints are judged along training."""
+LATE_ARMS = (
+    "grpo",
+    "barl",
+    "progress",
+    "belief_critic",
+    "belief_critic, no bootstrap",
+    "belief_critic, unbiased",
+)
+"""Arms that are judged there."""
+JUDGEMENT = Judgement(batches=16, continuations=4)
+
+
+def run_into(path: Path, arm: str) -> None:
+    """Train an arm, and keep its checkpoints."""
+    write_json(path, run("standard", arm, SEED, checkpoints=path.with_suffix("")))
+
+
+def judge_into(path: Path, model: str, condition: str, arms: tuple[str, ...]) -> None:
+    """Judge arms at a checkpoint, on rollouts of a condition, and write the verdict."""
+    tokenizer: Any = AutoTokenizer.from_pretrained(model)
+    rows = verdict(
+        collect(
+            AutoModelForCausalLM.from_pretrained(model),
+            search_task(tokenizer, CONDITIONS[condition].tokens),
+            _problems(tokenizer, condition),
+            {name: ARMS[name] for name in dict.fromkeys([COMPARED, *arms])},
+            JUDGEMENT,
+            path.with_suffix(""),
+            advance=lambda: None,
+        )
+    )
+    write_json(path, [{"model": path.stem, **row} for row in rows])
+
+
+def _problems(tokenizer: Any, condition: str) -> Iterator[Problem]:
+    return training_problems(tokenizer, CONDITIONS[condition], SEED)
+
+
+def shipped() -> str:
+    """Return the folder of the shipped model."""
+    return str(TINY_MODEL_DIR)

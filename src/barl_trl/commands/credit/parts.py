@@ -1,0 +1,300 @@
+"""The parts of the evidence: the jobs of each, and what its section of the report says."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from ...credit.arms import ARMS
+from ...evaluation.metrics import mean_and_standard_error, paired_difference
+from . import checkpoints, explorer_runs, search_runs
+from .jobs import Job, file_name, read, write_json
+
+Section = dict[str, Any]
+"""`title`, `text`, `tables` (each of `caption`, `columns` and `rows` of texts)."""
+
+
+class Part(NamedTuple):
+    """A part of the evidence.
+
+    Attributes:
+        title: Of its section.
+        seeds: Of each arm, if not told otherwise.
+        jobs: Folder and number of seeds -> its jobs, in stages: those of a stage need the files of
+            the stages before.
+        section: The same -> its section.
+    """
+
+    title: str
+    seeds: int
+    jobs: Callable[[Path, int], list[list[Job]]]
+    section: Callable[[Path, int], Section]
+
+
+# A: gradients
+
+_CONDITIONS_JUDGED = ("standard", "cut_off")
+
+
+def _judge_jobs(folder: Path, seeds: int) -> list[list[Job]]:
+    trained = [
+        Job(folder / f"{file_name(arm)}.json", checkpoints.run_into, (arm,))
+        for arm in checkpoints.TRAINED
+    ]
+    first = [
+        Job(
+            _verdict_file(folder, f"shipped, {condition}"),
+            checkpoints.judge_into,
+            (checkpoints.shipped(), condition, tuple(ARMS)),
+        )
+        for condition in _CONDITIONS_JUDGED
+    ]
+    late = [
+        Job(
+            _verdict_file(folder, f"{arm} after {step}"),
+            checkpoints.judge_into,
+            (str(folder / file_name(arm) / f"step-{step}"), "standard", checkpoints.LATE_ARMS),
+        )
+        for arm, step in _late()
+    ]
+    return [trained + first, late]
+
+
+def _late() -> list[tuple[str, int]]:
+    return [(arm, step) for arm in checkpoints.TRAINED for step in (20, 40)]
+
+
+def _verdict_file(folder: Path, name: str) -> Path:
+    return folder / f"gradients-{file_name(name)}.json"
+
+
+def _judge_section(folder: Path, seeds: int) -> Section:
+    names = [f"shipped, {condition}" for condition in _CONDITIONS_JUDGED]
+    names += [f"{arm} after {step}" for arm, step in _late()]
+    tables = []
+    for name in names:
+        [rows] = read([_verdict_file(folder, name)])
+        tables.append(
+            {
+                "caption": f"At: {name}",
+                "columns": [
+                    "credit",
+                    "bias",
+                    "quality",
+                    "gain over GRPO",
+                    "beyond control",
+                    "answers (points)",
+                    "tokens",
+                    "entropy (nats)",
+                    "correlation",
+                ],
+                "rows": [
+                    [
+                        row["arm"],
+                        _estimate(row["bias"]),
+                        _estimate(row["quality"]),
+                        _estimate(row["gain"], sign="+"),
+                        _estimate(row.get("beyond_control"), sign="+"),
+                        _estimate([100 * number for number in row["answered"]], sign="+"),
+                        _estimate(row["tokens"], sign="+"),
+                        _estimate(row["entropy"], sign="+"),
+                        "" if row["correlation"] is None else f"{row['correlation']:.2f}",
+                    ]
+                    for row in rows
+                ],
+            }
+        )
+    text = (
+        f"{checkpoints.JUDGEMENT.batches} batches of 64 rollouts each, gradients of all "
+        "parameters. Bias: cosine of the mean gradient with the true one. Quality: cosine of one "
+        "batch's. Both are corrected for noise; errors are of the jackknife, differences are "
+        "paired. Beyond control: quality less that of plain RL whose steps have the sizes of the "
+        "credit's. Answers, tokens and entropy: their change by a step in the mean direction of "
+        "such a length that plain RL gains a point of accuracy. Correlation: of the weights with "
+        "Monte-Carlo advantages."
+    )
+    return {"title": "A. Gradients on the demo's model", "text": text, "tables": tables}
+
+
+# B: the explorer
+
+
+def _explorer_jobs(folder: Path, seeds: int) -> list[list[Job]]:
+    places = [(c, arm) for c in explorer_runs.CONDITIONS for arm in explorer_runs.COMPARED_ARMS]
+    return [
+        [
+            Job(
+                explorer_runs.path_of(folder, condition, arm),
+                explorer_runs.run_into,
+                (condition, arm, seeds),
+            )
+            for condition, arm in places
+        ]
+    ]
+
+
+def _explorer_section(folder: Path, seeds: int) -> Section:
+    tables = []
+    for condition in explorer_runs.CONDITIONS:
+        paths = [
+            explorer_runs.path_of(folder, condition, arm) for arm in explorer_runs.COMPARED_ARMS
+        ]
+        records = list(read(paths))
+        values = {
+            record["arm"]: {
+                name: [run[name] for run in record["runs"]]
+                for name in ("mean_accuracy", "accuracy", "longer_accuracy")
+            }
+            for record in records
+        }
+        tables.append(
+            {
+                "caption": condition,
+                "columns": [
+                    "credit",
+                    "bias",
+                    "quality",
+                    "accuracy over training",
+                    "at the end",
+                    "at the end, long budget",
+                    "difference to GRPO, long budget",
+                ],
+                "rows": [
+                    [
+                        record["arm"],
+                        f"{record['bias']:.2f}",
+                        _estimate(record["quality"]),
+                        *(_mean(values[record["arm"]][name]) for name in values["grpo"]),
+                        _difference(values, record["arm"], "longer_accuracy"),
+                    ]
+                    for record in records
+                ],
+            }
+        )
+    text = (
+        f"Six parameters that make the demo's decisions, without language; {seeds} seeds, 80 "
+        "updates of 128 rollouts, 2,000 fresh evaluation problems for each seed. Accuracies in %, "
+        "mean ± standard error. Confident: the policy has a favourite guess, 3 nats, that is "
+        "mostly wrong. Cut off: 5 tries in training, 30 in the test with a long budget."
+    )
+    return {"title": "B. An explorer with six parameters", "text": text, "tables": tables}
+
+
+# C, D, E: trainings of the demo's model
+
+
+def _search_part(title: str, condition: str, arms: Sequence[str], seeds: int, text: str) -> Part:
+    def jobs(folder: Path, number: int) -> list[list[Job]]:
+        return [
+            [
+                Job(
+                    search_runs.path_of(folder, condition, arm, seed),
+                    search_runs.run_into,
+                    (condition, arm, seed),
+                )
+                for seed in range(number)
+                for arm in arms
+            ]
+        ]
+
+    def section(folder: Path, number: int) -> Section:
+        values = _search_values(folder, condition, arms, number)
+        tests = search_runs.CONDITIONS[condition].tests
+        columns = [
+            f"{candidates} candidates, {tokens} tokens" for candidates, tokens in tests.values()
+        ]
+        rows = [
+            [
+                arm,
+                *chain.from_iterable(
+                    (_mean(values[arm][name]), _difference(values, arm, name)) for name in tests
+                ),
+                f"{fmean(values[arm]['accuracy/tokens']):.0f}",
+            ]
+            for arm in arms
+        ]
+        headings = ["credit", *chain.from_iterable((c, "difference to GRPO") for c in columns)]
+        table = {
+            "caption": f"Sampled accuracy after {search_runs.CONDITIONS[condition].steps} steps",
+            "columns": [*headings, "tokens"],
+            "rows": rows,
+        }
+        return {"title": title, "text": text.format(seeds=number), "tables": [table]}
+
+    return Part(title, seeds, jobs, section)
+
+
+def _search_values(
+    folder: Path, condition: str, arms: Sequence[str], seeds: int
+) -> dict[str, dict[str, list[float]]]:
+    """Return what the last evaluation of each seed measured, by arm and test."""
+    values = {}
+    for arm in arms:
+        paths = [search_runs.path_of(folder, condition, arm, seed) for seed in range(seeds)]
+        last = [record["evaluations"][-1] for record in read(paths)]
+        values[arm] = {name: [found[name] for found in last] for name in last[0]}
+    return values
+
+
+_TRAINED = (
+    "The demo's model of 0.9 M parameters, 40 steps of 64 rollouts, {seeds} seeds; each seed has "
+    "its own 400 held-out problems, the same for all arms. Accuracies in %, mean ± standard error; "
+    "differences are paired by seed, in points, with their interval of 95 %. "
+)
+
+PARTS = {
+    "A": Part("A. Gradients on the demo's model", 1, _judge_jobs, _judge_section),
+    "B": Part(
+        "B. An explorer with six parameters",
+        explorer_runs.SEEDS,
+        _explorer_jobs,
+        _explorer_section,
+    ),
+    "C": _search_part(
+        "C. Cut off in training",
+        "cut_off",
+        ("grpo", "progress", "barl", "belief_critic", "belief_critic, no bootstrap"),
+        8,
+        _TRAINED + "Trained with completions of at most 64 tokens, tested with 200.",
+    ),
+    "D": _search_part(
+        "D. Few problems, many epochs",
+        "memorisation",
+        ("grpo", "barl", "belief_critic"),
+        8,
+        _TRAINED + "Trained on 32 problems over and over (10 epochs), tested on equations that "
+        "were never seen, and with more candidates: the paper's claim on generalisation.",
+    ),
+    "E": _search_part(
+        "E. The demo's task",
+        "standard",
+        ("grpo", "barl", "belief_critic"),
+        20,
+        _TRAINED + "Always new problems, completions of at most 128 tokens.",
+    ),
+}
+"""Each part alone, by its letter."""
+
+
+def write_section(output_dir: Path, letter: str, seeds: int) -> Section:
+    """Summarise the runs of a part, and keep the section beside them."""
+    section = PARTS[letter].section(output_dir / letter, seeds)
+    write_json(output_dir / letter / "section.json", section)
+    return section
+
+
+def _mean(values: Sequence[float]) -> str:
+    mean, error = mean_and_standard_error(values)
+    return f"{100 * mean:.1f}" + ("" if error is None else f" ± {100 * error:.1f}")
+
+
+def _difference(values: dict[str, dict[str, list[float]]], arm: str, name: str) -> str:
+    if arm == "grpo" or len(values[arm][name]) < 2:
+        return ""
+    found = paired_difference(values[arm][name], values["grpo"][name])
+    return f"{100 * found.mean:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def _estimate(value: Sequence[float] | None, *, sign: str = "") -> str:
+    return "" if value is None else f"{value[0]:{sign}.2f} ± {value[1]:.2f}"

@@ -1,0 +1,49 @@
+"""`barl reproduce credit`: run the parts, and write one report."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...report.pages import write_pages
+from ..console import progress_bar
+from .jobs import run_jobs
+from .parts import PARTS, write_section
+
+SUMMARY = (
+    "What the weights of steps do in training, and which of them win. Null and negative results "
+    "are results. Sampled accuracy decides; greedy chains loop."
+)
+
+
+def main(output_dir: Path, letters: Sequence[str], seeds: int | None) -> Path:
+    """Run parts, keep what is there, and write `report.html` and `report.md`.
+
+    Args:
+        output_dir: Holds a folder for each part. The report has all parts that were run into it.
+        letters: Of the parts.
+        seeds: Of each arm; None: those of the part.
+
+    Returns:
+        The page.
+    """
+    with progress_bar(width=32) as progress:
+        for letter in letters:
+            started = time.perf_counter()
+            part = PARTS[letter]
+            number = seeds or part.seeds
+            stages = part.jobs(output_dir / letter, number)
+            task = progress.add_task(part.title, total=sum(map(len, stages)))
+            for jobs in stages:
+                run_jobs(jobs, lambda task=task: progress.advance(task))
+            section = write_section(output_dir, letter, number)
+            minutes = (time.perf_counter() - started) / 60
+            progress.print(f"{section['title']}: {minutes:.0f} minutes")
+    found = [output_dir / letter / "section.json" for letter in PARTS]
+    sections = [json.loads(path.read_text()) for path in found if path.exists()]
+    report = output_dir / "report.json"
+    title = "What the weights of steps do"
+    report.write_text(
+        json.dumps({"title": title, "summary": SUMMARY, "sections": sections}, indent=1)
+    )
+    return write_pages(report)[0]

@@ -1,0 +1,51 @@
+r"""The paper's credit, eq. (adv_algo), and its baseline that knows the truth alone."""
+
+import torch
+
+from ..posterior import StepValues, values_under
+from .rollouts import LOG_FLOOR, ScoredRollouts, at_last_state
+
+
+def barl(rollouts: ScoredRollouts, *, outcome_mode: str = "ground_truth") -> StepValues:
+    r"""Weigh the values of all hypotheses with the belief in them: $\sum_i w_i(t) Q_i(t)$.
+
+    arXiv 2505.20561. See [`values_under`]. Needs all hypotheses and the outcome.
+    """
+    outcomes = rollouts.outcomes
+    if outcome_mode == "hypothesis":
+        outcomes = hypothesis_outcomes(rollouts)
+    return values_under(
+        rollouts.belief,
+        rollouts.answer_logps,
+        outcomes,
+        state_mask=rollouts.state_mask,
+        outcome=outcome_mode,
+    )
+
+
+def progress(rollouts: ScoredRollouts, *, progress_space: str = "probability") -> StepValues:
+    r"""Give each step the progress that is left, and the outcome: $p_0(T) - p_0(t) + v$.
+
+    The paper's baseline (arXiv 2505.20561, after arXiv 2410.08146): BARL with the truth as the only
+    hypothesis. With `progress_space="log"` it is $\log p_0(T) - \log p_0(t) + v$, log-likelihoods
+    below [`LOG_FLOOR`] being that. Needs the truth and the outcome.
+    """
+    p = rollouts.truth_plausibility
+    if progress_space == "log":
+        p = rollouts.truth_logps.clamp(min=LOG_FLOOR)
+    left = at_last_state(p, rollouts.state_mask)[:, None] - p[:, :-1]
+    steps = (left + rollouts.outcomes[:, None]) * rollouts.step_mask
+    return StepValues(steps, rollouts.outcomes)
+
+
+def hypothesis_outcomes(rollouts: ScoredRollouts) -> torch.Tensor:
+    """Return outcome rewards under each hypothesis, (B, H), for `outcome_mode="hypothesis"`.
+
+    1 where the hypothesis is the rollout's answer, else 0; the truth's are the given ones.
+    """
+    rewards = torch.zeros_like(rollouts.hypothesis_mask, dtype=rollouts.outcomes.dtype)
+    for row, member in zip(rewards, rollouts.members, strict=True):
+        if member is not None:
+            row[member] = 1.0
+    rewards[:, 0] = rollouts.outcomes
+    return rewards

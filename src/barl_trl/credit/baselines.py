@@ -1,0 +1,68 @@
+"""What is subtracted from the values of steps, so that they compare rollouts."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..posterior import StepValues
+from .rollouts import ScoredRollouts, group_sums
+
+
+def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline: str) -> StepValues:
+    """Subtract from each value what comparable rollouts have.
+
+    A rollout's mean is that over its steps (of its closing value, if it has no step).
+
+    Args:
+        values: What an estimator returns.
+        rollouts: The rollouts.
+        baseline: `"none"`. `"batch"`, `"group"`: the mean over all rollouts, or those of the
+            prompt. `"leave_one_out"`: over the prompt's other rollouts, which leaves the gradient
+            unbiased. `"step"`: over the values that those have at the same step, or at their end;
+            where none has such a step, as `"leave_one_out"`.
+
+    Returns:
+        Values; 0 in padding and where a rollout is not judged.
+
+    Raises:
+        ValueError: `baseline` is unknown.
+    """
+    judged = rollouts.is_judged
+    steps = values.steps * (rollouts.step_mask & judged[:, None])
+    closing = values.closing * judged
+    if baseline == "none":
+        return StepValues(steps, closing)
+    number = rollouts.step_mask.sum(dim=1)
+    means = torch.where(number > 0, steps.sum(dim=1) / number.clamp(min=1), closing)
+    if baseline == "batch":
+        of_steps = of_closing = (means.sum() / judged.sum().clamp(min=1)).expand_as(means)
+    elif baseline == "group":
+        total, count = (group_sums(x, rollouts.groups) for x in (means, judged.to(means.dtype)))
+        of_steps = of_closing = total / count.clamp(min=1)
+    elif baseline in ("leave_one_out", "step"):
+        of_steps = of_closing = _of_others(means, judged.to(means.dtype), rollouts)[0]
+    else:
+        raise ValueError(
+            "baseline must be 'none', 'batch', 'group', 'leave_one_out' or 'step', got "
+            f"{baseline!r}: 'leave_one_out' is RLOO's."
+        )
+    of_steps = of_steps[:, None].expand_as(steps)
+    if baseline == "step":
+        exists = rollouts.step_mask & judged[:, None]
+        same_step, others = _of_others(steps, exists.to(steps.dtype), rollouts)
+        of_steps = torch.where(others > 0, same_step, of_steps)
+        of_closing = _of_others(closing, judged.to(closing.dtype), rollouts)[0]
+    return StepValues(
+        (steps - of_steps) * (rollouts.step_mask & judged[:, None]), (closing - of_closing) * judged
+    )
+
+
+def _of_others(
+    values: Float[Tensor, "batch *rest"],
+    weights: Float[Tensor, "batch *rest"],
+    rollouts: ScoredRollouts,
+) -> tuple[Float[Tensor, "batch *rest"], Float[Tensor, "batch *rest"]]:
+    """Return the mean over the other rows of the group that count, and how many these are."""
+    others = group_sums(weights, rollouts.groups) - weights
+    total = group_sums(values * weights, rollouts.groups) - values * weights
+    return total / others.clamp(min=1), others

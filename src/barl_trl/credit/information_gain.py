@@ -1,0 +1,36 @@
+"""Information gain (IGPO): a reward for each step that raises the plausibility of the truth."""
+
+import torch
+
+from ..posterior import StepValues
+from .rollouts import LOG_FLOOR, ScoredRollouts, differences, group_sums
+
+
+def information_gain(
+    rollouts: ScoredRollouts, *, progress_space: str = "probability"
+) -> StepValues:
+    r"""Standardise gains and outcomes together in the group, and sum those from a step on:
+
+    $$r(t) = p_0(t+1) - p_0(t) \;\; (t < T-1), \qquad r(T-1) = v, \qquad A(t) = \sum_{k \ge t}
+    \tilde r(k)$$
+
+    arXiv 2510.14967 and its released code, with discount 1 and the joint normalisation: mean and
+    standard deviation (not a sample's) are those of all rewards of the group's steps. A step is a
+    turn there; the last one answers, and ending the turn belongs to it. `progress_space="log"`
+    takes gains of $\log p_0$. Deviation: the outcome is the run's reward, not F1. Needs the truth
+    and the outcome.
+    """
+    exists = rollouts.step_mask & rollouts.is_judged[:, None]
+    p = rollouts.truth_plausibility
+    if progress_space == "log":
+        p = rollouts.truth_logps.clamp(min=LOG_FLOOR)
+    last = exists & ~torch.nn.functional.pad(rollouts.step_mask[:, 1:], (0, 1))
+    gains = differences(p, rollouts.step_mask)
+    rewards = torch.where(last, rollouts.outcomes[:, None], gains) * exists
+    number = group_sums(exists.to(rewards.dtype).sum(dim=1), rollouts.groups).clamp(min=1)
+    mean = group_sums(rewards.sum(dim=1), rollouts.groups) / number
+    centered = (rewards - mean[:, None]) * exists
+    variance = group_sums((centered**2).sum(dim=1), rollouts.groups) / number
+    rewards = centered / ((variance[:, None] + 1e-8).sqrt() + 1e-6)
+    from_step_on = rewards.flip(1).cumsum(1).flip(1) * exists
+    return StepValues(from_step_on, (rewards * last).sum(dim=1))

@@ -1,0 +1,48 @@
+"""The outcome alone, for every step: plain RL. Nothing is scored."""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ..posterior import StepValues
+from .rollouts import ScoredRollouts, group_sums
+
+
+def outcome(rollouts: ScoredRollouts) -> StepValues:
+    """Give each step the outcome reward v of its rollout.
+
+    Behind the baseline `leave_one_out` it is RLOO (arXiv 2402.14740).
+    """
+    return for_all_steps(rollouts.outcomes, rollouts)
+
+
+def grpo(rollouts: ScoredRollouts) -> StepValues:
+    """Give each step the standardised outcome of its rollout, as [`standardized_in_group`].
+
+    arXiv 2402.03300, as in TRL with `scale_rewards="group"`.
+    """
+    return for_all_steps(
+        standardized_in_group(rollouts.outcomes, rollouts.groups, rollouts.is_judged), rollouts
+    )
+
+
+def for_all_steps(rewards: Float[Tensor, " batch"], rollouts: ScoredRollouts) -> StepValues:
+    """Give each step, and the end of the turn, the reward of its rollout."""
+    return StepValues(rewards[:, None] * rollouts.step_mask, rewards)
+
+
+def standardized_in_group(
+    rewards: Float[Tensor, " batch"],
+    groups: Int[Tensor, " batch"],
+    counts: Bool[Tensor, " batch"],
+) -> Float[Tensor, " batch"]:
+    r"""Return $(r - \mathrm{mean}) / (\mathrm{std} + 10^{-4})$ of each rollout that counts.
+
+    Mean and standard deviation (of a sample) are those of its group. Others, and a tied group, get
+    0.
+    """
+    counted = counts.to(rewards.dtype)
+    number = group_sums(counted, groups)
+    mean = group_sums(rewards * counted, groups) / number.clamp(min=1)
+    centered = (rewards - mean) * counted
+    variance = group_sums(centered**2, groups) / (number - 1).clamp(min=1)
+    return centered / (variance.sqrt() + 1e-4)

@@ -1,0 +1,107 @@
+"""The estimators of credit by name, and what each needs. Without torch, for help and mistakes."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from inspect import signature
+from pkgutil import resolve_name
+from typing import Any, Literal, NamedTuple
+
+
+class Credit(NamedTuple):
+    """An estimator, and the settings that it has where a configuration says nothing."""
+
+    estimator: str | Callable[..., Any]
+    """Function, or its path `module:name`: [`ScoredRollouts`] -> [`StepValues`]."""
+    hypotheses: Literal["rollouts", "truth", "none"] = "rollouts"
+    """Which answers are scored: the truth and those of the prompt's rollouts, the truth alone, or
+    none, which costs no forward pass."""
+    answer_likelihood: Literal["mean", "sum", "token_mean"] = "mean"
+    credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] = "none"
+    value_normalization: Literal["batch", "group", "none"] = "batch"
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The estimator itself."""
+        if isinstance(self.estimator, str):
+            return resolve_name(self.estimator)
+        return self.estimator
+
+    @property
+    def setting_names(self) -> list[str]:
+        """The settings that the estimator takes."""
+        return list(signature(self.function).parameters)[1:]
+
+    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the given settings that the estimator takes; None is its own default."""
+        return {name: given[name] for name in self.setting_names if given.get(name) is not None}
+
+
+_HERE = "barl_trl.credit"
+CREDITS = {
+    "barl": Credit(f"{_HERE}.barl:barl"),
+    "progress": Credit(f"{_HERE}.barl:progress", hypotheses="truth"),
+    "grpo": Credit(f"{_HERE}.outcome:grpo", hypotheses="none", value_normalization="none"),
+    "rloo": Credit(
+        f"{_HERE}.outcome:outcome",
+        hypotheses="none",
+        credit_baseline="leave_one_out",
+        value_normalization="none",
+    ),
+    "gae": Credit(f"{_HERE}.gae:gae", hypotheses="truth"),
+    "gae_posterior": Credit(f"{_HERE}.gae:gae_posterior"),
+    "belief_critic": Credit(f"{_HERE}.belief_critic:belief_critic", hypotheses="truth"),
+    "information_gain": Credit(
+        f"{_HERE}.information_gain:information_gain",
+        hypotheses="truth",
+        value_normalization="none",
+    ),
+    "delta_belief": Credit(
+        f"{_HERE}.delta_belief:delta_belief",
+        hypotheses="truth",
+        answer_likelihood="sum",
+        value_normalization="none",
+    ),
+    "rlpr": Credit(
+        f"{_HERE}.likelihood:rlpr",
+        hypotheses="truth",
+        answer_likelihood="token_mean",
+        value_normalization="none",
+    ),
+    "likelihood": Credit(
+        f"{_HERE}.likelihood:likelihood",
+        hypotheses="truth",
+        answer_likelihood="sum",
+        credit_baseline="leave_one_out",
+        value_normalization="none",
+    ),
+}
+"""The paper's credit, and that of others, by name."""
+
+
+def find_credit(name: str) -> Credit:
+    """Return the credit of a name, or of the dotted path of a function or a [`Credit`].
+
+    Raises:
+        ValueError: There is none.
+    """
+    if name in CREDITS:
+        return CREDITS[name]
+    if "." not in name:
+        near = get_close_matches(name, CREDITS, n=1) or ["barl"]
+        raise ValueError(
+            f"credit must be one of {list(CREDITS)} or a dotted path, got {name!r}: did you mean "
+            f"{near[0]!r}?"
+        )
+    try:
+        found = resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"credit must be a dotted path that can be imported, got {name!r} ({error}): put its "
+            "module beside the script, or on PYTHONPATH."
+        ) from error
+    if not isinstance(found, Credit) and not callable(found):
+        raise ValueError(
+            f"credit must name a function of ScoredRollouts, or a Credit, got {name!r}, which is "
+            f"of type {type(found).__name__}: see barl_trl.credit."
+        )
+    return found if isinstance(found, Credit) else Credit(found)

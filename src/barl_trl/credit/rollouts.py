@@ -1,0 +1,86 @@
+"""What an estimator of credit sees, and what all of them use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+LOG_FLOOR = -100.0
+"""Lowest log-likelihood, in nats, where logarithms are weights: they must be finite."""
+
+
+@dataclass(frozen=True)
+class ScoredRollouts:
+    """What one scoring pass says of B rollouts of whole groups, those of all processes.
+
+    Steps and states are those of [`barl_trl.posterior`]: step t leads from state t to state t + 1.
+    Padding is 0.
+
+    Attributes:
+        outcomes: Outcome reward v of each rollout; 0 where `is_judged` is false.
+        is_judged: The rollouts that have a usable truth and an outcome. The others get no weight,
+            and must not change that of the judged ones.
+        is_cut_off: The rollouts that reached the longest completion before their end.
+        groups: Number of each rollout's prompt.
+        state_mask: The states that exist.
+        answer_logps: Log-likelihood of each hypothesis at each state, in nats; hypothesis 0 is the
+            truth. H is 1 for a credit that needs the truth alone, 0 for one that needs none.
+        hypothesis_mask: The hypotheses that exist.
+        belief: The posterior over the hypotheses, eq. (adv_algo).
+        members: Hypothesis that each rollout answers; None without one.
+    """
+
+    outcomes: Float[Tensor, " batch"]
+    is_judged: Bool[Tensor, " batch"]
+    is_cut_off: Bool[Tensor, " batch"]
+    groups: Int[Tensor, " batch"]
+    state_mask: Bool[Tensor, "batch state"]
+    answer_logps: Float[Tensor, "batch state hypothesis"]
+    hypothesis_mask: Bool[Tensor, "batch hypothesis"]
+    belief: Float[Tensor, "batch state hypothesis"]
+    members: Sequence[int | None]
+
+    def rows(self, start: int, stop: int) -> "ScoredRollouts":
+        """Return some of the rollouts, which need not be whole groups."""
+        part = {f.name: getattr(self, f.name)[start:stop] for f in fields(self)}
+        return ScoredRollouts(**part)
+
+    @property
+    def step_mask(self) -> Bool[Tensor, "batch step"]:
+        """The steps that exist."""
+        return self.state_mask[:, 1:]
+
+    @property
+    def truth_logps(self) -> Float[Tensor, "batch state"]:
+        """Log-likelihood of the truth at each state, at most 0; 0 in padding."""
+        return self.answer_logps[..., 0].clamp(max=0).masked_fill(~self.state_mask, 0.0)
+
+    @property
+    def truth_plausibility(self) -> Float[Tensor, "batch state"]:
+        """Plausibility p_0(t) of the truth at each state; 0 in padding."""
+        return self.truth_logps.exp() * self.state_mask
+
+
+def at_last_state(
+    values: Float[Tensor, "batch state"], state_mask: Bool[Tensor, "batch state"]
+) -> Float[Tensor, " batch"]:
+    """Return each rollout's value at its last state."""
+    return values.take_along_dim(state_mask.sum(dim=1)[:, None] - 1, dim=1)[:, 0]
+
+
+def differences(
+    values: Float[Tensor, "batch state"], step_mask: Bool[Tensor, "batch step"]
+) -> Float[Tensor, "batch step"]:
+    """Return what each step changes, `values(t + 1) - values(t)`; 0 in padding."""
+    return torch.where(step_mask, values[:, 1:] - values[:, :-1], 0.0)
+
+
+def group_sums(
+    values: Float[Tensor, "batch *rest"], groups: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch *rest"]:
+    """Return, for each row, the sum over the rows of its group."""
+    _, index = groups.unique(return_inverse=True)
+    sums = values.new_zeros(int(index.max()) + 1, *values.shape[1:])
+    return sums.index_add_(0, index, values)[index]
