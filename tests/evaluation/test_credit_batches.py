@@ -9,8 +9,8 @@ from barl_trl.credit.arms import ARMS, Arm
 from barl_trl.evaluation.credit_batches import (
     Problem,
     for_credit,
-    needed_likelihoods,
     rollout_batch,
+    scoring_passes,
 )
 from barl_trl.evaluation.sampling import sample
 
@@ -116,11 +116,17 @@ def test_one_pass_scores_what_all_arms_of_an_answer_likelihood_ask_for(model, to
     assert scored("barl", "barl, sum", "likelihood") == ({"mean", "sum"}, 2 * once)
 
 
-def test_likelihoods_that_arms_need():
-    assert needed_likelihoods([ARMS["barl"], ARMS["progress"], ARMS["grpo"]]) == {"mean"}
-    assert needed_likelihoods([ARMS["grpo"], ARMS["delta_belief"]]) == {"sum"}
-    assert needed_likelihoods([ARMS["rlpr"], ARMS["barl"]]) == {"token_mean", "mean"}
-    assert needed_likelihoods([ARMS["rloo"]]) == {"mean"}  # steps and answers are read with it
+def needs(*arms):
+    passes = scoring_passes([ARMS[arm] for arm in arms])
+    return {likelihood: credit.hypotheses for likelihood, credit in passes.items()}
+
+
+def test_a_pass_for_each_likelihood_scores_what_its_arms_need():
+    assert needs("barl", "progress", "grpo") == {"mean": "rollouts"}
+    assert needs("grpo", "progress") == {"mean": "truth"}
+    assert needs("grpo", "delta_belief") == {"sum": "truth"}
+    assert needs("rlpr", "barl") == {"token_mean": "truth", "mean": "rollouts"}
+    assert needs("rloo") == {"mean": "none"}  # steps and answers are read with it
 
 
 def test_a_credit_sees_the_hypotheses_that_it_asks_for_and_the_belief_in_them(batch):

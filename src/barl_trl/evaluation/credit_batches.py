@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..credit.arms import Arm
+from ..credit.registry import Credit
 from ..credit.rollouts import ScoredRollouts
 from ..posterior import posterior
 from ..rewards import AccuracyReward
@@ -49,9 +50,14 @@ class CreditTask:
     max_new_tokens: int
     fields: BARLFields
 
-    def scorer(self, answer_likelihood: str) -> HypothesisScorer:
-        """Return the scorer of all hypotheses, whichever credit asks for them."""
-        settings = {**vars(self.fields), "credit": "barl", "answer_likelihood": answer_likelihood}
+    def scorer(self, credit: Credit) -> HypothesisScorer:
+        """Return the scorer of what a credit needs."""
+        names = {"rollouts": "barl", "truth": "progress", "none": "rloo"}
+        settings = {
+            **vars(self.fields),
+            "credit": names[credit.hypotheses],
+            "answer_likelihood": credit.answer_likelihood,
+        }
         grader = self.reward.grader
         return HypothesisScorer(
             self.tokenizer,
@@ -135,10 +141,19 @@ def for_credit(rollouts: ScoredRollouts, arm: Arm) -> ScoredRollouts:
     return replace(rollouts, answer_logps=logps, hypothesis_mask=exists, belief=belief)
 
 
-def needed_likelihoods(arms: Collection[Arm]) -> set[str]:
-    """Return the answer likelihoods that arms need, one scoring pass each."""
-    used = [arm.credit_in_use for arm in arms]
-    return {credit.answer_likelihood for credit in used if credit.hypotheses != "none"} or {"mean"}
+def scoring_passes(arms: Collection[Arm]) -> dict[str, Credit]:
+    """Return the credit that is scored for, by answer likelihood: it asks for what all arms need.
+
+    Where no arm needs any answer, there is one pass that scores none.
+    """
+    passes: dict[str, Credit] = {}
+    needs = ("none", "truth", "rollouts")
+    for credit in sorted(
+        (arm.credit_in_use for arm in arms), key=lambda found: needs.index(found.hypotheses)
+    ):
+        passes[credit.answer_likelihood] = credit
+    scored = {name: credit for name, credit in passes.items() if credit.hypotheses != "none"}
+    return scored or passes
 
 
 def rollout_batch(
@@ -189,8 +204,8 @@ def scored_tokens(
     device: Any = next(model.parameters()).device
     rewards = torch.tensor([torch.nan if r is None else r for r in judged], device=device)
     scored, step_ends, answers = {}, [], []
-    for likelihood in sorted(needed_likelihoods(arms)):
-        found = task.scorer(likelihood).score(
+    for likelihood, credit in sorted(scoring_passes(arms).items()):
+        found = task.scorer(credit).score(
             model,
             Generated(prompts, completions, texts),
             solutions,

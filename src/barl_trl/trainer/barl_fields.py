@@ -85,8 +85,8 @@ class BARLFields:
     )
     gae_lambda: float | None = option(
         None,
-        "Lambda of `gae` and `belief_critic`, from 0 (the critic alone) to 1 (unbiased). None: the "
-        "credit's own (`gae`: 1, `belief_critic`: 0.7).",
+        "Lambda of `gae`, `gae_posterior` and `belief_critic`, from 0 (the critic alone) to 1 "
+        "(unbiased). None: the credit's own (1, 1 and 0.7).",
     )
     bootstrap_cut_off: bool | None = option(
         None,

@@ -55,25 +55,26 @@ class BeliefLoggingMixin(GRPOTrainer):
         is_weighed: Tensor,
         outcomes: Tensor,
     ) -> None:
-        """Log metrics of the rollout batch of all processes; nothing, if no answer was scored.
+        """Log metrics of the rollout batch of all processes; no beliefs, if no answer was scored.
 
         `own` are this process's rollouts, values are those of their steps (B, T), `is_weighed` says
         which rollouts have tokens with a weight (B,), and outcomes are those of all processes (N,).
         """
-        if not own.belief.shape[2]:
-            return
-        diagnostics = rollout_diagnostics(
-            own.belief, own.answer_logps, values, own.state_mask, own.hypothesis_mask
-        )
-        metrics = belief_metrics(
-            diagnostics,
-            is_weighed,
-            outcomes,
-            group_size=self.num_generations,
-            gather=self.accelerator.gather,
-        )
-        metrics |= hypothesis_metrics(scored.sets, scored.answers)
-        metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
+        metrics = hypothesis_metrics(scored.sets, scored.answers)
+        if own.belief.shape[2]:
+            diagnostics = rollout_diagnostics(
+                own.belief, own.answer_logps, values, own.state_mask, own.hypothesis_mask
+            )
+            metrics |= belief_metrics(
+                diagnostics,
+                is_weighed,
+                outcomes,
+                group_size=self.num_generations,
+                gather=self.accelerator.gather,
+            )
+            metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
+        else:
+            metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
         for name, value in metrics.items():
             self._metrics["train"][f"barl/{name}"].append(value)
 

@@ -15,7 +15,7 @@ from .search_runs import CONDITIONS, run, search_task, training_problems
 
 SEED = 1000
 """Of problems and rollouts; no training of the other parts has it."""
-TRAINED = ("grpo", "barl", "belief_critic")
+TRAINED = ("grpo", "belief_critic")
 """Arms whose checkpoints are judged along training."""
 LATE_ARMS = (
     "grpo",
@@ -26,7 +26,7 @@ LATE_ARMS = (
     "belief_critic, unbiased",
 )
 """Arms that are judged there."""
-JUDGEMENT = Judgement(batches=16, continuations=4)
+JUDGEMENT = Judgement(batches=12, continuations=4)
 
 
 def run_into(path: Path, arm: str) -> None:

@@ -32,9 +32,13 @@ def run_jobs(jobs: Sequence[Job], advance: Callable[[], None]) -> None:
     cores = len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(cores, context, initializer=_one_thread) as pool:
-        for done in as_completed([pool.submit(_run, job) for job in missing]):
-            done.result()
-            advance()
+        try:
+            for done in as_completed([pool.submit(_run, job) for job in missing]):
+                done.result()
+                advance()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _run(job: Job) -> None:
