@@ -7,9 +7,9 @@ import subprocess
 from ..preloaded import PRELOADED
 
 
-def analyze(*options):
+def analyze(*options, columns=100):
     command = [*PRELOADED, "barl_trl.cli", "analyze", *map(str, options)]
-    environment = os.environ | {"COLUMNS": "100"}
+    environment = os.environ | {"COLUMNS": str(columns)}
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 

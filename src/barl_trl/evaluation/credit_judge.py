@@ -1,6 +1,7 @@
 """Arms judged by their gradients on the same batches of rollouts: collected, resumed, compared."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -50,6 +51,7 @@ def collect(
     judgement: Judgement,
     folder: Path,
     *,
+    about: Mapping[str, Any],
     advance: Callable[[], None],
 ) -> list[dict[str, Any]]:
     """Sample batches, and take the gradients of all arms on each.
@@ -63,6 +65,7 @@ def collect(
         arms: By name; [`COMPARED`] is among them.
         judgement: As there.
         folder: Where the files go.
+        about: What tells model, problems and task from others, for JSON.
         advance: Called after each batch.
 
     Returns:
@@ -72,23 +75,16 @@ def collect(
     Raises:
         ValueError: The folder has batches of other settings.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = asdict(judgement) | {"arms": {name: repr(arm) for name, arm in arms.items()}}
-    told = folder / "judgement.json"
-    if told.exists() and json.loads(told.read_text()) != settings:
-        raise ValueError(
-            f"output_dir must be empty or of the same settings, got {folder}: it has batches of "
-            "others. Name another folder."
-        )
-    told.write_text(json.dumps(settings, indent=1))
     model.eval()
     sketch = Sketch(model, judgement.parameters)
+    settings = {**asdict(judgement), "arms": {n: repr(arm) for n, arm in arms.items()}, **about}
+    _keep_settings(folder, json.dumps(settings, indent=1))
     found = []
     for number in range(judgement.batches):
         path = folder / f"batch-{number}.pt"
         chosen = list(islice(problems, judgement.prompts))
         if not path.exists():
-            generator = torch.Generator().manual_seed(hash((judgement.seed, number)) % 2**31)
+            generator = torch.Generator().manual_seed(judgement.seed * 10_000 + number)
             record = _batch(model, task, chosen, arms, judgement, sketch, generator)
             part = path.with_suffix(".part")
             torch.save(record, part)
@@ -96,6 +92,20 @@ def collect(
         found.append(torch.load(path))
         advance()
     return found
+
+
+def _keep_settings(folder: Path, settings: str) -> None:
+    """Write settings into a folder, or refuse one that has batches of others."""
+    told = folder / "judgement.json"
+    if told.exists() and told.read_text() == settings:
+        return
+    if any(folder.glob("batch-*.pt")):
+        raise ValueError(
+            f"output_dir must be empty or of the same settings, got {folder}: it has batches of "
+            "others. Name another folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    told.write_text(settings)
 
 
 def _batch(
@@ -135,8 +145,10 @@ def _batch(
     return record
 
 
-def _correlation(a: Tensor, b: Tensor) -> float:
-    return torch.corrcoef(torch.stack([a, b]).double())[0, 1].item()
+def _correlation(a: Tensor, b: Tensor) -> float | None:
+    """Return the correlation; None where one of them does not vary."""
+    found = torch.corrcoef(torch.stack([a, b]).double())[0, 1].item()
+    return None if math.isnan(found) else found
 
 
 def verdict(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,7 +1,10 @@
 """`barl analyze credit`: which credit gives the best gradient, on a model's own rollouts."""
 
 import argparse
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -11,16 +14,11 @@ from ...trainer.barl_fields import BARLFields
 from ..console import at_least_one, print_table, progress_bar
 from .common import Rows, named, write
 
-COLUMNS = {
-    "bias": "bias",
-    "quality": "quality",
-    "gain": "gain over GRPO",
-    "beyond_control": "beyond control",
-    "answered": "answers",
-    "tokens": "tokens",
-    "entropy": "entropy",
-}
-"""Columns of the table, by the name of the row's field."""
+COSINES = {"bias": "bias", "quality": "quality", "gain": "vs GRPO", "beyond_control": "control"}
+EFFECTS = {"answered": "answers", "tokens": "tokens", "entropy": "entropy"}
+"""Columns of the two tables, by the name of the row's field."""
+TASK = ("data", "template", "max_completion_length", "step_size", "step_delimiter", "grader")
+"""Options that say what a model is judged on."""
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -58,16 +56,17 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Judge the methods at each checkpoint, and show table and figure."""
+    """Judge the methods at each checkpoint, and show tables and figure."""
+    import datasets
+    import transformers
+
     from ...credit.arms import ARMS
     from ...evaluation.credit_judge import COMPARED, Judgement
     from ...report import credit_figure
 
-    unknown = set(options.methods or ()) - set(ARMS)
-    if unknown:
-        raise ValueError(f"methods must be of {list(ARMS)}, got {sorted(unknown)}.")
-    arms = {name: ARMS[name] for name in ARMS if name in (options.methods or ARMS)}
-    arms[COMPARED] = ARMS[COMPARED]
+    _check(options, ARMS)
+    wanted = {COMPARED, *(options.methods or ARMS)}
+    arms = {name: arm for name, arm in ARMS.items() if name in wanted}
     judgement = Judgement(
         batches=options.batches,
         prompts=options.prompts,
@@ -76,6 +75,8 @@ def run(options: argparse.Namespace) -> None:
         parameters=options.parameters,
         seed=options.seed,
     )
+    transformers.utils.logging.disable_progress_bar()  # this command has its own
+    datasets.disable_progress_bars()
     models = named(options.names, [Path(model) for model in options.models])
     rows: Rows = []
     with progress_bar() as progress:
@@ -96,8 +97,28 @@ def run(options: argparse.Namespace) -> None:
     path = write(options.output_dir / "credit.json", settings, rows)
     credit_figure.draw(path, options.output_dir / "credit.png")
     for name in models:
-        print_table(f"Gradients at {name}", [cells(row) for row in rows if row["model"] == name])
+        of_model = [row for row in rows if row["model"] == name]
+        print_table(f"Gradients at {name}", [*map(cosines, of_model)], align="right")
+        title = f"A step along them at {name}, where plain RL gains a point"
+        print_table(title, [*map(changes, of_model)], align="right")
     print(f"In {options.output_dir}: credit.json, credit.png, a folder of batches for each model.")
+
+
+def _check(options: argparse.Namespace, known: Collection[str]) -> None:
+    for name in options.methods or ():
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.0)
+            raise ValueError(
+                f"--methods must be among {list(known)}, got {name!r}: did you mean {near[0]!r}?"
+            )
+    for option, least, reason in (
+        ("batches", 3, "errors come from leaving one out"),
+        ("num_generations", 2, "rollouts of a prompt are compared with one another"),
+        ("continuations", 0, "0 is none"),
+    ):
+        value = getattr(options, option)
+        if value < least:
+            raise ValueError(f"--{option} must be at least {least}, got {value}: {reason}.")
 
 
 def judge(
@@ -107,6 +128,7 @@ def judge(
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from ...data.loading import load_problems
+    from ...evaluation.checkpoints import checkpoint_id
     from ...evaluation.credit_batches import CreditTask, Problem
     from ...evaluation.credit_judge import collect, verdict
     from ...evaluation.templates import choose_template
@@ -138,20 +160,37 @@ def judge(
             text = template.prompt(tokenizer, row["prompt"])
             yield Problem(template.encode(tokenizer, text), row["solution"])
 
-    return verdict(collect(model, task, prompts(), arms, judgement, folder, advance=advance))
+    about = {name: getattr(options, name) for name in TASK}
+    about["checkpoint"] = checkpoint_id(model_name)
+    return verdict(
+        collect(model, task, prompts(), arms, judgement, folder, about=about, advance=advance)
+    )
 
 
-def cells(row: dict[str, Any]) -> dict[str, str]:
-    """Return the cells of an arm's line."""
+def cosines(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return an arm's cells of the table of cosines."""
     found = {"method": row["arm"]}
-    for name, title in COLUMNS.items():
-        scale = 100 if name == "answered" else 1
-        value = row.get(name)
-        found[title] = "" if value is None else _estimate([scale * number for number in value])
+    for name, title in COSINES.items():
+        is_difference = name in ("gain", "beyond_control")
+        found[title] = _estimate(row[name], sign="+" * is_difference) if name in row else ""
     correlation = row["correlation"]
-    found["correlation"] = "" if correlation is None else f"{correlation:.2f}"
+    return found | {"corr.": "" if correlation is None else _short(correlation)}
+
+
+def changes(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return an arm's cells of the table of what it does to other quantities."""
+    found = {"method": row["arm"]}
+    for name, title in EFFECTS.items():
+        points = 100 if name == "answered" else 1
+        found[title] = _estimate([points * number for number in row[name]], sign="+")
     return found
 
 
-def _estimate(value: list[float]) -> str:
-    return f"{value[0]:.2f} ± {value[1]:.2f}"
+def _estimate(value: list[float], *, sign: str = "") -> str:
+    number, error = value
+    return "noise" if math.isnan(number) else f"{_short(number, sign)}±{_short(error)}"
+
+
+def _short(number: float, sign: str = "") -> str:
+    """Write a number with two decimals, and without the 0 before the point."""
+    return "?" if math.isnan(number) else re.sub(r"\b0\.", ".", f"{number:{sign}.2f}")

@@ -7,6 +7,7 @@ from typing import Any
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ...credit.arms import ARMS
+from ...evaluation.checkpoints import checkpoint_id
 from ...evaluation.credit_batches import Problem
 from ...evaluation.credit_judge import COMPARED, Judgement, collect, verdict
 from ...synthetic.search import TINY_MODEL_DIR
@@ -45,6 +46,7 @@ def judge_into(path: Path, model: str, condition: str, arms: tuple[str, ...]) ->
             {name: ARMS[name] for name in dict.fromkeys([COMPARED, *arms])},
             JUDGEMENT,
             path.with_suffix(""),
+            about={"checkpoint": checkpoint_id(model), "condition": condition},
             advance=lambda: None,
         )
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 from ...credit.arms import ARMS
 from ...evaluation.metrics import mean_and_standard_error, paired_difference
 from . import checkpoints, explorer_runs, search_runs
-from .jobs import Job, file_name, read, write_json
+from .jobs import Job, file_name, read
 
 Section = dict[str, Any]
 """`title`, `text`, `tables` (each of `caption`, `columns` and `rows` of texts)."""
@@ -35,6 +36,17 @@ class Part(NamedTuple):
 # A: gradients
 
 _CONDITIONS_JUDGED = ("standard", "cut_off")
+_JUDGED = {
+    "bias": "bias",
+    "quality": "quality",
+    "gain": "gain over GRPO",
+    "beyond_control": "beyond control",
+    "answered": "answers (points)",
+    "tokens": "tokens",
+    "entropy": "entropy (nats)",
+    "correlation": "correlation",
+}
+"""Columns, by the name of the verdict's field."""
 
 
 def _judge_jobs(folder: Path, seeds: int) -> list[list[Job]]:
@@ -78,31 +90,8 @@ def _judge_section(folder: Path, seeds: int) -> Section:
         tables.append(
             {
                 "caption": f"At: {name}",
-                "columns": [
-                    "credit",
-                    "bias",
-                    "quality",
-                    "gain over GRPO",
-                    "beyond control",
-                    "answers (points)",
-                    "tokens",
-                    "entropy (nats)",
-                    "correlation",
-                ],
-                "rows": [
-                    [
-                        row["arm"],
-                        _estimate(row["bias"]),
-                        _estimate(row["quality"]),
-                        _estimate(row["gain"], sign="+"),
-                        _estimate(row.get("beyond_control"), sign="+"),
-                        _estimate([100 * number for number in row["answered"]], sign="+"),
-                        _estimate(row["tokens"], sign="+"),
-                        _estimate(row["entropy"], sign="+"),
-                        "" if row["correlation"] is None else f"{row['correlation']:.2f}",
-                    ]
-                    for row in rows
-                ],
+                "columns": ["credit", *_JUDGED.values()],
+                "rows": [[row["arm"], *(_judged(row, field) for field in _JUDGED)] for row in rows],
             }
         )
     text = (
@@ -112,9 +101,18 @@ def _judge_section(folder: Path, seeds: int) -> Section:
         "paired. Beyond control: quality less that of plain RL whose steps have the sizes of the "
         "credit's. Answers, tokens and entropy: their change by a step in the mean direction of "
         "such a length that plain RL gains a point of accuracy. Correlation: of the weights with "
-        "Monte-Carlo advantages."
+        "Monte-Carlo advantages. Noise: it hides the length of the mean gradient."
     )
     return {"title": "A. Gradients on the demo's model", "text": text, "tables": tables}
+
+
+def _judged(row: dict[str, Any], field: str) -> str:
+    value = row.get(field)
+    if value is None or field == "correlation":
+        return "" if value is None else f"{value:.2f}"
+    points = 100 if field == "answered" else 1
+    sign = "" if field in ("bias", "quality") else "+"
+    return _estimate([points * number for number in value], sign=sign)
 
 
 # B: the explorer
@@ -141,9 +139,15 @@ def _explorer_section(folder: Path, seeds: int) -> Section:
             explorer_runs.path_of(folder, condition, arm) for arm in explorer_runs.COMPARED_ARMS
         ]
         records = list(read(paths))
+        number = min(len(record["runs"]) for record in records)
+        if number < seeds:
+            raise ValueError(
+                f"output_dir must hold runs of {seeds} seeds, got {number} in "
+                f"{folder / condition}: name another folder, or delete this one."
+            )
         values = {
             record["arm"]: {
-                name: [run[name] for run in record["runs"]]
+                name: [run[name] for run in record["runs"][:seeds]]
                 for name in ("mean_accuracy", "accuracy", "longer_accuracy")
             }
             for record in records
@@ -277,13 +281,6 @@ PARTS = {
 """Each part alone, by its letter."""
 
 
-def write_section(output_dir: Path, letter: str, seeds: int) -> Section:
-    """Summarise the runs of a part, and keep the section beside them."""
-    section = PARTS[letter].section(output_dir / letter, seeds)
-    write_json(output_dir / letter / "section.json", section)
-    return section
-
-
 def _mean(values: Sequence[float]) -> str:
     mean, error = mean_and_standard_error(values)
     return f"{100 * mean:.1f}" + ("" if error is None else f" ± {100 * error:.1f}")
@@ -296,5 +293,6 @@ def _difference(values: dict[str, dict[str, list[float]]], arm: str, name: str) 
     return f"{100 * found.mean:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
 
 
-def _estimate(value: Sequence[float] | None, *, sign: str = "") -> str:
-    return "" if value is None else f"{value[0]:{sign}.2f} ± {value[1]:.2f}"
+def _estimate(value: Sequence[float], *, sign: str = "") -> str:
+    number, error = value
+    return "noise" if isnan(number) else f"{number:{sign}.2f} ± {error:.2f}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ...report.pages import write_pages
 from ..console import progress_bar
-from .jobs import run_jobs
-from .parts import PARTS, write_section
+from .jobs import run_jobs, write_json
+from .parts import PARTS
 
 SUMMARY = (
     "What the weights of steps do in training, and which of them win. Null and negative results "
@@ -36,14 +36,13 @@ def main(output_dir: Path, letters: Sequence[str], seeds: int | None) -> Path:
             task = progress.add_task(part.title, total=sum(map(len, stages)))
             for jobs in stages:
                 run_jobs(jobs, lambda task=task: progress.advance(task))
-            section = write_section(output_dir, letter, number)
+            section = part.section(output_dir / letter, number)
+            write_json(output_dir / letter / "section.json", section)
             minutes = (time.perf_counter() - started) / 60
             progress.print(f"{section['title']}: {minutes:.0f} minutes")
     found = [output_dir / letter / "section.json" for letter in PARTS]
     sections = [json.loads(path.read_text()) for path in found if path.exists()]
     report = output_dir / "report.json"
     title = "What the weights of steps do"
-    report.write_text(
-        json.dumps({"title": title, "summary": SUMMARY, "sections": sections}, indent=1)
-    )
+    write_json(report, {"title": title, "summary": SUMMARY, "sections": sections})
     return write_pages(report)[0]
