@@ -45,10 +45,9 @@ from barl_trl.steps import delimited_steps
 from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, search_rows
 from barl_trl.trainer import make_trainer
 from barl_trl.trainer.barl_config import BARLConfig
-from barl_trl.trainer.barl_fields import Method
 
 PACKAGES = ("torch", "transformers", "trl")
-METHODS: tuple[Method, Method] = ("barl", "grpo")
+METHODS = ("barl", "grpo")
 CUDA = torch.cuda.is_available()
 SHAPES = {  # vocabulary, hidden, intermediate, layers, heads; tokens of prompt, completion, step
     "40m": ((32_000, 512, 1408, 8, 8), (100, 256, 64)),
@@ -149,7 +148,7 @@ def checksum_reward(completions: list[str], **_) -> list[float]:
     return [float(checksum_answer(text) == TRUTH) for text in completions]
 
 
-def start(method: Method, task: dict[str, Any]) -> tuple[Any, Any]:
+def start(method: str, task: dict[str, Any]) -> tuple[Any, Any]:
     """Return a trainer as `train` would prepare it, and its batches."""
     trainer: Any = make_trainer(method, **task)
     trainer.model_wrapped, trainer.optimizer = trainer.accelerator.prepare(

@@ -10,7 +10,7 @@ COMMANDS = {
     "data": "`barl data check FILE`: list rows that cannot be used or deserve a look",
     "evaluate": "accuracy and pass@k on benchmarks, with every response in a file",
     "analyze": "token efficiency, reflections, values of chains of thought, from response files",
-    "reproduce": "the paper's examples and experiments: `barl reproduce triplets|tree|paper`",
+    "reproduce": "examples and experiments: `barl reproduce triplets|tree|paper|credit`",
     "demo": "train a tiny model on search problems, on a CPU in minutes: table, curves and beliefs",
 }
 

@@ -44,9 +44,11 @@ def test_seeds_are_runs_of_their_own_in_one_table(tmp_path, capsys, monkeypatch)
     cli.main(["demo", "--output_dir", str(tmp_path), "--method", "rloo", *few])
     shown = capsys.readouterr().out
     assert "20 held-out problems, rloo, 2 seeds" in shown and "over seeds" in shown
-    found = [json.loads((tmp_path / f"seed-{n}" / "summary.json").read_text()) for n in (3, 4)]
+    folders = [tmp_path / f"seed-{n}" for n in (3, 4)]
+    found = [json.loads((folder / "summary.json").read_text()) for folder in folders]
     assert [summary["seeds"]["training"] for summary in found] == [3, 4]
-    assert found[0]["after"] != found[1]["after"]
+    states = [json.loads((folder / "trainer_state.json").read_text()) for folder in folders]
+    assert states[0]["log_history"][0]["grad_norm"] != states[1]["log_history"][0]["grad_norm"]
 
 
 def test_the_interval_is_over_seeds_or_over_problems():

@@ -80,7 +80,9 @@ def test_products_of_sketches_estimate_products_of_gradients():
         a, b = gradients_of(sketch, model, [x, y])
         square = (x @ x) * (y @ y) + (x @ y) ** 2 - 2 * (x**2 @ y**2)
         errors.append((a @ b - x @ y) / (square / SKETCH_SIZE).sqrt())
-    assert a.shape == (SKETCH_SIZE,)
+    [ones] = gradients_of(sketch, model, [torch.ones(100_250)])  # where signs have to cancel
+    assert abs(ones @ ones / 100_250 - 1) < 4 * sqrt(2 / SKETCH_SIZE)
+    assert ones.shape == (SKETCH_SIZE,)
     errors = torch.stack(errors)
     assert abs(errors.mean()) < 4 / sqrt(len(errors))
     assert abs(errors.square().mean() - 1) < 4 * sqrt(2 / len(errors))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 import pytest
 import torch
@@ -17,6 +18,11 @@ def say(path, *arguments):
 
 def fail(path):
     raise ValueError(f"no luck with {path.name}")
+
+
+def linger(path):
+    time.sleep(0.3)
+    write_json(path, None)
 
 
 def all_said(jobs):
@@ -42,8 +48,11 @@ def test_missing_files_are_made_and_others_kept_also_where_a_job_fails(tmp_path)
     assert all_said(jobs) == [kept, made]
 
     jobs[1].path.unlink()
+    number = 20 * len(os.sched_getaffinity(0))
+    many = [Job(tmp_path / "many" / f"{n}.json", linger, ()) for n in range(number)]
     with pytest.raises(ValueError, match=r"no luck with b\.json"):
-        run_jobs([Job(tmp_path / "a" / "b.json", fail, ()), *jobs], lambda: None)
+        run_jobs([Job(tmp_path / "a" / "b.json", fail, ()), *jobs, *many], lambda: None)
+    assert sum(job.path.exists() for job in many) < number / 2  # nobody waits for the others
     untouched, again = all_said(jobs)
     assert untouched == kept
     assert again["process"] != made["process"]
