@@ -62,7 +62,7 @@ def test_stages_follow_one_another_and_the_report_has_the_parts_of_other_times(d
         assert report.index("Part X") < report.index("Part Y") < report.index("103")
         assert run.SUMMARY.split(".")[0] in report
     printed = capsys.readouterr().out
-    assert "Part Y: 0 minutes" in printed
+    assert "Part Y: " in printed
     assert "4/4" in printed
     assert "2/2" in printed
 

@@ -15,7 +15,7 @@ from .jobs import write_json
 from .search_runs import CONDITIONS, run, search_task, training_problems
 
 SEED = 1000
-"""Of problems and rollouts; no training of the other parts has it."""
+"""Of the trainings; no other part has it, and the judged problems are those of the next one."""
 TRAINED = ("grpo", "belief_critic")
 """Arms whose checkpoints are judged along training."""
 LATE_ARMS = (
@@ -54,7 +54,7 @@ def judge_into(path: Path, model: str, condition: str, arms: tuple[str, ...]) ->
 
 
 def _problems(tokenizer: Any, condition: str) -> Iterator[Problem]:
-    return training_problems(tokenizer, CONDITIONS[condition], SEED)
+    return training_problems(tokenizer, CONDITIONS[condition], SEED + 1)
 
 
 def shipped() -> str:
