@@ -55,7 +55,7 @@ def test_the_checkpoint_is_judged_on_problems_of_the_condition(trained, name):
     folder = {"first": TINY_MODEL_DIR, "late": trained / "barl" / "step-1"}[name]
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    stream = search_runs.training_problems(tokenizer, QUICK, checkpoints.SEED)
+    stream = search_runs.training_problems(tokenizer, QUICK, checkpoints.SEED + 1)
     arms = {"progress": ARMS["progress"]}
     batch = rollout_batch(
         model,
