@@ -5,7 +5,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.steps import chain_of_thought, delimited_steps, fixed_size_steps, spread_over_tokens
+from barl_trl.steps import (
+    chain_of_thought,
+    delimited_steps,
+    fixed_size_steps,
+    segmenter_of,
+    spread_over_tokens,
+)
 
 CHARS = {"decode": lambda ids: "".join(map(chr, ids))}
 
@@ -19,6 +25,12 @@ def test_fixed_size_steps_cover_the_completion(length, step_size):
     ends = fixed_size_steps(range(length), step_size=step_size)
     assert len(ends) == -(-length // step_size)  # T = ceil(L / step_size)
     assert ends == [min((t + 1) * step_size, length) for t in range(len(ends))]
+
+
+def test_steps_end_at_a_delimiter_or_have_a_size():
+    text = ids("a\n\nbc\n\nd")
+    assert segmenter_of(**CHARS, step_size=3, delimiter="\n\n")(text) == [3, 7, 8]
+    assert segmenter_of(**CHARS, step_size=3, delimiter=None)(text) == [3, 6, 8]
 
 
 @given(st.text("ab\n", max_size=30))

@@ -5,6 +5,7 @@ values on tokens.
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import accumulate
 
 import torch
@@ -61,6 +62,21 @@ def delimited_steps(
     delimiters = re.finditer(f"(?:{re.escape(delimiter)})+", "".join(pieces))
     ends = {bisect_left(char_ends, found.end()) + 1 for found in delimiters} | {len(token_ids)}
     return sorted(ends - {0})
+
+
+def segmenter_of(
+    decode: Callable[[list[int]], str], *, step_size: int, delimiter: str | None
+) -> StepSegmenter:
+    """Return the segmenter of a delimiter, or of `step_size` tokens without one.
+
+    Args:
+        decode: As in [`delimited_steps`].
+        step_size: As in [`fixed_size_steps`].
+        delimiter: As in [`delimited_steps`].
+    """
+    if delimiter is None:
+        return partial(fixed_size_steps, step_size=step_size)
+    return partial(delimited_steps, decode=decode, delimiter=delimiter)
 
 
 def step_ends_of(token_ids: Sequence[int], step_segmenter: StepSegmenter) -> list[int]:

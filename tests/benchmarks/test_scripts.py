@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import pytest
+
 from ..paths import ROOT
 from ..preloaded import PRELOADED
 
@@ -22,6 +24,7 @@ def table_of(header, rows):
     return {row[0]: dict(zip(columns, row, strict=True)) for row in cells}
 
 
+@pytest.mark.slow
 def test_answers_prints_costs_and_verdicts(tmp_path):
     path = tmp_path / "answers.json"
     costs, verdicts = run_benchmark("answers.py", "--quick", "--json", str(path))
@@ -62,6 +65,7 @@ def test_scoring_feeds_no_more_tokens_than_recorded(tmp_path):
     assert all(record["seconds"] > 0 for record in ways.values())
 
 
+@pytest.mark.slow
 def test_training_step_compares_equal_rollouts(tmp_path):
     path = tmp_path / "step.json"
     (costs,) = run_benchmark("training_step.py", "--quick", "--json", str(path))
@@ -71,6 +75,7 @@ def test_training_step_compares_equal_rollouts(tmp_path):
     assert all(len(seconds) == 2 for seconds in record["seconds"].values())
 
 
+@pytest.mark.slow
 def test_memory_of_a_pass_is_what_is_estimated(tmp_path):
     path = tmp_path / "memory.json"
     run_benchmark("memory.py", "--quick", "--json", str(path))

@@ -38,6 +38,7 @@ def test_the_baselines_are_trained_and_the_table_is_shown(tmp_path, capsys, monk
     assert (tmp_path / "training.png").exists()
 
 
+@pytest.mark.slow
 def test_seeds_are_runs_of_their_own_in_one_table(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(demo_run, "NUM_GREEDY", 20)
     few = ["--max_steps", "1", "--per_device_train_batch_size", "16", "--seed", "3", "--seeds", "2"]

@@ -3,23 +3,20 @@
 import json
 import math
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from barl_trl.commands.credit.search_runs import search_task
 from barl_trl.credit.arms import ARMS
 from barl_trl.evaluation.batch_gradients import Sketch, arm_gradients, batch_gradients
-from barl_trl.evaluation.credit_batches import CreditTask, Problem, rollout_batch
+from barl_trl.evaluation.credit_batches import Problem, rollout_batch
 from barl_trl.evaluation.credit_judge import Judgement, collect, verdict
 from barl_trl.evaluation.gradient_quality import effects, gradient_quality
 from barl_trl.evaluation.monte_carlo import monte_carlo_weights
-from barl_trl.rewards import accuracy_reward
-from barl_trl.steps import delimited_steps
-from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, problems
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
 
 COMPARED = {name: ARMS[name] for name in ("grpo", "barl")}
 JUDGEMENT = Judgement(
@@ -32,15 +29,7 @@ NAMES |= {f"effect/{quantity}" for quantity in ("answered", "tokens", "entropy")
 
 @pytest.fixture(scope="module")
 def task():
-    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
-    return CreditTask(
-        tokenizer,
-        accuracy_reward,
-        partial(delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER),
-        end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
-        max_new_tokens=36,
-        fields=BARLFields(),
-    )
+    return search_task(AutoTokenizer.from_pretrained(TINY_MODEL_DIR), tokens=36)
 
 
 @pytest.fixture(scope="module")

@@ -3,26 +3,23 @@
 import copy
 import math
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from barl_trl.commands.credit.search_runs import search_task
 from barl_trl.credit.arms import ARMS
 from barl_trl.evaluation import short_training
-from barl_trl.evaluation.credit_batches import CreditTask, Problem, rollout_batch
+from barl_trl.evaluation.credit_batches import Problem, rollout_batch
 from barl_trl.evaluation.short_training import (
     ShortTraining,
     add_gradient,
     completion_logps,
     train,
 )
-from barl_trl.rewards import accuracy_reward
-from barl_trl.steps import delimited_steps
-from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, problems
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
 
 from ..trainer.rollouts import config, trainer
 from .given_batches import given_batch, some_cut_off
@@ -110,15 +107,7 @@ SHORT = ShortTraining(steps=3, prompts=2, group_size=4, learning_rate=1e-3, warm
 
 @pytest.fixture(scope="module")
 def task():
-    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
-    return CreditTask(
-        tokenizer,
-        accuracy_reward,
-        partial(delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER),
-        end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
-        max_new_tokens=36,
-        fields=BARLFields(),
-    )
+    return search_task(AutoTokenizer.from_pretrained(TINY_MODEL_DIR), tokens=36)
 
 
 @pytest.fixture

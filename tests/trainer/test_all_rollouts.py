@@ -32,7 +32,7 @@ def seen(model, tokenizer, args, *, rows=ROWS, **kwargs):
         barl_trainer.accelerator,
         found,
         batch.outcome_rewards(barl_trainer.reward_weights),
-        is_cut_off=batch.cut_off(found),
+        batch.generated.completion_ids,
         group_size=4,
         beta=args.consistency_beta,
     )

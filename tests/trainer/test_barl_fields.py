@@ -34,10 +34,16 @@ from ..paths import ROOT
         ({"outcome_mode": "truth"}, "outcome_mode must be one of"),
         (
             {"outcome_mode": "hypothesis", "credit": "progress"},
-            "outcome_mode must be 'ground_truth' with credit='progress'",
+            "outcome_mode must be 'ground_truth' with credit='progress', got 'hypothesis': it is a "
+            "setting of barl.",
         ),
         ({"credit": "barll"}, "credit must be one of .*, got 'barll': did you mean 'barl'"),
         ({"credit": "no.such.module"}, "credit must be a dotted path that can be imported"),
+        (
+            {"progress_space": "log", "credit": "gae"},
+            "progress_space must be 'probability' with credit='gae', got 'log': it is a setting of "
+            "progress, information_gain.",
+        ),
         ({"gae_lambda": 1.5}, r"gae_lambda must be in \[0, 1\], got 1.5"),
         ({"bootstrap_cut_off": 1}, "bootstrap_cut_off must be true or false or None, got 1"),
         ({"credit_baseline": "mean"}, "credit_baseline must be one of"),

@@ -54,16 +54,26 @@ def test_value_spread_is_that_of_groups_with_equal_outcomes(model, tokenizer, tm
     np.testing.assert_allclose(log["barl/value_spread_equal_outcome"], np.std(means), atol=1e-5)
 
 
-def test_what_the_weights_do_is_said_once(model, tokenizer, tmp_path, caplog):
-    barl_trainer = trainer(model, tokenizer, config(tmp_path))
-    for gain in (1.02, 1.02, 0.45, 0.45):
+def advice_on(gains, barl_trainer, caplog):
+    """What a trainer says when it has logged gains of the outcome, one after another."""
+    for gain in gains:
         found = {"outcome_gain": gain, "outcome_gain_spread": 0.05, "outcome_r2": 0.99}
         for name, value in found.items():
             barl_trainer._metrics["train"][f"barl/{name}"].append(value)
         barl_trainer.log({})
-    said = [record.message for record in caplog.records if "barl/outcome_gain" in record.message]
+    return [record.message for record in caplog.records if "barl/outcome_gain" in record.message]
+
+
+def test_what_the_weights_do_is_said_once(model, tokenizer, tmp_path, caplog):
+    barl_trainer = trainer(model, tokenizer, config(tmp_path))
+    said = advice_on((1.02, 1.02, 0.45, 0.45), barl_trainer, caplog)
     assert ["plain RL. --method grpo" in text for text in said] == [True, False]
     assert said[1].endswith("Try --consistency_beta inf.")
+
+
+def test_it_is_said_of_barls_weights_alone(model, tokenizer, tmp_path, caplog):
+    barl_trainer = trainer(model, tokenizer, config(tmp_path, credit="gae_posterior"))
+    assert advice_on((1.02, 0.45), barl_trainer, caplog) == []
 
 
 # Clipped ratios, without vLLM: the rollouts and their log-probabilities are given

@@ -61,8 +61,15 @@ def test_length_control_makes_no_completion_longer(tmp_path, given, expected):
         (
             "progress",
             {"outcome_mode": "hypothesis"},
-            "outcome_mode must be 'ground_truth' with credit='progress', got 'hypothesis': there",
+            "outcome_mode must be 'ground_truth' with credit='progress', got 'hypothesis': it is",
         ),
+        (
+            "barl",
+            {"gae_lambda": 0.9},
+            "gae_lambda must be None with credit='barl', got 0.9: it is a setting of gae, "
+            "gae_posterior, belief_critic.",
+        ),
+        ("gae", {"bootstrap_cut_off": True}, "bootstrap_cut_off must be None with credit='gae'"),
         ("nowhere.credit", {}, "credit must be a dotted path that can be imported, got 'nowhere."),
         ("grpo", {"credit": "rloo"}, "credit must be left out with method='grpo', got 'rloo'"),
     ],
@@ -70,6 +77,10 @@ def test_length_control_makes_no_completion_longer(tmp_path, given, expected):
 def test_refused_before_a_model_is_loaded(tmp_path, method, settings, message):
     with pytest.raises(ValueError, match=message):
         make_trainer(method, model="nowhere", args=config(tmp_path, **settings))
+
+
+def test_a_setting_of_the_methods_credit_is_taken(tmp_path):
+    assert method_settings("gae", config(tmp_path, gae_lambda=0.9)).gae_lambda == 0.9
 
 
 # Weights

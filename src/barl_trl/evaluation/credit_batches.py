@@ -216,12 +216,11 @@ def scored_tokens(
             max_tokens=task.fields.scoring_max_tokens,
         )
         step_ends, answers = found.step_ends, found.answers
-        lengths = [ends[-1] if ends else 0 for ends in step_ends]
         scored[likelihood] = scored_rollouts(
             None,
             found,
             rewards,
-            is_cut_off=[n == len(ids) for n, ids in zip(lengths, completions, strict=True)],
+            completions,
             group_size=group_size,
             beta=1.0,
         )

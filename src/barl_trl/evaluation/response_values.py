@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise, product
 from statistics import fmean
 from typing import Any
@@ -13,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ..graders import Grader
 from ..posterior import posterior, values_under
-from ..steps import StepSegmenter, delimited_steps, fixed_size_steps
+from ..steps import StepSegmenter, segmenter_of
 from ..trainer.barl_fields import BARLFields
 from ..trainer.hypothesis_scorer import Generated, HypothesisScorer
 from .bayesian_values import bayesian_values
@@ -38,9 +37,7 @@ def load(
     """
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", device_map="auto")
-    segmenter: StepSegmenter = partial(fixed_size_steps, step_size=args.step_size)
-    if step_delimiter is not None:
-        segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=step_delimiter)
+    segmenter = segmenter_of(tokenizer.decode, step_size=args.step_size, delimiter=step_delimiter)
     return model, response_scorer(tokenizer, args, grader=grader, step_segmenter=segmenter)
 
 

@@ -1,7 +1,9 @@
 """A report of sections with tables: a page in HTML that stands alone, and in Markdown."""
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -18,15 +20,31 @@ def write_pages(report_file: str | Path) -> tuple[Path, Path]:
     Returns:
         The two files.
     """
-    folder = Path(report_file).parent
     report = json.loads(Path(report_file).read_text())
+    return render("sections", report, Path(report_file).parent)
+
+
+def render(
+    template: str, report: Mapping[str, Any], folder: Path, **filters: Callable[..., str]
+) -> tuple[Path, Path]:
+    """Write `report.html` and `report.md` into a folder.
+
+    Args:
+        template: Name of the two templates in the assets, without `.html.j2` and `.md.j2`.
+        report: What they show.
+        folder: The folder.
+        **filters: The filters that they use.
+
+    Returns:
+        The two files.
+    """
     environment = Environment(
         loader=FileSystemLoader(ASSETS),
         autoescape=lambda name: "html" in (name or ""),
         undefined=StrictUndefined,
     )
+    environment.filters |= filters
     pages = folder / "report.html", folder / "report.md"
     for page in pages:
-        template = environment.get_template(f"sections{page.suffix}.j2")
-        page.write_text(template.render(report))
+        page.write_text(environment.get_template(f"{template}{page.suffix}.j2").render(report))
     return pages

@@ -5,9 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-ASSETS = Path(__file__).parents[1] / "assets"
+from .pages import ASSETS, render
 
 
 def write_report(report_file: str | Path) -> tuple[Path, Path]:
@@ -33,16 +31,7 @@ def write_report(report_file: str | Path) -> tuple[Path, Path]:
         "paper": paper,
         "paper_benchmarks": [name for name in paper[0] if name not in ("model", "arm", "average")],
     }
-    environment = Environment(
-        loader=FileSystemLoader(ASSETS),
-        autoescape=lambda name: "html" in (name or ""),
-        undefined=StrictUndefined,
-    )
-    environment.filters["percent"] = percent
-    pages = folder / "report.html", folder / "report.md"
-    for page in pages:
-        page.write_text(environment.get_template(f"{page.name}.j2").render(report))
-    return pages
+    return render("report", report, folder, percent=percent)
 
 
 def percent(value: Sequence[float]) -> str:

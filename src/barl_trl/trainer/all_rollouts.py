@@ -1,5 +1,6 @@
 """The scored rollouts of all processes, as estimators of credit see them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,8 +17,8 @@ def scored_rollouts(
     accelerator: Accelerator | None,
     scored: Scored,
     outcomes: Tensor,
+    completion_ids: Sequence[Sequence[int]],
     *,
-    is_cut_off: list[bool],
     group_size: int,
     beta: float,
 ) -> ScoredRollouts:
@@ -27,7 +28,7 @@ def scored_rollouts(
         accelerator: The trainer's; `None`: there is one process.
         scored: What this process scored.
         outcomes: Outcome rewards of all processes' rollouts, (N,); NaN without one.
-        is_cut_off: Which of this process's rollouts reached the longest completion.
+        completion_ids: Token ids of this process's rollouts.
         group_size: Rollouts per prompt.
         beta: As in [`posterior`].
 
@@ -35,7 +36,9 @@ def scored_rollouts(
         The rollouts of all processes, in their order; with padding to the longest of all.
     """
     logps, state_mask, hypothesis_mask, *_ = scored.likelihoods
-    cut_off = torch.tensor(is_cut_off, device=logps.device)
+    lengths = [ends[-1] if ends else 0 for ends in scored.step_ends]
+    has_no_end = [n == len(ids) for n, ids in zip(lengths, completion_ids, strict=True)]
+    cut_off = torch.tensor(has_no_end, device=logps.device)
     if accelerator is not None and accelerator.num_processes > 1:
         logps, state_mask, hypothesis_mask, cut_off = (
             _gathered(accelerator, values)

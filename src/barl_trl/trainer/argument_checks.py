@@ -9,6 +9,7 @@ from datasets import Dataset, IterableDataset
 from ..graders import GRADERS
 from ..rewards import AccuracyReward
 from .barl_config import BARLConfig
+from .barl_fields import refuse_unused_settings
 from .environment_checks import refuse_missing_vllm
 
 
@@ -31,6 +32,7 @@ def check_trainer_arguments(args, reward_funcs, train_dataset, kwargs: dict[str,
             f"args must be a BARLConfig, got {type(args).__name__}: BARLConfig takes all of its "
             "fields."
         )
+    refuse_unused_settings(args)
     if args.use_vllm:
         refuse_missing_vllm("use_vllm must be False", True)
     for name in ("tools", "environment_factory"):

@@ -142,7 +142,7 @@ class BARLConfig(BARLFields, GRPOConfig):
         if self.credit == "barl" and is_sum and self.consistency_beta < math.inf:
             warnings.warn(
                 "answer_likelihood='sum': under a confidently wrong belief the gradient of a batch "
-                "has the cosine .53 with the policy gradient, .76 with 'mean'. "
-                "consistency_beta=inf has .90 (docs/credit.md).",
+                "has the cosine .50 with the policy gradient, .75 with 'mean'. "
+                "consistency_beta=inf has .89 (docs/credit.md).",
                 stacklevel=3,
             )

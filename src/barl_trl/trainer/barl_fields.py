@@ -17,6 +17,9 @@ METHODS = (*CREDITS, "grpo_length_controlled")
 LENGTH_CONTROLLED_TOKENS = 32
 """Most completion tokens of the paper's length-controlled GRPO."""
 
+ESTIMATOR_SETTINGS = ("outcome_mode", "gae_lambda", "bootstrap_cut_off", "progress_space")
+"""Fields that some estimators of credit take, and others do not."""
+
 AT_LEAST_ONE = ("step_size", "max_answer_chars", "max_completion_length", "scoring_max_tokens")
 KINDS = {
     int: ("an integer", Integral),
@@ -180,12 +183,9 @@ class BARLFields:
             raise ValueError(
                 f"gae_lambda must be in [0, 1], got {self.gae_lambda}: 1.0 is unbiased."
             )
-        hypotheses = self.own_credit.hypotheses  # refuses a credit that there is not
-        if self.outcome_mode == "hypothesis" and hypotheses != "rollouts":
-            raise ValueError(
-                f"outcome_mode must be 'ground_truth' with credit={self.credit!r}, got "
-                "'hypothesis': there are no other hypotheses."
-            )
+        find_credit(self.credit)  # refuses one that there is not
+        if self.credit != default_of("credit"):  # a method may still replace the default
+            refuse_unused_settings(self)
 
     @property
     def own_credit(self) -> Credit:
@@ -214,6 +214,22 @@ class BARLFields:
         if not is_allowed:
             raise ValueError(
                 f"{known.name} must be {allowed}, got {value!r}: the default is {known.default!r}."
+            )
+
+
+def refuse_unused_settings(args: BARLFields) -> None:
+    """Refuse a setting that the estimator of `args.credit` does not take.
+
+    Raises:
+        ValueError: Such a setting has another value than its default.
+    """
+    given = [name for name in ESTIMATOR_SETTINGS if getattr(args, name) != default_of(name)]
+    for name in given:
+        if name not in find_credit(args.credit).setting_names:
+            takers = [credit for credit, found in CREDITS.items() if name in found.setting_names]
+            raise ValueError(
+                f"{name} must be {default_of(name)!r} with credit={args.credit!r}, got "
+                f"{getattr(args, name)!r}: it is a setting of {', '.join(takers)}."
             )
 
 

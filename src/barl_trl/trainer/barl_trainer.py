@@ -226,7 +226,7 @@ class BARLTrainer(
             self.accelerator,
             scored,
             outcomes,
-            is_cut_off=batch.cut_off(scored),
+            batch.generated.completion_ids,
             group_size=self.num_generations,
             beta=self.args.consistency_beta,
         )

@@ -167,7 +167,8 @@ class BeliefLoggingMixin(GRPOTrainer):
     def _advise(self, metrics: dict[str, list[float]]) -> None:
         """Say once that the weights are plain RL's, and once that the belief works against them."""
         names = ("barl/outcome_gain", "barl/outcome_gain_spread", "barl/outcome_r2")
-        if not self.accelerator.is_main_process or not all(metrics.get(name) for name in names):
+        is_barl = self.args.credit == "barl"  # the identity is one of its weights
+        if not self.accelerator.is_main_process or not is_barl or not all(map(metrics.get, names)):
             return
         gain, spread, r2 = (fmean(metrics[name]) for name in names)
         text = advice(gain, spread, r2, consistency_beta=self.args.consistency_beta)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from trl import GRPOTrainer
 
 from .barl_config import BARLConfig
-from .barl_fields import LENGTH_CONTROLLED_TOKENS, BARLFields, check_method
+from .barl_fields import LENGTH_CONTROLLED_TOKENS, BARLFields, check_method, refuse_unused_settings
 from .barl_trainer import BARLTrainer
 from .benchmark_evaluation import BenchmarkEvaluationMixin
 from .exact_resume import ExactResumeMixin
@@ -62,4 +62,6 @@ def method_settings(method: str, args: Settings) -> Settings:
     elif method not in ("barl", "grpo"):
         args.credit = method
         BARLFields.__post_init__(args)
+    if method == "barl":
+        refuse_unused_settings(args)
     return args

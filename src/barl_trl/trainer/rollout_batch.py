@@ -45,12 +45,6 @@ class RolloutBatch:
         """Return the values of this process's rollouts among those of all processes."""
         return values[self.start : self.start + len(self.inputs)]
 
-    def cut_off(self, scored: Scored) -> list[bool]:
-        """Say which of this process's rollouts have no end of their turn."""
-        lengths = [ends[-1] if ends else 0 for ends in scored.step_ends]
-        completions = self.generated.completion_ids
-        return [length == len(ids) for length, ids in zip(lengths, completions, strict=True)]
-
     def outcome_rewards(self, reward_weights: Tensor) -> Tensor:
         """Return the outcome reward of all processes' rollouts, (N,); NaN if all rewards are."""
         rewards: Tensor = self.rewards_per_func

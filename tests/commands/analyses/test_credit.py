@@ -90,15 +90,17 @@ def check_tables(printed):
 
 def test_given_methods_are_compared_with_grpo_at_each_model(data, tmp_path):
     out = tmp_path / "out"
-    settings = {"methods": ["progress", "barl, sum"], "names": ["before", "behind"], "seed": 3}
+    methods = ["progress", "gae", "barl, sum", "barl_trl.credit.barl:progress"]
+    settings = {"methods": methods, "names": ["before", "behind"], "seed": 3}
     models = [TINY_MODEL_DIR, TINY_MODEL_DIR]
     done = judged(*models, data=data, out=out, **settings)
     assert done.returncode == 0, done.stderr
     rows = results(out / "credit.json")["rows"]
-    arms = ["grpo", "barl, sum", "progress"]
     assert [(row["model"], row["arm"]) for row in rows] == [
-        (model, arm) for model in ("before", "behind") for arm in arms
+        (model, arm) for model in ("before", "behind") for arm in ["grpo", *methods]
     ]
+    by_path, progress = ([r for r in rows if r["arm"] == m] for m in (methods[3], methods[0]))
+    assert [r["quality"] for r in by_path] == [r["quality"] for r in progress]
     assert all(row["correlation"] is None for row in rows)
     before, behind = (out / name / "batch-2.pt" for name in ("before", "behind"))
     assert "Gradients at behind" in done.stdout
@@ -120,7 +122,7 @@ def test_given_methods_are_compared_with_grpo_at_each_model(data, tmp_path):
     ("settings", "message"),
     [
         ({"methods": ["barl", "belief critic"]}, "did you mean 'belief_critic'?"),
-        ({"methods": ["barl", "beleif"]}, "--methods must be among ['grpo', 'rloo', 'barl', "),
+        ({"methods": ["barl", "nowhere.credit"]}, "credit must be a dotted path that can be im"),
         (
             {"batches": 2},
             "--batches must be at least 3, got 2: errors come from leaving one out.",

@@ -3,9 +3,7 @@
 import argparse
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
-from functools import partial
+from collections.abc import Iterator, Mapping
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--data", required=True, metavar="FILE", help="problems with answers: a file or a Hub id"
     )
     command.add_argument("--template", default="auto", help="of the prompts, as in `barl evaluate`")
-    command.add_argument("--methods", nargs="+", metavar="NAME", help="default: all")
+    command.add_argument(
+        "--methods",
+        nargs="+",
+        metavar="NAME",
+        help="credits, dotted paths of your own, and those of the evidence (default: these)",
+    )
     command.add_argument("--batches", type=at_least_one, default=16, help="at least 3 (default 16)")
     command.add_argument("--prompts", type=at_least_one, default=8, help="of a batch (default 8)")
     command.add_argument(
@@ -60,13 +63,13 @@ def run(options: argparse.Namespace) -> None:
     import datasets
     import transformers
 
-    from ...credit.arms import ARMS
+    from ...credit.arms import ARMS, Arm
     from ...evaluation.credit_judge import COMPARED, Judgement
     from ...report import credit_figure
 
-    _check(options, ARMS)
-    wanted = {COMPARED, *(options.methods or ARMS)}
-    arms = {name: arm for name, arm in ARMS.items() if name in wanted}
+    _check(options)
+    names = dict.fromkeys([COMPARED, *(options.methods or ARMS)])
+    arms = {name: ARMS.get(name) or Arm(name) for name in names}
     judgement = Judgement(
         batches=options.batches,
         prompts=options.prompts,
@@ -104,13 +107,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"In {options.output_dir}: credit.json, credit.png, a folder of batches for each model.")
 
 
-def _check(options: argparse.Namespace, known: Collection[str]) -> None:
-    for name in options.methods or ():
-        if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.0)
-            raise ValueError(
-                f"--methods must be among {list(known)}, got {name!r}: did you mean {near[0]!r}?"
-            )
+def _check(options: argparse.Namespace) -> None:
     for option, least, reason in (
         ("batches", 3, "errors come from leaving one out"),
         ("num_generations", 2, "rollouts of a prompt are compared with one another"),
@@ -134,17 +131,15 @@ def judge(
     from ...evaluation.templates import choose_template
     from ...graders import get_grader
     from ...rewards import AccuracyReward
-    from ...steps import delimited_steps, fixed_size_steps
+    from ...steps import segmenter_of
 
     tokenizer: Any = AutoTokenizer.from_pretrained(model_name)
     model = AutoModelForCausalLM.from_pretrained(model_name, dtype="auto", device_map="auto")
     template = choose_template(options.template, tokenizer)
     problems, _ = load_problems(options.data, conversational=False, most_parsed=0)
-    segmenter = partial(fixed_size_steps, step_size=options.step_size)
-    if options.step_delimiter is not None:
-        segmenter = partial(
-            delimited_steps, decode=tokenizer.decode, delimiter=options.step_delimiter
-        )
+    segmenter = segmenter_of(
+        tokenizer.decode, step_size=options.step_size, delimiter=options.step_delimiter
+    )
     task = CreditTask(
         tokenizer,
         AccuracyReward(get_grader(options.grader), options.grader),

@@ -30,7 +30,8 @@ def run_jobs(jobs: Sequence[Job], advance: Callable[[], None]) -> None:
     if not missing:
         return
     cores = len(os.sched_getaffinity(0))
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "transformers"])  # imported once for all processes
     with ProcessPoolExecutor(cores, context, initializer=_one_thread) as pool:
         try:
             for done in as_completed([pool.submit(_run, job) for job in missing]):
