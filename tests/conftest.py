@@ -31,6 +31,12 @@ RECIPE = {
 }
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One more than there are cores: a quarter of the time tests wait for processes."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_configure(config):
     """One server of processes for all workers: they have its address from the first process."""
     if ADDRESS not in os.environ:

@@ -6,7 +6,7 @@ import pytest
 from barl_trl.credit.arms import ARMS
 from barl_trl.synthetic import explorer_training
 from barl_trl.synthetic.explorer import CONDITIONS, INITIAL_PARAMETERS, simulate
-from barl_trl.synthetic.explorer_training import evaluate, gradient_quality, train
+from barl_trl.synthetic.explorer_training import evaluate, explorer_gradient_quality, train
 from barl_trl.synthetic.explorer_weights import gradient
 
 STANDARD = CONDITIONS["standard"]
@@ -54,7 +54,9 @@ def test_arms_of_a_seed_see_the_same_problems(monkeypatch):
 
 def test_quality_of_gradients():
     arms = {name: ARMS[name] for name in ("rloo", "barl", "barl, own outcomes")}
-    found = gradient_quality(arms, CONDITIONS["confident"], batches=40, reference_prompts=4000)
+    found = explorer_gradient_quality(
+        arms, CONDITIONS["confident"], batches=40, reference_prompts=4000
+    )
     assert found["rloo"].bias > 0.97
     assert found["barl, own outcomes"].bias < -0.5
     assert found["rloo"].quality > found["barl"].quality > found["barl, own outcomes"].quality
@@ -66,8 +68,12 @@ def test_quality_of_gradients():
 
 def test_quality_is_judged_on_the_same_batches_with_or_without_other_arms():
     settings = {"batches": 3, "seed": 5, "reference_prompts": 500}
-    both = gradient_quality({n: ARMS[n] for n in ("grpo", "gae, lambda .9")}, STANDARD, **settings)
-    alone = gradient_quality({"gae, lambda .9": ARMS["gae, lambda .9"]}, STANDARD, **settings)
+    both = explorer_gradient_quality(
+        {n: ARMS[n] for n in ("grpo", "gae, lambda .9")}, STANDARD, **settings
+    )
+    alone = explorer_gradient_quality(
+        {"gae, lambda .9": ARMS["gae, lambda .9"]}, STANDARD, **settings
+    )
     np.testing.assert_array_equal(both["gae, lambda .9"].cosines, alone["gae, lambda .9"].cosines)
 
 
@@ -77,5 +83,5 @@ def test_arm_without_a_gradient_has_cosine_0(monkeypatch):
 
     monkeypatch.setattr(explorer_training, "gradient", silent)
     arms = {"grpo": ARMS["grpo"]}
-    found = gradient_quality(arms, STANDARD, batches=2, reference_prompts=100)["grpo"]
+    found = explorer_gradient_quality(arms, STANDARD, batches=2, reference_prompts=100)["grpo"]
     assert (found.bias, found.quality) == (0, 0)

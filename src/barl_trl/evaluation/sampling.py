@@ -25,7 +25,7 @@ def sample(
     Args:
         model: A causal language model of transformers, in evaluation mode.
         prompts: Token ids.
-        max_new_tokens: Most tokens of a completion, for all or for each.
+        max_new_tokens: Most tokens of a completion, at least 1, for all or for each.
         end_ids: Token ids that end a turn.
         generator: What is drawn from, on the CPU: the same draws for the same prompts.
         temperature: Divides the logits.

@@ -29,7 +29,7 @@ class GradientQuality(NamedTuple):
     """Those of the batches, which are the same for all arms."""
 
 
-def gradient_quality(
+def explorer_gradient_quality(
     arms: Mapping[str, Arm],
     condition: Condition,
     parameters: Float[np.ndarray, " parameter"] = INITIAL_PARAMETERS,

@@ -8,7 +8,7 @@ from barl_trl.commands.credit.explorer_runs import COMPARED_ARMS, path_of, run_i
 from barl_trl.commands.credit.jobs import read
 from barl_trl.credit.arms import ARMS
 from barl_trl.synthetic.explorer import CONDITIONS
-from barl_trl.synthetic.explorer_training import gradient_quality, train
+from barl_trl.synthetic.explorer_training import explorer_gradient_quality, train
 
 ARM, CONDITION = "progress", "cut_off"
 
@@ -39,7 +39,7 @@ def test_a_run_has_its_mean_behind_the_start_and_its_end(record):
 
 
 def test_quality_is_that_of_the_gradients_at_the_start(record):
-    found = gradient_quality({ARM: ARMS[ARM]}, CONDITIONS[CONDITION])[ARM]
+    found = explorer_gradient_quality({ARM: ARMS[ARM]}, CONDITIONS[CONDITION])[ARM]
     assert record["bias"] == found.bias
     assert record["quality"] == [found.quality, found.error]
 

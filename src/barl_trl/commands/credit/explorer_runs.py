@@ -5,7 +5,7 @@ from typing import Any
 
 from ...credit.arms import ARMS
 from ...synthetic.explorer import CONDITIONS
-from ...synthetic.explorer_training import gradient_quality, train
+from ...synthetic.explorer_training import explorer_gradient_quality, train
 from .jobs import file_name, write_json
 
 COMPARED_ARMS = (
@@ -33,7 +33,7 @@ def path_of(output_dir: Path, condition: str, arm: str) -> Path:
 
 def run_into(path: Path, condition: str, arm: str, seeds: int) -> None:
     """Train an arm with each seed, and take the quality of its gradients at the start."""
-    quality = gradient_quality({arm: ARMS[arm]}, CONDITIONS[condition])[arm]
+    quality = explorer_gradient_quality({arm: ARMS[arm]}, CONDITIONS[condition])[arm]
     runs = [train(ARMS[arm], CONDITIONS[condition], seed) for seed in range(seeds)]
     record: dict[str, Any] = {
         "arm": arm,

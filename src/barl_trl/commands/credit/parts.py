@@ -295,4 +295,5 @@ def _difference(values: dict[str, dict[str, list[float]]], arm: str, name: str) 
 
 def _estimate(value: Sequence[float], *, sign: str = "") -> str:
     number, error = value
-    return "noise" if isnan(number) else f"{number:{sign}.2f} ± {error:.2f}"
+    is_noise = isnan(number) or isnan(error)
+    return "noise" if is_noise else f"{number:{sign}.2f} ± {error:.2f}"
