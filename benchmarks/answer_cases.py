@@ -3,8 +3,8 @@
 `python benchmarks/answer_cases.py tests/cases/answers.jsonl [MORE.jsonl ...] [--json FILE]`
 
 Two kinds of rows are read: `gold`, `answer`, `equivalent`, `family` (this project's), and
-`gold_bare`, `answer`, `expected`, `source`, of which pairs without bare answers and those marked
-`answer_protocol: false` are left out, for they need more than a comparison of two answers.
+`gold_bare`, `answer`, `expected` with `source` or `family`, of which pairs without bare answers and
+those marked `answer_protocol: false` or `excluded` are left out: they need more than two answers.
 """
 
 import argparse
@@ -21,8 +21,11 @@ def read_cases(path: Path) -> list[tuple[str, str, str, bool]]:
     cases = []
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        if "family" in row:
+        if "equivalent" in row:
             cases.append((row["family"], row["gold"], row["answer"], row["equivalent"]))
+        elif "excluded" in row:
+            if not row["excluded"]:
+                cases.append((row["family"], row["gold_bare"], row["answer"], row["expected"]))
         elif row["gold_bare"] and row["answer"] and row.get("answer_protocol", True):
             repository = row["source"].split(":")[0]
             family = "HardVerify" if "HardVerify" in row["source"] else repository

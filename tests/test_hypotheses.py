@@ -14,6 +14,7 @@ from barl_trl.hypotheses import (
     HypothesisSet,
     answers_equivalent,
     merge_hypotheses,
+    no_answer_advice,
     truth_answer,
     why_inadmissible,
 )
@@ -35,7 +36,7 @@ MILLION = 10**6
         ("a #### 1\nb\n#### 1,234 ", "1,234"),
         (r"$\frac{1}{2}$", r"\frac{1}{2}"),
         ("$$x$$", "x"),
-        ("$1$ and $2$", "$1$ and $2$"),
+        ("$1$ and $2$", "1 and 2"),
         (r"\$18", r"\$18"),
         ("$18", "$18"),
         (
@@ -204,3 +205,9 @@ def test_the_order_of_hypotheses_does_not_depend_on_the_hash_seed():
         for seed in ("1", "2")
     }
     assert len(outputs) == 1
+
+
+def test_more_than_a_fifth_without_an_answer_is_said_with_what_helps():
+    assert no_answer_advice(0.2) is None
+    assert no_answer_advice(0.34).startswith("34 % of the responses have no answer: they do not")
+    assert "--extraction stated" in no_answer_advice(0.34)

@@ -8,8 +8,14 @@ import trl.rewards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.graders import GRADERS
-from barl_trl.rewards import accuracy_reward, format_reward, get_reward_func, resolve_rewards
+from barl_trl.graders import GRADERS, Grader, Verdict, extract_answer
+from barl_trl.rewards import (
+    AccuracyReward,
+    accuracy_reward,
+    format_reward,
+    get_reward_func,
+    resolve_rewards,
+)
 
 
 def message(text):
@@ -73,8 +79,17 @@ def test_true_and_given_answers_are_logged_for_the_completions_table():
     assert columns == {
         "solution": ["1", "1", "6", "[none]"],
         "answer": ["1", "[none]", "5=6", "[none]"],
-        "verdict": ["equal strings", "no answer", "chain", "no truth"],
+        "verdict": ["equal strings", "no answer", "numbers", "no truth"],
     }
+
+
+def test_comparisons_that_failed_are_counted_and_warned_of_by_what_happened(caplog):
+    own = Grader("own", "1", extract_answer, lambda gold, answer: Verdict(False, answer))
+    metrics = {}
+    completions = [rf"\boxed{{{reason}}}" for reason in ("timeout", "crash", "crash", "other")]
+    AccuracyReward(own, "own")(completions, ["1"] * 4, log_metric=metrics.__setitem__)
+    assert metrics == {"verification_failures": 0.75}
+    assert "3 of 4 completions could not be judged (timeout: 1, crash: 2)" in caplog.text
 
 
 def test_there_must_be_one_solution_per_completion():
@@ -116,6 +131,17 @@ def test_in_python_too_and_other_texts_are_left_to_trl():
     assert rewards[0].grader is GRADERS["string"]
     assert rewards[1:] == ["org/reward-model", accuracy_reward]
     assert resolve_rewards("qwen").grader is GRADERS["qwen"]
+
+
+def test_what_graders_read_can_be_set_for_all_of_them():
+    given = ["math_verify", accuracy_reward, format_reward, "org/reward-model"]
+    named, reward, *others = resolve_rewards(given, "stated")
+    assert named(["The answer is 2."], ["2"]) == reward(["The answer is 2."], ["2"]) == [1.0]
+    assert (reward.__name__, others) == ("accuracy_reward", given[2:])
+    assert accuracy_reward(["The answer is 2."], ["2"]) == [0.0], "the given one is as before"
+    assert resolve_rewards(reward).grader.extraction == "stated"
+    with pytest.raises(ValueError, match="left at 'boxed' with the grader qwen, got 'stated'"):
+        resolve_rewards(["qwen"], "stated")
 
 
 def test_a_reward_can_be_sent_to_another_process():

@@ -10,13 +10,12 @@ from typing import Any
 
 from .graders import extract_answer as extract_answer
 from .graders import verify
-from .graders.strings import (
-    MAX_TRUTH_CHARS,
-    has_unseen_characters,
-    is_balanced,
-    plain_text,
-    without_math_mode,
-)
+from .graders.limits import MAX_TRUTH_CHARS, has_unseen_characters
+from .graders.normal_form import without_frame
+from .graders.strings import is_balanced, plain_text
+
+MOST_WITHOUT_ANSWER = 0.2
+"""Share of a run's responses; more are said."""
 
 DROP_REASONS = (
     "no_answer",
@@ -51,7 +50,7 @@ def truth_answer(value: Any) -> str:
     text = plain_text(value) or ""
     boxed = extract_answer(text)
     answer = text.rpartition("####")[2] if boxed is None else boxed
-    return " ".join(line.strip() for line in without_math_mode(answer).split("\n"))
+    return " ".join(line.strip() for line in without_frame(answer).split("\n"))
 
 
 def answers_equivalent(a: str, b: str) -> bool:
@@ -246,3 +245,17 @@ def hypothesis_metrics(
         dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
         metrics[f"dropped/{reason}"] = dropped / len(answers)
     return metrics
+
+
+def no_answer_advice(share: float) -> str | None:
+    """Say that too many responses have no answer in a box, and what helps.
+
+    Args:
+        share: Of the responses of a run.
+    """
+    if share <= MOST_WITHOUT_ANSWER:
+        return None
+    return (
+        f"{100 * share:.0f} % of the responses have no answer: they do not box it, or were cut "
+        'off. --extraction stated also reads "the answer is 42" and the like (docs/graders.md).'
+    )

@@ -6,15 +6,18 @@ have, it rewards 21 % (CollegeMath) to 76 % (MATH-500) of the correct completion
 are boxed first.
 """
 
+import copy
 import difflib
 import importlib
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .graders import GRADERS, Grader, extract_answer, get_grader
+from .graders.extraction import Extraction
 from .hypotheses import is_truth, truth_answer
 
 logger = logging.getLogger(__name__)
@@ -74,14 +77,15 @@ class AccuracyReward:
             )
         pairs = self.pairs(completions, solution)
         verdicts = self.grader.grade(pairs)
-        failures = sum(verdict is not None and verdict.is_failure for verdict in verdicts)
-        share = failures / max(len(verdicts), 1)
+        failures = Counter(v.reason for v in verdicts if v is not None and v.is_failure)
+        share = failures.total() / max(len(verdicts), 1)
         if share > FAILURES_WARNED_OF:
             logger.warning(
-                "%d of %d completions could not be judged in time and count as wrong: look at "
-                "their answers (`log_completions=True`), or at what else runs on the machine",
-                failures,
+                "%d of %d completions could not be judged (%s) and count as wrong: look at their "
+                "answers (`log_completions=True`), or at what else runs on the machine",
+                failures.total(),
                 len(verdicts),
+                ", ".join(f"{reason}: {number}" for reason, number in failures.items()),
             )
         if log_metric is not None:
             log_metric("verification_failures", share)
@@ -115,15 +119,25 @@ Example:
 """
 
 
-def resolve_rewards(reward_funcs: Any) -> Any:
+def resolve_rewards(reward_funcs: Any, extraction: Extraction = "boxed") -> Any:
     """Return reward functions with graders' names replaced by their rewards, all else as it is.
 
     TRL takes other texts for the ids of reward models.
+
+    Args:
+        reward_funcs: One or a list.
+        extraction: What graders read. `"boxed"`: what they read by themselves.
+
+    Raises:
+        ValueError: A grader does not take that extraction.
     """
     if isinstance(reward_funcs, list):
-        return [resolve_rewards(reward) for reward in reward_funcs]
+        return [resolve_rewards(reward, extraction) for reward in reward_funcs]
     if isinstance(reward_funcs, str) and reward_funcs in GRADERS:
-        return AccuracyReward(GRADERS[reward_funcs], reward_funcs)
+        reward_funcs = AccuracyReward(GRADERS[reward_funcs], reward_funcs)
+    if isinstance(reward_funcs, AccuracyReward) and extraction != "boxed":
+        reward_funcs = copy.copy(reward_funcs)
+        reward_funcs.grader = reward_funcs.grader.with_extraction(extraction)
     return reward_funcs
 
 

@@ -11,7 +11,10 @@ from barl_trl.commands import demo_run
 from barl_trl.commands.demo import _accuracy
 
 
-@pytest.mark.parametrize("option", [("--step_size", "64"), ("--resume_from_checkpoint", "true")])
+@pytest.mark.parametrize(
+    "option",
+    [("--step_size", "64"), ("--extraction", "stated"), ("--resume_from_checkpoint", "true")],
+)
 def test_options_that_would_change_nothing_are_refused(tmp_path, option):
     with pytest.raises(ValueError, match=f"{option[0][2:]} must be left out"):
         cli.main(["demo", "--output_dir", str(tmp_path), *option])

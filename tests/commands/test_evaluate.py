@@ -117,6 +117,21 @@ def test_a_response_says_all_there_is_to_know(evaluate, tmp_path):
         assert response["reason"] == "no answer" if not found else response["reason"]
 
 
+def test_missing_answers_are_said_once_and_the_option_reads_more(evaluate, tmp_path):
+    strict, shown = evaluate(tmp_path / "strict", limit=30, max_tokens=20)
+    share = strict["benchmarks"]["search"]["no_answer"]
+    assert share > 0.2
+    assert " ".join(shown.split()).count(strict["advice"]) == 1
+    assert strict["advice"].startswith(f"{100 * share:.0f} % of the responses have no answer: ")
+    lenient, shown = evaluate(limit=30, max_tokens=20, extraction="last_number")
+    assert lenient["grader"] == strict["grader"] | {"extraction": "last_number"}
+    assert lenient["benchmarks"]["search"]["no_answer"] == 0
+    assert "advice" not in lenient and "--extraction" not in shown
+    for response in records(tmp_path / "out"):
+        if r"\boxed{" not in response["response"]:
+            assert response["answer"] == re.findall(r"\d+", response["response"])[-1]
+
+
 def test_a_run_that_was_killed_goes_on_to_the_same_responses(evaluate, tmp_path):
     undisturbed, _ = evaluate(tmp_path / "undisturbed", **SAMPLED)
     killed = tmp_path / "killed"
@@ -161,6 +176,7 @@ def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluat
         ({"template": "Q: {problem}"}, "template must be 'plain' .* got 'Q: {problem}'"),
         ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None as in"),
         ({"grader": "string"}, "grader must be {'name': 'math_verify', .* got {'name': 'string'"),
+        ({"extraction": "stated"}, "grader must be .* got {.* 'extraction': 'stated'}: choose"),
     ],
 )
 def test_a_folder_of_other_settings_is_refused(evaluate, changed, message):
@@ -211,6 +227,7 @@ def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
         ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got 'dtype'"),
         ({"model_init_kwargs": "3"}, "model_init_kwargs must be a JSON object, got '3'"),
         ({"benchmarks": "gsm9k"}, "benchmarks must be among gsm8k, .* got 'gsm9k'"),
+        ({"grader": "qwen", "extraction": "stated"}, "extraction must be left at 'boxed' with the"),
         ({"grader": "maths"}, "grader must be one of math_verify, qwen, string, got 'maths'"),
         ({"template": "llama-3"}, "template must be plain, .* got 'llama-3'"),
     ],

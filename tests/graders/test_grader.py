@@ -1,10 +1,13 @@
 """What all graders have in common, and their names."""
 
 import pickle
+import sys
 
 import pytest
 
-from barl_trl.graders import GRADERS, Grader, Verdict, get_grader
+from barl_trl.graders import GRADERS, Grader, Verdict, get_grader, grader, verify
+from barl_trl.graders.extraction import EXTRACTIONS
+from barl_trl.graders.processes import ProcessPool
 
 
 def test_graders_are_had_by_name_with_a_version():
@@ -42,6 +45,73 @@ def test_every_grader_extracts_and_judges(name):
 def test_graders_differ_where_their_conventions_do(gold, answer, accepted_by):
     accepting = {name for name, grader in GRADERS.items() if grader.verify(gold, answer)}
     assert accepting == accepted_by
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "message"),
+    [
+        (None, "1", "gold must be a text, got None: "),
+        (3, "1", r"gold must be a text, got 3: str\(\) makes one of a number, and `grade` takes"),
+        ("1", ["1"], r"answer must be a text, got \['1'\]: "),
+        ("1", b"1", "answer must be a text, got b'1': "),
+    ],
+)
+def test_what_is_no_text_is_refused(gold, answer, message):
+    own = make(Counting())
+    calls = [lambda *pair: own.verify_all([pair]), verify, own.verify, own.equivalent]
+    if gold is not None:
+        calls.append(lambda *pair: own.grade([pair]))
+    for call in calls:
+        with pytest.raises(TypeError, match=message):
+            call(gold, answer)
+    assert own.grade([(None, "1"), ("1", None)]) == [None, Verdict(False, "no answer")]
+
+
+def test_those_that_compare_in_processes_try_one_at_the_start(monkeypatch):
+    monkeypatch.setattr(grader, "compare", ProcessPool())
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    for name in ("math_verify", "qwen"):
+        with pytest.raises(RuntimeError, match="grader's process must start"):
+            pickle.loads(pickle.dumps(get_grader(name))).start()
+    get_grader("string").start()
+    make(Counting()).start()
+
+
+# Extraction
+
+
+def test_the_default_grader_reads_statements_where_it_is_asked_to():
+    texts = [r"\boxed{1}", "The answer is 2.", "3"]
+    found = {
+        extraction: [*map(get_grader("math_verify", extraction).extract_answer, texts)]
+        for extraction in EXTRACTIONS
+    }
+    assert found == {
+        "boxed": ["1", None, None],
+        "stated": ["1", "2", None],
+        "last_number": ["1", "2", "3"],
+    }
+    assert get_grader("math_verify", "boxed") is GRADERS["math_verify"]
+
+
+def test_a_label_tells_another_extraction_than_the_default():
+    stated = pickle.loads(pickle.dumps(get_grader("math_verify", "stated")))
+    assert stated.label == GRADERS["math_verify"].label | {"extraction": "stated"}
+    assert stated.extract_answer("The answer is 2.") == "2" and stated.verify("2", "2.0")
+    assert stated.with_extraction("boxed").label == GRADERS["math_verify"].label
+
+
+@pytest.mark.parametrize("name", ["qwen", "string"])
+def test_graders_with_extractions_of_their_own_take_no_other(name):
+    message = (
+        rf"extraction must be left at 'boxed' with the grader {name}, got 'stated': it reads "
+        r"answers in its own way. math_verify takes it\."
+    )
+    with pytest.raises(ValueError, match=message):
+        get_grader(name, "stated")
+    assert get_grader(name, "boxed") is GRADERS[name]
+    with pytest.raises(ValueError, match=r"extraction must be one of \['boxed', .* got 'number'"):
+        get_grader(name, "number")
 
 
 class Counting:

@@ -4,6 +4,7 @@ The hostile texts go through every grader, its extraction and the reward. `GAMIN
 to please a lenient parser, which the default grader refuses. Real graders, real processes.
 """
 
+import json
 import resource
 import time
 from pathlib import Path
@@ -17,9 +18,11 @@ from barl_trl.graders.default import verify as default
 from barl_trl.graders.qwen import verify as qwen
 from barl_trl.rewards import AccuracyReward
 
+from ..paths import ROOT
 from .grader_processes import linux
 from .hostile_texts import HOSTILE, MILLION, SHORTER, TRUTH, soup
 
+GAMED = ROOT / "tests" / "cases" / "gamed.jsonl"
 # No refusal stands before these: the process that compares reaches its limit.
 COSTLY = {"math_verify": "(1000!)^{9999}", "qwen": r"{2000000 \choose 1000000}"}
 
@@ -299,40 +302,35 @@ GAMING = {
     ],
 }
 STILL_ACCEPTED = {  # to be refused: a pair that is has to go from here
-    # precision
-    ("1", "1.0+10^{-7}i"),
-    # text that says something else is dropped
-    ("5", r"5？^{6}"),
-    ("5", r"5\text{ halves}"),
-    # two different units
+    # two different things that are no units
     (r"3\text{ apples}", r"3\text{ oranges}"),
-    (r"30^\circ\text{C}", r"30^\circ\text{F}"),
-    (r"\$5", r"5\%"),
-    (r"30^\circ", r"30\text{ radians}"),
-    (r"\$5", r"5\text{ cents}"),
-    (r"5:30\text{ pm}", r"5:30\text{ am}"),
     (r"10\text{ km north}", r"10\text{ km south}"),
     # half of a relation
-    ("5", r"5 \approx 6"),
     (r"\sqrt{2}", r"\sqrt{2} \approx 7"),
-    ("5", "5≈6"),
-    ("x=2", r"x=2 \approx 3"),
     ("(1,2)", r"(1,2) \approx (3,4)"),
-    # no name before the equals sign
-    ("5", "x^2=5"),
-    ("5", r"5 \approx 3 = 5"),
-    # what is not seen, and marks that are not read
-    (r"\frac{1}{2}", r"\frac{1_7}{2}"),
     # order
     ("x=1,y=2", "2,1"),
-    ("(1,2)", "(y,x)=(1,2)"),
     (r"A \in B", r"B \in A"),
     (r"\frac{dy}{dx}", r"\frac{dx}{dy}"),
     (r"\angle ABC", r"\angle BAC"),
     ("NE", "EN"),
     (r"\vec{a}\cdot\vec{b}", r"\vec{a}\times\vec{b}"),
 }
+GAMED_FAMILIES = [json.loads(line) for line in GAMED.read_text().splitlines()]
 # fmt: on
+
+
+@pytest.mark.parametrize("family", sorted({case["family"] for case in GAMED_FAMILIES}))
+def test_no_answer_of_a_family_of_tricks_is_accepted(family):
+    tricks = {
+        (case["gold"], case["answer"])
+        for case in GAMED_FAMILIES
+        if case["family"] == family and not case["equivalent"]
+    }
+    verdicts = get_grader("math_verify").verify_all(tricks)
+    assert len(tricks) >= 20
+    assert {pair for pair, verdict in verdicts.items() if verdict.correct} == set()
+    assert not any(verdict.is_failure for verdict in verdicts.values())
 
 
 @pytest.mark.parametrize(

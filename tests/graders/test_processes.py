@@ -172,12 +172,37 @@ def test_the_cores_are_shared_among_the_processes_of_a_launch(monkeypatch):
     assert ProcessPool().size == 1
 
 
+def test_a_start_is_one_process_which_then_compares(own_processes):
+    pool = ProcessPool(size=2)
+    pool.start()
+    pool.start()
+    (first,) = own_processes()
+    assert pool("math_verify", "1/2", "0.5") == "equal"
+    assert pool._idle[0].child.pid == first.pid
+    assert pool._idle[0].comparisons == 1
+    pool.close()
+
+
 def test_without_a_process_that_starts_the_error_says_how_to_find_out_why(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/bin/false")
+        with pytest.raises(
+            RuntimeError, match=r"grader's process must start, got none.*: run `/bin/false"
+        ) as error:
+            ProcessPool()("math_verify", "1", "1")
+    command = str(error.value).split("`")[1].replace("/bin/false", sys.executable)
+    assert subprocess.check_output(command, shell=True) == b"ready\n"
+
+
+def test_one_that_does_not_start_later_is_a_crash_and_the_log_says_why(monkeypatch, caplog):
+    pool = ProcessPool(size=1)
+    pool.start()
+    pool._idle[0].kill()
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(
-        RuntimeError, match=r"grader's process must start, got none.*: run `/bin/false"
-    ):
-        ProcessPool()("math_verify", "1", "1")
+    assert pool("math_verify", "1/2", "0.5") == "crash"
+    assert "counts as a crash: the grader's process must start, got none" in caplog.text
+    with pytest.raises(RuntimeError, match="grader's process must start"):
+        pool.start()
 
 
 def test_importing_the_graders_starts_no_process_and_imports_no_library():

@@ -2,12 +2,16 @@
 
 import json
 import os
+import resource
+import shutil
 import subprocess
 import sys
 
+import pytest
+
 from barl_trl.graders.processes import ProcessPool
 
-from .grader_processes import linux
+from .grader_processes import cpu_seconds, linux
 
 WORKER = [sys.executable, "-m", "barl_trl.graders.worker", "3"]
 
@@ -108,6 +112,66 @@ def test_memory_and_cpu_time_of_comparisons_are_bounded():
     assert kib < 2**20 + 2**16, "1 GiB, and some slack"
     assert own_kib < 2**18
     assert cpu_seconds < 3 * 2 + 30, "up to 1 s over the limit each, and the start-ups"
+
+
+COMPARES = r"""
+import sys
+from barl_trl.graders.processes import ProcessPool
+
+pool = ProcessPool(size=1, cpu_seconds=int(sys.argv[1]))
+pool.start()
+print(*[pool("math_verify", "1/2", answer) for answer in ("0.5", "9^{9^{9}}", "0.5")])
+"""
+
+
+def compare_under(*limits: str, cpu_seconds: int = 1) -> subprocess.CompletedProcess:
+    """Comparisons under limits, by a process without the right to raise them."""
+    unprivileged = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource"]
+    command = ["prlimit", *limits, *(unprivileged if os.geteuid() == 0 else [])]
+    for tool in {*command} & {"prlimit", "setpriv"}:
+        if shutil.which(tool) is None:
+            pytest.skip(f"needs {tool}")
+    command += [sys.executable, "-c", COMPARES, str(cpu_seconds)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_hard_limits_that_may_not_be_raised_change_no_verdict():
+    done = compare_under("--cpu=60:60", "--as=900000000:900000000", "--core=0:0")
+    assert (done.stdout, done.stderr) == ("equal timeout equal\n", "")
+
+
+def test_a_hard_limit_too_low_for_a_comparison_is_an_error_at_the_start():
+    done = compare_under("--cpu=30:30", cpu_seconds=30)
+    assert "`ulimit -t` must leave a comparison 30 s, got 30 s: raise it.\n" in done.stderr
+    assert "RuntimeError: the grader's process must start, got none that answers" in done.stderr
+
+
+@linux
+def test_a_hard_limit_too_low_for_its_libraries_is_an_error_at_the_start():
+    limited = r"""
+import resource
+from pathlib import Path
+from barl_trl.graders.processes import ProcessPool
+
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (8 << 20),) * 2)
+ProcessPool().start()
+"""
+    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True)
+    assert "RuntimeError: the grader's process must start, got none that answers" in done.stderr
+
+
+@linux
+def test_one_is_replaced_before_a_hard_limit_on_its_cpu_time_ends_it():
+    pool = ProcessPool(size=1, cpu_seconds=1)
+    pool.start()
+    pid = pool._idle[0].child.pid
+    limit = int(cpu_seconds(pid)) + 2
+    resource.prlimit(pid, resource.RLIMIT_CPU, (limit, limit))
+    assert pool("math_verify", "1/2", "0.5") == "equal"
+    assert pid not in [process.child.pid for process in pool._all]
+    assert pool("math_verify", "1/2", "0.5") == "equal"
+    pool.close()
 
 
 def test_a_large_parent_makes_no_process_look_worn_out():

@@ -27,6 +27,19 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
             r"reward_funcs must hold functions, .* got 'math_verfy': did you mean 'math_verify'\?",
         ),
         (
+            {"args": BARLConfig("out", extraction="stated", **CPU), "reward_funcs": "qwen"},
+            ValueError,
+            "extraction must be left at 'boxed' with the grader qwen, got 'stated': it reads",
+        ),
+        (
+            {
+                "args": BARLConfig("out", extraction="stated", **CPU),
+                "answer_extractor": str.strip,
+            },
+            ValueError,
+            "extraction must be left at 'boxed' with an answer_extractor, got 'stated': what",
+        ),
+        (
             {"train_dataset": ROWS.rename_column("solution", "solutions")},
             ValueError,
             r"solution_column must name the column of true answers .* did you mean 'solutions'\?",

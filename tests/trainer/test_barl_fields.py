@@ -44,6 +44,10 @@ from ..paths import ROOT
             "progress_space must be 'probability' with credit='gae', got 'log': it is a setting of "
             "progress, information_gain.",
         ),
+        (
+            {"extraction": "stately"},
+            r"extraction must be one of \['boxed', 'stated', 'last_number'\], got 'stately': the",
+        ),
         ({"gae_lambda": 1.5}, r"gae_lambda must be in \[0, 1\], got 1.5"),
         ({"bootstrap_cut_off": 1}, "bootstrap_cut_off must be true or false or None, got 1"),
         ({"credit_baseline": "mean"}, "credit_baseline must be one of"),

@@ -11,7 +11,18 @@ from trl import GRPOTrainer
 
 from ..tiny import tiny_model
 from . import by_hand
-from .rollouts import CASES, PROBLEMS, ROWS, config, given_rollouts, trainer, weights_of
+from .rollouts import (
+    CASES,
+    HYPOTHESES,
+    OUTCOMES,
+    PROBLEMS,
+    ROWS,
+    STATED,
+    config,
+    given_rollouts,
+    trainer,
+    weights_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +91,25 @@ def test_completions_without_answers_and_empty_ones_are_trained_on(model, tokeni
     assert log["barl/no_answer"] == 1.0
     assert log["barl/hypotheses_per_prompt"] == 1.0
     assert math.isfinite(log["grad_norm"])
+
+
+def test_statements_are_hypotheses_and_rewarded_where_they_are_asked_for(
+    model, tokenizer, tmp_path
+):
+    args = config(tmp_path, extraction="stated", value_normalization="none")
+    given = {"rollout_func": given_rollouts(STATED)}
+    got = weights_of(trainer(copy.deepcopy(model), tokenizer, args, **given))
+    by_hand.assert_equal(
+        got,
+        [
+            by_hand.token_weights(model, tokenizer, prompt, text, HYPOTHESES[prompt], outcome)
+            for prompt in STATED
+            for text, outcome in zip(STATED[prompt], OUTCOMES[prompt], strict=True)
+        ],
+    )
+    strict = trainer(copy.deepcopy(model), tokenizer, config(tmp_path), **given)
+    weights_of(strict)
+    assert strict._metrics["train"]["barl/no_answer"] == [7 / 8]
 
 
 def test_evaluation_is_left_to_trl(model, tokenizer, tmp_path):

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 import torch
 
+from barl_trl import extract_answer
+
 from . import by_hand
 from .rollouts import CASES, HYPOTHESES, config, given_rollouts, trainer, weights_of
 
@@ -74,6 +76,32 @@ def test_what_the_weights_do_is_said_once(model, tokenizer, tmp_path, caplog):
 def test_it_is_said_of_barls_weights_alone(model, tokenizer, tmp_path, caplog):
     barl_trainer = trainer(model, tokenizer, config(tmp_path, credit="gae_posterior"))
     assert advice_on((1.02, 0.45), barl_trainer, caplog) == []
+
+
+def advice_on_extraction(barl_trainer, caplog):
+    barl_trainer.train()
+    return [record.message for record in caplog.records if "--extraction" in record.message]
+
+
+def test_missing_answers_are_said_once_with_what_helps(model, tokenizer, tmp_path, caplog):
+    said = advice_on_extraction(trainer(model, tokenizer, config(tmp_path, max_steps=3)), caplog)
+    assert len(said) == 1
+    assert said[0].startswith("25 % of the responses have no answer: they do not box it, or")
+
+
+@pytest.mark.parametrize(
+    ("settings", "kwargs"),
+    [
+        ({"extraction": "stated"}, {}),
+        ({}, {"reward_funcs": "string"}),
+        ({}, {"answer_extractor": extract_answer}),
+    ],
+)
+def test_they_are_not_said_of_other_ways_to_read_answers(
+    model, tokenizer, tmp_path, caplog, settings, kwargs
+):
+    barl_trainer = trainer(model, tokenizer, config(tmp_path, **settings), **kwargs)
+    assert advice_on_extraction(barl_trainer, caplog) == []
 
 
 # Clipped ratios, without vLLM: the rollouts and their log-probabilities are given

@@ -1,6 +1,7 @@
 """Greedy evaluation on benchmarks during training: right numbers, and training as without it."""
 
 import json
+import sys
 from itertools import islice
 
 import pytest
@@ -10,11 +11,13 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, EarlyStoppingCallback, set_seed
 
 from barl_trl import BARLTrainer
-from barl_trl.rewards import accuracy_reward
+from barl_trl.graders import grader
+from barl_trl.graders.processes import ProcessPool
+from barl_trl.rewards import accuracy_reward, format_reward
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems, search_rows
 from barl_trl.trainer import make_trainer
 
-from .rollouts import config
+from .rollouts import config, trainer
 
 HELD_OUT = list(islice(problems(3, held_out=True), 5))
 BENCHMARKS = {
@@ -78,6 +81,13 @@ def test_metrics_are_those_of_the_most_likely_completions(make, method):
         assert metrics[f"eval_{name}/mean_tokens"] == pytest.approx(sum(tokens) / len(rows))
     assert 0 < means[0] < 1
     assert metrics["eval_accuracy"] == pytest.approx(sum(means) / 2)
+
+
+def test_they_are_judged_by_what_is_read(make):
+    """Cut off, the completions have numbers and no box."""
+    settings = {"benchmarks": {"search": BENCHMARKS["search"]}, "max_completion_length": 30}
+    strict, lenient = make(**settings), make(**settings, extraction="last_number")
+    assert strict.evaluate()["eval_accuracy"] < lenient.evaluate()["eval_accuracy"]
 
 
 def test_training_goes_on_as_without_evaluation(make):
@@ -154,3 +164,36 @@ def test_benchmarks_that_cannot_be_evaluated_are_refused(model, tokenizer, tmp_p
             processing_class=tokenizer,
             benchmarks={"mine": rows},
         )
+
+
+@pytest.fixture
+def no_grader_starts(monkeypatch):
+    monkeypatch.setattr(grader, "compare", ProcessPool())
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+
+
+NEEDING_A_GRADER = [
+    ("barl", {"reward_funcs": ["string", "qwen"]}),
+    ("grpo", {"reward_funcs": [format_reward, accuracy_reward]}),
+    ("grpo", {"reward_funcs": format_reward, "benchmarks": BENCHMARKS}),
+]
+
+
+@pytest.mark.parametrize(("method", "kwargs"), NEEDING_A_GRADER)
+def test_a_grader_that_cannot_start_is_said_before_a_model_is_loaded(
+    no_grader_starts, tmp_path, method, kwargs
+):
+    rows = Dataset.from_list(search_rows(2, seed=0))
+    with pytest.raises(RuntimeError, match="grader's process must start"):
+        make_trainer(method, model="nowhere", args=config(tmp_path), train_dataset=rows, **kwargs)
+
+
+def test_the_default_grader_must_start_only_where_it_merges_hypotheses(
+    no_grader_starts, model, tokenizer, tmp_path
+):
+    def make(**kwargs):
+        return trainer(model, tokenizer, config(tmp_path), reward_funcs=format_reward, **kwargs)
+
+    with pytest.raises(RuntimeError, match="grader's process must start"):
+        make()
+    make(answer_equivalence=str.__eq__)

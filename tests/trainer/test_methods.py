@@ -8,12 +8,23 @@ import torch
 from datasets import Dataset
 
 from barl_trl import BARLTrainer
+from barl_trl.rewards import accuracy_reward
 from barl_trl.trainer import make_trainer
 from barl_trl.trainer.methods import method_settings
 
 from ..tiny import tiny_model
 from . import by_hand
-from .rollouts import CASES, OUTCOMES, PROBLEMS, ROWS, config, trainer, weights_of
+from .rollouts import (
+    CASES,
+    OUTCOMES,
+    PROBLEMS,
+    ROWS,
+    STATED,
+    config,
+    given_rollouts,
+    trainer,
+    weights_of,
+)
 
 BASELINES = ["progress", "rloo", "belief_critic", "grpo", "grpo_length_controlled"]
 
@@ -112,6 +123,17 @@ def test_grpo_weighs_a_completion_by_its_outcome_among_its_groups(model, tokeniz
     expected = deviations / (outcomes.std(dim=1, keepdim=True) + 1e-4)
     torch.testing.assert_close(got, expected.flatten())
     assert not isinstance(grpo, BARLTrainer)
+
+
+@pytest.mark.parametrize("reward", ["math_verify", accuracy_reward])
+def test_grpo_is_rewarded_for_statements_where_they_are_asked_for(
+    model, tokenizer, tmp_path, reward
+):
+    args = config(tmp_path, extraction="stated")
+    given = {"rollout_func": given_rollouts(STATED), "reward_funcs": reward}
+    grpo = trainer_of("grpo", model, tokenizer, args, **given)
+    advantages = grpo._generate_and_score_completions(ROWS)["advantages"]
+    assert ((advantages > 0) == torch.tensor([*OUTCOMES.values()]).bool().flatten()).all()
 
 
 # What baselines have in common with BARL

@@ -20,6 +20,7 @@ RECIPE = Path(__file__).parents[1] / "recipes" / "demo.yaml"
 WHEN = ("before", "after")
 UNUSED = {
     "step_size": f"the demo's steps end with {STEP_DELIMITER!r}",
+    "extraction": "the demo's model boxes its answers",
     "resume_from_checkpoint": "the demo trains the shipped model, for some minutes",
 }
 """Fields that would change nothing, and why."""

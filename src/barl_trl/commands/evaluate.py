@@ -4,6 +4,7 @@ from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from trl import TrlParser
@@ -12,6 +13,7 @@ from ..evaluation.benchmarks import load_benchmark, parse_benchmarks
 from ..evaluation.results import open_results, summarize, table_rows, write_results
 from ..evaluation.templates import choose_template
 from ..graders import Grader, get_grader
+from ..hypotheses import no_answer_advice
 from ..trainer.environment_checks import refuse_missing_folder, refuse_missing_vllm
 from .console import mistakes_in_one_line, print_note, print_table, progress_bar
 from .evaluate_arguments import EvaluateArguments
@@ -31,6 +33,8 @@ def main(argv: list[str]) -> None:
         f"{results['grader']['name']} grader, at most {results['max_tokens']} tokens. "
         f"In {args.output_dir}: {names}, results.json, results.md."
     )
+    if "advice" in results:
+        print_note(results["advice"])
 
 
 def run(args: EvaluateArguments) -> dict[str, Any]:
@@ -42,7 +46,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     if args.backend == "vllm":
         refuse_missing_vllm("backend must be transformers", "vllm")
     refuse_missing_folder("model", args.model)
-    grader = get_grader(args.grader)
+    grader = get_grader(args.grader, args.extraction)
     sources = parse_benchmarks(args.benchmarks)
 
     # only now: a mistake above is said at once
@@ -89,6 +93,13 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
                 "skipped": skipped,
                 **summarize(responses),
             }
+            write_results(results, output_dir)
+    if grader.extraction == "boxed":
+        rows = results["benchmarks"].values()
+        sizes = [row["num_problems"] for row in rows]
+        advice = no_answer_advice(fmean([row["no_answer"] for row in rows], sizes))
+        if advice:
+            results["advice"] = advice
             write_results(results, output_dir)
     return results
 

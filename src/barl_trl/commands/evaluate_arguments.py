@@ -8,7 +8,8 @@ from typing import Any, Literal
 from ..evaluation.benchmarks import BENCHMARKS
 from ..evaluation.templates import TEMPLATES
 from ..graders import GRADERS
-from ..trainer.barl_fields import option
+from ..graders.extraction import Extraction
+from ..trainer.barl_fields import help_of, option
 
 
 @dataclass
@@ -43,6 +44,7 @@ class EvaluateArguments:
     batch_size: int = option(64, "Responses generated at a time; fewer take less memory.")
     limit: int | None = option(None, "Evaluate on the first rows of each benchmark only.")
     grader: str = option("math_verify", f"How answers are found and judged: {', '.join(GRADERS)}.")
+    extraction: Extraction = option("boxed", help_of("extraction"))
     output_dir: str = option(
         "outputs/evaluation",
         "Folder of the responses and results. A run that was killed goes on there; "

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..graders.strings import MAX_TRUTH_CHARS, plain_text
+from ..graders.limits import MAX_TRUTH_CHARS
+from ..graders.strings import plain_text
 from ..hypotheses import truth_answer, why_inadmissible
 from .files import find_column, read_rows
 from .selection import Selection

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from ..graders import verify
+from ..graders.default.nouns import apart
 from ..graders.default.numbers import number
+from ..graders.limits import why_not_compared
+from ..graders.normal_form import normal_form, words
 from ..graders.processes import compare
-from ..graders.strings import normal_form, why_not_compared, words
 
 _MAX_PROBLEM_CHARS = 10_000
 _PLACEHOLDER = re.compile(
@@ -83,7 +85,7 @@ def _suspicion(problem: str, answer: str) -> str | None:
 
 def _unreadable(answers: Sequence[str], most_parsed: int | None) -> set[str]:
     """Return the answers that are neither words nor a number, and that no parser reads."""
-    forms = {answer: normal_form(answer) for answer in dict.fromkeys(answers)}
+    forms = {answer: apart(normal_form(answer)).core for answer in dict.fromkeys(answers)}
     unclear = {
         answer: form
         for answer, form in forms.items()

@@ -7,8 +7,8 @@ others by name with [`get_grader`].
 import difflib
 
 from . import released
-from .boxes import extract_answer
 from .default import verify as default
+from .extraction import Extraction, extract_answer
 from .grader import Grader
 from .qwen import verify as qwen
 from .verdict import Verdict
@@ -18,8 +18,8 @@ __all__ = ["GRADERS", "Grader", "Verdict", "extract_answer", "get_grader", "veri
 GRADERS = {
     grader.name: grader
     for grader in (
-        Grader("math_verify", default.VERSION, extract_answer, default.verify),
-        Grader("qwen", qwen.VERSION, qwen.extract_answer, qwen.verify),
+        Grader("math_verify", default.VERSION, extract_answer, default.verify, True, "boxed"),
+        Grader("qwen", qwen.VERSION, qwen.extract_answer, qwen.verify, True),
         Grader("string", released.VERSION, released.extract_answer, released.verify),
     )
 }
@@ -27,14 +27,19 @@ GRADERS = {
 string rule of the paper's released code."""
 
 
-def get_grader(name: str) -> Grader:
+def get_grader(name: str, extraction: Extraction = "boxed") -> Grader:
     """Return the grader with a name.
 
+    Args:
+        name: One of [`GRADERS`].
+        extraction: What it reads as an answer (see [`extract_answer`]); only `math_verify` takes
+            another than `"boxed"`.
+
     Raises:
-        ValueError: If there is none of that name.
+        ValueError: If there is none of that name, or it does not take that extraction.
     """
     if name in GRADERS:
-        return GRADERS[name]
+        return GRADERS[name].with_extraction(extraction)
     nearest = difflib.get_close_matches(name, GRADERS, n=1) or ["math_verify"]
     raise ValueError(
         f"grader must be one of {', '.join(GRADERS)}, got {name!r}: did you mean {nearest[0]!r}?"

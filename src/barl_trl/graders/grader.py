@@ -4,9 +4,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import starmap
 
+from .extraction import EXTRACTIONS, Extraction, extract_answer
+from .limits import MAX_TRUTH_CHARS
 from .processes import compare
-from .strings import MAX_TRUTH_CHARS
 from .verdict import Verdict
 
 Pair = tuple[str, str]
@@ -20,6 +23,16 @@ def whole(pairs: Iterable[tuple[str | None, str | None]]) -> list[Pair]:
     return [(truth, answer) for truth, answer in pairs if truth is not None and answer is not None]
 
 
+def _texts(gold: str, answer: str) -> Pair:
+    for name, value in (("gold", gold), ("answer", answer)):
+        if not isinstance(value, str):
+            raise TypeError(
+                f"{name} must be a text, got {value!r}: str() makes one of a number, and `grade` "
+                "takes None where there is none."
+            )
+    return gold, answer
+
+
 class Grader:
     """How answers are read from completions and judged. Safe to use from any thread.
 
@@ -29,6 +42,8 @@ class Grader:
         extract_answer: Completion -> its final answer, or None.
         judge: True answer, answer -> verdict. Its verdicts are remembered, the latest 65536 of
             them.
+        uses_processes: Whether it compares in processes, which [`start`] then tries.
+        extraction: How [`~barl_trl.graders.extract_answer`] reads, if it is what reads.
     """
 
     def __init__(
@@ -37,24 +52,60 @@ class Grader:
         version: str,
         extract_answer: Callable[[str], str | None],
         judge: Callable[[str, str], Verdict],
+        uses_processes: bool = False,
+        extraction: Extraction | None = None,
     ):
         self.name = name
         self.version = version
         self.extract_answer = extract_answer
         self._judge = judge
+        self._uses_processes = uses_processes
+        self.extraction = extraction
         self._lock = threading.Lock()
         self._verdicts: OrderedDict[Pair, Verdict] = OrderedDict()
 
     def __reduce__(self):
-        return Grader, (self.name, self.version, self.extract_answer, self._judge)
+        how = (self.extract_answer, self._judge, self._uses_processes, self.extraction)
+        return Grader, (self.name, self.version, *how)
 
     def __repr__(self) -> str:
         return f"Grader({self.name!r}, version {self.version})"
 
     @property
     def label(self) -> dict[str, str]:
-        """Name and version, as they stand in result files."""
-        return {"name": self.name, "version": self.version}
+        """Name, version and another extraction than the default, as they stand in result files."""
+        other = {} if self.extraction in (None, "boxed") else {"extraction": self.extraction}
+        return {"name": self.name, "version": self.version, **other}
+
+    def with_extraction(self, extraction: Extraction) -> "Grader":
+        """Return the grader that reads answers in another way.
+
+        Raises:
+            ValueError: There is no such way, or the grader has its own.
+        """
+        if extraction not in EXTRACTIONS:
+            raise ValueError(
+                f"extraction must be one of {list(EXTRACTIONS)}, got {extraction!r}: the default "
+                "is 'boxed'."
+            )
+        if extraction == (self.extraction or "boxed"):
+            return self
+        if self.extraction is None:
+            raise ValueError(
+                f"extraction must be left at 'boxed' with the grader {self.name}, got "
+                f"{extraction!r}: it reads answers in its own way. math_verify takes it."
+            )
+        reads = partial(extract_answer, extraction=extraction)
+        return Grader(self.name, self.version, reads, self._judge, self._uses_processes, extraction)
+
+    def start(self) -> None:
+        """Start a process that compares, if it uses them: before training, not in the first batch.
+
+        Raises:
+            RuntimeError: If none can be started.
+        """
+        if self._uses_processes:
+            compare.start()
 
     def verify(self, gold: str, answer: str) -> Verdict:
         """Return whether an answer is the true one.
@@ -65,11 +116,13 @@ class Grader:
 
         Raises:
             RuntimeError: If the grader's processes cannot be started at all.
+            TypeError: If one of them is no text.
         """
-        verdict = self._verdicts.get((gold, answer))
+        pair = _texts(gold, answer)
+        verdict = self._verdicts.get(pair)
         if verdict is None:
-            verdict = self._judge(gold, answer)
-            self.remember({(gold, answer): verdict})
+            verdict = self._judge(*pair)
+            self.remember({pair: verdict})
         return verdict
 
     def equivalent(self, gold: str, answer: str) -> bool:
@@ -82,7 +135,7 @@ class Grader:
         Args:
             pairs: True answers with the answers to judge; each pair is judged once.
         """
-        distinct = dict.fromkeys(pairs)
+        distinct = dict.fromkeys(starmap(_texts, pairs))
         with ThreadPoolExecutor(compare.size) as threads:
             verdicts = threads.map(lambda pair: self.verify(*pair), distinct)
             return dict(zip(distinct, verdicts, strict=True))

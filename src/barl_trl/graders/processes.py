@@ -9,6 +9,7 @@ main thread and after CUDA is initialised. POSIX only.
 import atexit
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
@@ -19,6 +20,8 @@ from collections import deque
 from typing import IO, Literal, cast
 
 from .environment import warn_of_environment
+
+logger = logging.getLogger(__name__)
 
 Outcome = Literal["equal", "different", "timeout", "crash"]
 
@@ -126,11 +129,18 @@ class ProcessPool:
             RuntimeError: If the first process does not start: nothing could ever be compared.
         """
         with self._slots:
-            process = self._take()
-            if process is None:
+            try:
+                process = self._take()
+            except RuntimeError as error:
+                if not self._has_worked:
+                    raise
+                logger.warning("a comparison counts as a crash: %s", error)
                 return "crash"
             outcome: Outcome = "crash"
             try:
+                with self._lock:
+                    if not self._idle and len(self._all) <= self.size:
+                        self._idle.append(self._start())  # warm when the next one is needed
                 outcome = process.ask(comparison, gold, answer, self._wall_seconds)
             finally:
                 # Also after a KeyboardInterrupt: a late verdict must not be read as the next one.
@@ -140,6 +150,15 @@ class ProcessPool:
                 else:
                     self._drop(process)
             return outcome
+
+    def start(self) -> None:
+        """Start a process, if there is none, and wait until it answers.
+
+        Raises:
+            RuntimeError: If none does.
+        """
+        with self._slots:
+            self._idle.appendleft(self._take())
 
     def close(self) -> None:
         """End all processes; a later call starts others."""
@@ -153,24 +172,22 @@ class ProcessPool:
             process.child.returncode = 0  # not ours to wait for: no warning about it
         self._reset()
 
-    def _take(self) -> _Process | None:
-        """Return a process that answers; None if none can be started any more."""
-        for _ in range(self.size + 2):  # idle ones may have died meanwhile
+    def _take(self) -> _Process:
+        """Return a process that answers, or raise a RuntimeError."""
+        while True:
             with self._lock:
-                process = self._idle.popleft() if self._idle else self._start()
-                if not self._idle and len(self._all) <= self.size:
-                    self._idle.append(self._start())  # warm when the next one is needed
+                is_new = not self._idle
+                process = self._start() if is_new else self._idle.popleft()
             if process.is_ready():
                 self._has_worked = True
                 return process
             self._drop(process)
-            if not self._has_worked:
+            if is_new:  # an idle one may just have died meanwhile
                 raise RuntimeError(
                     "the grader's process must start, got none that answers: run "
-                    f"`{sys.executable} -m {_MODULE} {self._cpu_seconds} < /dev/null` to see why "
-                    "(is `math-verify[antlr4_13_2]` installed?)."
+                    f"`{sys.executable} -m {_MODULE} {self._cpu_seconds} 0 < /dev/null` to see why "
+                    "(is `math-verify[antlr4_13_2]` installed, do `ulimit -t` and `-v` allow it?)."
                 )
-        return None
 
     def _start(self) -> _Process:
         warn_of_environment()

@@ -14,8 +14,6 @@ import resource
 import select
 import sys
 
-_MEMORY_BYTES = 1 << 30
-_WORN_OUT_BYTES = 1 << 29
 _PARENT_CHECK_SECONDS = 5.0
 
 
@@ -26,13 +24,18 @@ def main(cpu_seconds: int, parent: int) -> None:
         cpu_seconds: CPU time of one comparison in seconds. The kernel ends the process when it is
             spent: the only limit that also holds inside one long big-integer operation.
         parent: Process id of the parent, which may have ended before this line.
+
+    Raises:
+        SystemExit: If the hard limit on CPU time is too low for a comparison.
     """
     logging.disable(logging.CRITICAL)  # math-verify warns that its own timeouts are off
     replies = os.dup(1)
     os.dup2(2, 1)  # the parsers print; the pipe is for verdicts
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit(resource.RLIMIT_CORE, 0)
+    memory = 1 << 30
     if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, resource.RLIM_INFINITY))
+        _limit(resource.RLIMIT_AS, memory)
+        memory = resource.getrlimit(resource.RLIMIT_AS)[0]
 
     from .default.parsed import is_readable, parsed_equal
     from .qwen.parsed import symbolic_equal
@@ -44,18 +47,36 @@ def main(cpu_seconds: int, parent: int) -> None:
     }
     # Import and build the parser's tables before the clock of a comparison runs.
     parsed_equal("1", r"\frac{2}{2}")
+    if not _limit_cpu(cpu_seconds):
+        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        sys.exit(f"`ulimit -t` must leave a comparison {cpu_seconds} s, got {hard} s: raise it.")
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)  # from here on a traceback is the answer's fault, or the parent has ended
     os.write(replies, b"ready\n")
     for comparison, gold, answer in _requests(parent):
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        limit = int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+        _limit_cpu(cpu_seconds)
         is_equal = comparisons[comparison](gold, answer)
-        # A library may have caught a MemoryError, and kept what it has: the parent replaces us.
-        state = b" worn" if _resident_bytes() > _WORN_OUT_BYTES else b""
-        os.write(replies, (b"equal" if is_equal else b"different") + state + b"\n")
+        # A library may have caught a MemoryError, and kept what it has; or the hard limit on CPU
+        # time would end the next comparison. The parent replaces us.
+        is_worn = _resident_bytes() > memory // 2 or not _limit_cpu(cpu_seconds)
+        reply = b"equal" if is_equal else b"different"
+        os.write(replies, reply + (b" worn\n" if is_worn else b"\n"))
+
+
+def _limit(kind: int, wanted: int) -> bool:
+    """Set a soft limit, at most the hard one, which stays; return whether that is still higher."""
+    hard = resource.getrlimit(kind)[1]
+    is_higher = hard == resource.RLIM_INFINITY or hard > wanted
+    resource.setrlimit(kind, (wanted if is_higher else hard, hard))
+    return is_higher
+
+
+def _limit_cpu(seconds: int) -> bool:
+    """Limit the CPU time of a comparison from now on; return whether the hard limit allows it."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    end = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    return _limit(resource.RLIMIT_CPU, end)
 
 
 def _resident_bytes() -> int:

@@ -20,7 +20,8 @@ def check_trainer_arguments(args, reward_funcs, train_dataset, kwargs: dict[str,
         args: Must be a [`BARLConfig`].
         reward_funcs: Must not be empty.
         train_dataset: Must be text with a column of true answers.
-        kwargs: The trainer's other arguments: no tools and no environments.
+        kwargs: The trainer's other arguments: no tools and no environments, and no
+            `answer_extractor` where `args` say what is read.
 
     Raises:
         ImportError: `args.use_vllm` without vLLM.
@@ -41,6 +42,11 @@ def check_trainer_arguments(args, reward_funcs, train_dataset, kwargs: dict[str,
                 f"{name} must be None, got {kwargs[name]!r}: a chain of thought is one model's "
                 "text here."
             )
+    if kwargs.get("answer_extractor") and args.extraction != "boxed":
+        raise ValueError(
+            f"extraction must be left at 'boxed' with an answer_extractor, got "
+            f"{args.extraction!r}: what that reads is for it to say."
+        )
     if not reward_funcs:
         raise ValueError(
             "reward_funcs must hold at least one function, got none: try "

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
 from ..credit.registry import CREDITS, Credit, find_credit
+from ..graders.extraction import Extraction
 from ..plausibility.elicitation import DEFAULT_ELICITATION
 
 METHODS = (*CREDITS, "grpo_length_controlled")
@@ -102,7 +103,13 @@ class BARLFields:
         "logarithms.",
     )
 
-    # Hypotheses
+    # Answers and hypotheses
+    extraction: Extraction = option(
+        "boxed",
+        "What is read as the answer of a response. `boxed`: the last box. "
+        '`stated`: without one also "the answer is 42", `#### 42`, `<answer>42</answer>`, '
+        "`**42**`, `\\boxed 42`, in this order. `last_number`: at last the last number.",
+    )
     solution_column: str = option(
         "solution", "Dataset column with the true answer: bare, boxed, or behind `####`."
     )
@@ -262,6 +269,11 @@ def barl_fields() -> tuple[Field, ...]:
 def default_of(name: str) -> Any:
     """Return the default of one of these fields."""
     return BARLFields.__dataclass_fields__[name].default
+
+
+def help_of(name: str) -> str:
+    """Return the help of one of these fields."""
+    return BARLFields.__dataclass_fields__[name].metadata["help"]
 
 
 def check_at_least_one(name: str, value: int | None, default: Any) -> None:

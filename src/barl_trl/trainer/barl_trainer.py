@@ -19,7 +19,7 @@ from trl.extras.profiling import profiling_context
 from ..credit.arms import weigh_steps
 from ..plausibility.budget import scoring_token_budget
 from ..plausibility.kv_cache import GenerationRecorder
-from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
+from ..rewards import resolve_rewards
 from ..steps import StepSegmenter, fixed_size_steps, spread_over_tokens
 from ..whitening import whiten
 from .all_rollouts import scored_rollouts
@@ -82,6 +82,7 @@ class BARLTrainer(
             model with an image processor, after it.
         TypeError: `args` is no [`BARLConfig`].
         ImportError: `args.use_vllm` without vLLM.
+        RuntimeError: A grader's process cannot be started.
 
     Example:
     ```python
@@ -135,7 +136,8 @@ class BARLTrainer(
             name = model if isinstance(model, str) else model.config._name_or_path
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
         reward_funcs = resolve_rewards(reward_funcs)
-        check_trainer_arguments(args, reward_funcs, train_dataset, kwargs)
+        others = kwargs | {"answer_extractor": answer_extractor}
+        check_trainer_arguments(args, reward_funcs, train_dataset, others)
         super().__init__(
             model,
             reward_funcs,
@@ -149,8 +151,10 @@ class BARLTrainer(
             raise ValueError(
                 "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
             )
-        self._accuracy_rewards = [f for f in self.reward_funcs if isinstance(f, AccuracyReward)]
-        grader = (self._accuracy_rewards or [accuracy_reward])[0].grader
+        grader = self._judge.grader
+        self._reads_boxes = answer_extractor is None and grader.extraction == "boxed"
+        if answer_equivalence is None:
+            grader.start()
         end_ids: Any = [*self.eos_token_ids, self._tokenizer.pad_token_id]
         self.scorer = HypothesisScorer(
             self._tokenizer,

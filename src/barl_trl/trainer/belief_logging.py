@@ -1,6 +1,7 @@
 """How `BARLTrainer` logs: belief metrics, clipped importance ratios, the completions table."""
 
 import logging
+from collections.abc import Hashable
 from statistics import fmean
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor
 from trl import GRPOTrainer
 
 from ..credit.rollouts import ScoredRollouts
-from ..hypotheses import hypothesis_metrics
+from ..hypotheses import hypothesis_metrics, no_answer_advice
 from .barl_config import BARLConfig
 from .belief_metrics import belief_metrics, clipped_tokens, rollout_diagnostics
 from .credit_metrics import (
@@ -41,11 +42,13 @@ class BeliefLoggingMixin(GRPOTrainer):
     model: Any
     num_generations: int
     _batch: RolloutBatch
+    _reads_boxes: bool
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self._seconds = {"scoring": 0.0, "step": 0.0}
-        self._advised: set[bool] = set()
+        self._advised: set[Hashable] = set()
+        self._no_answer: list[float] = []  # of each rollout batch
 
     def _log_beliefs(
         self,
@@ -61,6 +64,7 @@ class BeliefLoggingMixin(GRPOTrainer):
         which rollouts have tokens with a weight (B,), and outcomes are those of all processes (N,).
         """
         metrics = hypothesis_metrics(scored.sets, scored.answers)
+        self._no_answer.append(metrics["no_answer"])
         if own.belief.shape[2]:
             diagnostics = rollout_diagnostics(
                 own.belief, own.answer_logps, values, own.state_mask, own.hypothesis_mask
@@ -165,13 +169,19 @@ class BeliefLoggingMixin(GRPOTrainer):
         super().log(logs, start_time)
 
     def _advise(self, metrics: dict[str, list[float]]) -> None:
-        """Say once that the weights are plain RL's, and once that the belief works against them."""
+        """Say once each: no answer is read; weights are plain RL's; the belief works against it."""
+        if not self.accelerator.is_main_process:
+            return
+        if self._reads_boxes and self._no_answer:
+            self._say_once("no answer", no_answer_advice(fmean(self._no_answer)))
         names = ("barl/outcome_gain", "barl/outcome_gain_spread", "barl/outcome_r2")
         is_barl = self.args.credit == "barl"  # the identity is one of its weights
-        if not self.accelerator.is_main_process or not is_barl or not all(map(metrics.get, names)):
-            return
-        gain, spread, r2 = (fmean(metrics[name]) for name in names)
-        text = advice(gain, spread, r2, consistency_beta=self.args.consistency_beta)
-        if text and (gain < WORKS_AGAINST) not in self._advised:
-            self._advised.add(gain < WORKS_AGAINST)
+        if is_barl and all(map(metrics.get, names)):
+            gain, spread, r2 = (fmean(metrics[name]) for name in names)
+            text = advice(gain, spread, r2, consistency_beta=self.args.consistency_beta)
+            self._say_once(gain < WORKS_AGAINST, text)
+
+    def _say_once(self, about: Hashable, text: str | None) -> None:
+        if text and about not in self._advised:
+            self._advised.add(about)
             logger.warning(text)

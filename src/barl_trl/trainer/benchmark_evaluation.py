@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, Trainer
 from trl import GRPOTrainer
 
-from ..rewards import AccuracyReward, accuracy_reward
+from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
 from ..steps import chain_of_thought
+from .barl_config import BARLConfig
 
 # what sampling is left to ignore has transformers' defaults: it warns of all else
 GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "min_p": None}
@@ -34,23 +35,32 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
     `generation_config` and `generation_kwargs`.
 
     Args:
-        *args, **kwargs: As in [`~trl.GRPOTrainer`].
+        model, reward_funcs, args, *more, **kwargs: As in [`~trl.GRPOTrainer`], with a
+            [`BARLConfig`]. Its `extraction` says what graders read.
         benchmarks: Problems by the benchmark's name, with the columns `prompt` and `solution`.
             Judged by the first of `reward_funcs` that has a grader, else by the default one. No
             `eval_dataset` is needed then.
 
     Raises:
         ValueError: A benchmark has no problems, or lacks a column.
+        RuntimeError: A grader's process cannot be started. Before the model is loaded.
     """
 
     use_vllm: bool
     processing_class: Any
-    reward_funcs: list[Any]
     model: nn.Module
     generation_kwargs: dict[str, Any]
     eos_token_ids: list[int]
 
-    def __init__(self, *args, benchmarks: Mapping[str, Dataset] | None = None, **kwargs):
+    def __init__(
+        self,
+        model,
+        reward_funcs,
+        args: BARLConfig,
+        *more,
+        benchmarks: Mapping[str, Dataset] | None = None,
+        **kwargs,
+    ):
         self.benchmarks = dict(benchmarks or {})
         for name, dataset in self.benchmarks.items():
             if not len(dataset) or not {"prompt", "solution"} <= set(dataset.column_names):
@@ -61,9 +71,14 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
                 )
         if self.benchmarks and kwargs.get("eval_dataset") is None:
             kwargs["eval_dataset"] = {}  # `Trainer` wants one where it evaluates
-        super().__init__(*args, **kwargs)
-        rewards = [func for func in self.reward_funcs if isinstance(func, AccuracyReward)]
-        self._judge = rewards[0] if rewards else accuracy_reward
+        reward_funcs = resolve_rewards(reward_funcs, args.extraction)
+        functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+        self._accuracy_rewards = [func for func in functions if isinstance(func, AccuracyReward)]
+        default = resolve_rewards(accuracy_reward, args.extraction)
+        self._judge = (self._accuracy_rewards or [default])[0]
+        for judge in [*self._accuracy_rewards, *([self._judge] if self.benchmarks else [])]:
+            judge.grader.start()
+        super().__init__(model, reward_funcs, args, *more, **kwargs)
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):  # noqa: D102
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)

@@ -1,11 +1,12 @@
 """What the analyses share."""
 
 import json
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 
-from barl_trl.commands.analyses.common import as_many, named, show, write
+from barl_trl.commands.analyses.common import add_grader_options, as_many, named, show, write
 
 
 def test_models_have_the_names_of_their_folders_or_those_given(tmp_path):
@@ -23,6 +24,15 @@ def test_an_option_is_wanted_once_for_each_folder():
     assert as_many("--greedy", ["a", "b"], {"one": 1, "two": 2}) == ["a", "b"]
     with pytest.raises(ValueError, match="--greedy must be given once for each of the 2 folders"):
         as_many("--greedy", ["a"], ["one", "two"])
+
+
+def test_answers_are_read_as_in_training_by_default(capsys):
+    parser = ArgumentParser()
+    add_grader_options(parser)
+    assert vars(parser.parse_args([])) == {"grader": "math_verify", "extraction": "boxed"}
+    assert parser.parse_args(["--extraction", "stated"]).extraction == "stated"
+    parser.print_help()
+    assert "`#### 42`" in capsys.readouterr().out
 
 
 def test_results_are_written_with_what_they_were_made_with(tmp_path):

@@ -45,6 +45,19 @@ def test_values_under_the_model_that_gave_the_responses(tmp_path, model_path):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
 
 
+def test_statements_are_hypotheses_where_they_are_asked_for(tmp_path, model_path):
+    texts = ["The answer is 2.", "Hence it is **11**."]
+    by_problem = {0: [response(0, n, 1 - n, text=text) for n, text in enumerate(texts)]}
+    write_responses(tmp_path / "barl", by_problem, model=model_path)
+    options = ("--extraction", "stated", "--output_dir", tmp_path / "out")
+    done = analyze("values", tmp_path / "barl", *options)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "out" / "barl" / "math500.jsonl").read_text().splitlines()
+    assert [json.loads(line)["answers"] for line in lines] == [["2", "11"]] * 2
+    label = results(tmp_path / "out" / "values.json")["settings"]["grader"]
+    assert label["extraction"] == "stated"
+
+
 def test_the_checkpoint_must_be_known(tmp_path):
     (write_responses(tmp_path / "barl", problems([[1]])) / "results.json").unlink()
     done = analyze("values", tmp_path / "barl")

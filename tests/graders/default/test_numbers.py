@@ -21,7 +21,6 @@ from barl_trl.graders.default.numbers import Number, equal_numbers, is_decimal_c
         ("1,000.5", Fraction(2001, 2)),
         (".5", Fraction(1, 2)),
         ("5.", 5),
-        ("0,25", Fraction(1, 4)),
         ("3/4", Fraction(3, 4)),
         ("-3/4", Fraction(-3, 4)),
         (r"\frac{3}{4}", Fraction(3, 4)),
@@ -46,7 +45,7 @@ def test_a_plain_number_is_read_exactly(form, value):
     "form",
     [
         *("", "x", "1,2", "1,00", "12,34,567", "3 250 1", "1 2", "1/0", r"\frac{1}{0}", "1/2/3"),
-        *(r"1\frac{3}{2}", "--1", "1e5", "½", "٣", "1" * 101, r"\frac{1}{2}x", "50%", "10^{5}"),
+        *(r"1\frac{3}{2}", "--1", "1e5", "½", "٣", "1" * 101, r"\frac{1}{2}x", "0,25", "10^{5}"),
     ],
 )
 def test_anything_else_is_no_plain_number(form):
@@ -94,6 +93,13 @@ def test_every_decimal_is_read_exactly(value):
         ("0", "0.0000001", False),
         ("1234567.1", "1234567.2", False),
         ("16386.20", "16,386.2", True),
+        ("50%", "1/2", True),
+        ("1/3", r"33\frac{1}{3}%", True),
+        ("50%", "50", True),
+        ("50", "50%", True),
+        ("50", "1/2", False),
+        ("0.5%", "1/2", False),
+        ("50%", "0.5%", False),
     ],
 )
 def test_only_decimals_of_six_places_may_be_rounded(gold, answer, equal):

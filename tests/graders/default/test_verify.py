@@ -8,32 +8,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barl_trl.graders import get_grader, verify
+from barl_trl.graders.normal_form import normal_form
 from barl_trl.graders.processes import compare
-from barl_trl.graders.strings import normal_form
 
 from ...paths import ROOT
 
-OWN_CASES = ROOT / "tests" / "cases" / "answers.jsonl"
+OWN_CASES = [
+    ROOT / "tests" / "cases" / f"{name}.jsonl" for name in ("answers", "kinds", "held_out")
+]
 PUBLIC_CASES = ROOT.parent / "shared" / "verify_cases.jsonl"
 
 MISSED = {  # right answers in forms that are not understood; no wrong answer is accepted
-    (r"\frac{1}{3}", r"33\frac{1}{3}\%"),
-    ("7", r"\textcolor{blue}{7}"),
     ("2A_{16}", r"\text{2A}_{16}"),
-    (r"\frac{1}{2}", r"\sin 30^\circ"),
-    (r"\cos 36^\circ", r"\frac{1+\sqrt{5}}{4}"),
+    (r"\text{July 4, 1776}", "July 4, 1776"),
+    (r"\text{March } 5", "March 5"),
+    ("3-4i", r"\overline{3+4i}"),
 }
+
+
+DISPUTED = {"1.22", "z = 3+3 = 2", r"x=1/3\approx1.3"}  # labelled as right answers
 
 
 def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("family", sorted({case["family"] for case in rows(OWN_CASES)}))
+CASES = [case for path in OWN_CASES for case in rows(path)]
+
+
+@pytest.mark.parametrize("family", sorted({case["family"] for case in CASES}))
 def test_our_own_cases(family):
     labels = {
         (case["gold"], case["answer"]): case["equivalent"]
-        for case in rows(OWN_CASES)
+        for case in CASES
         if case["family"] == family
     }
     verdicts = get_grader("math_verify").verify_all(labels)
@@ -42,7 +49,7 @@ def test_our_own_cases(family):
 
 
 def test_what_is_missed_is_missed_by_saying_no():
-    cases = {(case["gold"], case["answer"]): case["equivalent"] for case in rows(OWN_CASES)}
+    cases = {(case["gold"], case["answer"]): case["equivalent"] for case in CASES}
     for pair in MISSED:
         assert cases[pair]
         assert not verify(*pair)
@@ -54,14 +61,14 @@ def test_pairs_of_public_suites():
         case
         for case in rows(PUBLIC_CASES)
         if "hardverify" not in case["source"].lower() and case.get("answer_protocol", True)
-        if case["answer"] is not None and case["gold_bare"] is not None
+        if case["answer"] not in {None, *DISPUTED} and case["gold_bare"] is not None
     ]
     pairs = [(case["gold_bare"], case["answer"]) for case in cases]
     judged = get_grader("math_verify").verify_all(pairs)
     verdicts = [judged[pair].correct for pair in pairs]
     right = sum(v == case["expected"] for v, case in zip(verdicts, cases, strict=True))
     accepted = sum(v and not case["expected"] for v, case in zip(verdicts, cases, strict=True))
-    assert len(cases) == 163
+    assert len(cases) == 160
     assert right / len(cases) >= 0.95
     assert accepted / len(cases) <= 0.005
 
@@ -74,10 +81,10 @@ def test_pairs_of_public_suites():
         (r"\text{seat}", r"\text{east}", False, "words"),
         ("B", "(b)", True, "choices"),
         ("1/2", "0.5", True, "numbers"),
-        (r"2\sqrt{3}", r"\sqrt{12}", True, "expressions"),
+        (r"2\sqrt{3}", r"\sqrt{12}", True, "math-verify"),
         (r"\log_2 8", "3", True, "math-verify"),
-        ("6", "5=6", False, "chain"),
-        ("1", "1 or 2", False, "doubt: alternatives"),
+        ("6", "5=6", False, "numbers"),
+        ("5", r"5\text{ million}", False, "doubt: words"),
         ("1", "9^{9^{9^9}}", False, "answer refused: exponent"),
         (r"\sum_{k=1}^n k", "n(n+1)/2", False, "gold refused: eager operation"),
         ("1", "", False, "empty"),
@@ -105,8 +112,10 @@ def test_an_answer_is_equivalent_to_itself_unless_it_is_empty(answer):
 @settings(max_examples=25, deadline=None)
 def test_numbers_are_judged_as_math_verify_judges_them(a, b, c, d):
     plain = verify(f"{a}/{b}", f"{c}/{d}")
-    parsed = compare("math_verify", f"{a}/{b}", rf"\frac{{{c}}}{{{d}}}")
-    assert plain.correct == (parsed == "equal") == (a * d == b * c)
+    assert plain.correct == (a * d == b * c)
+    if a:  # the denominator of 0 may be any
+        parsed = compare("math_verify", f"{a}/{b}", rf"\frac{{{c}}}{{{d}}}")
+        assert plain.correct == (parsed == "equal")
 
 
 def test_an_answer_too_long_for_the_parser_is_compared_as_a_string():

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...graders.extraction import EXTRACTIONS
+from ...trainer.barl_fields import help_of
 from ..console import print_table
 
 Rows = list[dict[str, Any]]
@@ -21,6 +23,14 @@ def add_model_options(command: argparse.ArgumentParser) -> None:
         type=lambda text: text.split(","),
         help="which to take, separated by commas (default: all)",
     )
+
+
+def add_grader_options(command: argparse.ArgumentParser) -> None:
+    """Add the options that say how answers are read."""
+    text = "grader that reads and merges the answers (default: math_verify)"
+    command.add_argument("--grader", default="math_verify", help=text)
+    text = f"{help_of('extraction')} (default: boxed)"
+    command.add_argument("--extraction", choices=EXTRACTIONS, default="boxed", help=text)
 
 
 def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:

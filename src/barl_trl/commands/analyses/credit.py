@@ -10,12 +10,13 @@ from typing import Any
 
 from ...trainer.barl_fields import BARLFields
 from ..console import at_least_one, print_table, progress_bar
-from .common import Rows, named, write
+from .common import Rows, add_grader_options, named, write
 
 COSINES = {"bias": "bias", "quality": "quality", "gain": "vs GRPO", "beyond_control": "control"}
 EFFECTS = {"answered": "answers", "tokens": "tokens", "entropy": "entropy"}
 """Columns of the two tables, by the name of the row's field."""
 TASK = ("data", "template", "max_completion_length", "step_size", "step_delimiter", "grader")
+TASK += ("extraction",)
 """Options that say what a model is judged on."""
 
 
@@ -49,7 +50,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--step_size", type=at_least_one, default=128)
     command.add_argument("--step_delimiter", metavar="TEXT", help="in place of step_size tokens")
-    command.add_argument("--grader", default="math_verify")
+    add_grader_options(command)
     command.add_argument(
         "--parameters",
         metavar="REGEX",
@@ -142,7 +143,7 @@ def judge(
     )
     task = CreditTask(
         tokenizer,
-        AccuracyReward(get_grader(options.grader), options.grader),
+        AccuracyReward(get_grader(options.grader, options.extraction), options.grader),
         segmenter,
         template.end_ids(tokenizer),
         options.max_completion_length,

@@ -10,7 +10,7 @@ from ...evaluation.responses import read_responses
 from ...graders import Grader, get_grader
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..console import at_least_one, progress_bar
-from .common import Rows, add_model_options, as_many, named, show, write
+from .common import Rows, add_grader_options, add_model_options, as_many, named, show, write
 
 SCORING_FIELDS = (
     "step_size",
@@ -114,8 +114,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="text that ends a step, in place of step_size tokens",
     )
-    grader = "grader that reads and merges the answers (default: math_verify)"
-    command.add_argument("--grader", default="math_verify", help=grader)
+    add_grader_options(command)
     only = "take only the first so many problems of each benchmark"
     command.add_argument("--max_problems", type=at_least_one, metavar="N", help=only)
     for option in barl_fields():
@@ -145,7 +144,7 @@ def run(options: argparse.Namespace) -> None:
         responses=responses,
         models=dict(zip(responses, models, strict=True)),
         args=BARLFields(**settings),
-        grader=get_grader(options.grader),
+        grader=get_grader(options.grader, options.extraction),
         step_delimiter=options.step_delimiter,
         benchmarks=options.benchmarks,
         max_problems=options.max_problems,

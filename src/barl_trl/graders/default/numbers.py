@@ -9,7 +9,7 @@ _RELATIVE = Fraction(1, 100_000)
 _MAX_CHARS = 100
 
 _INTEGER = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)"
-_DECIMAL = re.compile(rf"([+-]?)(?:({_INTEGER})(?:\.(\d*))?|\.(\d+)|0,(\d+))", re.ASCII)
+_DECIMAL = re.compile(rf"([+-]?)(?:({_INTEGER})(?:\.(\d*))?|\.(\d+))", re.ASCII)
 _FRACTION = re.compile(
     r"([+-]?)(?:(\d+) ?)??(?:\\frac(?:\{([+-]?\d+)\}|(\d))(?:\{(\d+)\}|(\d))|(\d+)/(\d+))",
     re.ASCII,
@@ -23,10 +23,11 @@ _DECIMAL_COMMA = re.compile(r"([+-]?\d+),(\d{1,2}|\d{4,})", re.ASCII)
 
 
 class Number(NamedTuple):
-    """A number and its decimal places: 0 if it cannot be a rounded one."""
+    """A number, its decimal places (0 if it cannot be a rounded one), and whether it had a `%`."""
 
     value: Fraction
     places: int = 0
+    is_percent: bool = False
 
 
 def number(form: str) -> Number | None:
@@ -37,6 +38,9 @@ def number(form: str) -> Number | None:
     """
     if len(form) > _MAX_CHARS:
         return None
+    if form.endswith("%"):
+        found = number(form[:-1].rstrip())
+        return (found and not found.is_percent and found._replace(is_percent=True)) or None
     decimal = _DECIMAL.fullmatch(form)
     if decimal:
         sign, whole, *decimals = decimal.groups()
@@ -69,8 +73,17 @@ def equal_numbers(gold: Number, answer: Number) -> bool:
     """Return whether a number is the true one.
 
     They must be equal, or one must be a decimal of at least six places to which the other rounds,
-    and differ by at most 1e-5 of the true one: 0.000000 is not 1e-7.
+    and differ by at most 1e-5 of the true one: 0.000000 is not 1e-7. 50 % is 0.5, and 50 too if the
+    sign was forgotten; 0.5 % is not 0.5.
     """
+    if gold.is_percent == answer.is_percent:
+        return _equal(gold, answer)
+    percent, plain = (gold, answer) if gold.is_percent else (answer, gold)
+    hundredth = Number(percent.value / 100, percent.places and percent.places + 2)
+    return _equal(hundredth, plain) or (abs(percent.value) >= 1 and _equal(percent, plain))
+
+
+def _equal(gold: Number, answer: Number) -> bool:
     difference = abs(gold.value - answer.value)
     is_rounded = any(
         a.places >= _ROUNDED_PLACES and difference * 2 * 10**a.places <= 1 for a in (gold, answer)

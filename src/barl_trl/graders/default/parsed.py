@@ -1,11 +1,14 @@
 r"""What math-verify makes of two answers. Runs in the processes that can be killed, only there.
 
-math-verify rounds to six decimals, so that 2^{-99} equals 0 and 2^{-98}: what it finds equal must
-also agree to 1e-40 of the value, or to 1e-5 where a decimal stands in one of them. It takes i for a
-variable, and rearranged equations for different: what it finds different gets a second look.
+math-verify reads what it can, drops the rest and believes what is left. What it finds equal must
+pass three checks: no number may be free to be another one (`6 \foo 5` is 5 to it, and so is `7 \foo
+5`); an inequality is no list, and an identity no answer; and values must agree to 1e-40, or to 1e-5
+where a decimal stands in one of them, for it rounds to six decimals. What it finds different gets a
+second look: it takes i for a variable, and some equations of the same line for different.
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -23,15 +26,16 @@ from sympy import (
     Interval,
     MatrixBase,
     N,
+    Or,
+    Tuple,
     Union,
-    expand,
+    cancel,
     nan,
     oo,
+    simplify,
     zoo,
 )
 from sympy.core.relational import Relational
-
-from .doubts import without_bare_units
 
 # No ExprExtractionConfig: of what LaTeX's grammar does not cover it would take the last number.
 _CONFIG = (
@@ -42,10 +46,9 @@ _CONFIG = (
         normalization_config=NormalizationConfig(units=False, malformed_operators=True, nits=True),
     ),
 )
-_NOUNS = re.compile(
-    r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mbox)\{(?![ ,]*(?:and|or)\b)[^{}\d]*\}"
-    r"(?:\^\{?-?\d\}?)?"
-)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_I = re.compile(r"\\[A-Za-z]+|I")  # to the parser it is the imaginary unit
+_NO_VALUE = re.compile(r"(?<![A-Za-z])[A-Za-z]_\{?$|\\text\{[^{}]*$")  # x_1
 _DIGITS = 60
 
 
@@ -63,13 +66,66 @@ def parsed_equal(gold: str, answer: str) -> bool:
 
 
 def _are_equal(gold: str, answer: str) -> bool:
+    def is_unread(form: str, others: list[str]) -> bool:
+        """Whether a number could be any other."""
+        pairs = [(gold, other) if form is answer else (other, answer) for other in others]
+        same = [_parse(other)[:1] == _parse(form)[:1] for other in others]
+        return all(s or _match(*pair, is_changed=True) for s, pair in zip(same, pairs, strict=True))
+
+    return _match(gold, answer) and not any(
+        is_unread(form, others) for form in (answer, gold) for others in _other_numbers(form)
+    )
+
+
+def _other_numbers(form: str) -> Iterator[list[str]]:
+    """Yield the form with others in place of each of its numbers in turn."""
+    for found in _NUMBER.finditer(form):
+        before, behind = form[: found.start()], form[found.end() :]
+        if not _NO_VALUE.search(before):
+            whole, point, decimals = found[0].partition(".")
+            # two: C(5, 2) is C(5, 3)
+            yield [f"{before}{int(whole) + more}{point}{decimals}{behind}" for more in (1, 5)]
+
+
+def _match(gold: str, answer: str, *, is_changed: bool = False) -> bool:
     expected, got = _parse(gold), _parse(answer)
     if not expected or not got or not all(map(_is_sound, (expected[0], got[0]))):
         return False
+    if not _are_comparable(expected[0], got[0]):
+        return False
+    if is_changed and isinstance(expected[0], Eq) and isinstance(got[0], Eq):
+        return _equal_at_second_look(expected[0], got[0])  # solving both takes a second
     if not verify_parsed(expected, got, allow_set_relation_comp=True, timeout_seconds=0):
         return _equal_at_second_look(expected[0], got[0])
     is_percent = ("%" in gold) != ("%" in answer)  # 50 %, 50 and 0.5 are the same to a reader
     return _agree(expected[0], got[0], scales=(1, 100) if is_percent else (1,))
+
+
+def _are_comparable(gold: Any, answer: Any) -> bool:
+    """Whether not one is an inequality and the other a list. An identity is compared as written."""
+    if any(map(_is_inequality, (gold, answer))):
+        return not any(isinstance(side, FiniteSet | Tuple) for side in (gold, answer))
+    if isinstance(gold, Eq) and isinstance(answer, Eq) and any(map(_is_identity, (gold, answer))):
+        return {*map(_tree, gold.args)} == {*map(_tree, answer.args)}
+    return True
+
+
+def _is_inequality(value: Any) -> bool:
+    return isinstance(value, Relational | And) and not isinstance(value, Eq)
+
+
+def _tree(value: Any) -> Any:
+    """Return an expression as it is written, but for the order of commuting parts."""
+    parts = [_tree(part) for part in value.args]
+    is_ordered = not (value.is_Add or value.is_Mul)
+    return (value.func, *(parts if is_ordered else sorted(parts, key=str))) if parts else value
+
+
+def _is_identity(equation: Any) -> bool:
+    left, right = equation.lhs, equation.rhs
+    if not equation.free_symbols:
+        return True
+    return isinstance(left, Expr) and isinstance(right, Expr) and simplify(left - right) == 0
 
 
 def is_readable(gold: str) -> bool:
@@ -79,10 +135,18 @@ def is_readable(gold: str) -> bool:
 
 @lru_cache(1024)  # a prompt's answers are compared with each other
 def _parse(answer: str) -> list[Any]:
-    # A parser given bare `3\pi` reads the number 3, hence the box. 0: no signals.
-    bare = without_bare_units(_NOUNS.sub("", answer).strip()) or answer
-    latex = bare.replace("%", r"\%")
-    return parse(f"\\boxed{{{latex}}}", extraction_config=_CONFIG, parsing_timeout=0)
+    # A parser given bare `3\\pi` reads the number 3, hence the box. 0: no signals.
+    latex = _I.sub(lambda i: i[0] if i[0] != "I" else r"\Xi ", answer).replace("%", r"\%")
+    found = parse(f"\\boxed{{{latex}}}", extraction_config=_CONFIG, parsing_timeout=0)
+    return [_as_union(found[0]), *found[1:]] if found else found
+
+
+def _as_union(value: Any) -> Any:
+    """Return the set of `x < 1 or x > 3`."""
+    parts: Any = value.args if isinstance(value, FiniteSet) else ()
+    if parts and all(map(_is_inequality, parts)):
+        return Or(*parts).as_set()
+    return value
 
 
 def _agree(gold: Any, answer: Any, scales: tuple[int, ...] = (1,)) -> bool:
@@ -133,7 +197,7 @@ def _equal_at_second_look(gold: Any, answer: Any) -> bool:
         if not all(isinstance(side, Expr) for side in sides):
             return False
         left, right = sides[0] - sides[1], sides[2] - sides[3]
-        return expand(left - right) == 0 or expand(left + right) == 0
+        return right != 0 and cancel(left / right).is_number
     if isinstance(gold, And | Relational) and isinstance(answer, And | Relational):
         return _canonical(gold) == _canonical(answer)
     return False

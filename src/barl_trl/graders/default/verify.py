@@ -1,31 +1,34 @@
 """The default grader: strings first, then math-verify in a process that can be killed.
 
 math-verify knows more forms of an answer than any other library, and believes what it reads. Here a
-match must also pass what answers made to please it do not: see `doubts` and `parsed`.
+match must also pass what answers made to please it do not: see `claims`, `nouns` and `parsed`.
 """
 
 import re
 
+from ..limits import MAX_TRUTH_CHARS, why_not_compared
+from ..normal_form import normal_form, words
 from ..processes import compare
-from ..strings import normal_form, why_not_compared, words
 from ..verdict import Verdict
-from .doubts import chain, doubt, exact_part
-from .expressions import compare_expressions
+from .claims import claims, variables
+from .nouns import apart, words_against
 from .numbers import equal_numbers, is_decimal_comma_of, number
 
-VERSION = "2"
+VERSION = "3"
 """Changes whenever a verdict may change."""
 
-_CHOICE = re.compile(r"\(?(?:\\(?:text|textbf|mathrm)\{)?\(?([A-Ja-j])\)?\}?\)?")
+_CHOICE = re.compile(r"\(?(?:\\text\{)?\(?([A-Ja-j])\)?\}?\)?|\{\(?([A-Ja-j])\)?\}")
+_PAIRS = re.compile(r"[)\]] ?(?:,|\\cup) ?[(\[]")
+_DOTS = re.compile(r"\\[lc]?dots(?![A-Za-z])|\.\.\.|…")
 
 
 def verify(gold: str, answer: str) -> Verdict:
     r"""Return whether an answer is the true one.
 
-    In this order: equal strings (up to spacing and the like), choices and words as such, plain
-    numbers as exact fractions, refusal of what could cost a parser seconds, chains, doubts, exact
-    values of expressions, math-verify. The relation is neither symmetric nor transitive. A
-    comparison that takes more than 3 s of CPU time, or crashes, is a "no".
+    In this order: equal strings, choices and words as such, the claims of a chain one by one, words
+    and marks that the parser drops, plain numbers as exact fractions, refusal of what could cost a
+    parser seconds, math-verify. The relation is neither symmetric nor transitive. A comparison that
+    takes more than 3 s of CPU time, or crashes, is a "no".
 
     Args:
         gold: The true answer, bare.
@@ -41,47 +44,66 @@ def verify(gold: str, answer: str) -> Verdict:
         >>> verify(r"\frac{1}{2}", "0.5")
         Verdict(correct=True, reason='numbers')
         >>> verify("6", "5=6")
-        Verdict(correct=False, reason='chain')
+        Verdict(correct=False, reason='numbers')
     """
     truth, given = normal_form(gold), normal_form(answer)
     if not truth or not given:
         return Verdict(False, "empty")
-    given = exact_part(truth, given)
     if truth == given:
         return Verdict(True, "equal strings")
-    settled = _without_parser(truth, given)
-    if settled is not None:
-        return settled
+    gold_choice, choice = _CHOICE.fullmatch(truth), _CHOICE.fullmatch(given)
+    if gold_choice and choice:
+        same = (gold_choice[1] or gold_choice[2]).upper() == (choice[1] or choice[2]).upper()
+        return Verdict(same, "choices")
+    gold_words = words(truth)
+    if gold_words is not None:
+        return Verdict(gold_words == words(given), "words")
     for side, form in (("gold", truth), ("answer", given)):
+        if len(form) > MAX_TRUTH_CHARS:
+            return Verdict(False, f"{side} refused: length")
+    value, values = claims(truth, given)
+    verdicts = [_same_value(value, claim) for claim in values]
+    return next((verdict for verdict in verdicts if not verdict), verdicts[0])
+
+
+def _same_value(truth: str, given: str) -> Verdict:
+    gold, answer = apart(truth), apart(given)
+    against = words_against(gold, answer) or _doubt(gold.core, answer.core)
+    if against:
+        return Verdict(False, f"doubt: {against}")
+    if gold.core == answer.core:
+        return Verdict(True, "equal strings")
+    gold_number, answer_number = number(gold.core), number(answer.core)
+    if gold_number and answer_number:
+        return Verdict(equal_numbers(gold_number, answer_number), "numbers")
+    if is_decimal_comma_of(answer.core, gold.core):
+        return Verdict(True, "numbers")
+    for side, form in (("gold", gold.core), ("answer", answer.core)):
         why = why_not_compared(form)
         if why:
             return Verdict(False, f"{side} refused: {why}")
-    claims = chain(truth, given)
-    if claims:
-        value = truth.rpartition("=")[2]
-        return Verdict(all(verify(value, claim) for claim in claims), "chain")
-    against = doubt(truth, given)
-    if against:
-        return Verdict(False, f"doubt: {against}")
-    is_same = compare_expressions(truth, given)
-    if is_same is not None:
-        return Verdict(is_same, "expressions")
-    outcome = compare("math_verify", truth, given)
+    outcome = compare("math_verify", gold.core, answer.core)
     if outcome in ("timeout", "crash"):
         return Verdict(False, outcome)
     return Verdict(outcome == "equal", "math-verify")
 
 
-def _without_parser(truth: str, given: str) -> Verdict | None:
-    gold_choice, choice = _CHOICE.fullmatch(truth), _CHOICE.fullmatch(given)
-    if gold_choice and choice:
-        return Verdict(gold_choice[1].upper() == choice[1].upper(), "choices")
-    gold_words = words(truth)
-    if gold_words is not None:
-        return Verdict(gold_words == words(given), "words")
-    gold_number, answer_number = number(truth), number(given)
-    if gold_number and answer_number:
-        return Verdict(equal_numbers(gold_number, answer_number), "numbers")
-    if is_decimal_comma_of(given, truth) or is_decimal_comma_of(truth, given):
-        return Verdict(True, "numbers")
+def _doubt(gold: str, answer: str) -> str | None:
+    """Return what differs in the characters and is lost on the parser."""
+    if {_bracket(gold), _bracket(answer)} == {"set", "pair"}:
+        return "brackets"
+    if (_DOTS.search(gold) is None) != (_DOTS.search(answer) is None):
+        return "dots"
+    if gold.count("'") != answer.count("'") or max(gold.count(":"), answer.count(":")) > 1:
+        return "marks"
+    names, own = variables(gold), variables(answer)
+    if names != own and {n.casefold() for n in names} == {n.casefold() for n in own}:
+        return "capitals"
     return None
+
+
+def _bracket(form: str) -> str | None:
+    if form.startswith(r"\{") and form.endswith(r"\}") and form.count(r"\{") == 1:
+        return "set"
+    is_pair = form[:1] in ("(", "[") and form[-1:] in (")", "]") and not _PAIRS.search(form)
+    return "pair" if is_pair else None

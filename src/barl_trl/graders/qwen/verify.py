@@ -10,8 +10,9 @@ README.md beside this file says what it was written from, and what differs on pu
 import math
 import re
 
+from ..limits import why_not_compared
+from ..normal_form import words
 from ..processes import compare
-from ..strings import why_not_compared, words
 from ..verdict import Verdict
 from .normal_form import NAME, normal_form
 

@@ -1,0 +1,134 @@
+r"""What an answer claims: the sides of `x = 2 + 4 = 6` without the name in front.
+
+math-verify takes the last side and believes it.
+"""
+
+import re
+
+from ..normal_form import TEXT
+from .numbers import number
+
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_UNREAD = re.compile(r"\\(?:[bp]?mod|sum|prod|i*nt|lim)(?![a-z])|\\begin\{vmatrix\}")
+_GREEK = re.compile(
+    r"\\(?:var)?(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|rho"
+    r"|sigma|tau|upsilon|phi|chi|psi|omega)(?![a-z])",
+    re.IGNORECASE,
+)
+_GROUP = re.compile(r"(?<!\\)\{[^{}]*(?<!\\)\}")
+_EQUALS = re.compile(r"(?<![<>!:=])==?(?!=)")
+_APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|≈")
+_NO_NAME = re.compile(r"\d|[<>]|\\(?:l|g|n)eq?(?![A-Za-z])|\\approx|\b(?:or|not|no|wrong)\b")
+_SUBSCRIPT = re.compile(r"\^\{-1\}|_(?:\{[^{}]*\}|\w)|[A-Za-z]\([^()]*\)")
+_SEVERAL = re.compile(r"\b(?:or|and)\b|[,;]|\\(?:lor|vee|land|wedge|pm|mp|cup|in)(?![A-Za-z])")
+_BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]")
+_FUNCTION = re.compile(r"([A-Za-z])\(([A-Za-z])\)")
+_MEMBER = re.compile(r"((?:[A-Za-z]|\\[a-z]+) ?)\\in(?![A-Za-z]) ?(?=[^A-Za-z])")
+
+
+def claims(gold: str, answer: str) -> tuple[str, list[str]]:
+    r"""Return the true value, and the values that an answer claims; each must be the true one.
+
+    A name in front claims nothing: it has a letter that the value has not, and no numbers. Of `a
+    \approx b` the first value counts. Of two equations with an equal side the other sides count.
+
+    Args:
+        gold: The true answer, in its normal form.
+        answer: The answer to judge, in its normal form.
+
+    Example:
+        >>> claims("6", "5=6"), claims("x=6", "x=2+4=6"), claims("x+y=6", "6=y+x")
+        (('6', ['5', '6']), ('6', ['2+4', '6']), ('x+y=6', ['6=y+x']))
+    """
+    gold = _exact_part(gold, set())
+    truth, answer = _without_member(gold, _exact_part(answer, _names(gold)))
+    sides, own = _sides(truth), _of_same_variable(_sides(truth)[0], _sides(answer))
+    if len(sides) == len(own) == 2 and sides[0] == own[0] and _names(sides[0]) != _names(sides[1]):
+        return sides[1], own[1:]
+    if any(_SEVERAL.search(_BRACKETS.sub("", form)) for form in (truth, answer)):
+        return truth, [answer]
+    value = sides[-1] if len(sides) > 1 and _is_name(sides[0], _names(sides[-1])) else truth
+    if value == truth and len(sides) > 1:
+        return truth, [answer]
+    known = _names(value)
+    if len(sides) == 2 and len(own) > 1 and sides[0] != own[0] and not _are_functions(sides, own):
+        return truth, [answer]
+    while len(own) > 1 and _is_name(own[0], known):
+        own.pop(0)
+    return value, own
+
+
+def _sides(form: str) -> list[str]:
+    """Split at the equals signs outside braces: `k=1` of a sum is none."""
+    masked, before = form, ""
+    while masked != before:
+        before, masked = masked, _GROUP.sub(lambda group: "_" * len(group[0]), masked)
+    ends = [0, *(end for sign in _EQUALS.finditer(masked) for end in sign.span()), len(form)]
+    return [form[a:b].strip() for a, b in zip(ends[::2], ends[1::2], strict=True)]
+
+
+def _are_functions(sides: list[str], own: list[str]) -> bool:
+    """Whether both name a value of the same letters: `y = 2x` and `f(x) = 2x`."""
+    return len(own) == 2 and {"(" in sides[0], "(" in own[0]} == {True, False}
+
+
+def _of_same_variable(name: str, sides: list[str]) -> list[str]:
+    """`f(x) = x` of `f(z) = z`, if the true answer's name is `f(x)`."""
+    found = [_FUNCTION.fullmatch(side) for side in (name, sides[0])]
+    if len(sides) < 2 or found[0] is None or found[1] is None or found[0][2] in "".join(sides):
+        return sides
+    new = found[0][2]
+    letter = re.compile(rf"\\[A-Za-z]+|{found[1][2]}")
+    return [letter.sub(lambda piece: piece[0] if len(piece[0]) > 1 else new, s) for s in sides]
+
+
+def _is_tuple_name(segment: str) -> bool:
+    return re.fullmatch(r"\([A-Za-z](?:, ?[A-Za-z])+\)", segment) is not None
+
+
+def _without_member(gold: str, answer: str) -> tuple[str, str]:
+    r"""`(1, 2)` of `x \in (1, 2)`, unless they name different things."""
+    found = [_MEMBER.match(form) for form in (gold, answer)]
+    if len({match[1].strip() for match in found if match}) > 1:
+        return gold, answer
+    first, second = (match.end() if match else 0 for match in found)
+    return gold[first:], answer[second:]
+
+
+def _exact_part(form: str, known: set[str]) -> str:
+    parts = [part.strip() for part in _APPROXIMATELY.split(form) if part.strip()] or [form]
+    while len(parts) > 1 and _is_name(parts[0], known):
+        parts.pop(0)
+    ends = [part.rpartition("=")[2] for part in parts]
+    numbers = [found.value for end in ends if (found := number(end))]
+    is_near = all(abs(numbers[0] - other) * 100 <= abs(numbers[0]) for other in numbers[1:])
+    return parts[0] if is_near and "=" not in "".join(parts[1:]) else "=".join(parts)
+
+
+def _is_name(segment: str, known: set[str]) -> bool:
+    """Whether it claims nothing: `x`, `a+b`, `f(2)`, but neither `6x` nor `-x` nor `(y,x)`."""
+    if _UNREAD.search(segment):
+        return True
+    bare = _SUBSCRIPT.sub("", segment)
+    letters = [letter for letter in bare if letter.isalpha()]
+    if _is_tuple_name(segment) and letters != sorted(letters):
+        return False
+    return bool(_names(segment) - known) and not (bare[:1] == "-" or _NO_NAME.search(bare))
+
+
+def _names(form: str) -> set[str]:
+    r"""Return words, Greek letters and variables, but for pi, which is a number.
+
+    Remainders and determinants too: no parser at hand knows what `17 \bmod 5` is.
+    """
+    return {
+        *TEXT.findall(form),
+        *_GREEK.findall(form),
+        *_UNREAD.findall(form),
+        *variables(form),
+    }
+
+
+def variables(form: str) -> set[str]:
+    """Return the letters outside words and commands."""
+    return {letter for letter in _COMMAND.sub("", TEXT.sub("", form)) if letter.isalpha()}

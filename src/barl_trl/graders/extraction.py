@@ -1,0 +1,117 @@
+"""The default grader's ways to find the answer in a completion: its last box, and statements."""
+
+import re
+from typing import Literal, get_args
+
+from .strings import is_balanced
+
+Extraction = Literal["boxed", "stated", "last_number"]
+EXTRACTIONS: tuple[Extraction, ...] = get_args(Extraction)
+
+_BOX_OR_BRACE = re.compile(r"(\\(?:boxed|fbox)\s*+\{)|\\.|[{}]", re.DOTALL)
+
+_END = r"[.?](?=[\s*\"')]|\Z)|\n|</|<\||\\[)\]]|,?\s(?:because|since|which|so|as|but)\b"
+_WHOLE = (  # nothing in these ends a statement
+    r"\$\$[^$]++\$\$|\$(?!\s)[^$\n]++(?<!\s)\$(?!\d)|\$ [^$\n]++\$"
+    r"|\\\((?:(?!\\[()]).)++\\\)|\\\[(?:(?!\\[][]).)++\\\]"
+    r"|\{(?:[^{}\n]|\{[^{}\n]*+\})*+\}|\\[^]()[]"
+)
+_ASKED = r"\banswers?\b\**+(?:\s++(?:to|of|for)\b[^.:\n]{0,60}?)?"
+_IS = r"(?:\s++(?:is|are)\b|\s*+[:=]|(?<=\*\*)[ \t]*+\n)[\s:*]*+"
+_STATEMENTS = {
+    re.compile(pattern, re.DOTALL | re.IGNORECASE): takes_words
+    for pattern, takes_words in (
+        (rf"{_ASKED}{_IS}((?:{_WHOLE}|(?!{_END}|\banswers?\b).)*+)", True),
+        (r"(?<!#)####(?!#)([^\n]*+)", False),
+        (r"<answer>((?:(?!</?answer>).)*+)</answer>", True),
+        (r"(?<![\w*])\*\*(?!\s)([^*\n]++)(?<!\s)\*\*", False),
+        (rf"(?<!\\)\\(?:boxed|fbox)(?![A-Za-z])[ \t]*+(?!\{{)((?:(?!{_END}|\$).)*+)", False),
+    )
+}
+"""What states an answer, in this order, and whether that may be words."""
+_VALUE = re.compile(  # no label of a list, and no word before the first digit
+    r"[$\\]|(?!\w+[.):](?:\s|\Z))(?:\\[A-Za-z]++|(?!\\[A-Za-z]|[^\W\d_]{2}).)*?(?:\d|\Z)", re.DOTALL
+)
+_MATH = re.compile(r"\A(?:\\[([]((?:(?!\\[][()]).)*+)\\[])]|\$\$?([^$]*+)\$\$?)\Z", re.DOTALL)
+_NUMBER = re.compile(
+    r"(?:(?<![\w)])-)?(?<![\w.])(?:\d++(?:,\d{3}(?!\d))*+(?:\.\d++)?|\.\d++)(?:/\d++)?"
+)
+
+
+def extract_answer(text: str, extraction: Extraction = "boxed") -> str | None:
+    r"""Return the answer of a completion, blanks around it removed. Time is linear in the text.
+
+    `"boxed"`: the last `\boxed{…}` or `\fbox{…}`, raw. Braces are balanced and escapes respected
+    (`\{` is no brace, `\\boxed` is a line break and a word). If it is inside other boxes, the
+    outermost of them that is closed is the box.
+
+    `"stated"`: where no box has content, the first of these kinds that there is: "the answer is 42"
+    ("final answer is", "answer: 42"), `#### 42`, `<answer>42</answer>`, `**42**`, `\boxed 42`. The
+    last of a kind counts, a number or formula before words. `"last_number"`: without any of them
+    the last number.
+
+    If the last box is never closed there is no answer: no earlier one, and nothing stated. What
+    stands in front of the last `</think>` counts only where nothing stands behind it.
+
+    Args:
+        text: A completion.
+        extraction: What is read.
+
+    Returns:
+        The answer, which may be empty if boxed; None without one.
+
+    Example:
+        >>> extract_answer(r"First \boxed{1}, no: \boxed{\frac{1}{2}}.")
+        '\\frac{1}{2}'
+        >>> extract_answer("Hence the final answer is **42**.", "stated")
+        '42'
+    """
+    thought, _, behind = text.rpartition("</think>")
+    for part in (behind, thought):
+        box, is_open = _last_box(part)
+        if is_open or box or (box is not None and extraction == "boxed"):
+            return box
+        stated = None if extraction == "boxed" else _stated(part)
+        if stated is not None:
+            return stated
+    if extraction != "last_number":
+        return None
+    return next(iter((_NUMBER.findall(behind) or _NUMBER.findall(thought))[::-1]), None)
+
+
+def _last_box(text: str) -> tuple[str | None, bool]:
+    """Return the content of the last box, if it is closed, and whether it is not."""
+    answer: tuple[int, int] | None = None
+    is_open = False
+    open_braces: list[int | None] = []  # where the content of a box starts; None for a plain brace
+    for token in _BOX_OR_BRACE.finditer(text):
+        if token[1]:
+            open_braces.append(token.end())
+            answer, is_open = None, True
+        elif token[0] == "{":
+            open_braces.append(None)
+        elif token[0] == "}" and open_braces:
+            start = open_braces.pop()
+            # A box that closes now was opened before the last box, or is the last: it contains it.
+            if start is not None:
+                answer, is_open = (start, token.start()), False
+    return None if answer is None else text[slice(*answer)].strip(), is_open
+
+
+def _stated(text: str) -> str | None:
+    """Return what is stated last, of the first kind of statement that occurs."""
+    for pattern, takes_words in _STATEMENTS.items():
+        found = [said for raw in pattern.findall(text) if (said := _bare(raw))]
+        # of "the area is 42" what is behind "is"
+        forms = [form for said in found for form in (_bare(said.rpartition(" is ")[2]), said)]
+        answers = [form for form in forms if _VALUE.match(form)] or found * takes_words
+        if answers:
+            return answers[-1]
+    return None
+
+
+def _bare(text: str) -> str:
+    """Return a statement without emphasis, math mode and a final stop; empty if unbalanced."""
+    text = text.strip(' \t\r\n*`":').rstrip(" .,;*")
+    text = _MATH.sub(r"\1\2", text).strip().rstrip(" .,;")
+    return text if is_balanced(text) else ""

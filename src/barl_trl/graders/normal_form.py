@@ -1,0 +1,168 @@
+"""The normal form of an answer: equal forms are equal answers, and a parser reads them."""
+
+import re
+
+from .strings import is_balanced
+
+_MAX_CHARS = 4096
+"""Longer answers are changed in their spaces alone: some patterns take quadratic time."""
+
+TEXT = re.compile(
+    r"\\(?:text(?:bf|it|rm|sf|normal)?|math(?:rm|bf|it|sf)|mbox|hbox|bold(?:symbol)?)"
+    r"\s*\{([^{}\\]*)\}"
+)
+
+# Frames
+_MATH_MODE = re.compile(
+    r"(?<!\\)(?:(\$\$?)(?P<a>[^$]+)(?<!\\)\1|\\\((?P<b>.+?)\\\)|\\\[(?P<c>.+?)\\\])", re.DOTALL
+)
+_BESIDE_MATH = re.compile(r"[A-Za-z ,;.^]*")
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
+
+# Words
+_OLD_FONT = re.compile(r"\{ ?\\(?:rm|bf|it|sf) +([^{}\\]*)\}")
+_NUMBER = re.compile(r"(\d[\d.,:]*\d|\d|,)")
+_ARTICLE = re.compile(r"(?:an?|the) (?=\w{3})")
+_LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_]\.[^\W\d_]|[^\W\d_]/")
+_UNIT = re.compile(r"\\(?:text|mathrm|mbox)\{ ?[mgshlLACFKNJWV]\}")
+_QUANTITY = re.compile(r"(?:[\d}\s]|\\circ|\\[,;: ])$")
+_FUNCTION = re.compile(r" *((?:arc)?(?:sin|cos|tan)|cot|sec|csc|log|ln|exp) *")
+_CHINESE = re.compile("[\u3000-\u9fff\uff00-\uffef]+")
+_SHORT_WORDS = frozenset({"no", "on"})
+_MONEY = {"$": "dollar", "€": "euro", "£": "pound", "¥": "yen"}
+_AMOUNT = re.compile(r"([+-]?) ?\\?([$€£¥]) ?([\d.].*)|([^$]*\d) ?\\?([$€£¥])")
+
+# Characters and commands
+_CHARACTERS = str.maketrans(
+    {
+        **{"\N{MINUS SIGN}": "-", "π": r"\pi ", "∞": r"\infty ", "×": r"\times ", "·": r"\cdot "},
+        **{"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∈": r"\in "},
+        **{"²": "^2", "³": "^3", "½": r"\frac{1}{2}", "°": r"^\circ ", "∅": r"\emptyset"},
+    }
+)
+_TWICE_ESCAPED = "begin|end|left|right|[dtc]?frac|sqrt|text|cdot|times|pi|leq?|geq?|in|cup|infty"
+_REPLACED = tuple(
+    (re.compile(rf"(?:{pattern})"), new)
+    for pattern, new in {
+        rf"(?<!\\)\\\\(?=(?:{_TWICE_ESCAPED})(?![A-Za-z]))": r"\\",
+        r"(?<!\\)\\$": "",
+        r"(?<=\d)(?:\\,|,?\\!|\{,\}) ?(?=\d{3}(?!\d))": "",  # 10{,}000
+        r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|bf|rm|it)(?![A-Za-z])\.?": "",
+        r"\\(?:text)?color ?\{[a-z]+\}": "",
+        r"\\(?:underline|boldsymbol|bm|mathbf|bold|vec|overrightarrow) ?(?=\{)": "",
+        r"\{:\}": ":",
+        r"\\[dtc]frac(?![A-Za-z])": r"\\frac",
+        r"\\(begin|end)\{(?:[bB]|small)matrix\}": r"\\\1{pmatrix}",
+        r"(?:\\\\ ?)+(?=\\end)": "",  # a row without cells
+        r"\\degree(?![A-Za-z])|\^ ?\{ ?\\circ ?\}": r"^\\circ ",
+        r"(?<=\d)[eE]([+-]?\d{1,3})(?![\w.])": r"\\times 10^{\1}",
+        r"√(\d+|[A-Za-z])": r"\\sqrt{\1}",
+        r"\\varnothing": r"\\emptyset",
+        r"\\lbrace(?![a-z])": r"\\{",
+        r"\\rbrace(?![a-z])": r"\\}",
+        r"\\langle(?![a-z])": "(",
+        r"\\rangle(?![a-z])": ")",
+        r"\\([lg])eqslant": r"\\\1e",
+        r"\\%": "%",
+        r"(?<=[\d}]) ?(?:\\text\{ ?)?(?:percent(?:age)?|pct)\.?(?: ?\})?$": "%",
+        r"(?:(?<=\d)|(?<=\d[A-F]))_\{(\d+)\}": r"_\1",
+        r"\+ ?\\infty": r"\\infty",
+        r"(?:[ ,;]|\\quad)*\\text\{[ ,]*and[ ,]*\}(?:[ ,]|\\quad)*|(?<!\\); ?|,? and ": ",",
+        r"\\\{ ?\w ?(?:\\in ?\\mathbb ?\{?R\}? ?)?(?:[|:∣]|\\mid|\\vert)"  # {x | x > 1}
+        r" ?([^|:]*[<>=].*|.*\\[lg]e.*)\\\}$": r"\1",
+    }.items()
+)
+_SPACING = re.compile(r"(\\\\)|\\(?:[,;:! ]|quad(?![A-Za-z])|qquad(?![A-Za-z]))|~")
+# Spaces between two digits, letters or after a comma mean something: `1 1/2`, `x y`, `1, 200`.
+_IDLE_SPACE = re.compile(r"(?<![0-9A-Za-z,]) | (?![0-9A-Za-z])")
+_TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+_DEGREES = re.compile(r"(\d+(?:\.\d+)?) ?\^\\circ ?")
+_CODE = re.compile(r"\*\*|(?:sqrt|sin|cos|tan|sec|csc|cot|log|ln|exp)\(|\bpi\b")
+_CODE_FUNCTION = re.compile(r"(?<![\\A-Za-z])(a?(?:sin|cos|tan)h?|sec|csc|cot|log|ln|exp)(?=\()")
+
+
+def without_frame(text: str) -> str:
+    r"""Return the text without blanks, boxes and `$…$`, `\(…\)` or `\[…\]` around all of it."""
+    text, before = text.strip(), None
+    while text != before and len(text) <= _MAX_CHARS:
+        before = text
+        box = _BOX.fullmatch(text)
+        if box and is_balanced(box[1]):
+            text = box[1].strip()
+        if _BESIDE_MATH.fullmatch(_MATH_MODE.sub("", text)):
+            text = _MATH_MODE.sub(lambda math: math["a"] or math["b"] or math["c"], text).strip()
+    return text
+
+
+def normal_form(answer: str) -> str:
+    r"""Return the answer in a form in which equal strings are surely equal answers.
+
+    Undone are differences without a meaning: a box in the box, `$…$` and `\(…\)`, a final full
+    stop, sizes, styles and colours, `\dfrac`, `10{,}000`, a row without cells, Unicode signs,
+    `1.5e3`, `€5` for `5\text{euro}`, `5 percent`, `\{x | x > 1\}`, and code: `2**(1/4)`.
+    """
+    form = without_frame(answer).removesuffix(".")
+    if len(form) > _MAX_CHARS:
+        return " ".join(form.split())
+    form = _OLD_FONT.sub(r"\\text{\1}", form.translate(_CHARACTERS))
+    form = TEXT.sub(_numbers_and_words, form)
+    for pattern, new in _REPLACED:
+        form = pattern.sub(new, form)
+    form = _SPACING.sub(lambda match: match[1] or " ", form).strip()
+    if _TRIGONOMETRIC.search(form):
+        form = _DEGREES.sub(r"\\frac{\1\\pi}{180}", form)
+    if amount := _AMOUNT.fullmatch(form):
+        form = (
+            rf"{amount[1] or ''}{amount[3] or amount[4]}\text{{{_MONEY[amount[2] or amount[5]]}}}"
+        )
+    if "\\" not in form and _CODE.search(form):
+        form = _tex_of_code(form)
+    if r"\text" not in form:
+        form = _CHINESE.sub(r"\\text{\g<0>}", form)
+    return _IDLE_SPACE.sub("", " ".join(form.split()))
+
+
+def _numbers_and_words(text: re.Match[str]) -> str:
+    r"""`6:00\text{ AM}` of `\text{6:00 AM}`, `{5}` of `\textbf{5}`, `\sin` of `\mathrm{sin}`."""
+    if function := _FUNCTION.fullmatch(text[1]):
+        return rf"\{function[1]} "
+    if _UNIT.fullmatch(text[0]) and _QUANTITY.search(text.string[: text.start()]):
+        return rf"\text{{{text[1]}}}"
+    if not _LETTERS.search(text[1]):
+        return f"{{{text[1]}}}"
+    pieces = _NUMBER.split(text[1])
+    pieces[::2] = [rf"\text{{{words}}}" if words.strip() else words for words in pieces[::2]]
+    return "".join(pieces)
+
+
+def _tex_of_code(form: str) -> str:
+    """Write `2**(x/4)`, `sqrt(3)*pi` and `exp(x)` as TeX, where brackets are balanced."""
+    form = re.sub(r"\bpi\b", r"\\pi ", form.replace("**", "^"))
+    form = _CODE_FUNCTION.sub(lambda f: "\\" + re.sub("^a(?=[sct])", "arc", f[1]), form)
+    for opening, command in (("sqrt(", r"\sqrt{"), ("^(", "^{")):
+        while (start := form.find(opening)) >= 0:
+            depth, end = 1, start + len(opening)
+            while depth and end < len(form):
+                depth += (form[end] == "(") - (form[end] == ")")
+                end += 1
+            if depth:
+                return form
+            form = form[:start] + command + form[start + len(opening) : end - 1] + "}" + form[end:]
+    return form.replace("*", r"\cdot ")
+
+
+def words(answer: str) -> str | None:
+    r"""Return an answer of words, such as `\text{Evelyn}` or `yes`, in lower case, else None.
+
+    A parser reads words as products of variables, so that `seat` equals `east`. Bare answers of two
+    letters stay products.
+    """
+    form = without_frame(answer).removesuffix(".")
+    if form.lower() in _SHORT_WORDS:
+        return form.lower()
+    wrapped = TEXT.fullmatch(form) or _OLD_FONT.fullmatch(form)
+    content = " ".join((wrapped[1] if wrapped else form).removesuffix(".").split())
+    letters = content.translate(str.maketrans("", "", " -'"))
+    if not letters.isalpha() or len(letters) < (2 if wrapped else 3):
+        return None
+    return _ARTICLE.sub("", content.casefold(), count=1)

@@ -1,0 +1,50 @@
+"""What is not handed to a parser, for it may cost seconds or gigabytes there."""
+
+import pytest
+
+from barl_trl.graders.limits import has_unseen_characters, why_not_compared
+
+
+@pytest.mark.parametrize("character", ["\x00", "\n", "\u200b", "\u202e", "\ud800", "\u2028"])
+def test_a_character_that_is_not_seen_is_found(character):
+    assert has_unseen_characters(f"4{character}2")
+    assert not has_unseen_characters("4 2é或𝟒")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(r"e^{-x^2}", r"2^{100}", r"10!", r"\binom{10}{3}", r"(x+1)^2(x-1)^3", "(n+1)!"),
+        *(r"\{1,2,3\}", "(x^2)^3", "2^{3^2}", r"x^{10^4}", r"\lambda=3"),
+    ],
+)
+def test_ordinary_answers_are_compared(answer):
+    assert why_not_compared(answer) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("1 " * 257, "length"),
+        ("{1", "unbalanced"),
+        ("1\\", "unbalanced"),
+        ("1\u200b2", "control characters"),
+        ("(" * 13 + ")" * 13, "nesting"),
+        ("9^{99999}", "exponent"),
+        ("9^{9^{9}}", "exponent"),
+        ("((x^{99})^{99})^{99}", "exponent"),
+        ("1001!", "factorial or binomial"),
+        (r"\binom{1001}{2}", "factorial or binomial"),
+        ("1" * 101, "digit run"),
+        ("(5!)!", "nested factorial"),
+        (r"\sum_{k=1}^n k", "eager operation"),
+        ("lambda: 42", "code"),
+        (r"5\phantom{6}", "hidden"),
+        ("1," * 65, "commas"),
+        ("|" * 9, "bars"),
+        ("&" * 201, "matrix cells"),
+        ("+" * 257, "operators"),
+    ],
+)
+def test_what_may_cost_a_parser_seconds_is_not_compared(answer, reason):
+    assert why_not_compared(answer) == reason

@@ -1,0 +1,89 @@
+"""One form for what is surely the same."""
+
+import pytest
+from hypothesis import given, settings
+
+from barl_trl.graders.normal_form import normal_form, words
+
+from .hostile_texts import soup
+
+
+@pytest.mark.parametrize(
+    ("answer", "form"),
+    [
+        ("$x$", "x"),
+        (r"\(x\)", "x"),
+        (r"\[x\].", "x"),
+        (r"$1$, $2$", "1, 2"),
+        ("6 $5$", "6$5$"),  # a formula of its own
+        (r"\boxed{\boxed{42}}", "42"),
+        (r"6\boxed{5}", r"6\boxed{5}"),
+        ("x.", "x"),
+        (r"\left(1, 2\right)", "(1, 2)"),
+        (r"\dfrac{1}{2}", r"\frac{1}{2}"),
+        (r"\cfrac{1}{2}", r"\frac{1}{2}"),
+        (r"\underline{5}", "{5}"),
+        (r"\textbf{5}", "{5}"),
+        (r"\color{red}5", "5"),
+        (r"\vec{v}", "{v}"),
+        ("10{,}000", "10000"),
+        (r"10\,000", "10000"),
+        ("10,000", "10,000"),  # perhaps a pair
+        ("x + 1", "x+1"),
+        ("1 1/2", "1 1/2"),  # one and a half
+        (r"50\%", "50%"),
+        ("50 percent", "50%"),
+        (r"\$5", r"5\text{dollar}"),
+        ("5 €", r"5\text{euro}"),
+        ("5个", r"5\text{个}"),
+        ("√2", r"\sqrt{2}"),
+        ("x ∈ [1, ∞)", r"x\in[1,\infty)"),
+        ("90°", r"90^\circ"),
+        (r"\sin 30^\circ", r"\sin\frac{30\pi}{180}"),
+        (r"x \\ y", r"x\\y"),  # a new row
+        (r"\begin{bmatrix}1\\2\\\end{bmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        (r"\\frac{1}{2}", r"\frac{1}{2}"),  # escaped once too often
+        ("1.5e3", r"1.5\times 10^{3}"),
+        (r"\{x | 1<x<2\}", "1<x<2"),
+        (r"1 \text{ and } 2; 3", "1,2,3"),
+        ("$1$ and $2$", "1,2"),
+        (r"\text{6:00 AM}", r"6:00\text{AM}"),
+        (r"\mathrm{sin}x", r"\sin x"),
+        ("101_{2}", "101_2"),
+        # code
+        ("2**(1/4)", "2^{1/4}"),
+        ("7*sin(pi*x/5)+1", r"7\cdot\sin(\pi\cdot x/5)+1"),
+        ("sqrt(3+sqrt(2))/2", r"\sqrt{3+\sqrt{2}}/2"),
+    ],
+)
+def test_differences_without_a_meaning_are_undone(answer, form):
+    assert normal_form(answer) == form
+
+
+@given(soup)
+@settings(deadline=None)
+def test_a_frame_and_spaces_around_an_answer_do_not_matter(answer):
+    if "$" not in answer and answer.strip():
+        assert normal_form(f" {answer.strip()} ") == normal_form(answer)
+
+
+def test_of_a_very_long_answer_spaces_alone_are_changed():
+    assert normal_form("$x$ " * 2000) == " ".join(["$x$"] * 2000)
+
+
+@pytest.mark.parametrize(
+    ("answer", "content"),
+    [
+        (r"\text{Evelyn}", "evelyn"),
+        ("New  York", "new york"),
+        (r"{\rm odd}", "odd"),
+        (r"\text{ab}", "ab"),
+        ("No", "no"),
+        ("ab", None),  # a times b
+        ("x+y", None),
+        ("42", None),
+        (r"\text{4 apples}", None),
+    ],
+)
+def test_words_are_told_from_products(answer, content):
+    assert words(answer) == content
