@@ -8,6 +8,7 @@ second look: it takes i for a variable, and some equations of the same line for 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -27,11 +28,13 @@ from sympy import (
     MatrixBase,
     N,
     Or,
+    Rational,
     Tuple,
     Union,
     cancel,
     nan,
     oo,
+    preorder_traversal,
     simplify,
     zoo,
 )
@@ -68,18 +71,56 @@ def parsed_equal(gold: str, answer: str) -> bool:
 def _are_equal(gold: str, answer: str) -> bool:
     def is_unread(form: str, others: list[str]) -> bool:
         """Whether a number could be any other."""
-        pairs = [(gold, other) if form is answer else (other, answer) for other in others]
-        same = [_parse(other)[:1] == _parse(form)[:1] for other in others]
-        return all(s or _match(*pair, is_changed=True) for s, pair in zip(same, pairs, strict=True))
+        for other in others:
+            if _parse(other)[:1] == _parse(form)[:1]:
+                continue
+            pair = (gold, other) if form is answer else (other, answer)
+            if _clearly_differ(*pair) or not _match(*pair, is_changed=True):
+                return False
+        return True
 
     return _match(gold, answer) and not any(
         is_unread(form, others) for form in (answer, gold) for others in _other_numbers(form)
     )
 
 
+def _clearly_differ(gold: str, answer: str) -> bool:
+    """Whether no comparison is needed: math-verify compares all parts of what it has read."""
+    found = [value for form in (gold, answer) for value in _parse(form)[:1]]
+    if len(found) < 2 or any(isinstance(value, str) or _is_loose(value) for value in found):
+        return False
+    if not all(isinstance(value, Expr) for value in found):
+        return True
+    letters = sorted(found[0].free_symbols | found[1].free_symbols, key=str)
+    place = {letter: Rational(2 * k + 7, k + 5) for k, letter in enumerate(letters)}
+    x, y = (N(value.doit().subs(place), _DIGITS) for value in found)
+    return bool(abs(x - y) > 1e-9 * (1 + abs(x)))
+
+
+def _is_loose(value: Any) -> bool:
+    """Whether math-verify compares it in part (a relation), or rounded."""
+    return isinstance(value, Relational | And) or value.has(Float)
+
+
+def _numbers_of(value: Any) -> Counter[str]:
+    """Return how often each whole number stands in the parts of a list, an interval or a matrix."""
+    if not isinstance(value, FiniteSet | Tuple | Interval | Union | MatrixBase) or _is_loose(value):
+        return Counter()
+    parts = value.flat() if isinstance(value, MatrixBase) else value.args
+    nodes: Any = (node for part in parts for node in preorder_traversal(part) if node.is_Rational)
+    return Counter(str(abs(number)) for node in nodes for number in (node.p, node.q))
+
+
 def _other_numbers(form: str) -> Iterator[list[str]]:
-    """Yield the form with others in place of each of its numbers in turn."""
+    """Yield the form with others in place of each of its numbers in turn.
+
+    Not of those that are found again in a list, an interval or a matrix, where all is compared.
+    """
+    found_again = _numbers_of(_parse(form)[0])
     for found in _NUMBER.finditer(form):
+        if found_again[found[0]]:
+            found_again[found[0]] -= 1
+            continue
         before, behind = form[: found.start()], form[found.end() :]
         if not _NO_VALUE.search(before):
             whole, point, decimals = found[0].partition(".")
