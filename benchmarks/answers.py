@@ -1,4 +1,4 @@
-r"""What judging a batch's answers costs: this package beside math-verify in a plain loop.
+r"""What judging a batch's answers costs: this package beside math-verify in as many processes.
 
 `python benchmarks/answers.py [--quick] [--prompts 1024] [--rollouts 5] [--seed 0] [--json FILE]`
 prints Markdown tables.
@@ -8,12 +8,13 @@ Both judge the same completions (see `math_like.py`), in one process run, one af
   completion's answer, `merge_hypotheses` makes the hypothesis set of every prompt. The whole of it
   runs before math-verify and again after it, and without merging; each time with new processes and
   nothing remembered.
-- `math-verify` does what its README says, with its default settings and time-outs: `parse` the
-  boxed true answer, `parse` the whole completion, `verify`. It merges nothing.
+- `math-verify` does what its README says, with its default settings and time-outs, in a pool of as
+  many processes: `parse` the boxed true answer, `parse` the whole completion or the answer in its
+  box alone, `verify`. It merges nothing.
 
 CPU seconds are those of this process and its children, which are ended before the clock is read.
-Start-up is part of what `barl_trl` costs (it starts processes that import math-verify) but not of
-what math-verify costs (the import and a first comparison, done before); both are given alone, too.
+All are cold: they hold the start of the processes, each with the import of math-verify and a first
+comparison. What that costs alone is given too; without it the processes are warm.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -116,19 +118,25 @@ def start_math_verify() -> None:
     verify(parse(r"\boxed{\frac{2}{2}}"), parse("So the answer is $x+1$."))
 
 
-def judge_with_math_verify(prompts: list[Prompt]) -> Judged:
-    """Verify whole completions in a plain loop."""
+def judge_in_pool(texts: list[tuple[str, str]]) -> Judged:
+    """Verify pairs of a true answer and a text in a pool of new processes."""
+    with get_context("spawn").Pool(compare.size, initializer=start_math_verify) as pool:
+        parts = pool.map(_judge, texts, chunksize=64)
+        pool.close()
+        pool.join()
+    return Judged([reward for reward, _ in parts], sum(failures for _, failures in parts))
+
+
+def _judge(pair: tuple[str, str]) -> tuple[float, int]:
+    """Return the reward of a text, and how many time-outs there were."""
     from math_verify import parse, verify
 
+    gold, text = pair
     timeouts = _Timeouts()
     logging.getLogger("math_verify").addHandler(timeouts)
-    rewards = []
-    for prompt in prompts:
-        for rollout in prompt.rollouts:
-            gold = parse(f"\\boxed{{{prompt.gold}}}")  # one of the 20 that `parse` remembers
-            rewards.append(float(verify(gold, parse(rollout.completion))))
+    reward = float(verify(parse(f"\\boxed{{{gold}}}"), parse(text)))
     logging.getLogger("math_verify").removeHandler(timeouts)
-    return Judged(rewards, timeouts.number)
+    return reward, timeouts.number
 
 
 class _Timeouts(logging.Handler):
@@ -140,11 +148,15 @@ class _Timeouts(logging.Handler):
         self.number += record.getMessage().startswith("Timeout during")
 
 
-def cost_table(rows: list[tuple[str, Cost, float]], completions: int, rival: Cost) -> str:
-    """Return what each contender costs; `rows` have name, cost and the CPU seconds of start-up."""
+def cost_table(rows: list[tuple[str, Cost, float]], completions: int) -> str:
+    """Return what each contender costs; `rows` have name, cost and the CPU seconds of start-up.
+
+    The last one is the rival of all.
+    """
+    _, rival, rival_start = rows[-1]
     lines = [
         "| | wall s | CPU s | start-up, CPU s | completions per CPU s | CPU ms per completion "
-        "| math-verify : this | without start-up |",
+        "| math-verify : this, cold | warm |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, cost, start in rows:
@@ -152,7 +164,7 @@ def cost_table(rows: list[tuple[str, Cost, float]], completions: int, rival: Cos
         lines.append(
             f"| {name} | {cost.wall:.1f} | {cost.cpu:.1f} | {start:.1f} "
             f"| {completions / cost.cpu:.0f} | {1000 * cost.cpu / completions:.2f} "
-            f"| {rival.cpu / cost.cpu:.1f} | {rival.cpu / running:.1f} |"
+            f"| {rival.cpu / cost.cpu:.1f} | {(rival.cpu - rival_start) / running:.1f} |"
         )
     return "\n".join(lines)
 
@@ -212,8 +224,16 @@ def main() -> None:
     completions = [rollout.completion for prompt in prompts for rollout in prompt.rollouts]
 
     ours, our_cost = measured(lambda: judge_with_barl_trl(prompts))
-    _, rival_start = measured(start_math_verify)
-    rival, rival_cost = measured(lambda: judge_with_math_verify(prompts))
+    texts = [(prompt.gold, rollout) for prompt in prompts for rollout in prompt.rollouts]
+    boxes = [
+        (gold, "" if rollout.value is None else f"\\boxed{{{rollout.answer}}}")
+        for gold, rollout in texts
+    ]
+    boxed, boxed_cost = measured(lambda: judge_in_pool(boxes))
+    rival, rival_cost = measured(
+        lambda: judge_in_pool([(gold, rollout.completion) for gold, rollout in texts])
+    )
+    _, rival_start = measured(lambda: judge_in_pool([("2", "2")] * compare.size))
     verified, verifying_cost = measured(lambda: judge_with_barl_trl(prompts, merge=False))
     again, cost_again = measured(lambda: judge_with_barl_trl(prompts))
     _, our_start = measured(start_processes)
@@ -229,11 +249,12 @@ def main() -> None:
         ("barl_trl: extract, verify, merge", our_cost, our_start.cpu),
         ("barl_trl: the same again", cost_again, our_start.cpu),
         ("barl_trl: extract, verify", verifying_cost, our_start.cpu),
-        ("math-verify: parse, verify", rival_cost, 0.0),
+        ("math-verify: boxes", boxed_cost, rival_start.cpu),
+        ("math-verify: completions", rival_cost, rival_start.cpu),
     ]
-    print(cost_table(costs, len(completions), rival_cost))
-    print(f"\nImport and first comparison of math-verify: {rival_start.cpu:.2f} CPU s.\n")
-    judged = dict(zip((name for name, *_ in costs), (ours, again, verified, rival), strict=True))
+    print(cost_table(costs, len(completions)) + "\n")
+    results = (ours, again, verified, boxed, rival)
+    judged = dict(zip((name for name, *_ in costs), results, strict=True))
     print(verdict_table(judged, prompts))
     print(f"\nWhat decided, of {len(ours.reasons)} distinct pairs: {what_decided(ours)}.")
     print(f"\nVerdicts of barl_trl other than made:\n\n{other_verdicts(ours, prompts) or 'none'}")

@@ -92,7 +92,7 @@ def test_an_extracted_answer_is_balanced_whatever_surrounds_it(pieces):
     assert answer is None or why_inadmissible(answer + "1", max_chars=MILLION) != "unbalanced"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=soup)
 def test_what_is_extracted_can_be_boxed_again(text):
     answer = extract_answer(text)

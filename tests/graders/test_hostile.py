@@ -61,6 +61,7 @@ def test_a_hostile_solution_is_skipped_or_not_met(grader):
     assert set(rewards) == {None, 0.0}
 
 
+@pytest.mark.slow
 @linux
 def test_the_memory_of_this_process_does_not_grow_with_what_it_judges():
     texts = [HOSTILE[name] for name in ("million digits", "million words", "unclosed boxes")]
@@ -91,7 +92,7 @@ def test_what_costs_more_than_its_limit_is_not_correct(grader, pool, monkeypatch
 
 
 @every_grader
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(gold=soup, answer=soup)
 @example(gold=r"\frac{1}{2}\ln^0.5\piinf", answer="7")
 @example(gold=r"\{\frac{1}{2}\}", answer=r"\{0.5")
@@ -104,7 +105,7 @@ def test_of_any_two_texts_one_is_the_other_or_not(grader, gold, answer):
 
 
 @every_grader
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(completions=st.lists(soup, max_size=4), solution=soup)
 def test_any_completion_has_a_reward_for_any_solution(grader, completions, solution):
     logged = {}
@@ -295,6 +296,10 @@ GAMING = {
         ("5", r"5_{\max 6}"), ("f'(x)", "f(x)"), ("f''(x)", "f'(x)"), ("x'", "x"),
         (r"\frac{1}{2}", r"\frac{1_7}{2}"),
     ],
+    "infinity": [
+        (r"\infty", "3+4i"), (r"-\infty", "2-i"), (r"\infty", "|3+4i|"), ("3+4i", r"\infty"),
+        (r"\infty", r"-\infty"), (r"\infty", "10^{9}"),
+    ],
     "order": [
         ("x=1,y=2", "2,1"), ("(1,2)", "(y,x)=(1,2)"), ("3:2:1", "3:2"), (r"A \in B", r"B \in A"),
         (r"\frac{dy}{dx}", r"\frac{dx}{dy}"), (r"\angle ABC", r"\angle BAC"), ("no", "on"),
@@ -311,7 +316,6 @@ STILL_ACCEPTED = {  # to be refused: a pair that is has to go from here
     # order
     ("x=1,y=2", "2,1"),
     (r"A \in B", r"B \in A"),
-    (r"\frac{dy}{dx}", r"\frac{dx}{dy}"),
     (r"\angle ABC", r"\angle BAC"),
     ("NE", "EN"),
     (r"\vec{a}\cdot\vec{b}", r"\vec{a}\times\vec{b}"),

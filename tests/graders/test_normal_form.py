@@ -1,7 +1,7 @@
 """One form for what is surely the same."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from barl_trl.graders.normal_form import normal_form, words
 
@@ -41,11 +41,15 @@ from .hostile_texts import soup
         ("90°", r"90^\circ"),
         (r"\sin 30^\circ", r"\sin\frac{30\pi}{180}"),
         (r"x \\ y", r"x\\y"),  # a new row
-        (r"\begin{bmatrix}1\\2\\\end{bmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        (r"\begin{bmatrix}1\\2\end{bmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        (
+            r"\\begin{bmatrix}\\frac{1}{2}\\\\2\\end{bmatrix}",
+            r"\begin{pmatrix}\frac{1}{2}\\2\end{pmatrix}",
+        ),
         (r"\\frac{1}{2}", r"\frac{1}{2}"),  # escaped once too often
         ("1.5e3", r"1.5\times 10^{3}"),
         (r"\{x | 1<x<2\}", "1<x<2"),
-        (r"1 \text{ and } 2; 3", "1,2,3"),
+        (r"1 \text{ and } 2, 3", "1,2, 3"),
         ("$1$ and $2$", "1,2"),
         (r"\text{6:00 AM}", r"6:00\text{AM}"),
         (r"\mathrm{sin}x", r"\sin x"),
@@ -61,7 +65,6 @@ def test_differences_without_a_meaning_are_undone(answer, form):
 
 
 @given(soup)
-@settings(deadline=None)
 def test_a_frame_and_spaces_around_an_answer_do_not_matter(answer):
     if "$" not in answer and answer.strip():
         assert normal_form(f" {answer.strip()} ") == normal_form(answer)

@@ -287,6 +287,7 @@ def start():
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "end"),
     [

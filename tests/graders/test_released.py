@@ -6,12 +6,12 @@ The tables were run through the released functions too: none of it is what we re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barl_trl.graders.released import extract_answer, verify
 
-MILLION = 10**6
+LONG = 200_000  # characters
 
 # What the rule looks for, halves of it, and characters that no encoder would take.
 # fmt: off
@@ -173,7 +173,6 @@ def test_long_integer_fractions_are_rewritten_like_short_ones():
 
 
 @given(latex | st.text(st.characters(codec=None)), latex)
-@settings(deadline=None)
 def test_nothing_raises_and_the_relation_is_an_equivalence(a, b):
     assert verify(a, a)
     assert verify(a, b) == verify(b, a)
@@ -181,7 +180,6 @@ def test_nothing_raises_and_the_relation_is_an_equivalence(a, b):
 
 
 @given(latex)
-@settings(deadline=None)
 def test_a_closed_last_box_is_extracted_whatever_stands_before_it(text):
     assert extract_answer(text + r" \boxed{7} ") == "7"
 
@@ -190,8 +188,8 @@ def test_a_closed_last_box_is_extracted_whatever_stands_before_it(text):
     "piece",
     [*PIECES, r"\frac1", r"\frac12", r"\frac{", "\\frac\\", r"\sqrt2", r"\\%", "1/", " ."],
 )
-def test_a_million_characters_take_less_than_a_second(piece):
-    text = piece * (MILLION // len(piece))
+def test_long_texts_take_no_quadratic_time(piece):
+    text = piece * (LONG // len(piece))
     start = time.process_time()
     verify(text, extract_answer(rf"\boxed{{{text}"))
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 20  # quadratic time would be an hour

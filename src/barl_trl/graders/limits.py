@@ -17,10 +17,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _REFUSED = {
     "digit run": re.compile(r"\d{101}"),
     "nested factorial": re.compile(r"![\s)}\]]*!"),
-    "eager operation": re.compile(
-        r"\\(?:sum|prod|i*nt|oint|lim|det|gcd|lcm|Gamma|def)(?![A-Za-z])"
-    ),
-    "code": re.compile(r"__|(?<!\\)\b(?:import|lambda|eval|exec)\b"),
+    "code": re.compile(r"__|(?<!\\)\b(?:import|lambda|eval|exec)\b|\\def(?![A-Za-z])"),
     "hidden": re.compile(r"\\[hv]?phantom"),
 }
 _MAX_COUNTS = {
@@ -29,6 +26,7 @@ _MAX_COUNTS = {
     "matrix cells": (re.compile(r"&|\\\\"), 200),
     "operators": (re.compile(r"[-+*/^=<>]|\\(?:frac|cdot|times|sqrt)"), 256),
 }
+_COSTLY = re.compile(r"\\(?:sum|prod|i*nt|oint|lim|det|gcd|lcm|Gamma)(?![A-Za-z])")
 _EXPONENT = re.compile(r"(?:\^|\*\*)[\s{(+-]*(\d+)")
 _TOWER = re.compile(r"(?:\^|\*\*)[\s{(+-]*\d+\s*(?:\^|\*\*)")
 _POWER_OF_POWER = re.compile(r"(?:\^|\*\*)[\s{(+-]*\d+[\s}]*\)[\s})]*(?:\^|\*\*)")
@@ -40,12 +38,16 @@ def has_unseen_characters(text: str) -> bool:
     return any(unicodedata.category(character) in _UNSEEN for character in text)
 
 
-def why_not_compared(answer: str) -> str | None:
+def why_not_compared(answer: str, gold: str = "") -> str | None:
     """Return why an answer is not handed to a parser, None if it may be.
 
-    Refused is what could cost seconds or gigabytes there. The limits refuse none of the true
-    answers of MATH-500, OlympiadBench, GSM8K, AIME and AMC, and 3 % of those of CollegeMath. They
-    are no guarantee: the process that compares is limited too.
+    Refused is what could cost seconds or gigabytes there. The limits are no guarantee: the process
+    that compares is limited too.
+
+    Args:
+        answer: A normal form.
+        gold: The true answer: where it has a sum, an integral, a limit or the like, so may the
+            answer. A policy may not choose them.
     """
     if len(answer) > MAX_TRUTH_CHARS:
         return "length"
@@ -59,6 +61,8 @@ def why_not_compared(answer: str) -> str | None:
         return "exponent"
     if any(int(match[1] or match[2]) > _MAX_FACTORIAL for match in _FACTORIAL.finditer(answer)):
         return "factorial or binomial"
+    if _COSTLY.search(answer) and not _COSTLY.search(gold):
+        return "costly operation"
     for reason, pattern in _REFUSED.items():
         if pattern.search(answer):
             return reason

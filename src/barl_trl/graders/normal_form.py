@@ -40,11 +40,10 @@ _CHARACTERS = str.maketrans(
         **{"²": "^2", "³": "^3", "½": r"\frac{1}{2}", "°": r"^\circ ", "∅": r"\emptyset"},
     }
 )
-_TWICE_ESCAPED = "begin|end|left|right|[dtc]?frac|sqrt|text|cdot|times|pi|leq?|geq?|in|cup|infty"
+_ESCAPED_TWICE = re.compile(r"(?:[^\\]|\\\\)*\\\\[A-Za-z](?:[^\\]|\\\\)*")
 _REPLACED = tuple(
     (re.compile(rf"(?:{pattern})"), new)
     for pattern, new in {
-        rf"(?<!\\)\\\\(?=(?:{_TWICE_ESCAPED})(?![A-Za-z]))": r"\\",
         r"(?<!\\)\\$": "",
         r"(?<=\d)(?:\\,|,?\\!|\{,\}) ?(?=\d{3}(?!\d))": "",  # 10{,}000
         r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|bf|rm|it)(?![A-Za-z])\.?": "",
@@ -53,7 +52,6 @@ _REPLACED = tuple(
         r"\{:\}": ":",
         r"\\[dtc]frac(?![A-Za-z])": r"\\frac",
         r"\\(begin|end)\{(?:[bB]|small)matrix\}": r"\\\1{pmatrix}",
-        r"(?:\\\\ ?)+(?=\\end)": "",  # a row without cells
         r"\\degree(?![A-Za-z])|\^ ?\{ ?\\circ ?\}": r"^\\circ ",
         r"(?<=\d)[eE]([+-]?\d{1,3})(?![\w.])": r"\\times 10^{\1}",
         r"√(\d+|[A-Za-z])": r"\\sqrt{\1}",
@@ -62,12 +60,10 @@ _REPLACED = tuple(
         r"\\rbrace(?![a-z])": r"\\}",
         r"\\langle(?![a-z])": "(",
         r"\\rangle(?![a-z])": ")",
-        r"\\([lg])eqslant": r"\\\1e",
         r"\\%": "%",
         r"(?<=[\d}]) ?(?:\\text\{ ?)?(?:percent(?:age)?|pct)\.?(?: ?\})?$": "%",
         r"(?:(?<=\d)|(?<=\d[A-F]))_\{(\d+)\}": r"_\1",
-        r"\+ ?\\infty": r"\\infty",
-        r"(?:[ ,;]|\\quad)*\\text\{[ ,]*and[ ,]*\}(?:[ ,]|\\quad)*|(?<!\\); ?|,? and ": ",",
+        r"(?:[ ,;]|\\quad)*\\text\{[ ,]*and[ ,]*\}(?:[ ,]|\\quad)*|,? and ": ",",
         r"\\\{ ?\w ?(?:\\in ?\\mathbb ?\{?R\}? ?)?(?:[|:∣]|\\mid|\\vert)"  # {x | x > 1}
         r" ?([^|:]*[<>=].*|.*\\[lg]e.*)\\\}$": r"\1",
     }.items()
@@ -104,6 +100,8 @@ def normal_form(answer: str) -> str:
     form = without_frame(answer).removesuffix(".")
     if len(form) > _MAX_CHARS:
         return " ".join(form.split())
+    if _ESCAPED_TWICE.fullmatch(form):
+        form = form.replace(r"\\", "\\")
     form = _OLD_FONT.sub(r"\\text{\1}", form.translate(_CHARACTERS))
     form = TEXT.sub(_numbers_and_words, form)
     for pattern, new in _REPLACED:

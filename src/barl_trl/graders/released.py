@@ -38,10 +38,6 @@ def extract_answer(text: str) -> str:
 
     Without a closed last box it is what follows the last `####` on its line, cleaned up; without
     `####` the whole text. So there always is an answer, unlike with the other graders.
-
-    Example:
-        >>> extract_answer(r"So \boxed{1}, or \boxed{2}."), extract_answer("42")
-        ('2', '42')
     """
     _, found, box = text.rpartition(r"\boxed{")
     depths = list(accumulate((character == "{") - (character == "}") for character in box))

@@ -86,7 +86,7 @@ def test_a_number_that_the_parser_has_not_read_is_found(gold, answer):
 
 
 @given(st.integers(2, 9), st.integers(20, 60))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_small_powers_are_compared_exactly_though_math_verify_rounds(base, exponent):
     power = f"{base}^{{-{exponent}}}"
     assert is_equal(power, rf"\frac{{1}}{{{base}^{{{exponent}}}}}")
@@ -95,7 +95,7 @@ def test_small_powers_are_compared_exactly_though_math_verify_rounds(base, expon
 
 
 @given(st.integers(1, 99))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_a_decimal_may_be_rounded_at_its_sixth_digit(n):
     value = f"{n}\\sqrt{{2}}"
     assert is_equal(value, f"{n * 2**0.5:.6f}")

@@ -34,6 +34,15 @@ from barl_trl.graders.qwen.normal_form import normal_form
         (r"2 \pi r", r"2\pi r"),
         (r"1\,234", "1234"),
         (r"\text{degrees}", "degrees"),
+        (r"x=4 \text{ or } x=5", "4or5"),
+        # as a program writes it
+        ("2*sqrt(2)", r"2*\sqrt{2}"),
+        ("sqrt(1+sqrt(2))", r"\sqrt{1+\sqrt{2}}"),
+        ("sqrt((x+1)(x+2))", r"\sqrt{(x+1)(x+2)}"),
+        ("x**2", "x^2"),
+        ("x^(1/2)", "x^{1/2}"),
+        ("2^-x", "2^{-x}"),
+        ("2pi", r"2\pi"),
     ],
 )
 def test_the_answer_is_normalised(boxed, answer):
@@ -51,6 +60,9 @@ def test_the_answer_is_normalised(boxed, answer):
         ("1 2", "1 2"),
         (r"\sin j", r"\sin j"),  # where an i stands, j is no unit
         ("cm", "cm"),
+        ("$", "$"),  # nothing would be left
+        ("spin", "spin"),
+        (r"\sin(x)", r"\sin(x)"),
     ],
 )
 def test_what_is_not_rewritten(answer, form):

@@ -21,11 +21,8 @@ def is_equal(gold: str, answer: str) -> bool:
         (r"\{1,2\}", r"\{2,1\}"),
         ("x>2", "2<x"),
         (r"\infty", r"\infty"),
-        # as a program writes it
-        (r"\sqrt{2}", "sqrt(2)"),
-        ("x^2", "x**2"),
-        (r"\sqrt{x}", "x^(1/2)"),
-        (r"2\pi", "2pi"),
+        (r"\{0.5,\sqrt{4}\}", r"\{2,\frac{1}{2}\}"),
+        (r"\sqrt{x}", "x^{1/2}"),
     ],
 )
 def test_what_is_equal(gold, answer):
@@ -38,6 +35,7 @@ def test_what_is_equal(gold, answer):
     [
         ("x^2", "x^3"),
         (r"\{1,2\}", r"\{1,3\}"),
+        (r"\{1,2\}", r"\{1,2,3\}"),
         ("x>2", r"x\ge 2"),
         (r"\infty", r"-\infty"),
         (r"\infty", "5"),
@@ -51,7 +49,7 @@ def test_what_is_not(gold, answer):
 
 
 @given(st.integers(1, 999), st.sampled_from([-1, 1]))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_numbers_are_equal_to_a_relative_1e_4(n, sign):
     root = f"{sign * n}\\sqrt{{2}}"
     assert is_equal(root, f"{sign * n * 2**0.5 * 1.00009:.8f}")
@@ -66,7 +64,7 @@ def test_entries_of_a_matrix_may_also_be_rounded_to_three_decimals():
 
 
 @given(*[st.integers(1, 9)] * 4)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_equations_are_equal_whatever_the_side_but_not_their_multiples(a, b, c, factor):
     equation = f"{a}x+{b}y={c}"
     assert is_equal(equation, f"{c}={b}y+{a}x")

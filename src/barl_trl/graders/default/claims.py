@@ -29,8 +29,8 @@ _MEMBER = re.compile(r"((?:[A-Za-z]|\\[a-z]+) ?)\\in(?![A-Za-z]) ?(?=[^A-Za-z])"
 def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     r"""Return the true value, and the values that an answer claims; each must be the true one.
 
-    A name in front claims nothing: it has a letter that the value has not, and no numbers. Of `a
-    \approx b` the first value counts. Of two equations with an equal side the other sides count.
+    A name in front claims nothing: it has a letter that the value has not, and no numbers. Of
+    `a \approx b` the first value counts. Equations and lists claim themselves.
 
     Args:
         gold: The true answer, in its normal form.
@@ -42,18 +42,20 @@ def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     """
     gold = _exact_part(gold, set())
     truth, answer = _without_member(gold, _exact_part(answer, _names(gold)))
-    sides, own = _sides(truth), _of_same_variable(_sides(truth)[0], _sides(answer))
-    if len(sides) == len(own) == 2 and sides[0] == own[0] and _names(sides[0]) != _names(sides[1]):
-        return sides[1], own[1:]
+    whole = truth, [answer]
+    sides = _sides(truth)
+    name, value = sides[0], sides[-1]
+    own = _in_variable_of(name, _sides(answer))
+    if len(sides) == len(own) == 2 and name == own[0] and _names(name) != _names(value):
+        return value, own[1:]
     if any(_SEVERAL.search(_BRACKETS.sub("", form)) for form in (truth, answer)):
-        return truth, [answer]
-    value = sides[-1] if len(sides) > 1 and _is_name(sides[0], _names(sides[-1])) else truth
-    if value == truth and len(sides) > 1:
-        return truth, [answer]
-    known = _names(value)
-    if len(sides) == 2 and len(own) > 1 and sides[0] != own[0] and not _are_functions(sides, own):
-        return truth, [answer]
-    while len(own) > 1 and _is_name(own[0], known):
+        return whole
+    if len(sides) > 1 and not _is_name(name, _names(value)):  # an equation
+        return whole
+    is_renamed = len(own) == 2 and ("(" in name) != ("(" in own[0])  # y = 2x, f(x) = 2x
+    if len(sides) == 2 and len(own) > 1 and name != own[0] and not is_renamed:  # x = 2, y = 2
+        return whole
+    while len(own) > 1 and _is_name(own[0], _names(value)):
         own.pop(0)
     return value, own
 
@@ -67,23 +69,14 @@ def _sides(form: str) -> list[str]:
     return [form[a:b].strip() for a, b in zip(ends[::2], ends[1::2], strict=True)]
 
 
-def _are_functions(sides: list[str], own: list[str]) -> bool:
-    """Whether both name a value of the same letters: `y = 2x` and `f(x) = 2x`."""
-    return len(own) == 2 and {"(" in sides[0], "(" in own[0]} == {True, False}
-
-
-def _of_same_variable(name: str, sides: list[str]) -> list[str]:
-    """`f(x) = x` of `f(z) = z`, if the true answer's name is `f(x)`."""
-    found = [_FUNCTION.fullmatch(side) for side in (name, sides[0])]
-    if len(sides) < 2 or found[0] is None or found[1] is None or found[0][2] in "".join(sides):
+def _in_variable_of(name: str, sides: list[str]) -> list[str]:
+    """Write the sides of `f(z) = z` as `f(x) = x`, if the true answer's name is `f(x)`."""
+    true, given = _FUNCTION.fullmatch(name), _FUNCTION.fullmatch(sides[0])
+    if not true or not given or len(sides) < 2 or true[2] in "".join(sides):
         return sides
-    new = found[0][2]
-    letter = re.compile(rf"\\[A-Za-z]+|{found[1][2]}")
-    return [letter.sub(lambda piece: piece[0] if len(piece[0]) > 1 else new, s) for s in sides]
-
-
-def _is_tuple_name(segment: str) -> bool:
-    return re.fullmatch(r"\([A-Za-z](?:, ?[A-Za-z])+\)", segment) is not None
+    pieces = re.compile(rf"\\[A-Za-z]+|{given[2]}")
+    old, new = given[2], true[2]
+    return [pieces.sub(lambda it: new if it[0] == old else it[0], side) for side in sides]
 
 
 def _without_member(gold: str, answer: str) -> tuple[str, str]:
@@ -96,6 +89,7 @@ def _without_member(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _exact_part(form: str, known: set[str]) -> str:
+    r"""Return a of `a \approx b`, and `a = b` if the numbers differ by more than 1 %."""
     parts = [part.strip() for part in _APPROXIMATELY.split(form) if part.strip()] or [form]
     while len(parts) > 1 and _is_name(parts[0], known):
         parts.pop(0)
@@ -111,7 +105,7 @@ def _is_name(segment: str, known: set[str]) -> bool:
         return True
     bare = _SUBSCRIPT.sub("", segment)
     letters = [letter for letter in bare if letter.isalpha()]
-    if _is_tuple_name(segment) and letters != sorted(letters):
+    if bare[:1] == "(" and letters != sorted(letters):
         return False
     return bool(_names(segment) - known) and not (bare[:1] == "-" or _NO_NAME.search(bare))
 

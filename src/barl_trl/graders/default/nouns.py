@@ -13,37 +13,16 @@ def _listed(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-UNITS = {
-    alias: aliases.split()[0]
-    for aliases in (
-        *("mm millimeter millimetre", "cm centimeter centimetre", "m meter metre"),
-        *("km kilometer kilometre", "in inch inche", "ft foot feet", "yd yard", "mi mile"),
-        *("mg milligram", "g gram", "kg kilogram", "lb", "oz ounce", "s sec second"),
-        *("min minute", "h hr hour", "day", "week", "month", "yr year", "unit", "base"),
-        *(
-            "ml milliliter millilitre",
-            "l liter litre",
-            "degree deg",
-            "radian rad",
-            "am",
-            "pm",
-            "percent",
-        ),
-        *(
-            "dollar usd",
-            "euro eur",
-            "pound gbp",
-            "yen jpy",
-            "cent",
-            "celsius c",
-            "fahrenheit f",
-            "hz",
-            "mol",
-        ),
-    )
-    for alias in aliases.split()
-}
+_UNITS = """
+    mm millimeter millimetre | cm centimeter centimetre | m meter metre | km kilometer kilometre
+    in inch inche | ft foot feet | yd yard | mi mile | mg milligram | g gram | kg kilogram | lb
+    oz ounce | s sec second | min minute | h hr hour | day | week | month | yr year | unit | base
+    ml milliliter millilitre | l liter litre | degree deg | radian rad | am | pm | percent
+    dollar usd | euro eur | pound gbp | yen jpy | cent | celsius c | fahrenheit f | hz | mol
+"""
+UNITS = {name: names.split()[0] for names in re.split(r"[|\n]", _UNITS) for name in names.split()}
 """Name in the singular -> unit."""
+_PRODUCTS = _listed("mg ml")  # of variables, as `2mg` is
 
 CHANGING = _listed(
     """zero one two three four five six seven eight nine ten eleven twelve dozen hundred thousand
@@ -58,7 +37,9 @@ CHANGING = _listed(
 
 _PIECE = re.compile(rf"{TEXT.pattern}(?:\^\{{?(-?\d)\}}?)?")
 _JOINT = re.compile(r"[ ,]*(?:and|or|if|for|where|when)[ ,]*")
-_BARE = re.compile(r"(?:(?<=[\d})])|(?<=\\pi )) ?[A-Za-z][A-Za-z.]*(?:[ /][A-Za-z.]+|\^\{?\d\}?)*$")
+_BARE = re.compile(
+    r"(?:(?<=[\d})])|(?<=\\pi )) ?[A-Za-z][A-Za-z.]*(?:[ /][A-Za-z.]+|\^(?:\d|\{\d\}))*$"
+)
 _BASE = re.compile(r"(?<=\d)_(\d+)$|(?<=\d[A-F])_(\d+)$")
 _DEGREE = re.compile(r"(?<=\d) ?\^\\circ ?([CF]?)$")
 _AREA = re.compile(r"(square|sq|cubic|cu)\.? +([a-z]+)|([a-z]+) +(squared|cubed)")
@@ -89,9 +70,9 @@ def apart(form: str) -> Parts:
     for pattern, name in ((_BASE, "base^"), (_DEGREE, "degree "), (_BARE, "")):
         found = pattern.search(core)
         if found and (name or _are_units(found[0])):
-            said.insert(0, name + found[found.lastindex or 0]) if name else said.append(found[0])
+            said.insert(0, name + found[found.lastindex or 0])
             core = core[: found.start()].strip()
-    if core.endswith("%"):
+    if core.endswith("%"):  # a unit too, though it stays in the number
         said.append("percent")
     return Parts(core or form, [word for text in said for word in _words(text)])
 
@@ -116,9 +97,9 @@ def _unit(word: str) -> str | None:
 
 
 def _are_units(text: str) -> bool:
-    """Whether bare words are no variables. A single letter stands apart: `5 m`, but not `5m`."""
+    """Whether bare words are no variables. A letter stands apart: `5 m^2`, but not `5m^2`."""
     known = all(_unit(word) or word in CHANGING | _NOUN or word == "/" for word in _words(text))
-    return known and (text[0] == " " or len(text) > 1)
+    return known and (text[0] == " " or (text[1:2].isalpha() and text not in _PRODUCTS))
 
 
 def words_against(gold: Parts, answer: Parts) -> str | None:

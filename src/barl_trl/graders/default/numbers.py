@@ -34,7 +34,7 @@ def number(form: str) -> Number | None:
     r"""Return what `42`, `-1,000.5`, `3/4`, `1\frac{1}{2}` or `1 1/2` means; None for all else.
 
     Args:
-        form: A normal form (see [`~barl_trl.graders.strings.normal_form`]).
+        form: A normal form (see [`~barl_trl.graders.normal_form.normal_form`]).
     """
     if len(form) > _MAX_CHARS:
         return None

@@ -19,6 +19,7 @@ from math_verify import verify as verify_parsed
 from sympy import (
     And,
     Basic,
+    Derivative,
     Eq,
     Expr,
     FiniteSet,
@@ -29,12 +30,13 @@ from sympy import (
     N,
     Or,
     Rational,
+    S,
+    Symbol,
     Tuple,
     Union,
     cancel,
     nan,
     oo,
-    preorder_traversal,
     simplify,
     zoo,
 )
@@ -79,15 +81,21 @@ def _are_equal(gold: str, answer: str) -> bool:
                 return False
         return True
 
-    return _match(gold, answer) and not any(
-        is_unread(form, others) for form in (answer, gold) for others in _other_numbers(form)
+    if not _match(gold, answer):
+        return False
+    values = {form: _parse(form)[0] for form in (answer, gold)}
+    is_loose = any(map(_is_loose, values.values()))
+    return not any(
+        is_unread(form, others)
+        for form, value in values.items()
+        for others in _other_numbers(form, Counter() if is_loose else _numbers_read(value))
     )
 
 
 def _clearly_differ(gold: str, answer: str) -> bool:
     """Whether no comparison is needed: math-verify compares all parts of what it has read."""
     found = [value for form in (gold, answer) for value in _parse(form)[:1]]
-    if len(found) < 2 or any(isinstance(value, str) or _is_loose(value) for value in found):
+    if len(found) < 2 or any(map(_is_loose, found)):
         return False
     if not all(isinstance(value, Expr) for value in found):
         return True
@@ -98,31 +106,35 @@ def _clearly_differ(gold: str, answer: str) -> bool:
 
 
 def _is_loose(value: Any) -> bool:
-    """Whether math-verify compares it in part (a relation), or rounded."""
-    return isinstance(value, Relational | And) or value.has(Float)
+    """Whether math-verify compares it in part (a relation), rounded, or as a string."""
+    return isinstance(value, Relational | And | str) or value.has(Float)
 
 
-def _numbers_of(value: Any) -> Counter[str]:
-    """Return how often each whole number stands in the parts of a list, an interval or a matrix."""
-    if not isinstance(value, FiniteSet | Tuple | Interval | Union | MatrixBase) or _is_loose(value):
+def _numbers_read(value: Any) -> Counter[str]:
+    """Return how often each whole number stands in a value of which all parts are compared."""
+    if not isinstance(value, Expr | FiniteSet | Tuple | Interval | Union | MatrixBase):
         return Counter()
-    parts = value.flat() if isinstance(value, MatrixBase) else value.args
-    nodes: Any = (node for part in parts for node in preorder_traversal(part) if node.is_Rational)
-    return Counter(str(abs(number)) for node in nodes for number in (node.p, node.q))
+    parts = value.flat() if isinstance(value, MatrixBase) else [value]
+    return Counter(str(abs(number)) for part in parts for number in _integers(part))
 
 
-def _other_numbers(form: str) -> Iterator[list[str]]:
-    """Yield the form with others in place of each of its numbers in turn.
+def _integers(node: Any) -> Iterator[Any]:
+    """Yield what is surely written: 1/x and -x need no 1, and roots no 2."""
+    if node.is_Integer and node is not S.NegativeOne:
+        yield node
+    is_plain = not node.is_Pow or (
+        node.exp is not S.NegativeOne and (node.exp.is_Integer or node.exp.args)
+    )
+    for part in node.args if is_plain else node.args[:1]:
+        yield from _integers(part)
 
-    Not of those that are found again in a list, an interval or a matrix, where all is compared.
-    """
-    found_again = _numbers_of(_parse(form)[0])
+
+def _other_numbers(form: str, read: Counter[str]) -> Iterator[list[str]]:
+    """Yield the form with others in place of each number that may not have been read."""
+    written = Counter(_NUMBER.findall(form))
     for found in _NUMBER.finditer(form):
-        if found_again[found[0]]:
-            found_again[found[0]] -= 1
-            continue
         before, behind = form[: found.start()], form[found.end() :]
-        if not _NO_VALUE.search(before):
+        if read[found[0]] < written[found[0]] and not _NO_VALUE.search(before):
             whole, point, decimals = found[0].partition(".")
             # two: C(5, 2) is C(5, 3)
             yield [f"{before}{int(whole) + more}{point}{decimals}{behind}" for more in (1, 5)]
@@ -179,15 +191,20 @@ def _parse(answer: str) -> list[Any]:
     # A parser given bare `3\\pi` reads the number 3, hence the box. 0: no signals.
     latex = _I.sub(lambda i: i[0] if i[0] != "I" else r"\Xi ", answer).replace("%", r"\%")
     found = parse(f"\\boxed{{{latex}}}", extraction_config=_CONFIG, parsing_timeout=0)
-    return [_as_union(found[0]), *found[1:]] if found else found
+    return [_as_meant(found[0]), *found[1:]] if found else found
 
 
-def _as_union(value: Any) -> Any:
-    """Return the set of `x < 1 or x > 3`."""
+def _as_meant(value: Any) -> Any:
+    """Return the set of `x < 1 or x > 3`; dy/dx as a name, for to sympy it is 0."""
     parts: Any = value.args if isinstance(value, FiniteSet) else ()
     if parts and all(map(_is_inequality, parts)):
         return Or(*parts).as_set()
-    return value
+    if isinstance(value, str) or not value.has(Derivative):
+        return value
+    return value.replace(
+        lambda node: isinstance(node, Derivative) and node.expr.is_Symbol,
+        lambda node: Symbol(str(node)),
+    )
 
 
 def _agree(gold: Any, answer: Any, scales: tuple[int, ...] = (1,)) -> bool:
@@ -225,6 +242,8 @@ def _equal_numbers(gold: Expr, answer: Expr, scales: tuple[int, ...]) -> bool:
     tolerance = 1e-5 if gold.has(Float) or answer.has(Float) else 1e-40
     # Parsed expressions are not evaluated: 50 % is 50*(1/100).
     x, y = N(gold.doit(), _DIGITS), N(answer.doit(), _DIGITS)
+    if not (x.is_finite and y.is_finite):
+        return bool(x == y)
     pairs = [pair for scale in scales for pair in ((x, scale * y), (scale * x, y))]
     differences = [(abs(a - b), tolerance * abs(a)) for a, b in pairs]
     return any(d <= most for d, most in differences if d.is_comparable and most.is_comparable)

@@ -17,7 +17,7 @@ from .numbers import equal_numbers, is_decimal_comma_of, number
 VERSION = "3"
 """Changes whenever a verdict may change."""
 
-_CHOICE = re.compile(r"\(?(?:\\text\{)?\(?([A-Ja-j])\)?\}?\)?|\{\(?([A-Ja-j])\)?\}")
+_CHOICE = re.compile(r"\(?(?:(?:\\text)?\{)?\(?([A-Ja-j])\)?\}?\)?")
 _PAIRS = re.compile(r"[)\]] ?(?:,|\\cup) ?[(\[]")
 _DOTS = re.compile(r"\\[lc]?dots(?![A-Za-z])|\.\.\.|…")
 
@@ -53,8 +53,7 @@ def verify(gold: str, answer: str) -> Verdict:
         return Verdict(True, "equal strings")
     gold_choice, choice = _CHOICE.fullmatch(truth), _CHOICE.fullmatch(given)
     if gold_choice and choice:
-        same = (gold_choice[1] or gold_choice[2]).upper() == (choice[1] or choice[2]).upper()
-        return Verdict(same, "choices")
+        return Verdict(gold_choice[1].upper() == choice[1].upper(), "choices")
     gold_words = words(truth)
     if gold_words is not None:
         return Verdict(gold_words == words(given), "words")
@@ -79,7 +78,7 @@ def _same_value(truth: str, given: str) -> Verdict:
     if is_decimal_comma_of(answer.core, gold.core):
         return Verdict(True, "numbers")
     for side, form in (("gold", gold.core), ("answer", answer.core)):
-        why = why_not_compared(form)
+        why = why_not_compared(form, gold.core)
         if why:
             return Verdict(False, f"{side} refused: {why}")
     outcome = compare("math_verify", gold.core, answer.core)
