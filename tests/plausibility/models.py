@@ -47,6 +47,27 @@ LINEAR = {
     "linear_value_head_dim": 8,
     "shared_expert_intermediate_size": 16,
 }
+GEMMA3N = {
+    "intermediate_size": [48, 64],
+    "activation_sparsity_pattern": [0.5, 0.0],
+    "num_kv_shared_layers": 0,
+    "vocab_size_per_layer_input": VOCAB,
+    "hidden_size_per_layer_input": 8,
+    "laurel_rank": 8,
+}
+INDEXED = {
+    "layer_types": ["indexed_attention"] * 2,
+    "n_routed_experts": 4,
+    "index_topk": 4,
+    "index_n_heads": 2,
+    "index_head_dim": 8,
+    "q_lora_rank": 8,
+    "kv_lora_rank": 8,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "attn_implementation": None,
+}
 SHARED = {
     "qwen2": {},
     "qwen3": {},
@@ -57,6 +78,7 @@ SHARED = {
     "mixtral": {**EXPERTS, "sliding_window": 12, "output_router_logits": True},
     "gemma2": {**HYBRID, "attn_implementation": "eager"},
     "gemma3_text": HYBRID,
+    "gemma3n_text": {**HYBRID, **GEMMA3N},
     "gpt_oss": {**EXPERTS, **HYBRID, "attn_implementation": "eager"},
     "llama4_text": CHUNKED,
 }
@@ -72,6 +94,16 @@ REENCODED = {
         "window_size": 12,
         "attn_implementation": None,
     },
+}
+DEPENDING_ON_PADDING = {
+    "cpmant": {
+        "dim_head": 8,
+        "dim_ff": 48,
+        "position_bias_num_buckets": 16,
+        "prompt_length": 4,
+        "attn_implementation": None,
+    },
+    "hy_v4": {**EXPERTS, **INDEXED},
 }
 
 

@@ -81,6 +81,19 @@ def test_logits_that_are_scaled_behind_the_head_are_all_counted():
     assert estimates[0] < peak < estimates[1]
 
 
+@pytest.mark.parametrize(
+    ("family", "settings", "width"),
+    [
+        ("gemma3n_text", {"num_hidden_layers": 2, "intermediate_size": [48, 70_000]}, 70_000),
+        ("qwen2", {"per_layer_config": {1: {"intermediate_size": 70_000}}}, 70_000),
+        ("blt", {}, 0),  # sizes are those of its parts
+    ],
+)
+def test_the_widest_layer_counts(family, settings, width):
+    config = AutoConfig.for_model(family, **settings)
+    assert scoring_bytes(config, torch.float32, 1 << 20) > max(3 * width, 2048) << 22
+
+
 @given(st.sampled_from(sorted(CONFIGS)), st.integers(1, 1 << 36))
 def test_no_pass_that_fits_is_larger(name, num_bytes):
     num_tokens = tokens_within(CONFIGS[name], torch.bfloat16, num_bytes)

@@ -5,12 +5,13 @@ import torch
 from transformers import Qwen2ForCausalLM
 
 from barl_trl.plausibility import exactness, model_traits, tree_attention
-from barl_trl.plausibility.exactness import cached_lengths, can_share_prefixes
+from barl_trl.plausibility.answer_logps import answer_log_likelihoods
+from barl_trl.plausibility.exactness import Checks
 from barl_trl.plausibility.model_traits import why_not_shared_prefix
 from barl_trl.plausibility.queries import Answer, Rollout
 
-from .cases import ALL, BASE, ELICITATION, ids
-from .models import REENCODED, SHARED, make
+from .cases import ALL, ANSWERS, BASE, ELICITATION, group, ids
+from .models import DEPENDING_ON_PADDING, REENCODED, SHARED, make
 from .oracle import assert_matches, oracle, refusals, score
 
 
@@ -35,6 +36,17 @@ def forwards(model):
     return seen
 
 
+def fed(model):
+    """A list that grows by the number of tokens of every forward pass."""
+    seen = []
+
+    def note(_, args, kwargs):
+        seen.append(kwargs["input_ids"].numel())
+
+    model.register_forward_pre_hook(note, with_kwargs=True)
+    return seen
+
+
 # What is refused
 
 
@@ -54,7 +66,7 @@ def test_a_model_that_dies_of_packed_rows_is_reencoded_with_one_warning(model, c
     for _ in range(2):
         assert_matches(score(model, ALL), expected)
     (message,) = refusals(caplog)
-    assert "its forward over packed rows raised AssertionError" in message
+    assert "its forward over such rows raised AssertionError" in message
 
 
 @pytest.mark.parametrize("family", ["mistral", "gemma3_text", "mamba", "mpt", "gpt_neo"])
@@ -78,6 +90,35 @@ def test_hidden_window_is_found_when_rollouts_outgrow_it(caplog, monkeypatch):
     assert "nats per token" in refusals(caplog)[0]
 
 
+# Padding
+
+
+def widths(model, seen):
+    """A list that grows by the rows and places of every forward pass, and if some are padding."""
+
+    def note(_, args, kwargs):
+        padded = not kwargs["attention_mask"].all()
+        seen.append((*kwargs["input_ids"].shape, padded))
+
+    model.register_forward_pre_hook(note, with_kwargs=True)
+    return seen
+
+
+@pytest.mark.parametrize("family", [*DEPENDING_ON_PADDING, "bloom"])
+def test_rows_of_equal_length_are_fed_together_where_padding_matters(family, caplog):
+    model = make(family, **{**REENCODED, **DEPENDING_ON_PADDING}[family])
+    rollouts = group(ids(9), [4, 12], ANSWERS)
+    expected = oracle(model, rollouts)
+    score(model, rollouts, "reencode")
+    seen = widths(model, [])
+    assert_matches(score(model, rollouts, "reencode"), expected)
+    depends = family in DEPENDING_ON_PADDING
+    assert any(padded for *_, padded in seen) != depends
+    assert max(rows for rows, *_ in seen) > 1
+    said = [r.getMessage() for r in caplog.records if "depends on padding" in r.getMessage()]
+    assert len(said) == depends
+
+
 # When it is checked
 
 
@@ -85,15 +126,31 @@ def test_a_model_is_checked_again_when_rollouts_outgrow_a_power_of_two(model):
     seen, checked = forwards(model), []
     for length in (9, 15, 12, 16, 31, 8, 40):
         rollout = Rollout(ids(length), [4, length], [Answer(BASE)])
-        assert can_share_prefixes(model, [rollout], ELICITATION, 4096)
+        assert Checks(model, ELICITATION, 4096).can_share_prefixes([rollout])
         checked.append(bool(seen))
         seen.clear()
     assert checked == [True, False, False, True, False, False, True]
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])  # packed, or padded
+def test_a_check_feeds_less_than_two_scoring_passes_and_says_how_long_it_took(attention):
+    model = make("qwen2", attention)
+    seen, tokens = fed(model), []
+    answers = [Answer(ids(5, n), 1) for n in range(4)]
+    rollouts = group(ids(30), [48] * 16, answers)
+    for _ in range(2):
+        scored = answer_log_likelihoods(model, rollouts, elicitation_ids=ELICITATION)
+        tokens.append(sum(seen))
+        assert (scored.check_seconds > 0) == (len(tokens) == 1)
+        seen.clear()
+    first, later = tokens
+    assert later < first < 3 * later
+
+
 def test_where_nothing_is_asked_no_model_is_checked(model):
     seen = forwards(model)
     for rollouts in ([], [Rollout(ids(9), [4, 9], [])]):
-        assert can_share_prefixes(model, rollouts, ELICITATION, 4096)
-        assert cached_lengths(model, rollouts, ELICITATION, 4096, None) == []
+        checks = Checks(model, ELICITATION, 4096)
+        assert checks.can_share_prefixes(rollouts)
+        assert checks.cached_lengths(rollouts, None) == []
     assert not seen

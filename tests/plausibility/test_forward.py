@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from barl_trl.plausibility import forward
 from barl_trl.plausibility.forward import ForwardRequest, token_logps
@@ -98,6 +99,19 @@ def test_logits_that_are_scaled_in_place_are_found_out(model, monkeypatch):
     expected = oracle(model, ALL)
     for _ in range(2):
         assert_matches(score(model, ALL), expected)
+
+
+def test_a_head_that_reads_other_places_than_the_rows_is_left_alone(model):
+    expected = oracle(model, ALL)
+
+    class Streaming(type(model)):  # as ProphetNet
+        def forward(self, *args, position_ids=None, **kwargs):
+            hidden = self.model(*args, position_ids=position_ids, **kwargs).last_hidden_state
+            logits = self.lm_head(torch.stack([hidden, -hidden], 1))[:, 0]
+            return CausalLMOutputWithPast(logits=logits)
+
+    model.__class__ = Streaming
+    assert_matches(score(model, ALL), expected)
 
 
 def test_model_without_output_embeddings(model, monkeypatch):

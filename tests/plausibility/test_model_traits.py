@@ -12,6 +12,7 @@ from barl_trl.plausibility.model_traits import (
     has_dropout,
     is_sharded,
     layer_types,
+    layer_values,
     rope_depends_on_length,
     scales_logits,
     shared_layout,
@@ -152,6 +153,30 @@ def test_dynamic_rope_is_reencoded_without_padding(caplog):
 
 
 # Descriptions
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "values"),
+    [
+        (described("qwen2", intermediate_size=48), "intermediate_size", [48]),
+        (described("qwen2"), "moe_intermediate_size", []),
+        (
+            described("gemma3n_text", intermediate_size=[48, 64], num_hidden_layers=2),
+            "intermediate_size",
+            [48, 64],
+        ),
+        (
+            described(
+                "qwen2", num_hidden_layers=2, per_layer_config={1: {"intermediate_size": 48}}
+            ),
+            "intermediate_size",
+            [22016, 48],
+        ),
+        (described("mamba"), "layer_types", ["linear_attention"] * 32),
+    ],
+)
+def test_a_setting_may_have_a_value_for_each_layer(config, name, values):
+    assert layer_values(config, name) == values
 
 
 @pytest.mark.parametrize(

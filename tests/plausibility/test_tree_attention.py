@@ -6,6 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from barl_trl.plausibility import tree_attention
 from barl_trl.plausibility.micro_batches import packed_micro_batches, padded_micro_batches
@@ -158,3 +160,25 @@ def test_other_attention_is_switched_for_the_pass_only(model, wrap):
     hook.remove()
     assert set(seen) == {tree_attention.NAME}
     assert model.config._attn_implementation == "flex_attention"
+
+
+def flash(module, query, key, value, attention_mask, **kwargs):
+    """As flash attention is called on a GPU, where a mask that is not of padding kills it."""
+    assert attention_mask is None or attention_mask.dim() == 2
+    length = key.shape[2]
+    causal = torch.ones(query.shape[2], length, dtype=torch.bool).tril(length - query.shape[2])
+    seen = causal if attention_mask is None else causal & attention_mask.bool()[:, None, None]
+    kwargs.pop("is_causal", None)
+    return sdpa_attention_forward(module, query, key, value, seen, is_causal=False, **kwargs)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "olmo2"])
+def test_flash_attention_never_gets_the_mask_of_a_tree(family, monkeypatch, caplog):
+    model = make(family)
+    expected = oracle(model, ALL)
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._global_mapping, "flash_attention_2", flash)
+    model.config._attn_implementation = "flash_attention_2"
+    for method in ("shared_prefix", "reencode"):
+        assert_matches(score(model, ALL, method), expected)
+    assert not refusals(caplog)
+    assert model.config._attn_implementation == "flash_attention_2"

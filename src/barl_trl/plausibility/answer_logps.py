@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from .budget import MEMORY_IS_SHORT, MIN_TOKENS, halved_together, scoring_token_budget
-from .exactness import cached_lengths, can_share_prefixes
+from .exactness import Checks
 from .forward import ForwardRequest, token_logps
 from .kv_cache import GenerationCache
 from .model_traits import evaluating, is_sharded, shared_layout
@@ -35,6 +35,7 @@ class AnswerLogLikelihoods(NamedTuple):
             padding.
         num_tokens: Number of tokens fed to the model, padding not counted.
         max_tokens: Most tokens of one forward pass.
+        check_seconds: Time that the checks of the model took, in the first calls.
     """
 
     answer_logps: Float[Tensor, "B S H"]
@@ -43,6 +44,7 @@ class AnswerLogLikelihoods(NamedTuple):
     completion_logps: Float[Tensor, "B C"]
     num_tokens: int
     max_tokens: int
+    check_seconds: float
 
 
 @torch.no_grad()
@@ -109,17 +111,22 @@ def answer_log_likelihoods(
     with evaluating(model):
         while True:
             try:
-                shares = method == "shared_prefix" and can_share_prefixes(
-                    model, rollouts, elicitation_ids, max_tokens
-                )
+                checks = Checks(model, elicitation_ids, max_tokens)
+                shares = method == "shared_prefix" and checks.can_share_prefixes(rollouts)
                 layout = shared_layout(model) if shares else "plain"
                 cache = generation_cache if layout == "packed" else None
-                num_cached = cached_lengths(model, rollouts, elicitation_ids, max_tokens, cache)
+                num_cached = checks.cached_lengths(rollouts, cache)
                 rows = build_rows(
                     rollouts, elicitation_ids, layout, max_tokens=max_tokens, num_cached=num_cached
                 )
                 request = ForwardRequest(
-                    rollouts, rows, layout, max_tokens, cache=cache, **temperatures
+                    rollouts,
+                    rows,
+                    layout,
+                    max_tokens,
+                    same_length=not checks.can_pad(rollouts, layout),
+                    cache=cache,
+                    **temperatures,
                 )
                 found = token_logps(model, request)
                 break
@@ -131,7 +138,13 @@ def answer_log_likelihoods(
     num_tokens = sum(row.size for row in rows)
     answer_logps, states, hypotheses = _reduced(rollouts, found.answers, reduction)
     return AnswerLogLikelihoods(
-        answer_logps, states, hypotheses, found.completions, num_tokens, max_tokens
+        answer_logps,
+        states,
+        hypotheses,
+        found.completions,
+        num_tokens,
+        max_tokens,
+        checks.seconds,
     )
 
 

@@ -8,7 +8,14 @@ from torch import nn
 from transformers import PreTrainedConfig
 
 from .forward import HEAD_TILE
-from .model_traits import causal_lm, compute_device, is_sharded, largest_of_processes, scales_logits
+from .model_traits import (
+    causal_lm,
+    compute_device,
+    is_sharded,
+    largest_of_processes,
+    layer_values,
+    scales_logits,
+)
 
 CPU_TOKENS = 4096
 """Longer rows outgrow a CPU's caches: 16384 tokens at once cost a fifth more time each."""
@@ -36,11 +43,17 @@ def _peaks(config: PreTrainedConfig, dtype: torch.dtype) -> list[tuple[int, int]
     eager attention are not counted.
     """
     text = config.get_text_config()
-    width = getattr(text, "moe_intermediate_size", None) or getattr(text, "intermediate_size", None)
-    experts = getattr(text, "num_experts_per_tok", None) or 1
-    states = 4 * text.hidden_size + 3 * (width or 4 * text.hidden_size) * experts
+    parts = [getattr(text, name) for name in text.sub_configs]
+
+    def widest(name: str, default: int = 0) -> int:
+        found = layer_values(text, name) or [v for part in parts for v in layer_values(part, name)]
+        return max(found, default=default)
+
+    hidden = widest("hidden_size")
+    width = widest("moe_intermediate_size") or widest("intermediate_size", 4 * hidden)
+    states = 4 * hidden + 3 * width * widest("num_experts_per_tok", 1)
     logits = 3 * HEAD_TILE * text.vocab_size * torch.float32.itemsize
-    behind = 2 * text.hidden_size + 3 * text.vocab_size * scales_logits(config)
+    behind = 2 * hidden + 3 * text.vocab_size * scales_logits(config)
     return [(0, states * dtype.itemsize), (logits, behind * dtype.itemsize)]
 
 

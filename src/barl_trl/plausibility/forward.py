@@ -22,7 +22,6 @@ from .model_traits import (
     causal_lm,
     compute_device,
     largest_of_processes,
-    rope_depends_on_length,
     scales_logits,
 )
 from .queries import Rollout
@@ -42,6 +41,7 @@ class ForwardRequest:
         rows: The rows that hold them.
         layout: How the rows are fed.
         max_tokens: Tokens of one forward pass, padding included.
+        same_length: Whether only rows of equal length may meet in a padded batch.
         temperature: Divides the logits of the answers' tokens.
         completion_temperature: Divides the logits of the completions' tokens.
         cache: Keys and values of the leading tokens of packed rows.
@@ -51,6 +51,7 @@ class ForwardRequest:
     rows: Sequence[Row]
     layout: Layout
     max_tokens: int
+    same_length: bool = False
     temperature: float = 1.0
     completion_temperature: float = 1.0
     cache: GenerationCache | None = None
@@ -74,9 +75,7 @@ def token_logps(model: nn.Module, request: ForwardRequest) -> TokenLogps:
     if request.layout == "packed":
         micro_batches = packed_micro_batches
     else:
-        config = causal_lm(model).config.get_text_config()
-        same_length = rope_depends_on_length(config)
-        micro_batches = partial(padded_micro_batches, same_length=same_length)
+        micro_batches = partial(padded_micro_batches, same_length=request.same_length)
     batches = list(micro_batches(request.rows, request.max_tokens))
     # The other processes wait for this one in every forward: it joins in without rows of its own.
     idle = list(micro_batches([plain_row([0], [])], 1))
@@ -138,6 +137,10 @@ class _LogitReader:
         self._order = index.argsort()
         self._index, self._labels = index[self._order], batch.labels[self._order]
 
+    def fits(self, values: Tensor) -> bool:
+        """Say whether these are the rows' places: ProphetNet's head reads two streams of them."""
+        return values.ndim == 3 and values.shape[1] >= self._length
+
     def at_places(self, values: Float[Tensor, "R M d"]) -> Float[Tensor, "P d"]:
         places, length = self._places.to(values.device), self._length
         # PEFT prompt tuning puts M - N tokens of its own in front of each row.
@@ -180,11 +183,15 @@ def _label_logps(
     found: dict[str, Tensor] = {}
 
     def pick(_, args):
+        if not reader.fits(args[0]):
+            return None
         found["states"] = reader.at_places(args[0])[None]
         return (found["states"][:, : None if scales else HEAD_TILE],)
 
     def look_up(head, _, logits):
-        states = found["states"]
+        states = found.get("states")
+        if states is None:
+            return
         if not scales:
             found["logps"] = reader.logps(
                 lambda tile: (head.forward(states[:, tile]) if tile.start else logits)[0]

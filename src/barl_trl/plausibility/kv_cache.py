@@ -56,7 +56,9 @@ class GenerationRecorder:
 
     def __init__(self, model: nn.Module):
         self._model = causal_lm(model)
-        self._keeps = not (is_sharded(model) or has_dropout(model))
+        self._has_dropout = has_dropout(model)
+        self._keeps = not (is_sharded(model) or self._has_dropout)
+        self._has_generated = False
         self._cache: Any = None
         self._fed: list[Tensor] = []
         self._last_positions: Any = None
@@ -68,7 +70,19 @@ class GenerationRecorder:
     def __exit__(self, *_) -> None:
         self._hook.remove()
 
+    @property
+    def dropout_advice(self) -> str | None:
+        """What to say of a model that generated with dropout, None of another one."""
+        if not (self._has_dropout and self._has_generated):
+            return None
+        return (
+            "the model has dropout, which is active while TRL generates: scoring cannot go on from "
+            "generation's keys and values and feeds every rollout once more. Set lora_dropout "
+            "(peft_config's, or the recipe's), or the dropout of the model's configuration, to 0."
+        )
+
     def _see(self, _, args, kwargs) -> None:
+        self._has_generated = True
         names = ("past_key_values", "input_ids", "position_ids")
         cache, token_ids, positions = map(kwargs.get, names)
         if not self._keeps or type(cache) is not DynamicCache or token_ids is None:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -12,6 +13,10 @@ from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from .rows import Layout
+
+ROPE_DEPENDS_ON_LENGTH = (
+    "its rotary embedding depends on the longest row of a batch (dynamic or longrope)"
+)
 
 
 def causal_lm(model: nn.Module) -> PreTrainedModel:
@@ -72,19 +77,26 @@ def has_dropout(model: nn.Module) -> bool:
     return any(isinstance(rate, int | float) and rate > 0 for rate in rates)
 
 
+def layer_values(config: PreTrainedConfig, name: str) -> list[Any]:
+    """Return the values that a setting has: one for all layers, or one for each; none if unset."""
+    layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
+    values = [getattr(layer, name, None) for layer in layers]
+    lists = [value if isinstance(value, list | tuple) else [value] for value in values]
+    return [value for several in lists for value in several if value is not None]
+
+
 def layer_types(config: PreTrainedConfig) -> set[str]:
     """Return the kinds of layers; a model without `layer_types` masks all layers alike."""
-    if getattr(config, "layer_types", None):
-        return set(config.layer_types)
-    windowed = getattr(config, "sliding_window", None) is not None
-    return {"sliding_attention" if windowed else "full_attention"}
+    windowed = bool(layer_values(config, "sliding_window"))
+    default = "sliding_attention" if windowed else "full_attention"
+    return set(layer_values(config, "layer_types")) or {default}
 
 
 def rope_depends_on_length(config: PreTrainedConfig) -> bool:
     """Say whether a token's rotary embedding depends on the longest row of its batch."""
     # of the model, or one dict per layer type
-    rope = getattr(config, "rope_parameters", None) or {}
-    parts = [rope, *(part for part in rope.values() if isinstance(part, dict))]
+    ropes = layer_values(config, "rope_parameters")
+    parts = [part for rope in ropes for part in (rope, *rope.values()) if isinstance(part, dict)]
     return any(part.get("rope_type") in ("dynamic", "longrope") for part in parts)
 
 
@@ -131,10 +143,10 @@ def why_not_shared_prefix(model: nn.Module) -> str | None:
         return "its forward takes no position_ids (ALiBi, or recurrent)"
     # GPT-Neo's local attention and Llama 4's attention temperature count places in the row.
     by_place = ("alibi", "attention_types", "attn_temperature_tuning")
-    if any(getattr(config, name, None) for name in by_place):
+    if any(any(layer_values(config, name)) for name in by_place):
         return f"its attention depends on more than position_ids (one of {', '.join(by_place)})"
     if rope_depends_on_length(config):
-        return "its rotary embedding depends on the longest row of a batch (dynamic or longrope)"
+        return ROPE_DEPENDS_ON_LENGTH
     if not (takes_masks(config) or base._can_set_attn_implementation()):
         return f"its attention implementation {config._attn_implementation} takes no 4D mask"
     if any(

@@ -90,13 +90,6 @@ class Row(NamedTuple):
         """Number of tokens to feed."""
         return len(self.token_ids) - self.num_cached
 
-    def garbled(self, position: int) -> "Row":
-        """Return a copy whose branch behind a state of `position` tokens holds other tokens."""
-        start, stop = position, self.subtree_ends[position - 1]
-        token_ids = list(self.token_ids)
-        token_ids[start:stop] = token_ids[:1] * (stop - start)
-        return self._replace(token_ids=token_ids)
-
 
 def build_rows(
     rollouts: Sequence[Rollout],

@@ -1,0 +1,295 @@
+"""What could be wrong with rows that are trees, padded or behind a cache: looked for on a model.
+
+In bfloat16 rounding changes a log-probability more than some faults do. So structure decides
+first, in rows of equal shape, where equal kernels give equal bits: other tokens where a place must
+not see change nothing there, and where it must see they do. Positions are right if those that are
+off by one fit worse. At last values are compared with re-encoding, against the noise that the same
+model makes of one rounding of its embeddings.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from transformers import PreTrainedModel
+
+from .forward import ForwardRequest, token_logps
+from .kv_cache import GenerationCache
+from .model_traits import causal_lm, shared_layout
+from .queries import Answer, Rollout
+from .rows import Layout, Row, reencoded_rows, shared_prefix_rows
+
+PROBE_TOKENS = 24
+"""Tokens of a rollout that are scored like an answer: enough values for a mean."""
+
+MOST_NOISE = 2.0
+"""How many times the noise two ways may differ. With SmolLM2 in bfloat16 right rows differ by 0.6
+to 0.9 of it, branches that are off by one by 1.3 to 1.7, a visible key by 2 to 2.6.
+"""
+
+FITS_BETTER = 0.75
+"""Share of the difference that is left if wrong positions are the right ones."""
+
+NEGLIGIBLE = 1e-3
+"""Nats per token that are no fault: TF32, say, which no dtype tells."""
+
+
+class Reference(NamedTuple):
+    """What the values of a rollout are compared with.
+
+    Args:
+        probes: The part of the rollout that is looked at; none in a process that only joins in.
+        logps: Log-probabilities of its answers' tokens, re-encoded.
+        noise: Mean change of them by one rounding of the embeddings, in nats.
+    """
+
+    probes: list[Rollout]
+    logps: Float[Tensor, "S H L"]
+    noise: float
+
+
+def reference(
+    model: nn.Module, rollout: Rollout | None, elicitation_ids: Sequence[int], max_tokens: int
+) -> Reference:
+    """Re-encode a rollout, its last state again with rounded embeddings.
+
+    Args:
+        model: The model.
+        rollout: What is scored. Without one the same forwards run, for those of other processes.
+        elicitation_ids: The common elicitation.
+        max_tokens: Tokens of one forward pass.
+    """
+    probes = [_probe(model, rollout, elicitation_ids)] if rollout else []
+
+    def logps(probes: list[Rollout]) -> Float[Tensor, "S H L"]:
+        rows = reencoded_rows(probes, elicitation_ids)
+        request = ForwardRequest(probes, rows, "plain", max_tokens, same_length=True)
+        return token_logps(model, request).answers.flatten(0, 1)  # of one rollout or none
+
+    exact = logps(probes)
+    with _embeddings_rounded(causal_lm(model)):
+        noisy = logps([replace(p, state_positions=p.state_positions[-1:]) for p in probes])
+    return Reference(probes, exact, _mean_difference(noisy, exact[-1:]))
+
+
+def why_not_exact(
+    model: nn.Module, known: Reference, elicitation_ids: Sequence[int], max_tokens: int
+) -> str | None:
+    """Say what is wrong with rows that are trees, None if nothing is.
+
+    Args:
+        model: The model.
+        known: What is compared with.
+        elicitation_ids: The common elicitation.
+        max_tokens: Tokens of one forward pass.
+    """
+    rows = []
+    for probe in known.probes:
+        (row,) = shared_prefix_rows([probe], elicitation_ids)
+        unseen = [_unseen(probe, row, i) for i in range(len(probe.state_positions) + 1)]
+        garbled = [_garbled(row, places) for places in unseen]
+        rows = [row, *garbled, shifted(row, -1), shifted(row, 1)]
+    request = ForwardRequest(
+        known.probes * len(rows),
+        [
+            row._replace(scored=[token._replace(rollout=i) for token in row.scored])
+            for i, row in enumerate(rows)
+        ],
+        shared_layout(model),
+        max_tokens=1,  # each row alone: equal shapes, equal kernels
+    )
+    found = token_logps(model, request).answers
+    if not known.probes:
+        return None
+    clean, moved = found[0], found[-2:]
+    *shallow, deepest, seen = (found[1:-2] != clean).any(-1).cpu()
+    last_state = known.probes[0].state_positions[-1]
+    garbled_answer, _ = _first_answer(rows[0], branch(rows[0], last_state))
+    others = [answer for answer in range(deepest.shape[1]) if answer != garbled_answer]
+    leaks = [changed[: state + 1] for state, changed in enumerate(shallow)]
+    if any(changed.any() for changed in (*leaks, deepest[-1, others])):
+        return "tokens see what their tree hides from them"
+    if not seen.any(1).all():
+        return "tokens do not see their state"
+    gap, *off = (_mean_difference(logps, known.logps) for logps in (clean, *moved))
+    if gap > NEGLIGIBLE and min(off) < FITS_BETTER * gap:
+        return f"positions are wrong: {gap:.2g} nats per token, {min(off):.2g} if moved by one"
+    return _why_too_far("packed rows are", gap, known.noise)
+
+
+def why_not_padded(
+    model: nn.Module,
+    known: Reference,
+    elicitation_ids: Sequence[int],
+    max_tokens: int,
+    layout: Layout,
+) -> str | None:
+    """Say why a row's values change if a longer row is beside it, None if they do not.
+
+    Half of a rollout is fed alone, and beside the whole. Where attention goes to the top k places
+    of a row, its width breaks ties, but in few rows: so such choices are looked for, too.
+
+    Args:
+        model: The model.
+        known: What is compared with.
+        elicitation_ids: The common elicitation.
+        max_tokens: Tokens of one forward pass.
+        layout: How the rows are fed.
+    """
+    whole = [rollout.token_ids[: max(4, max_tokens // 2)] for rollout in known.probes]
+    halves = [Rollout(ids[: (len(ids) + 1) // 2], [1], [], score_from=1) for ids in whole]
+    pairs = [*halves, *(Rollout(ids, [1], [], score_from=1) for ids in whole)]
+    found, sizes = [], []
+    for rollouts in (halves, pairs):
+        rows = reencoded_rows(rollouts, elicitation_ids)
+        with _TopK() as top:
+            request = ForwardRequest(rollouts, rows, layout, max_tokens)
+            found.append(token_logps(model, request).completions[:1])
+        sizes.append(top.sizes)
+    alone, padded = found
+    if sizes[0] != sizes[1] and halves:
+        return "it picks the top k places of a row, and padding may change which"
+    gap = _mean_difference(alone, padded[:, : alone.shape[1]])
+    return _why_too_far("padded rows are", gap, known.noise)
+
+
+def why_stale(
+    model: nn.Module,
+    known: Reference,
+    elicitation_ids: Sequence[int],
+    max_tokens: int,
+    cache: GenerationCache,
+) -> str | None:
+    """Say how far the cache of a rollout is from what the model computes, None if it is not.
+
+    Args:
+        model: The model.
+        known: What is compared with.
+        elicitation_ids: The common elicitation.
+        max_tokens: Tokens of one forward pass.
+        cache: Keys and values of the rollout alone.
+    """
+    probes = known.probes
+    rows = shared_prefix_rows(probes, elicitation_ids, num_cached=cache.lengths(probes))
+    request = ForwardRequest(probes, rows, shared_layout(model), max_tokens, cache=cache)
+    gap = _mean_difference(token_logps(model, request).answers[0], known.logps)
+    return _why_too_far("its keys and values are", gap, known.noise)
+
+
+class _TopK(TorchFunctionMode):
+    """Among how many the best are picked inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: set[int] = set()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func.__name__ == "topk":
+            scores = args[0] if args else kwargs["input"]
+            self.sizes.add(scores.shape[args[2] if len(args) > 2 else kwargs.get("dim", -1)])
+        return func(*args, **kwargs)
+
+
+def _why_too_far(what: str, gap: float, noise: float) -> str | None:
+    if gap <= max(MOST_NOISE * noise, NEGLIGIBLE):
+        return None
+    return f"{what} off by {gap:.2g} nats per token (one rounding makes {noise:.2g})"
+
+
+def _probe(model: nn.Module, rollout: Rollout, elicitation_ids: Sequence[int]) -> Rollout:
+    """Return the rollout with few of its states and answers, and its own last tokens as an answer.
+
+    A model may have no positions for them.
+    """
+    states = rollout.state_positions
+    few = sorted({states[0], states[len(states) // 2], states[-1]})
+    config = causal_lm(model).config.get_text_config()
+    most = getattr(config, "max_position_embeddings", None) or float("inf")
+    room = int(min(PROBE_TOKENS, most - states[-1] - len(elicitation_ids)))
+    own = [Answer(rollout.token_ids[-room:])] if room > 0 else []
+    return Rollout(rollout.token_ids, few, [*rollout.answers[:2], *own])
+
+
+@contextmanager
+def _embeddings_rounded(base: PreTrainedModel) -> Iterator[None]:
+    """Change each number of the embeddings by one unit in the last place, up or down."""
+    generator = torch.Generator().manual_seed(0)
+
+    def change(_, args, output: Tensor) -> Tensor:
+        kind = output.device.type
+        is_cast = torch.is_autocast_enabled(kind)
+        dtype = torch.get_autocast_dtype(kind) if is_cast else output.dtype
+        signs = torch.randint(0, 2, output.shape, generator=generator).to(output) * 2 - 1
+        return output * (1 + torch.finfo(dtype).eps * signs)
+
+    embeddings: Any = base.get_input_embeddings()
+    hook = embeddings.register_forward_hook(change)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _unseen(probe: Rollout, row: Row, which: int) -> list[int]:
+    """Return the places that are garbled in one of several equal rows.
+
+    For each state but the last, all that is deeper. For the last, the branches of the others, and
+    in its own the answer that comes first. At last the last token of each state, which its branch
+    sees, whatever its attention window is.
+    """
+    positions = probe.state_positions
+    if which == len(positions):
+        return [position - 1 for position in positions]
+    own = branch(row, positions[which])
+    if which < len(positions) - 1:
+        return [*range(positions[which], own.start)]
+    return [*_first_answer(row, own)[1], *range(own.stop, len(row.token_ids))]
+
+
+def branch(row: Row, position: int) -> range:
+    """Return the places of the branch behind a state of `position` tokens, of one rollout."""
+    trunk_stop = row.blocks[0].trunk_stop
+    start = row.subtree_ends[position] if position < trunk_stop else trunk_stop
+    return range(start, row.subtree_ends[position - 1])
+
+
+def _first_answer(row: Row, places: range) -> tuple[int, list[int]]:
+    """Return which answer comes first in a branch, and the places that are below it alone."""
+    read: dict[int, set[int]] = {place: set() for place in places}
+    for token in row.scored:
+        if token.position in read:
+            read[token.position].add(token.hypothesis)
+    below = {
+        place: set().union(*(read[other] for other in range(place, row.subtree_ends[place])))
+        for place in places
+    }
+    first = next((min(answers) for answers in below.values() if len(answers) == 1), -1)
+    return first, [place for place, answers in below.items() if answers == {first}]
+
+
+def _garbled(row: Row, places: Sequence[int]) -> Row:
+    """Return a copy with other tokens of the row at some places."""
+    known, token_ids = sorted(set(row.token_ids)), list(row.token_ids)
+    for place in places:
+        token_ids[place] = known[known.index(token_ids[place]) - 1]
+    return row._replace(token_ids=token_ids)
+
+
+def shifted(row: Row, by: int) -> Row:
+    """Return a copy whose branches are deeper by some tokens than they are."""
+    trunk_stop = row.blocks[0].trunk_stop
+    depths = [max(depth + by, 0) for depth in row.position_ids[trunk_stop:]]
+    return row._replace(position_ids=[*row.position_ids[:trunk_stop], *depths])
+
+
+def _mean_difference(a: Float[Tensor, "*L"], b: Float[Tensor, "*L"]) -> float:
+    """Return the mean absolute difference of the values that are not padding."""
+    scored = (a != 0) | (b != 0)
+    difference = torch.where(a == b, 0, (a - b).abs())  # both -inf are equal
+    return (difference.sum() / scored.sum().clamp(min=1)).item()
