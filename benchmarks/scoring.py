@@ -61,7 +61,7 @@ from barl_trl.plausibility import (
     Rollout,
     answer_log_likelihoods,
     answer_logps,
-    exactness,
+    faults,
     forward,
     rows,
     tree_attention,
@@ -252,7 +252,7 @@ def ours(**options) -> Callable[[PreTrainedModel, Sequence[Rollout]], Tensor]:
 def masked_row(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
     """The package's own as for models whose attention cannot be replaced: one rollout at a time."""
     masked = {"shared_layout": lambda model: "masked"}
-    with patch.multiple(answer_logps, **masked), patch.multiple(exactness, **masked):
+    with patch.multiple(answer_logps, **masked), patch.multiple(faults, **masked):
         return ours(max_tokens=1)(model, rollouts)
 
 

@@ -1,11 +1,11 @@
 r"""What a BARL training step costs: `BARLTrainer` beside TRL's `GRPOTrainer`.
 
 `OMP_NUM_THREADS=1 python benchmarks/training_step.py [--quick] [--models demo,40m] [--rounds 5]
-[--json FILE]` prints a Markdown table. Both trainers, made as `barl train` makes them, train equal
-models on the same data with the same settings, in one process run: an optimizer step of one, then
-one of the other, and so on, generation and rewards included. Both steps of a round sample with the
-same seed, and the learning rate is 0, so that they train on the same rollouts. The first round is
-not counted.
+[--steps 1] [--json FILE]` prints a Markdown table. Both trainers, made as `barl train` makes them,
+train equal models on the same data with the same settings, in one process run: a rollout batch of
+one, then one of the other, and so on, generation and rewards included. Both of a round are sampled
+with the same seed, and the learning rate is 0, so that they train on the same rollouts. The first
+round is not counted.
 
 - `demo`: the shipped model on the search task, with the settings of `barl demo`.
 - `40m`: a Qwen2 of 39 million random weights. Its completions have full length and no answers: the
@@ -13,8 +13,9 @@ not counted.
 - `1.5b`, with CUDA: the same with the shape of Qwen2.5-1.5B, in bfloat16.
 
 Each rollout batch is used for one step, so GRPO needs no forward pass for old log-probabilities,
-and BARL scores behind what generation computed. With several steps GRPO needs one, and BARL reads
-both in the same pass. CPU seconds are this process's.
+and BARL scores behind what generation computed. With `--steps 2` it is split over two: then GRPO
+needs one, and BARL reads both in the same pass. Seconds are those of a whole rollout batch. CPU
+seconds are this process's.
 """
 
 import argparse
@@ -56,10 +57,12 @@ SHAPES = {  # vocabulary, hidden, intermediate, layers, heads; tokens of prompt,
 GENERATIONS, ANSWERS, TRUTH = 8, 7, "100"  # eight rollouts have about five of seven answers
 
 
-def demo_task(batches: int, output_dir: str, quick: bool) -> dict[str, Any]:
+def demo_task(quick: bool, steps: int, batches: int, output_dir: str) -> dict[str, Any]:
     """Return the trainer's arguments in `barl demo`; a quick one has smaller batches."""
     argv = f"--config {RECIPE} --output_dir {output_dir} --learning_rate 0 --report_to none"
-    argv += f" --use_cpu {not CUDA}" + quick * " --per_device_train_batch_size 32"
+    argv += f" --use_cpu {not CUDA}"
+    argv += f" --per_device_train_batch_size {(32 if quick else 128) // steps}"
+    argv += f" --steps_per_generation {steps} --gradient_accumulation_steps 1"
     config: Any = BARLConfig
     (args,) = TrlParser([config]).parse_args_and_config(argv.split())
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
@@ -77,7 +80,7 @@ def demo_task(batches: int, output_dir: str, quick: bool) -> dict[str, Any]:
     }
 
 
-def random_task(name: str, batches: int, output_dir: str) -> dict[str, Any]:
+def random_task(name: str, steps: int, batches: int, output_dir: str) -> dict[str, Any]:
     """Return the trainer's arguments for random weights, with one prompt in a batch."""
     (vocabulary, hidden, intermediate, layers, heads), (prompt, completion, step) = SHAPES[name]
     text = "".join(row["prompt"] for row in search_rows(prompt * batches, seed=0))
@@ -103,7 +106,8 @@ def random_task(name: str, batches: int, output_dir: str) -> dict[str, Any]:
         use_cpu=not CUDA,
         bf16=name == "1.5b",
         gradient_checkpointing=False,  # it would make the step longer, and scoring's share smaller
-        per_device_train_batch_size=GENERATIONS,
+        per_device_train_batch_size=GENERATIONS // steps,
+        steps_per_generation=steps,
         num_generations=GENERATIONS,
         max_completion_length=completion,
         generation_kwargs={"min_new_tokens": completion},
@@ -158,14 +162,15 @@ def start(method: str, task: dict[str, Any]) -> tuple[Any, Any]:
     return trainer, iter(trainer.get_train_dataloader())
 
 
-def step(trainer: Any, batch: Any, seed: int) -> dict[str, float]:
-    """Take an optimizer step as `train` would; return its seconds and what the trainer logs."""
+def step(trainer: Any, batches: Any, seed: int) -> dict[str, float]:
+    """Train on a rollout batch as `train` would; return its seconds and what the trainer logs."""
     torch.manual_seed(seed)
     wall, cpu = time.perf_counter(), time.process_time()
-    trainer.training_step(trainer.model_wrapped, batch, None)
-    trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
-    trainer.optimizer.step()
-    trainer.optimizer.zero_grad()
+    for _ in range(trainer.args.steps_per_generation):
+        trainer.training_step(trainer.model_wrapped, next(batches), None)
+        trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
+        trainer.optimizer.step()
+        trainer.optimizer.zero_grad()
     if CUDA:
         torch.cuda.synchronize()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -174,15 +179,16 @@ def step(trainer: Any, batch: Any, seed: int) -> dict[str, float]:
     return logged | {"seconds": wall, "cpu_seconds": cpu}
 
 
-def measure(name: str, rounds: int, quick: bool, output_dir: str) -> dict[str, Any]:
+def measure(name: str, rounds: int, steps: int, quick: bool, output_dir: str) -> dict[str, Any]:
     """Return the record of a model."""
-    make = partial(demo_task, quick=quick) if name == "demo" else partial(random_task, name)
+    make = partial(demo_task, quick) if name == "demo" else partial(random_task, name)
+    make = partial(make, steps)
     started: Any = {m: start(m, make(batches=rounds + 1, output_dir=output_dir)) for m in METHODS}
     logs: Any = {method: [] for method in METHODS}
     for n in range(rounds + 1):
         for method in METHODS if n % 2 else METHODS[::-1]:  # neither is always the first
             trainer, batches = started[method]
-            logs[method].append(step(trainer, next(batches), seed=n))
+            logs[method].append(step(trainer, batches, seed=n))
         barl, grpo = (started[method][0]._buffered_inputs for method in METHODS)
         for one, other in zip(barl, grpo, strict=True):
             assert torch.equal(one["completion_ids"], other["completion_ids"]), "rollouts differ"
@@ -200,9 +206,10 @@ def measure(name: str, rounds: int, quick: bool, output_dir: str) -> dict[str, A
         | {key: getattr(args, key) for key in settings}
         | {"step": STEP_DELIMITER if name == "demo" else args.step_size},
         "rounds": rounds,
+        "steps": steps,
         **means,
         "scoring_share": means["scoring_seconds"] / mean(log["seconds"] for log in counted["barl"]),
-        "generated_tokens": generated * args.per_device_train_batch_size,
+        "generated_tokens": generated * args.generation_batch_size,
         **{package: metadata.version(package) for package in PACKAGES},
         "device": args.device.type,
         "threads": torch.get_num_threads(),
@@ -234,6 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A training step: BARLTrainer and GRPOTrainer.")
     parser.add_argument("--models", default="demo,40m" + CUDA * ",1.5b")
     parser.add_argument("--rounds", type=int, default=5, help="rounds behind the first")
+    parser.add_argument("--steps", type=int, default=1, help="optimizer steps of a rollout batch")
     parser.add_argument("--quick", action="store_true", help="demo, small batches, 2 rounds")
     parser.add_argument("--json", type=Path, help="file for a list of records")
     args = parser.parse_args()
@@ -242,7 +250,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     transformers.utils.logging.disable_progress_bar()
     with TemporaryDirectory() as output_dir:
-        records = [measure(name, rounds, args.quick, output_dir=output_dir) for name in names]
+        records = [measure(name, rounds, args.steps, args.quick, output_dir) for name in names]
     versions = ", ".join(f"{package} {records[0][package]}" for package in PACKAGES)
     threads, device = records[0]["threads"], records[0]["device"]
     print(f"{device}, {threads} threads, {versions}; {rounds} rounds: median (minimum).\n")

@@ -3,17 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-import torch
-from rich.console import Console
 from rich.table import Table
 from transformers import AutoConfig, PreTrainedConfig
-from trl import ModelConfig, get_peft_config
+from trl import ModelConfig
 
-from ..plausibility.budget import CPU_TOKENS, MAX_TOKENS, scoring_bytes
 from ..trainer import BARLConfig
-from ..trainer.memory import count_parameters, optimizer_bytes, training_bytes
-from .console import print_note
+from .console import plain_console, print_note
 from .plan_config import PlanConfig
+from .plan_memory import memory_rows
 from .plan_tokens import ANSWER_TOKENS, ELICITATION_TOKENS, Shape, batch_tokens, total_steps
 from .train_arguments import BARLScriptArguments
 
@@ -53,49 +50,6 @@ def batch_rows(args: PlanConfig, shape: Shape) -> Iterator[tuple[str, str]]:
         yield "the run", f"{run[0]:,} optimizer steps on {run[1]:,} rollout batches"
 
 
-def memory_rows(
-    args: PlanConfig, model_args: ModelConfig, config: PreTrainedConfig, shape: Shape
-) -> Iterator[tuple[str, str]]:
-    """Yield what lies in the memory of a device, in words."""
-    batches = args.batch_settings()
-    is_own = model_args.dtype in ("auto", None)
-    name = str((config.dtype or "float32") if is_own else model_args.dtype)
-    dtype = getattr(torch, name.removeprefix("torch."))
-    computes_in = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else dtype
-    is_zero, is_fsdp = args.sharding.name.startswith("ZeRO"), args.sharding.name == "FSDP"
-    # DeepSpeed casts the model and trains a copy in 32 bits; FSDP casts what is trained to those
-    held_in = computes_in if is_zero else dtype
-    trained_in = torch.float32 if is_fsdp and computes_in.itemsize < 4 else held_in
-    states = optimizer_bytes(args.optim, 4 if is_zero else trained_in.itemsize) + 4 * is_zero
-    quantized = 0.5 if model_args.load_in_4bit else 1 if model_args.load_in_8bit else None
-    total, trained = count_parameters(config, get_peft_config(model_args))
-    sizes = training_bytes(
-        total,
-        trained,
-        itemsize=quantized or held_in.itemsize,
-        trained_itemsize=trained_in.itemsize,
-        state_bytes=states,
-        stage=args.sharding.stage,
-        num_processes=batches.num_processes,
-    )
-    if args.beta and not model_args.use_peft:
-        sizes["reference model"] = sizes["parameters"]
-    if shape.hypotheses:
-        in_all = batch_tokens(batches, shape, args.scoring_method) // batches.num_processes
-        at_once = args.scoring_max_tokens or (CPU_TOKENS if args.use_cpu else MAX_TOKENS)
-        tokens = min(in_all, at_once)
-        name = f"scoring {tokens:,} tokens"
-        sizes[name] = scoring_bytes(config, computes_in, tokens)
-    yield "trained", f"{trained / 1e6:,.0f} of {total / 1e6:,.0f} million parameters"
-    for name, size in sizes.items():
-        yield name, f"{size / 2**30:.1f} GiB"
-    yield "together", f"{sum(sizes.values()) / 2**30:.1f} GiB"
-    if args.use_vllm and args.vllm_mode == "colocate":
-        yield "vLLM", f"{args.vllm_gpu_memory_utilization:.0%} of the device"
-    if args.sharding.unknown:
-        yield "unknown", args.sharding.unknown
-
-
 def read_config(model_args: ModelConfig, args: BARLConfig) -> PreTrainedConfig | None:
     """Read the model's `config.json` from its folder or the Hub; None if it cannot be had."""
     name: Any = model_args.model_name_or_path
@@ -121,7 +75,7 @@ def print_plan(script_args: BARLScriptArguments, args: PlanConfig, model_args: M
         table.add_row("memory of a device", f"estimates, {args.sharding.name}")
         for name, text in memory_rows(args, model_args, config, shape):
             table.add_row(f"  {name}", text)
-    Console().print(table)
+    plain_console().print(table)
     assumed = f"prompts of {shape.prompt} and completions of {shape.completion} tokens"
     if shape.hypotheses:
         assumed += (
@@ -130,6 +84,6 @@ def print_plan(script_args: BARLScriptArguments, args: PlanConfig, model_args: M
             "memory that is free"
         )
     print_note(
-        f"Assumed: {assumed}. Not counted: the activations of the update, generation, gathered "
-        "parameters."
+        f"Assumed: {assumed}. Not counted: gathered parameters, what the allocator keeps in "
+        "reserve, and on a GPU CUDA itself."
     )

@@ -1,0 +1,95 @@
+"""What lies in the memory of a device: always, and in each phase of a training step."""
+
+from collections.abc import Iterator
+
+import torch
+from transformers import PreTrainedConfig
+from trl import ModelConfig, get_peft_config
+
+from ..plausibility.budget import CPU_TOKENS, MAX_TOKENS, scoring_bytes
+from ..trainer.memory import count_parameters, optimizer_bytes, training_bytes
+from ..trainer.peak_memory import Passes, peaks
+from .plan_config import PlanConfig
+from .plan_tokens import Shape, batch_tokens
+
+LIBRARIES = 0.6 * 2**30
+"""Python with torch, transformers, TRL and datasets, on a CPU."""
+
+SAMPLING = 3
+"""Copies of the logits of a token, in 32 bits, while it is sampled."""
+
+
+def memory_rows(
+    args: PlanConfig, model_args: ModelConfig, config: PreTrainedConfig, shape: Shape
+) -> Iterator[tuple[str, str]]:
+    """Yield what lies in the memory of a device, in words."""
+    batches = args.batch_settings()
+    is_own = model_args.dtype in ("auto", None)
+    name = str((config.dtype or "float32") if is_own else model_args.dtype)
+    dtype = getattr(torch, name.removeprefix("torch."))
+    computes_in = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else dtype
+    is_zero, is_fsdp = args.sharding.name.startswith("ZeRO"), args.sharding.name == "FSDP"
+    # DeepSpeed casts the model and trains a copy in 32 bits; FSDP casts what is trained to those
+    held_in = computes_in if is_zero else dtype
+    trained_in = torch.float32 if is_fsdp and computes_in.itemsize < 4 else held_in
+    states = optimizer_bytes(args.optim, 4 if is_zero else trained_in.itemsize) + 4 * is_zero
+    quantized = 0.5 if model_args.load_in_4bit else 1 if model_args.load_in_8bit else None
+    total, trained = count_parameters(config, get_peft_config(model_args))
+    sizes = training_bytes(
+        total,
+        trained,
+        itemsize=quantized or held_in.itemsize,
+        trained_itemsize=trained_in.itemsize,
+        state_bytes=states,
+        stage=args.sharding.stage,
+        num_processes=batches.num_processes,
+    )
+    gradients = sizes.pop("gradients")
+    if args.beta and not model_args.use_peft:
+        sizes["reference model"] = sizes["parameters"]
+    if args.use_cpu:
+        sizes["Python and its libraries"] = LIBRARIES
+    phases: dict[str, dict[str, float]] = {"update": {"gradients": gradients}, "scoring": {}}
+    rows = batches.per_device_train_batch_size
+    generated = 0 if args.use_vllm else batches.rollouts // batches.num_processes
+    passes = Passes(
+        rows,
+        generated,
+        shape.prompt,
+        shape.completion,
+        accumulates=batches.accumulation > 1,
+        checkpointing=args.gradient_checkpointing,
+        dtype=held_in,
+        autocast=None if computes_in == held_in else computes_in,
+        on_cpu=args.use_cpu,
+    )
+    unknown = [args.sharding.unknown] if args.sharding.unknown else []
+    try:
+        found = peaks(config, passes, get_peft_config(model_args))
+    except Exception as error:  # whatever a forward pass makes of tensors without numbers
+        unknown.append(f"activations, keys and values ({type(error).__name__})")
+    else:
+        of_one = trained * trained_in.itemsize
+        phases["update"][f"activations, {rows:,} rollouts"] = max(0, found.update - of_one)
+        if generated:
+            cache: dict[str, float] = {f"keys and values, {generated:,} rollouts": found.cache}
+            vocabulary = config.get_text_config().vocab_size
+            logits = SAMPLING * 4 * generated * vocabulary
+            phases["generation"] = cache | {"logits of a token": logits}
+            phases["scoring"] |= cache
+    if shape.hypotheses:
+        in_all = batch_tokens(batches, shape, args.scoring_method) // batches.num_processes
+        at_once = args.scoring_max_tokens or (CPU_TOKENS if args.use_cpu else MAX_TOKENS)
+        tokens = min(in_all, at_once)
+        phases["scoring"][f"scoring {tokens:,} tokens"] = scoring_bytes(config, computes_in, tokens)
+    yield "trained", f"{trained / 1e6:,.0f} of {total / 1e6:,.0f} million parameters"
+    parts = sizes | {name: size for phase in phases.values() for name, size in phase.items()}
+    for name, size in parts.items():
+        yield name, f"{size / 2**30:.1f} GiB"
+    largest = max(phases, key=lambda phase: sum(phases[phase].values()))
+    peak = sum(sizes.values()) + sum(phases[largest].values())
+    yield "at the peak", f"{peak / 2**30:.1f} GiB, in the {largest}"
+    if args.use_vllm and args.vllm_mode == "colocate":
+        yield "vLLM", f"{args.vllm_gpu_memory_utilization:.0%} of the device"
+    for what in unknown:
+        yield "unknown", what

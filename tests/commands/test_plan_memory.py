@@ -1,0 +1,89 @@
+"""What `barl plan` says of memory: by hand."""
+
+from barl_trl.synthetic.search import TINY_MODEL_DIR
+
+from ..paths import ROOT
+from ..plausibility.models import EXPERTS, make
+from .qwen import PARAMETERS, SHALLOW, ZERO2, rows
+
+
+def test_memory_by_hand(plan):
+    shown = rows(plan("--accelerate_config", ZERO2, layers=28))
+    assert shown["trained"] == "1,544 of 1,544 million parameters"
+    # bfloat16; gradients, and in 32 bits a copy and Adam's two moments, on 8 devices
+    parts = [2 * PARAMETERS, 2 * PARAMETERS / 8, 12 * PARAMETERS / 8]
+    # 65536 tokens in an MLP, in bfloat16: four of the model's width, three of the MLP's
+    parts.append(65536 * 2 * (4 * 1536 + 3 * 8960))
+    names = ["parameters", "gradients", "optimizer states", "scoring 65,536 tokens"]
+    assert [shown[name] for name in names] == [f"{part / 2**30:.1f} GiB" for part in parts]
+    # of each layer its input, in bfloat16; behind the last one a tile of logits, and gradients in
+    # 32 bits of the head and of the hidden states; or of one layer all, and gradients of it
+    tokens = 8 * 1536
+    inputs = tokens * 28 * 2 * 1536
+    head = inputs + 2 * 4096 * 32768 + 4 * 1536 * (151936 + 8 * 1024)
+    layer = tokens * 2 * (4 * 8960 + 10 * 1536)
+    number = float(shown["activations, 8 rollouts"].split()[0]) * 2**30
+    assert max(head, inputs + layer) < number < inputs + 2 * layer
+    assert parts[1] + number < parts[3]  # gradients are there in the update alone
+    peak = parts[0] + parts[2] + parts[3]
+    assert shown["at the peak"] == f"{peak / 2**30:.1f} GiB, in the scoring"
+    assert shown["vLLM"] == "30% of the device"
+
+
+def test_other_ways_to_train(plan, tmp_path):
+    fsdp = tmp_path / "fsdp.yaml"
+    text = (ROOT / "accelerate_configs" / "ddp.yaml").read_text()
+    fsdp.write_text(
+        text.replace("MULTI_GPU", "FSDP") + "fsdp_config: {fsdp_version: 2}\n", encoding="utf-8"
+    )
+    shown = rows(plan("--accelerate_config", str(fsdp)))
+    assert shown["memory of a device"] == "estimates, FSDP"
+    assert shown["optimizer states"] == f"{8 * SHALLOW / 8 / 2**30:.1f} GiB"  # in 32 bits
+
+    shown = rows(plan("--num_processes", "8", "--use_peft", "--beta", "0.1"))
+    assert "keys and values, 640 rollouts" not in shown  # they are vLLM's
+    adapters = 2 * 16 * (2 * 1536 + 1536 + 256)  # rank 16, of q and v
+    assert (
+        shown["trained"]
+        == f"{adapters / 1e6:,.0f} of {(SHALLOW + adapters) / 1e6:,.0f} million parameters"
+    )
+    assert "reference model" not in shown  # the adapter is switched off
+
+    shown = rows(plan("--beta", "0.1", "--optim", "sgd", "--method", "grpo", "--dtype", "float32"))
+    assert shown["reference model"] == shown["parameters"] == f"{4 * SHALLOW / 2**30:.1f} GiB"
+    assert shown["optimizer states"] == "0.0 GiB"
+    assert "tokens scored, at most" not in shown
+    shown = rows(plan("--dtype", "auto"))  # this config.json says nothing of it
+    assert shown["parameters"] == f"{4 * SHALLOW / 2**30:.1f} GiB"
+
+
+def test_what_is_not_estimated_is_said(plan, tmp_path):
+    moved = tmp_path / "moved.yaml"
+    text = (ROOT / "accelerate_configs" / "zero2.yaml").read_text()
+    moved.write_text(
+        text.replace("offload_optimizer_device: none", "offload_optimizer_device: cpu")
+    )
+    shown = rows(plan("--accelerate_config", str(moved)))
+    assert shown["unknown"] == "what offload_optimizer_device moves away"
+    shown = rows(plan("--model_name_or_path", "nobody/nothing"))
+    assert shown["memory"].startswith("unknown: config.json")
+    assert shown["optimizer steps on it"] == "40"
+
+
+def test_on_a_cpu_the_libraries_count_and_generation_does(plan, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"model_name_or_path: {TINY_MODEL_DIR}\ndataset_name: y\noutput_dir: x\n")
+    shown = rows(plan("--use_cpu", "True", "--bf16", "False", recipe=str(recipe)))
+    assert shown["Python and its libraries"] == "0.6 GiB"
+    assert "keys and values, 8 rollouts" in shown
+    peak = float(shown["at the peak"].split()[0])
+    assert 0.6 < peak < 1.2
+
+
+def test_a_model_that_asks_for_numbers_has_the_rest_of_the_plan(plan, tmp_path):
+    make("mixtral", **EXPERTS).config.save_pretrained(tmp_path)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"model_name_or_path: {tmp_path}\ndataset_name: y\noutput_dir: x\n")
+    shown = rows(plan("--dtype", "float32", "--bf16", "False", recipe=str(recipe)))
+    assert shown["unknown"] == "activations, keys and values (RuntimeError)"
+    assert "parameters" in shown and "activations, 8 rollouts" not in shown
