@@ -5,9 +5,12 @@ response in `<benchmark>.jsonl`.
 import json
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def by_problem(responses: Iterable[Response]) -> ResponsesByProblem:
 
 
 def read_response_file(path: Path) -> list[Response]:
-    """Read the responses of a file in the order of problems and samples.
+    """Read the responses of a file in the order of problems and samples; of two, the later counts.
 
     Raises:
         ValueError: A line is no response.
@@ -75,8 +78,9 @@ def read_response_file(path: Path) -> list[Response]:
                 raise ValueError(
                     f"{path}:{number} must be a response, got {line[:40]!r} ({error}): if its run "
                     "was killed, run it again, it goes on there; else move the file away."
-                ) from error
-    return sorted(responses, key=lambda response: response.key)
+                ) from None
+    unique = {response.key: response for response in responses}  # two runs may have written
+    return sorted(unique.values(), key=lambda response: response.key)
 
 
 def read_responses(
@@ -113,6 +117,23 @@ def read_responses(
                 "`barl evaluate` again, or move it away."
             )
     return read
+
+
+@contextmanager
+def one_writer(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing responses into a folder meanwhile.
+
+    Raises:
+        ValueError: Another process does. A lock ends with its process.
+    """
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise ValueError(
+            f"output_dir must have one writer, got {folder}, into which another process writes: "
+            "wait for it, or choose another folder."
+        ) from None
 
 
 class ResponseFile:

@@ -1,9 +1,11 @@
 """Prompts of each family of models: what is said to the model, and what ends its turn."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..data.loading import PAPER_SYSTEM_PROMPT
+from ..trainer.redaction import redacted
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Template:
     system_prompt: str | None = None
     user: str = "{problem}"
     ends: tuple[str, ...] = ()
-    variables: dict[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)
     marker: str = ""
 
     def prompt(self, tokenizer, problem: str) -> str:
@@ -82,30 +84,89 @@ TEMPLATES = {
 }
 
 
-def choose_template(name: str, tokenizer) -> Template:
+RECORD = "barl_prompt"
+"""Key of `tokenizer_config.json` under which training says how it wrote prompts."""
+
+
+def record_prompt(
+    tokenizer,
+    *,
+    system_prompt: str | None,
+    prompt_template: str | None,
+    chat_template_kwargs: Mapping[str, Any] | None,
+) -> None:
+    """Note in a tokenizer how prompts are written in training, for all that is saved with it."""
+    tokenizer.init_kwargs[RECORD] = {
+        "system_prompt": None if prompt_template else system_prompt,
+        "prompt_template": prompt_template,
+        "chat_template_kwargs": redacted(chat_template_kwargs or {}),
+    }
+
+
+def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> Template:
     """Return the template with a name, or the one that fits a tokenizer.
 
     Args:
-        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: by the tokens in
-            the tokenizer's chat template, which fine-tuned models keep under any name; `plain`
-            where there is none.
+        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: as the model was
+            trained, where `barl train` noted it in the tokenizer. Else by the tokens in the
+            tokenizer's chat template, which fine-tuned models keep under any name; `plain` where
+            there is none.
         tokenizer: The model's.
+        system_prompt: Another content of the system message; "" for no message.
 
     Raises:
-        ValueError: If there is no such template, or it does not fit the tokenizer.
+        ValueError: If there is no such template, or it does not fit the tokenizer or has no place
+            for a system prompt.
     """
+    template = _chosen(name, tokenizer)
+    if system_prompt is None:
+        return template
+    if template.plain:
+        raise ValueError(
+            f"system_prompt must be left out with the template {template.name!r}, got "
+            f"{system_prompt!r}: it is plain text. Write it into a template of your own, a text "
+            "with {problem}."
+        )
+    return replace(template, system_prompt=system_prompt)
+
+
+def _of_family(tokenizer) -> Template | None:
+    """Return the template of the family that a tokenizer's chat template is of."""
+    chat = str(tokenizer.chat_template)
+    fitting = [t for t in TEMPLATES.values() if t.marker and t.marker in chat]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _as_trained(tokenizer) -> Template:
+    """Return the template that training noted."""
+    record = tokenizer.init_kwargs[RECORD]
+    plain = record["prompt_template"]
+    family = (not plain and _of_family(tokenizer)) or Template("")
+    return replace(
+        family,
+        name="as trained",
+        plain=plain,
+        system_prompt=record["system_prompt"],
+        user="{problem}",
+        variables={**family.variables, **record["chat_template_kwargs"]},
+    )
+
+
+def _chosen(name: str, tokenizer) -> Template:
     chat: Any = tokenizer.chat_template
-    if name == "auto" and chat is None:
-        return TEMPLATES["plain"]
     if name == "auto":
-        fitting = [t for t in TEMPLATES.values() if t.marker and t.marker in str(chat)]
-        if len(fitting) != 1:
+        if RECORD in tokenizer.init_kwargs:
+            return _as_trained(tokenizer)
+        if chat is None:
+            return TEMPLATES["plain"]
+        family = _of_family(tokenizer)
+        if family is None:
             raise ValueError(
                 f"template must be named for this model, got 'auto': its chat template is not of "
                 f"one of the families {', '.join(TEMPLATES)}. qwen2.5-math has a system prompt, "
                 "r1-distill has the instruction in the user's message."
             )
-        return fitting[0]
+        return family
     if "{problem}" in name:
         return Template(name, plain=name)
     if name not in TEMPLATES:
