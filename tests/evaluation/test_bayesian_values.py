@@ -14,7 +14,7 @@ from .. import reference
 from ..test_posterior import BETAS, check, padded, rollout
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(rollout(), min_size=1, max_size=4),
     BETAS,
@@ -29,7 +29,7 @@ def test_equals_the_recursion_in_plain_loops(rollouts, beta, outcomes):
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(rollout(), min_size=2, max_size=4), BETAS)
 def test_a_rollout_does_not_depend_on_its_neighbours(rollouts, beta):
     ell, masks = padded(rollouts, fill=float("nan"))

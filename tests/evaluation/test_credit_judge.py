@@ -151,6 +151,7 @@ def test_a_batch_that_is_missing_is_made_again_and_others_are_kept(folder, whole
         assert (folder / name).stat().st_mtime_ns == times[name]
 
 
+@pytest.mark.slow
 def test_a_batch_is_whole_or_not_there(whole, model, task, tmp_path, monkeypatch):
     def interrupted(record, path):
         path.write_bytes(b"half")

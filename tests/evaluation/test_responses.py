@@ -2,7 +2,7 @@
 
 import pytest
 
-from barl_trl.evaluation.responses import read_responses
+from barl_trl.evaluation.responses import ResponseFile, one_writer, read_responses
 
 from .files import problems, response, write_responses
 
@@ -44,3 +44,23 @@ def test_a_folder_that_cannot_be_read(tmp_path, content, benchmarks, message):
         (tmp_path / "math500.jsonl").write_text(content)
     with pytest.raises(ValueError, match=message):
         read_responses(tmp_path, benchmarks)
+
+
+def test_of_two_responses_to_the_same_problem_and_sample_the_later_counts(tmp_path):
+    """As two writers have left them."""
+    first, second = problems([[1, 0], [1, 1]]), problems([[0, 0], [0, 1]], text="Later.")
+    write_responses(tmp_path, first)
+    path = tmp_path / "math500.jsonl"
+    lines = path.read_text()
+    write_responses(tmp_path, second)
+    path.write_text(lines + path.read_text())
+    assert read_responses(tmp_path)["math500"] == second
+    assert [*ResponseFile(path).responses.values()] == second[0] + second[1]
+
+
+def test_a_folder_has_one_writer(tmp_path):
+    message = "output_dir must have one writer, got "
+    with one_writer(tmp_path), pytest.raises(ValueError, match=message), one_writer(tmp_path):
+        pytest.fail("there were two")
+    with one_writer(tmp_path):
+        assert read_responses(write_responses(tmp_path, problems([[1]])))

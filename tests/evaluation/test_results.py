@@ -104,7 +104,27 @@ def test_results_are_json_and_a_table(tmp_path):
     assert row in text
 
 
-def test_one_problem_has_no_standard_error(tmp_path):
-    results = {"num_samples": 1, "benchmarks": {"b": {"skipped": {}, **summarize([response(0)])}}}
+@pytest.mark.parametrize("reward", [0, 1])
+def test_where_all_or_none_are_right_an_interval_takes_the_place_of_no_error(tmp_path, reward):
+    responses = [response(n, reward=float(reward)) for n in range(60)]
+    results = {"num_samples": 1, "benchmarks": {"b": {"skipped": {}, **summarize(responses)}}}
     write_results(results, tmp_path)
-    assert table_rows(results)[0]["accuracy"] == "100.0 %"
+    end = 100 * (1 - 0.025 ** (1 / 60))  # so likely is none of 60 right with 2.5 %
+    ends = f"{100 - end:.1f}, 100.0" if reward else f"0.0, {end:.1f}"
+    assert table_rows(results)[0]["accuracy"] == f"{100 * reward:.1f} [{ends}] %"
+
+
+def test_a_share_of_one_problem_has_no_error():
+    responses = [response(0, sample=n, reward=float(n)) for n in range(2)]
+    results = {"num_samples": 1, "benchmarks": {"b": {"skipped": {}, **summarize(responses)}}}
+    assert table_rows(results)[0]["accuracy"] == "50.0 %"
+
+
+def test_names_and_values_are_no_markup(tmp_path):
+    responses = [response(0, sample=n, reward=float(n)) for n in range(2)]
+    benchmarks = {"a|b <i>": {"skipped": {}, **summarize(responses)}}
+    results = {"num_samples": 1, "template": "`{problem}`", "benchmarks": benchmarks}
+    write_results(results, tmp_path)
+    text = (tmp_path / "results.md").read_text()
+    assert '- template: ``"`{problem}`"``' in text
+    assert r"| a\|b \<i> | 1 | 50.0 % |" in text

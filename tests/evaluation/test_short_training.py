@@ -212,6 +212,7 @@ def test_evaluations_are_before_on_the_way_and_behind(task, seen, steps, expecte
     assert 0 < sum(rewards) < steps
 
 
+@pytest.mark.slow
 def test_same_seed_same_training_and_arms_begin_with_the_same_rollouts(task, seen):
     models = {}
     for run in [("grpo", 0, ""), ("grpo", 0, "again"), ("progress", 0, ""), ("grpo", 1, "")]:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 import trl
+from transformers import AutoTokenizer
 
 from barl_trl.data.loading import PAPER_SYSTEM_PROMPT
-from barl_trl.evaluation.templates import TEMPLATES, choose_template
+from barl_trl.evaluation.templates import TEMPLATES, choose_template, record_prompt
 
 PROBLEM = r"Simplify $\frac{2}{4}$."
 
@@ -68,6 +69,48 @@ def test_plain_is_the_problem_and_a_line_break(tokenizer_with):
 def test_a_template_of_ones_own_is_plain_text(tokenizer):
     template = choose_template("Q: {problem}\nA:", tokenizer)
     assert template.prompt(tokenizer, PROBLEM) == f"Q: {PROBLEM}\nA:"
+
+
+TRAINED = {"system_prompt": "Be brief.", "prompt_template": None, "chat_template_kwargs": None}
+
+
+@pytest.mark.parametrize("chat", ["qwen2_5.jinja", "qwen3.jinja", None])
+def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat):
+    tokenizer = tokenizer_with((CHAT_TEMPLATES / chat).read_text() if chat else None)
+    thinking = {"enable_thinking": False}
+    if chat:
+        record_prompt(tokenizer, **TRAINED | {"chat_template_kwargs": thinking})
+        messages = [("system", "Be brief."), ("user", PROBLEM)]
+        expected = tokenizer.apply_chat_template(
+            [{"role": role, "content": content} for role, content in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            **thinking,
+        )
+    else:
+        record_prompt(tokenizer, **TRAINED | {"prompt_template": "Q: {problem}"})
+        expected = f"Q: {PROBLEM}"
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    template = choose_template("auto", loaded)
+    assert (template.name, template.prompt(loaded, PROBLEM)) == ("as trained", expected)
+    assert template.end_ids(loaded) == choose_template(
+        "qwen2.5-math" if chat else "plain", loaded
+    ).end_ids(loaded)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("Be brief.", "<|im_start|>system\nBe brief."), ("", "")]
+)
+def test_another_system_prompt(tokenizer_with, text, shown):
+    tokenizer = tokenizer_with((CHAT_TEMPLATES / "qwen3.jinja").read_text())
+    template = choose_template("auto", tokenizer, system_prompt=text)
+    assert template.prompt(tokenizer, PROBLEM).startswith(shown or "<|im_start|>user")
+
+
+def test_plain_text_has_no_system_prompt(tokenizer):
+    with pytest.raises(ValueError, match=r"system_prompt must be left out .* got 'Be brief.'"):
+        choose_template("Q: {problem}\nA:", tokenizer, system_prompt="Be brief.")
 
 
 def test_the_tokens_of_a_prompt_are_its_text_and_no_more(tokenizer):

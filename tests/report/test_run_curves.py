@@ -50,6 +50,9 @@ def test_a_run_that_was_killed_has_those_of_its_last_checkpoint(tmp_path):
     for step in (9, 10):
         write(tmp_path / "run" / f"checkpoint-{step}", steps=step)
     assert max(curves_of(tmp_path / "run")[TRAINING, "accuracy"]) == 10
+    for broken in ("trainer_state.json", "checkpoint-10/trainer_state.json"):
+        (tmp_path / "run" / broken).write_text("")
+    assert max(curves_of(tmp_path / "run")[TRAINING, "accuracy"]) == 9
 
 
 def test_the_band_is_the_standard_error_over_seeds_at_the_steps_of_all():

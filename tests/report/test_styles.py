@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from barl_trl.report.styles import error_line, finish, line_style, panels, save
+from barl_trl.report.styles import error_line, finish, line_style, panels, plain, save
 
 from .drawings import curves, legend
 
@@ -52,3 +52,12 @@ def test_what_is_saved_is_let_go_of(tmp_path):
     assert plt.fignum_exists(figure.number)
     save(figure, tmp_path / "figure.png", dpi=10)
     assert not plt.fignum_exists(figure.number)
+
+
+@pytest.mark.parametrize("name", ["$x^$", "_hidden", "a$b", r"\\$x^$"])
+def test_a_name_is_neither_a_formula_nor_hidden(tmp_path, name):
+    figure, [[axis]] = panels(1)
+    error_line(axis, [0], [1.0], [0.1], label=plain(name), **line_style(0))
+    axis.set_title(plain(name))
+    finish(figure, tmp_path / "figure.png", names=1)  # a formula with a mistake would fail here
+    assert legend(figure) == [plain(name)]

@@ -140,12 +140,12 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> Benchmark:
             raise ConnectionError(
                 f"benchmarks must be reachable on the Hub or local, got {source.path} ({error}): "
                 "download its files elsewhere and name their folder as NAME=PATH."
-            ) from error
+            ) from None
         except ValueError as error:
             raise ValueError(
                 f"benchmarks must have columns and rows that can be used, got {source.path} "
                 f"({error}): rename its columns, which cannot be named here."
-            ) from error
+            ) from None
         reasons += [(rows + finding.row - 1, finding.reason) for finding in report.skipped]
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)

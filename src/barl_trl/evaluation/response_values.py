@@ -81,7 +81,7 @@ def response_values(
         `posterior` (T + 1 rows of H), and `bayesian_values` and `posterior_weighted_values` (T
         each). Nothing, if the solution is no usable truth.
     """
-    generated = _tokenized(scorer.tokenizer, responses)
+    generated = tokenized(scorer.tokenizer, responses)
     scored = scorer.score(
         model,
         generated,
@@ -114,7 +114,9 @@ def response_values(
         }
 
 
-def _tokenized(tokenizer: Any, responses: Sequence[Response]) -> Generated:
+def tokenized(tokenizer: Any, responses: Sequence[Response]) -> Generated:
+    """Return responses as tokens, prompt and response each tokenised on its own."""
+
     def prompt_ids(prompt: str) -> list[int]:
         # a chat template writes the token that begins a text itself
         begins = tokenizer.bos_token is not None and prompt.startswith(tokenizer.bos_token)

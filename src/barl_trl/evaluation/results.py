@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ..report.markdown import code, escape
 from .metrics import accuracy, mean_pass_at_k, share
 from .responses import Response, by_problem
 
@@ -49,10 +50,10 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
         cells = {
             "benchmark": name,
             "problems": f"{problems} (skipped: {skipped:,})" if skipped else problems,
-            "accuracy": percent(row["accuracy"], row["standard_error"]),
+            "accuracy": percent(row["accuracy"], row["standard_error"], row["num_problems"]),
         }
         if k != "1":
-            cells[f"pass@{k}"] = percent(**row["pass@k"][k])
+            cells[f"pass@{k}"] = percent(**row["pass@k"][k], number=row["num_problems"])
         cells["tokens"] = f"{row['mean_tokens']:.1f}"
         cells["cut off"] = f"{100 * row['truncated']:.1f} %"
         cells["no answer"] = f"{100 * row['no_answer']:.1f} %"
@@ -81,7 +82,7 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(
             f"{path} must be the results of an earlier run, got {error}: move it away."
-        ) from error
+        ) from None
     for name in settings.keys() - FREE:
         if earlier.get(name) != settings[name]:
             raise ValueError(
@@ -103,20 +104,30 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
     partial.write_text(json.dumps(results, indent=1) + "\n")
     partial.replace(folder / "results.json")
     settings = {name: value for name, value in results.items() if name != "benchmarks"}
-    lines = [f"- {name}: `{json.dumps(value)}`" for name, value in settings.items()]
+    lines = [f"- {name}: {code(json.dumps(value))}" for name, value in settings.items()]
     rows = table_rows(results)
     if rows:
         lines += ["", *(_line(cells) for cells in (rows[0], ["---"] * len(rows[0])))]
         lines += [_line(row.values()) for row in rows]
-    lines += ["", "Accuracy ± standard error over problems; tokens: mean of a response."]
+    note = "Accuracy ± standard error over problems, or its interval of 95 % where that is 0; "
+    lines += ["", note + "tokens: mean of a response."]
     (folder / "results.md").write_text("\n".join(lines) + "\n")
 
 
-def percent(mean: float, standard_error: float | None) -> str:
-    """Format a share and its standard error, if there is one, in percent."""
+def percent(mean: float, standard_error: float | None, number: int) -> str:
+    """Format a share and its standard error, if there is one, in percent.
+
+    Where all or none of `number` problems are right the standard error would be 0: then it is the
+    interval of 95 % of Clopper and Pearson.
+    """
+    if mean in (0, 1):
+        from statsmodels.stats.proportion import proportion_confint
+
+        ends: Any = proportion_confint(round(mean * number), number, method="beta")
+        return f"{100 * mean:.1f} [{', '.join(f'{100 * end:.1f}' for end in ends)}] %"
     error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
     return f"{100 * mean:.1f}{error} %"
 
 
 def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(map(escape, cells))} |"

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from .styles import finish, line_style, plt
+from .styles import finish, line_style, plain, plt
 
 TITLES = {"quality": "quality: gradient of one batch", "bias": "bias: mean of all batches"}
 LIMIT = 1.2
@@ -56,7 +56,7 @@ def _draw_model(
         numbers,
         [place for *_, place in points],
         xerr=[error for _, error, _ in points],
-        label=rows[0]["model"],
+        label=plain(rows[0]["model"]),
         **style | {"linestyle": "none"},
     )
     controls = [

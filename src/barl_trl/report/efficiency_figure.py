@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from .styles import error_line, finish, line_style, panels
+from .styles import error_line, finish, line_style, panels, plain
 
 
 def draw(results: str | Path, path: str | Path, *, with_greedy: bool) -> None:
@@ -11,7 +11,7 @@ def draw(results: str | Path, path: str | Path, *, with_greedy: bool) -> None:
 
     Args:
         results: JSON with `rows` of `benchmark`, `model`, `with_greedy`, `k`, `accuracy`,
-            `standard_error`, `tokens`.
+            `standard_error`, `tokens`, `num_problems`.
         path: PNG to write.
         with_greedy: Which rows to draw: those where the greedy response is one of the k, or those
             without.
@@ -32,10 +32,13 @@ def draw(results: str | Path, path: str | Path, *, with_greedy: bool) -> None:
                 [row["tokens"] for row in points],
                 [100 * row["accuracy"] for row in points],
                 [100 * (row["standard_error"] or 0) for row in points],
-                label=model,
+                label=plain(model),
                 **line_style(n),
             )
-        axis.set(title=benchmark, xlabel="mean total tokens of k responses")
+        number = max(row["num_problems"] for row in rows if row["benchmark"] == benchmark)
+        axis.set(
+            title=f"{plain(benchmark)} (n = {number})", xlabel="mean total tokens of k responses"
+        )
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)
     ks = [row["k"] for row in rows]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .styles import plt, save
+from .styles import plain, plt, save
 
 CURVES = {
     "reward": "outcome reward",
@@ -89,7 +89,7 @@ def _draw_values(axis, record, widest):
     axis.margins(y=0.35)
     axis.spines[["top", "right"]].set_visible(False)
     outcome = f"outcome reward {record['reward']:g}"
-    axis.set_title(f"{record['prompt'].strip()}   ({outcome})", loc="left", fontsize=10)
+    axis.set_title(plain(f"{record['prompt'].strip()}   ({outcome})"), loc="left", fontsize=10)
 
 
 def _draw_belief(axis, record, widest):
@@ -101,9 +101,9 @@ def _draw_belief(axis, record, widest):
     names = [
         f"{answer} (truth)" if i == 0 else answer for i, answer in enumerate(record["answers"])
     ]
-    axis.set_yticks(range(len(names)), names, fontsize=9)
+    axis.set_yticks(range(len(names)), [*map(plain, names)], fontsize=9)
     states = ["prompt", *(_shortened(step) for step in record["steps"])]
-    axis.set_xticks(range(len(states)), states, rotation=18, ha="right", fontsize=7)
+    axis.set_xticks(range(len(states)), [*map(plain, states)], rotation=18, ha="right", fontsize=7)
     axis.set(xlim=(-0.5, widest - 0.5), ylabel="belief")
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from .markdown import escape
+
 ASSETS = Path(__file__).parents[1] / "assets"
 
 
@@ -43,7 +45,7 @@ def render(
         autoescape=lambda name: "html" in (name or ""),
         undefined=StrictUndefined,
     )
-    environment.filters |= filters
+    environment.filters |= filters | {"escape_md": escape}
     pages = folder / "report.html", folder / "report.md"
     for page in pages:
         page.write_text(environment.get_template(f"{template}{page.suffix}.j2").render(report))

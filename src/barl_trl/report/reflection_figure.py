@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.lines import Line2D
 
-from .styles import DASHES, error_line, finish, line_style, panels
+from .styles import DASHES, error_line, finish, line_style, panels, plain
 
 BENCHMARK_DASHES = ("--", "-", *DASHES[2:])
 """The paper draws its first benchmark (GSM8K) dashed and its second (MATH) solid."""
@@ -36,7 +36,7 @@ def draw(results: str | Path, path: str | Path) -> None:
     for n, model in enumerate(models):
         style = line_style(n)
         label = {key: style[key] for key in ("color", "marker", "markerfacecolor")}
-        axis.add_line(Line2D([], [], linestyle="", label=model, **label))
+        axis.add_line(Line2D([], [], linestyle="", label=plain(model), **label))
         for benchmark, dashes in dashes_of.items():
             points = [r for r in rows if (r["benchmark"], r["model"]) == (benchmark, model)]
             frequencies = [r["frequency"] for r in points]
@@ -48,7 +48,7 @@ def draw(results: str | Path, path: str | Path) -> None:
                 **style | {"linestyle": dashes},
             )
     lines = [
-        Line2D([], [], color="black", linestyle=dashes, label=benchmark)
+        Line2D([], [], color="black", linestyle=dashes, label=plain(benchmark))
         for benchmark, dashes in dashes_of.items()
     ]
     figure.legend(handles=lines, loc="outside upper center", ncols=min(len(lines), 4))

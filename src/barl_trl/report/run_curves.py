@@ -4,13 +4,14 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from .styles import finish, line_style, panels
+from .styles import finish, line_style, panels, plain
 
 TRAINING = "training rollouts"
 MEAN = "mean over benchmarks"
@@ -36,7 +37,7 @@ def curves_of(folder: str | Path) -> dict[tuple[str, str], Curve]:
         ValueError: Neither training nor evaluation was logged.
     """
     curves: dict[tuple[str, str], Curve] = defaultdict(dict)
-    for log in json.loads(_state_file(Path(folder)).read_text())["log_history"]:
+    for log in _log_history(Path(folder)):
         for name, value in log.items():
             place = _place(name, log)
             if place and value is not None:
@@ -60,12 +61,12 @@ def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
     return (TRAINING, "accuracy") if rewards and name == rewards[0] else None
 
 
-def _state_file(folder: Path) -> Path:
+def _log_history(folder: Path) -> list[dict[str, Any]]:
     checkpoints = folder.glob("checkpoint-*/trainer_state.json")
     by_step = sorted(checkpoints, key=lambda path: int(path.parent.name.rpartition("-")[2]))
     for path in (folder / "trainer_state.json", *reversed(by_step)):
-        if path.exists():
-            return path
+        with suppress(FileNotFoundError, ValueError):  # a kill may leave a part of it
+            return json.loads(path.read_text())["log_history"]
     raise FileNotFoundError(
         f"{folder} must have a trainer_state.json, or checkpoints that have one, got neither: name "
         "the output_dir of a run."
@@ -139,11 +140,11 @@ def draw(summary: str | Path, path: str | Path) -> None:
         for axis, kind in zip(row, _LABELS, strict=True):
             for n, (arm, results) in enumerate(arms.items()):
                 if curve := results["curves"].get(name, {}).get(kind):
-                    _draw_curve(axis, curve, n, f"{arm} ({_seeds(results)})", kind)
+                    _draw_curve(axis, curve, n, plain(f"{arm} ({_seeds(results)})"), kind)
             if not axis.lines:  # a mean over benchmarks has no length
                 axis.axis("off")
                 continue
-            axis.set(title=name, xlabel="optimizer step", ylabel=_LABELS[kind])
+            axis.set(title=plain(name), xlabel="optimizer step", ylabel=_LABELS[kind])
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             axis.set_ylim(bottom=0)
             axis.grid(alpha=0.3)

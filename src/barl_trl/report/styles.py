@@ -26,6 +26,12 @@ def line_style(n: int) -> dict[str, Any]:
     }
 
 
+def plain(name: str) -> str:
+    """Return a name as it is drawn: a dollar starts no formula, `_` does not hide it in legends."""
+    name = name.replace("$", r"\$")
+    return f"\u200b{name}" if name.startswith("_") else name
+
+
 def error_line(axis, xs, means, errors, **style) -> None:
     """Draw a line with standard errors. A mean that is None has no point, an error no bar."""
     points = [(x, y, e or 0.0) for x, y, e in zip(xs, means, errors, strict=True) if y is not None]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.ticker import MaxNLocator
 
-from .styles import error_line, finish, line_style, panels
+from .styles import error_line, finish, line_style, panels, plain
 
 TITLES = {
     "bayesian_values": "Bayesian value",
@@ -21,7 +21,7 @@ def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values
 
     Args:
         results: JSON with `rows` of `benchmark`, `model`, `value`, `responses`, `timestep`, `mean`,
-            `standard_error`, and `settings` with `step`, what a step is.
+            `standard_error`, `num_problems`, and `settings` with `step`, what a step is.
         path: PNG to write.
         value: Which value to draw.
     """
@@ -42,13 +42,14 @@ def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values
                     [row["timestep"] for row in points],
                     [row["mean"] for row in points],
                     [row["standard_error"] for row in points],
-                    label=model,
+                    label=plain(model),
                     **line_style(n),
                 )
             axis.grid(alpha=0.3)
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes[i][0].set_ylabel(f"{TITLES[value]} (reward)\n{selection} responses")
     for top, bottom, benchmark in zip(axes[0], axes[-1], benchmarks, strict=True):
-        top.set_title(benchmark)
-        bottom.set_xlabel(f"timestep t (step: {data['settings']['step']})")
+        number = max(row["num_problems"] for row in rows if row["benchmark"] == benchmark)
+        top.set_title(f"{plain(benchmark)} (n = {number})")
+        bottom.set_xlabel(plain(f"timestep t (step: {data['settings']['step']})"))
     finish(figure, path, names=len(models))

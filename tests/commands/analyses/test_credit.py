@@ -45,12 +45,13 @@ def as_texts(value):
 
 
 def refused(done, message):
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.startswith("barl analyze: ")
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_all_methods_are_judged_by_default(data, tmp_path):
     out = tmp_path / "out"
     settings = {"num_generations": 4, "continuations": 1, "columns": 80}

@@ -5,6 +5,7 @@ import pytest
 from ..analyzing import analyze, results
 
 
+@pytest.mark.slow
 def test_efficiency_of_several_models_with_and_without_the_greedy_response(folders, tmp_path):
     out = tmp_path / "out"
     options = ("--sampled", *folders["sampled"], "--greedy", *folders["greedy"], "--max_k", 2)
@@ -30,10 +31,11 @@ def test_efficiency_of_several_models_with_and_without_the_greedy_response(folde
 
 def test_efficiency_of_samples_alone(folders, tmp_path):
     out = tmp_path / "out"
-    options = ("--sampled", *folders["sampled"], "--benchmarks", "math500,gsm8k", "--max_k", 3)
+    options = ("--sampled", *folders["sampled"], "--benchmarks", "math500,gsm8k")
     done = analyze("efficiency", *options, "--output_dir", out)
     assert done.returncode == 0, done.stderr
     rows = results(out / "efficiency.json")["rows"]
     assert list(dict.fromkeys(row["benchmark"] for row in rows)) == ["math500", "gsm8k"]
     assert {row["model"] for row in rows} == {"barl", "grpo"}
+    assert {row["k"] for row in rows} == {1, 2, 3}  # as many as there are samples
     assert not (out / "efficiency.png").exists()

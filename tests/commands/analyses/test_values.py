@@ -61,14 +61,14 @@ def test_statements_are_hypotheses_where_they_are_asked_for(tmp_path, model_path
 def test_the_checkpoint_must_be_known(tmp_path):
     (write_responses(tmp_path / "barl", problems([[1]])) / "results.json").unlink()
     done = analyze("values", tmp_path / "barl")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "--model must be given without" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_without_a_usable_true_answer_there_is_nothing_to_show(tmp_path, model_path):
     folder = write_responses(tmp_path / "barl", problems([[1]], solution="{"), model=model_path)
     done = analyze("values", folder, "--output_dir", tmp_path / "out")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "solution must be a usable answer, got 1 problems with none." in done.stderr
 
 

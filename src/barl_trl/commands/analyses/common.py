@@ -2,10 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...evaluation.responses import ResponsesByProblem
 from ...graders.extraction import EXTRACTIONS
 from ...trainer.barl_fields import help_of
 from ..console import print_table
@@ -38,6 +39,11 @@ def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n")
     return path
+
+
+def fewest_samples(problems: Iterable[ResponsesByProblem]) -> int:
+    """Return how many responses each problem has at least."""
+    return min(len(responses) for found in problems for responses in found.values())
 
 
 def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Path]:

@@ -15,8 +15,10 @@ from .common import Rows, add_grader_options, named, write
 COSINES = {"bias": "bias", "quality": "quality", "gain": "vs GRPO", "beyond_control": "control"}
 EFFECTS = {"answered": "answers", "tokens": "tokens", "entropy": "entropy"}
 """Columns of the two tables, by the name of the row's field."""
-TASK = ("data", "template", "max_completion_length", "step_size", "step_delimiter", "grader")
-TASK += ("extraction",)
+TASK = (
+    *("data", "template", "max_completion_length", "step_size", "step_delimiter"),
+    *("grader", "extraction"),
+)
 """Options that say what a model is judged on."""
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...evaluation.responses import read_responses
 from ...evaluation.token_efficiency import efficiency_curve
-from .common import Rows, add_model_options, as_many, named, show, write
+from .common import Rows, add_model_options, as_many, fewest_samples, named, show, write
 
 
 def efficiency(
@@ -15,7 +15,7 @@ def efficiency(
     sampled: dict[str, Path],
     greedy: dict[str, Path] | None = None,
     benchmarks: Sequence[str] | None = None,
-    max_k: int = 6,
+    max_k: int | None = None,
 ) -> Rows:
     """Compute pass@k against the total tokens of the k responses.
 
@@ -27,7 +27,7 @@ def efficiency(
         sampled: Folder of each model's samples, by the model's name in the figure.
         greedy: Folder of each model's greedy responses.
         benchmarks: Which to read. `None`: all.
-        max_k: Largest k.
+        max_k: Largest k. `None`: as many samples as every problem has.
 
     Returns:
         The `rows` of `efficiency.json`.
@@ -35,8 +35,10 @@ def efficiency(
     from ...report import efficiency_figure
 
     rows = []
-    for name, folder in sampled.items():
-        samples = read_responses(folder, benchmarks)
+    samples_of = {name: read_responses(folder, benchmarks) for name, folder in sampled.items()}
+    if max_k is None:
+        max_k = fewest_samples(found for of in samples_of.values() for found in of.values())
+    for name, samples in samples_of.items():
         firsts = read_responses(greedy[name], samples) if greedy else {}
         for benchmark, problems in samples.items():
             for first in [firsts[benchmark], None] if greedy else [None]:
@@ -66,7 +68,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     greedy = "greedy responses of the same models, in the same order, for the figure that has them"
     command.add_argument("--greedy", nargs="+", type=Path, metavar="DIR", help=greedy)
-    command.add_argument("--max_k", type=int, default=6, help="largest k (default: 6)")
+    command.add_argument(
+        "--max_k", type=int, help="largest k (default: as many samples as there are)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...evaluation.reflections import KEYWORDS, reflections_by_difficulty
 from ...evaluation.responses import read_responses
-from .common import Rows, add_model_options, named, show, write
+from .common import Rows, add_model_options, fewest_samples, named, show, write
 
 
 def reflections(
@@ -15,7 +15,7 @@ def reflections(
     sampled: dict[str, Path],
     benchmarks: Sequence[str] | None = None,
     keywords: Sequence[str] = KEYWORDS,
-    num_samples: int = 6,
+    num_samples: int | None = None,
 ) -> Rows:
     """Count how often responses reflect, by the difficulty of the problem.
 
@@ -26,7 +26,7 @@ def reflections(
         sampled: Folder of each model's samples, by the model's name in the figure.
         benchmarks: Which to read. `None`: all.
         keywords: As in [`reflections_by_difficulty`].
-        num_samples: As there.
+        num_samples: As there. `None`: as many as every problem has.
 
     Returns:
         The `rows` of `reflections.json`.
@@ -37,8 +37,11 @@ def reflections(
     from ...report import reflection_figure
 
     rows = []
-    for name, folder in sampled.items():
-        for benchmark, problems in read_responses(folder, benchmarks).items():
+    samples_of = {name: read_responses(folder, benchmarks) for name, folder in sampled.items()}
+    if num_samples is None:
+        num_samples = fewest_samples(found for of in samples_of.values() for found in of.values())
+    for name, samples in samples_of.items():
+        for benchmark, problems in samples.items():
             levels = reflections_by_difficulty(problems, keywords=keywords, num_samples=num_samples)
             rows += [{"benchmark": benchmark, "model": name, **lv._asdict()} for lv in levels]
     settings = {"num_samples": num_samples, "keywords": list(keywords)}
@@ -56,9 +59,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--keywords", type=Path, metavar="FILE", help="texts that show a reflection, one per line"
     )
-    command.add_argument(
-        "--num_samples", type=int, default=6, help="responses per problem (default: 6)"
-    )
+    text = "responses per problem (default: as many as there are; the paper: 6)"
+    command.add_argument("--num_samples", type=int, help=text)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -73,7 +75,8 @@ def run(options: argparse.Namespace) -> None:
         keywords=[keyword for keyword in keywords if keyword],
         num_samples=options.num_samples,
     )
-    title = f"Problems with a reflection, by wrong responses of {options.num_samples}"
+    of = max(row["difficulty"] for row in rows)
+    title = f"Problems with a reflection, by wrong responses of {of}"
     show(title, rows, None, _cells)
     print(f"In {options.output_dir}: reflections.png, reflections.json.")
 

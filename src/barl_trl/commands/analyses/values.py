@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> None:
 
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     responses = named(options.names, options.responses)
-    models = options.model or [_model_of(folder) for folder in options.responses]
+    models = options.model or [model_of(folder) for folder in options.responses]
     models = as_many("--model", models * (len(responses) if len(models) == 1 else 1), responses)
     settings = {name: getattr(options, name) for name in SCORING_FIELDS}
     rows = values(
@@ -156,7 +156,12 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-def _model_of(folder: Path) -> str:
+def model_of(folder: Path) -> str:
+    """Return the model that gave the responses in a folder.
+
+    Raises:
+        ValueError: The folder does not say.
+    """
     path = folder / "results.json"
     if not path.exists():
         raise ValueError(f"--model must be given without {path}, which names the model.")

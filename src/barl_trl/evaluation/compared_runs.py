@@ -1,0 +1,58 @@
+"""The runs of the arms that are compared, as arrays: training seeds by problems by responses."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .metrics import pass_at_k
+from .responses import ResponsesByProblem
+
+
+class Arm(NamedTuple):
+    """The runs of an arm on a benchmark.
+
+    Attributes:
+        passed: Pass@k, (S, N, K).
+        tokens: Total tokens of k responses, (S, N, K).
+    """
+
+    passed: np.ndarray
+    tokens: np.ndarray
+
+
+def arms_of(
+    benchmark: str, read: Mapping[str, Sequence[Mapping[str, ResponsesByProblem]]]
+) -> dict[str, Arm]:
+    """Return each arm's values on the problems of a benchmark.
+
+    K is the smallest number of responses to a problem.
+
+    Args:
+        benchmark: Its name.
+        read: The responses of each arm's runs, by benchmark.
+
+    Raises:
+        ValueError: The runs did not answer the same problems.
+    """
+    runs = [(name, run.get(benchmark, {})) for name, runs in read.items() for run in runs]
+    _, first = runs[0]
+    problems = {number: responses[0].problem for number, responses in first.items()}
+    for name, run in runs:
+        if {number: responses[0].problem for number, responses in run.items()} != problems:
+            raise ValueError(
+                f"all runs must have answered the same problems, got {len(run)} of {benchmark} in "
+                f"a run of {name}, and {len(problems)}, or others, in the first: evaluate them "
+                "with the same --benchmarks and --limit."
+            )
+    most = min(len(responses) for _, run in runs for responses in run.values())
+    found: dict[str, list[Arm]] = {name: [] for name in read}
+    for name, run in runs:
+        ks = range(1, most + 1)
+        passed = [
+            [pass_at_k(len(r), sum(one.reward == 1 for one in r), k) for k in ks]
+            for r in run.values()
+        ]
+        tokens = [np.mean([one.tokens for one in r]) * np.array(ks) for r in run.values()]
+        found[name].append(Arm(np.array(passed), np.array(tokens)))
+    return {name: Arm(*map(np.stack, zip(*seeds, strict=True))) for name, seeds in found.items()}

@@ -1,0 +1,208 @@
+r"""Whether one arm is better than another, over the training seeds and problems that were drawn.
+
+Both are random: other seeds would have trained other models, other problems would have been asked.
+An arm's value on a problem is $x_{sp} = \mu + a_s + b_p + e_{sp}$, with the same problems in both
+arms and seeds of its own. The variance of the difference of two arms' means is that of problems
+plus that of seeds:
+
+$$V = \frac{\mathrm{var}_p(\bar x_p - \bar y_p)}{N}
++ \max\Big(0, \sum_{arms} \frac{\mathrm{var}_s(\bar x_s)}{S} - \frac{\mathrm{var}(e)}{S N}\Big)$$
+
+$\mathrm{var}(e)$ is in both and counts once. The interval is Student's, with Satterthwaite's
+degrees of freedom.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import t
+
+POWER = 0.8
+"""Probability with which a detectable difference is found."""
+
+MOST_SEEDS = 100
+
+Values = np.ndarray
+"""An arm's values: seeds by problems, (S, N), or by k too, (S, N, K)."""
+
+
+class Comparison(NamedTuple):
+    """The difference of two arms' means.
+
+    Attributes:
+        difference: First less second.
+        standard_error: Over seeds and problems; over problems alone where both arms have one seed.
+        low, high: Its interval of 95 %.
+        p_value: Two-sided, that there is no difference.
+        detectable: The smallest difference that is found with a probability of 0.8.
+    """
+
+    difference: float
+    standard_error: float
+    low: float
+    high: float
+    p_value: float
+    detectable: float
+
+
+class _Variance(NamedTuple):
+    """Parts of the variance of a difference of means, at the seeds that there are."""
+
+    problems: float
+    of_problems: int
+    seeds: tuple[float, ...]
+    of_seeds: tuple[int, ...]
+    residual: float
+
+    def scaled(self, factor: float) -> "_Variance":
+        """Return the parts with `factor` times as many seeds."""
+        return self._replace(
+            problems=self.problems - self.residual * (1 - 1 / factor),
+            seeds=tuple(part / factor for part in self.seeds),
+            of_seeds=tuple(round((df + 1) * factor) - 1 for df in self.of_seeds),
+            residual=self.residual / factor,
+        )
+
+    def total(self) -> tuple[float, float]:
+        """Return the variance, and its degrees of freedom."""
+        of_seeds = max(0.0, sum(self.seeds) - self.residual)
+        total = max(self.problems, 0.0) + of_seeds
+        if not total:
+            return 0.0, self.of_problems
+        spread = (self.problems / total) ** 2 / self.of_problems
+        for part, df in zip(self.seeds, self.of_seeds, strict=True) if of_seeds else ():
+            spread += (part / total) ** 2 / df
+        return total, 1 / spread
+
+    def detectable(self) -> float:
+        total, df = self.total()
+        return float(t.ppf(0.975, df) + t.ppf(POWER, df)) * math.sqrt(total)
+
+
+def compare(first: Values, second: Values) -> Comparison:
+    """Compare the means of two arms on the same problems.
+
+    Args:
+        first: Values of an arm, (S, N).
+        second: Those of the other, of its own seeds, (S', N).
+
+    Raises:
+        ValueError: There are fewer than two problems, or not the same.
+    """
+    if first.shape[1] != second.shape[1] or first.shape[1] < 2:
+        raise ValueError(
+            f"both arms must have values on the same problems, two or more, got {first.shape[1]} "
+            f"and {second.shape[1]}: evaluate both on the same ones."
+        )
+    variance = _variance(first, second)
+    total, df = variance.total()
+    difference, error = float(first.mean() - second.mean()), math.sqrt(total)
+    reach = float(t.ppf(0.975, df)) * error
+    is_certain = not error  # nothing varies
+    p_value = float(difference == 0) if is_certain else float(2 * t.sf(abs(difference) / error, df))
+    interval = difference - reach, difference + reach
+    return Comparison(difference, error, *interval, p_value, variance.detectable())
+
+
+def seeds_needed(first: Values, second: Values) -> int | None:
+    """Return how many seeds of each arm detect a difference of the size seen, on these problems.
+
+    Args:
+        first: As in [`compare`].
+        second: As there.
+
+    Returns:
+        At least as many as there are; None if a hundred do not.
+    """
+    variance, difference = _variance(first, second), abs(float(first.mean() - second.mean()))
+    there_are = max(len(first), len(second))
+    for number in range(there_are, MOST_SEEDS + 1):
+        if 0 < variance.scaled(number / there_are).detectable() <= difference:
+            return number
+    return None
+
+
+def _variance(first: Values, second: Values) -> _Variance:
+    number = first.shape[1]
+    by_problem = first.mean(axis=0) - second.mean(axis=0)
+    several = [values for values in (first, second) if len(values) > 1]
+    residual = 0.0
+    for values in several:
+        rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+        freedom = (len(values) - 1) * (number - 1)
+        residual += float((rest**2).sum()) / freedom / values.size
+    return _Variance(
+        problems=float(by_problem.var(ddof=1)) / number,
+        of_problems=number - 1,
+        seeds=tuple(float(values.mean(axis=1).var(ddof=1)) / len(values) for values in several),
+        of_seeds=tuple(len(values) - 1 for values in several),
+        residual=residual,
+    )
+
+
+def bootstrap(
+    arms: Sequence[Values],
+    statistic: Callable[..., Any],
+    *,
+    draws: int = 2000,
+    seed: int = 0,
+) -> np.ndarray:
+    """Compute a statistic of arms' means on seeds and problems that are drawn again.
+
+    Args:
+        arms: Values of each arm, (S, N, …), on the same problems.
+        statistic: One mean of each arm, (draws, …), -> (draws,).
+        draws: How often.
+        seed: Of the draws.
+
+    Returns:
+        The statistic of each draw, (draws,).
+    """
+    generator = np.random.default_rng(seed)
+    problems = _weights(generator, draws, arms[0].shape[1])
+    means = []
+    for values in arms:
+        seeds = _weights(generator, draws, len(values))
+        means.append(np.einsum("ds,dp,sp...->d...", seeds, problems, values, optimize=True))
+    return statistic(*means)
+
+
+def _weights(generator: np.random.Generator, draws: int, number: int) -> np.ndarray:
+    return generator.multinomial(number, np.full(number, 1 / number), size=draws) / number
+
+
+def tokens_at_equal_accuracy(
+    first: tuple[Values, Values], second: tuple[Values, Values]
+) -> tuple[float, float, float]:
+    """Return how many times the second arm's tokens the first takes for the same accuracy.
+
+    An arm draws k responses of each problem, and pass@k is its accuracy. The one that is compared
+    at is the lower of the two at the largest k; between two k, tokens are interpolated.
+
+    Args:
+        first: Pass@k and total tokens of an arm, each (S, N, K).
+        second: Those of the other.
+
+    Returns:
+        The ratio, and its interval of 95 % by bootstrap.
+    """
+
+    def ratio(*curves: np.ndarray) -> np.ndarray:
+        passed, tokens = curves[::2], curves[1::2]
+        levels = np.minimum(passed[0][:, -1], passed[1][:, -1])
+        taken = [
+            np.array([np.interp(at, p, n) for at, p, n in zip(levels, *curve, strict=True)])
+            for curve in zip(passed, tokens, strict=True)
+        ]
+        return taken[0] / taken[1]
+
+    curves = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
+
+    def of_arms(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return ratio(a[..., 0], a[..., 1], b[..., 0], b[..., 1])
+
+    means = [arm.mean(axis=(0, 1))[None] for arm in curves]
+    low, high = np.quantile(bootstrap(curves, of_arms), [0.025, 0.975])
+    return float(of_arms(*means)[0]), float(low), float(high)

@@ -1,0 +1,30 @@
+"""Texts of others in Markdown: names and values that are no markup there."""
+
+import re
+
+# what starts a span, a tag, a link, an entity, a formula, a cell; nothing that a name often has
+_MARKUP = re.compile(r"[\\`*<|$]|(?<!\w)_|_(?!\w)|~(?=~)|\](?=[(\[:])|&(?=#?\w+;)")
+
+
+def escape(text: object) -> str:
+    r"""Return a text in one line that shows as it is, also in the cell of a table.
+
+    Example:
+        >>> escape("a|b <i>*my_model*")
+        'a\\|b \\<i>\\*my_model\\*'
+    """
+    return _MARKUP.sub(lambda found: "\\" + found[0], " ".join(str(text).split()))
+
+
+def code(text: str, *, in_table: bool = False) -> str:
+    r"""Return a text as a span of code, between more backticks than it has in a row.
+
+    Example:
+        >>> code("a|b"), code("a|b", in_table=True), code("`x`")
+        ('`a|b`', '`a\\|b`', '`` `x` ``')
+    """
+    text = " ".join(text.splitlines())
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    if text.startswith("`") or text.endswith("`") or not text:
+        text = f" {text} "
+    return f"{fence}{text.replace('|', chr(92) + '|') if in_table else text}{fence}"

@@ -1,0 +1,137 @@
+"""Differences of arms over seeds and problems: by hand, by bootstrap, and against a known truth."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.stats import ttest_ind, ttest_rel
+
+from barl_trl.evaluation.comparison import (
+    bootstrap,
+    compare,
+    seeds_needed,
+    tokens_at_equal_accuracy,
+)
+
+SHIFT = 0.4
+
+
+def probabilities(generator, shift, *, seeds, of_seeds, problems):
+    """How likely each of an arm's models solves each problem."""
+    luck = of_seeds * generator.normal(size=(seeds, 1))
+    return 1 / (1 + np.exp(-(shift + luck + problems)))
+
+
+def true_difference(of_seeds, of_problems):
+    generator = np.random.default_rng(1)
+    sizes = {"seeds": 2000, "of_seeds": of_seeds}
+    problems = of_problems * generator.normal(size=1000)
+    ours, theirs = (
+        probabilities(generator, shift, problems=problems, **sizes) for shift in (SHIFT, 0)
+    )
+    return ours.mean() - theirs.mean()
+
+
+@pytest.mark.parametrize(
+    ("seeds", "num_problems", "of_seeds", "samples"),
+    [(3, 50, 0.3, 1), (5, 100, 0.3, 4), (8, 40, 0.2, 1)],
+)
+def test_intervals_cover_the_truth(seeds, num_problems, of_seeds, samples):
+    generator = np.random.default_rng(0)
+    truth, covered, runs = true_difference(of_seeds, 1.5), 0, 2000
+    for _ in range(runs):
+        problems = 1.5 * generator.normal(size=num_problems)
+        sizes = {"seeds": seeds, "of_seeds": of_seeds, "problems": problems}
+        ours, theirs = (
+            generator.binomial(samples, probabilities(generator, shift, **sizes)) / samples
+            for shift in (SHIFT, 0)
+        )
+        found = compare(ours, theirs)
+        covered += found.low <= truth <= found.high
+    assert 0.93 <= covered / runs <= 0.97
+
+
+def test_the_bootstrap_finds_the_same_spread():
+    generator = np.random.default_rng(0)
+    problems = 2 * generator.normal(size=200)
+    arms = [
+        problems + 0.3 * generator.normal(size=(12, 1)) + generator.normal(size=(12, 200))
+        for _ in range(2)
+    ]
+    draws = bootstrap(arms, lambda ours, theirs: ours - theirs, draws=4000)
+    found = compare(*arms)
+    np.testing.assert_allclose(draws.std(), found.standard_error, rtol=0.06)
+    np.testing.assert_allclose(draws.mean(), found.difference, atol=0.01)
+
+
+def test_one_seed_of_each_arm_is_the_paired_test_over_problems():
+    ours, theirs = np.random.default_rng(0).normal(size=(2, 30))
+    found, expected = compare(ours[None], theirs[None]), ttest_rel(ours, theirs)
+    np.testing.assert_allclose(found.p_value, expected.pvalue)
+    interval = expected.confidence_interval(0.95)
+    np.testing.assert_allclose([found.low, found.high], [interval.low, interval.high])
+
+
+def test_problems_that_all_go_alike_leave_the_test_over_seeds():
+    ours, theirs = np.random.default_rng(0).normal(size=(2, 6, 1))
+    found = compare(np.repeat(ours, 9, axis=1), np.repeat(theirs, 9, axis=1))
+    expected = ttest_ind(ours[:, 0], theirs[:, 0], equal_var=False)
+    np.testing.assert_allclose(found.p_value, expected.pvalue)
+
+
+def test_more_seeds_decide_where_seeds_are_what_varies():
+    generator = np.random.default_rng(0)
+    luck = generator.normal(size=(2, 3, 1))
+    luck -= luck.mean(axis=1, keepdims=True)
+    ours, theirs = luck + 0.01 * generator.normal(size=(2, 3, 400))
+    assert seeds_needed(ours + 30.0, theirs) == 3 < seeds_needed(ours + 1.0, theirs)
+    close = compare(ours + 1.0, theirs)
+    assert close.detectable > 1.0
+    # four times as many seeds detect a difference that is smaller by more than the root of four
+    several = compare(np.tile(ours + 1.0, (4, 1)), np.tile(theirs, (4, 1)))
+    assert several.detectable < close.detectable / 2
+    assert seeds_needed(ours + 1e-6, ours) is None
+
+
+def test_arms_that_do_not_differ_at_all():
+    same = np.ones((2, 5))
+    found = compare(same, same)
+    assert (found.difference, found.standard_error, found.p_value) == (0, 0, 1)
+    assert compare(same, 0 * same).p_value == 0
+    with pytest.raises(ValueError, match="on the same problems, two or more, got 5 and 4"):
+        compare(same, same[:, :4])
+
+
+values = hnp.arrays(float, st.tuples(st.integers(1, 4), st.just(6)), elements=st.floats(0, 1))
+
+
+@given(values, values)
+def test_the_other_way_round_is_the_negative(ours, theirs):
+    found, other = compare(ours, theirs), compare(theirs, ours)
+    np.testing.assert_allclose(found.difference, -other.difference, atol=1e-12)
+    np.testing.assert_allclose(found.low, -other.high, atol=1e-9)
+    assert found.low <= found.difference <= found.high
+    assert 0 <= found.p_value <= 1
+
+
+def test_tokens_at_equal_accuracy_by_hand():
+    """Pass@k is 0.2, 0.4, 0.5 of one arm and 0.4, 0.5, 0.6 of the other: both reach 0.5."""
+    ks = np.arange(1, 4)
+    ours = np.array([[[0.2, 0.4, 0.5]] * 4]), np.array([[100 * ks] * 4])
+    theirs = np.array([[[0.4, 0.5, 0.6]] * 4]), np.array([[80 * ks] * 4])
+    ratio, low, high = tokens_at_equal_accuracy(ours, theirs)
+    assert (ratio, low, high) == pytest.approx((300 / 160,) * 3)
+    # an arm that is above that accuracy with one response takes one
+    best = np.array([[[0.7, 0.8, 0.9]] * 4]), np.array([[80 * ks] * 4])
+    assert tokens_at_equal_accuracy(ours, best)[0] == pytest.approx(300 / 80)
+
+
+def test_its_interval_is_that_of_seeds_and_problems():
+    generator = np.random.default_rng(0)
+    ks = np.arange(1, 4)
+    passed = np.sort(generator.uniform(size=(3, 20, 3)), axis=-1)
+    tokens = generator.uniform(50, 150, size=(3, 20, 1)) * ks
+    ratio, low, high = tokens_at_equal_accuracy((passed, 2 * tokens), (passed, tokens))
+    assert ratio == pytest.approx(2)
+    assert 1 < low < 2 < high < 4
