@@ -1,8 +1,13 @@
 """The `barl` command. Each command's own options: `barl COMMAND --help`."""
 
 import sys
-import warnings
+from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import version
+
+from . import __version__
+from .commands.interruption import ended_in_one_line
+from .commands.parsers import Mistake
 
 COMMANDS = {
     "train": "train a model with BARL or one of its baselines, from a YAML recipe and options",
@@ -23,21 +28,27 @@ def main(argv: list[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else argv
     command = argv[0] if argv else "--help"
     if command in COMMANDS:
-        # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
-        warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
         # the command's libraries are imported only now: `barl --help` answers at once
-        import_module(f".commands.{MODULES.get(command, command)}", __package__).main(argv[1:])
+        with ended_in_one_line(argv):
+            import_module(f".commands.{MODULES.get(command, command)}", __package__).main(argv[1:])
         return
-    usage = "usage: barl COMMAND [OPTIONS]\n\n" + "\n".join(
+    if command == "--version":
+        packages = ("barl-trl", "trl", "transformers", "torch")
+        print(", ".join(f"{name} {_version(name)}" for name in packages))
+        return
+    usage = "usage: barl COMMAND [OPTIONS]   or: barl --version\n\n" + "\n".join(
         f"  {name:10} {text}" for name, text in COMMANDS.items()
     )
     if command in ("-h", "--help"):
         print(usage)
     else:
-        sys.exit(
-            f"{usage}\n\nbarl: error: COMMAND must be one of {', '.join(COMMANDS)}, got "
-            f"{command!r}."
-        )
+        nearest = get_close_matches(command, COMMANDS, n=1)
+        hint = f": did you mean {nearest[0]}?" if nearest else ": `barl --help` says what they do."
+        raise Mistake(f"barl: COMMAND must be one of {', '.join(COMMANDS)}, got {command!r}{hint}")
+
+
+def _version(package: str) -> str:
+    return __version__ if package == "barl-trl" else version(package)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from barl_trl import cli
 from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 
 from ..evaluation.files import problems, write_responses
-from .qwen import QWEN, RECIPE
+from .qwen import RECIPE, qwen
 
 REWARDS = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
 
@@ -29,11 +29,11 @@ def folders(tmp_path, model_path):
 @pytest.fixture
 def plan(tmp_path, monkeypatch, capsys):
     """Runs `barl plan` where the recipe's model is a local folder with a `config.json` alone."""
-    QWEN.save_pretrained(tmp_path / "Qwen" / "Qwen2.5-Math-1.5B")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 
-    def run(*options, recipe=RECIPE):
+    def run(*options, recipe=RECIPE, layers=2):
+        qwen(layers).save_pretrained(tmp_path / "Qwen" / "Qwen2.5-Math-1.5B")
         cli.main(["plan", "--config", recipe, *options])
         return capsys.readouterr().out
 

@@ -45,9 +45,20 @@ def test_a_count_is_a_whole_number_of_at_least_1(text):
 def test_a_users_mistake_ends_in_one_line(error):
     with pytest.raises(SystemExit) as stop, mistakes_in_one_line("barl plan"):
         raise error("step_size must be at least 1, got 0.")
-    assert stop.value.code == "barl plan: step_size must be at least 1, got 0."
+    assert stop.value.code == 2
+    assert str(stop.value) == "barl plan: step_size must be at least 1, got 0."
 
 
 def test_a_mistake_of_ours_keeps_its_traceback():
     with pytest.raises(KeyError), mistakes_in_one_line("barl plan"):
         raise KeyError("bug")
+
+
+def test_texts_are_no_markup(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = "[/INST] [bold]x[/bold] :smile:"
+    print_note(text)
+    print_table(text, [{text: text}])
+    with progress_bar() as progress:
+        progress.add_task(text, total=1)
+    assert capsys.readouterr().out.count(text) == 5

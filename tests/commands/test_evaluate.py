@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM
 from barl_trl import cli
 from barl_trl.data import load_problems
 from barl_trl.evaluation.checkpoints import checkpoint_id
+from barl_trl.evaluation.responses import one_writer
 from barl_trl.graders import GRADERS, verify
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
 
@@ -70,18 +71,19 @@ def test_readme_shows_the_command_and_its_table(tmp_path, capsys, monkeypatch):
     shown = capsys.readouterr().out
     table = shown[shown.index("tiny-search, greedy") :].split("math_verify")[0]
     assert "\n".join(line.rstrip() for line in table.splitlines()) in readme
-    accuracy = re.search(r"│ greedy accuracy +│ (.*?) │", readme)[1]
-    assert f"│ {accuracy} │" in table
+    accuracy = re.search(r"│ greedy accuracy +│ (.*?) %", readme)[1]
+    assert f"│ {accuracy} ±" in table
 
 
 def test_greedy_results(evaluate, tmp_path):
     results, shown = evaluate(limit=50)
-    assert {name: results[name] for name in list(results)[:11]} == {
+    assert {name: results[name] for name in list(results)[:12]} == {
         "model": str(TINY_MODEL_DIR),
         "checkpoint": checkpoint_id(str(TINY_MODEL_DIR)),
         "backend": "transformers",
         "model_init_kwargs": None,
         "template": "plain",
+        "system_prompt": None,
         "temperature": 0.0,
         "max_tokens": 120,
         "num_samples": 1,
@@ -132,6 +134,7 @@ def test_missing_answers_are_said_once_and_the_option_reads_more(evaluate, tmp_p
             assert response["answer"] == re.findall(r"\d+", response["response"])[-1]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_to_the_same_responses(evaluate, tmp_path):
     undisturbed, _ = evaluate(tmp_path / "undisturbed", **SAMPLED)
     killed = tmp_path / "killed"
@@ -224,12 +227,13 @@ def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
         ({"temperature": -1}, "temperature must be a number of 0 or more, got -1"),
         ({"temperature": "nan"}, "temperature must be a number of 0 or more, got nan"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
-        ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got 'dtype'"),
-        ({"model_init_kwargs": "3"}, "model_init_kwargs must be a JSON object, got '3'"),
+        ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got another"),
+        ({"model_init_kwargs": "3"}, "model_init_kwargs must be a JSON object, got another text"),
         ({"benchmarks": "gsm9k"}, "benchmarks must be among gsm8k, .* got 'gsm9k'"),
         ({"grader": "qwen", "extraction": "stated"}, "extraction must be left at 'boxed' with the"),
         ({"grader": "maths"}, "grader must be one of math_verify, qwen, string, got 'maths'"),
         ({"template": "llama-3"}, "template must be plain, .* got 'llama-3'"),
+        ({"system_prompt": "Hi"}, "system_prompt must be left out with the template 'plain', got"),
     ],
 )
 def test_mistakes_are_found_before_a_model_is_loaded(evaluate, tmp_path, options, message):
@@ -246,6 +250,29 @@ def test_a_run_that_failed_before_its_first_response_binds_nobody(evaluate):
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_a_folder_into_which_another_process_writes_is_refused(evaluate, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    with one_writer(folder), pytest.raises(SystemExit, match="barl evaluate: output_dir must have"):
+        evaluate(folder, limit=1)
+    assert not (folder / "search.jsonl").exists()
+
+
 def test_vllm_is_missed_at_once(evaluate):
     with pytest.raises(SystemExit, match="backend must be transformers without vLLM, got 'vllm'"):
         evaluate(backend="vllm")
+
+
+def test_a_template_is_no_markup_and_a_token_is_written_nowhere(evaluate, tmp_path, capsys):
+    kwargs = json.dumps({"token": "hf_canary"})
+    template = "[INST] {problem} [/INST]"
+    results, shown = evaluate(limit=2, model_init_kwargs=kwargs, template=template)
+    assert f"template: {template}" in shown
+    assert results["model_init_kwargs"] == {"token": "<TOKEN>"}
+    evaluate(limit=3, model_init_kwargs=kwargs, template=template)  # the folder knows its own
+    written = [path.read_text() for path in (tmp_path / "out").iterdir()]
+    assert len(written) == 3
+    assert "canary" not in "".join([*written, shown, *capsys.readouterr()])
+    with pytest.raises(SystemExit) as stop:
+        evaluate(model_init_kwargs='{"token": "hf_canary"')
+    assert "canary" not in str(stop.value)

@@ -26,8 +26,11 @@ def test_more_arguments_of_the_model_are_json():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got 'dtype'"),
-        ({"model_init_kwargs": "[1]"}, r"model_init_kwargs must be a JSON object, got '\[1\]'"),
+        (
+            {"model_init_kwargs": "dtype"},
+            "model_init_kwargs must be a JSON object, got another text",
+        ),
+        ({"model_init_kwargs": "[1]"}, "model_init_kwargs must be a JSON object, got another text"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0."),
         ({"limit": -3}, "limit must be at least 1, got -3."),
         ({"temperature": float("inf")}, "temperature must be a number of 0 or more, got inf"),

@@ -40,6 +40,13 @@ def test_options_win_over_the_recipe(tmp_path):
     assert parse("--config", str(recipe), "--size", "6") == (First(6, "blue"), Second(7))
 
 
+def test_a_recipe_wins_over_the_defaults_of_the_machine(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("size: 5\n")
+    options = ("barl test", ["--config", str(recipe)], [First], lambda: [First, Second])
+    assert parse_options(*options, lambda: {"size": 4, "extra": 1}) == (First(5), Second(1))
+
+
 def test_help_is_a_line_for_each_option_and_needs_no_heavy_library(capsys):
     with pytest.raises(SystemExit) as stop:
         parse_options("barl test", ["--help"], [First], refuse)

@@ -1,7 +1,6 @@
 """The table of `barl plan`: its figures by hand."""
 
-from ..paths import ROOT
-from .qwen import GROUP, PARAMETERS, ZERO2, rows
+from .qwen import GROUP, ZERO2, rows
 
 
 def test_the_papers_shape_on_eight_gpus(plan):
@@ -14,55 +13,6 @@ def test_the_papers_shape_on_eight_gpus(plan):
     assert shown["tokens generated, at most"] == f"{5120 * 1024:,}"
     assert shown["tokens scored, at most"] == f"{1024 * GROUP:,} = 1,938 per rollout"
     assert shown["the run"] == "4,400 optimizer steps on 110 rollout batches"
-
-
-def test_memory_by_hand(plan):
-    shown = rows(plan("--accelerate_config", ZERO2))
-    assert shown["trained"] == "1,544 of 1,544 million parameters"
-    # bfloat16; gradients, and in 32 bits a copy and Adam's two moments, on 8 devices
-    parts = [2 * PARAMETERS, 2 * PARAMETERS / 8, 12 * PARAMETERS / 8]
-    # 65536 tokens in an MLP, in bfloat16: four of the model's width, three of the MLP's
-    parts.append(65536 * 2 * (4 * 1536 + 3 * 8960))
-    names = ["parameters", "gradients", "optimizer states", "scoring 65,536 tokens"]
-    assert [shown[name] for name in names] == [f"{part / 2**30:.1f} GiB" for part in parts]
-    assert shown["together"] == f"{sum(parts) / 2**30:.1f} GiB"
-    assert shown["vLLM"] == "30% of the device"
-
-
-def test_other_ways_to_train(plan, tmp_path):
-    fsdp = tmp_path / "fsdp.yaml"
-    text = (ROOT / "accelerate_configs" / "ddp.yaml").read_text()
-    fsdp.write_text(
-        text.replace("MULTI_GPU", "FSDP") + "fsdp_config: {fsdp_version: 2}\n", encoding="utf-8"
-    )
-    shown = rows(plan("--accelerate_config", str(fsdp)))
-    assert shown["memory of a device"] == "estimates, FSDP"
-    assert shown["optimizer states"] == f"{8 * PARAMETERS / 8 / 2**30:.1f} GiB"  # in 32 bits
-
-    shown = rows(plan("--num_processes", "8", "--use_peft", "--beta", "0.1"))
-    adapters = 28 * 16 * (2 * 1536 + 1536 + 256)  # rank 16, of q and v
-    assert shown["trained"] == f"{adapters / 1e6:,.0f} of 1,546 million parameters"
-    assert "reference model" not in shown  # the adapter is switched off
-
-    shown = rows(plan("--beta", "0.1", "--optim", "sgd", "--method", "grpo", "--dtype", "float32"))
-    assert shown["reference model"] == shown["parameters"] == f"{4 * PARAMETERS / 2**30:.1f} GiB"
-    assert shown["optimizer states"] == "0.0 GiB"
-    assert "tokens scored, at most" not in shown
-    shown = rows(plan("--dtype", "auto"))  # this config.json says nothing of it
-    assert shown["parameters"] == f"{4 * PARAMETERS / 2**30:.1f} GiB"
-
-
-def test_what_is_not_estimated_is_said(plan, tmp_path):
-    moved = tmp_path / "moved.yaml"
-    text = (ROOT / "accelerate_configs" / "zero2.yaml").read_text()
-    moved.write_text(
-        text.replace("offload_optimizer_device: none", "offload_optimizer_device: cpu")
-    )
-    shown = rows(plan("--accelerate_config", str(moved)))
-    assert shown["unknown"] == "what offload_optimizer_device moves away"
-    shown = rows(plan("--model_name_or_path", "nobody/nothing"))
-    assert shown["memory"].startswith("unknown: config.json")
-    assert shown["optimizer steps on it"] == "40"
 
 
 def test_settings_of_trl(plan, tmp_path):

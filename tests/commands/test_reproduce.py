@@ -21,6 +21,7 @@ def reproduce(*options):
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_triplets_writes_results_curves_and_a_picture(tmp_path):
     options = ("--seeds", 2, "--iterations", 1, "--output_dir", tmp_path)
     done = reproduce("triplets", *options)

@@ -4,8 +4,10 @@ import json
 import subprocess
 
 import pytest
+from transformers import AutoTokenizer
 
 from barl_trl import cli
+from barl_trl.evaluation.templates import choose_template
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from .training import EVALUATION, logs
@@ -34,6 +36,7 @@ def noted(prompts, completions, **_):
     return [0.0] * len(prompts)
 
 
+@pytest.mark.slow
 def test_all_arms_get_the_same_prompts_and_the_same_first_rollouts(tmp_path, recipe):
     rollouts = {}
     for method in ARMS:
@@ -46,6 +49,13 @@ def test_all_arms_get_the_same_prompts_and_the_same_first_rollouts(tmp_path, rec
     assert prompts == [prompts[0]] * len(ARMS)
     first = [notes[0][1] for notes in rollouts.values()]
     assert first == [first[0]] * len(ARMS)  # of 16 tokens, also for the length-controlled
+
+
+def test_a_checkpoint_says_how_its_model_was_asked(tmp_path, recipe):
+    cli.main(["train", "--config", recipe(system_prompt="Be brief.", max_steps=1)])
+    for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-1"):
+        template = choose_template("auto", AutoTokenizer.from_pretrained(folder))
+        assert (template.name, template.system_prompt) == ("as trained", "Be brief.")
 
 
 def test_the_demos_model_trains_on_the_problem_file(tmp_path, recipe):
@@ -81,6 +91,10 @@ def test_lora_evaluation_and_resume(tmp_path, recipe):
     cli.main(["train", "--config", settings, *held_out, "--per_device_eval_batch_size", "4"])
     assert (tmp_path / "out" / "adapter_model.safetensors").exists()
     assert any("eval_reward" in log for log in logs(tmp_path / "out"))
+    for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-1"):
+        card = (folder / "README.md").read_text()
+        assert "### Settings" in card
+        assert "More Information Needed" not in card  # PEFT's
 
     checkpoint = str(tmp_path / "out" / "checkpoint-1")
     again = ["--resume_from_checkpoint", checkpoint, "--output_dir", str(tmp_path / "again")]
@@ -108,7 +122,23 @@ def test_a_tokenizer_without_chat_template_needs_a_prompt_template(
     plain = tmp_path / "plain"
     subprocess.run(["cp", "-r", model_path, str(plain)], check=True)
     (plain / "chat_template.jinja").unlink()
-    with pytest.raises(ValueError, match="prompt_template must be set, got None"):
+    with pytest.raises(SystemExit, match="prompt_template must be set, got None"):
         cli.main(["train", "--config", recipe(model_name_or_path=str(plain))])
     settings = recipe(model_name_or_path=str(plain), prompt_template="{problem}\n")
     cli.main(["train", "--config", settings])
+
+
+def test_a_secret_is_written_nowhere(tmp_path, recipe, capfd):
+    secrets = {
+        "hub_token": "hf_canary",
+        "model_init_kwargs": {"token": "hf_canary"},
+        "chat_template_kwargs": {"api_key": "hf_canary"},
+    }
+    few = {"max_steps": 1, "num_completions_to_print": 1, "max_completion_length": 4}
+    cli.main(["train", "--config", recipe(log_completions=True, **few, **secrets)])
+    files = {path.name: path.read_bytes() for path in tmp_path.rglob("out/**/*") if path.is_file()}
+    wanted = {"training_args.bin", "README.md", "tokenizer_config.json", "config.json"}
+    assert files.keys() > wanted | {"completions_00001.parquet", "trainer_state.json"}
+    assert [name for name, content in files.items() if b"canary" in content] == []
+    shown = capfd.readouterr()
+    assert "canary" not in shown.out + shown.err

@@ -3,17 +3,19 @@
 Each analysis's own options: `barl analyze ANALYSIS --help`.
 """
 
-import argparse
 from importlib import import_module
 from pathlib import Path
 
 from .console import mistakes_in_one_line
+from .parsers import OneLineParser
 
 ANALYSES = {
     "efficiency": "pass@k against the tokens of k responses, several models in one figure",
     "reflections": "how often responses reflect, by the difficulty of the problem",
     "curves": "accuracy and response length over training, from run folders",
+    "compare": "whether one arm is better than another, over training seeds and problems",
     "credit": "which credit gives the best gradient, on the rollouts of checkpoints",
+    "calibration": "whether beliefs are right: beside what the model goes on to answer",
     "values": "what the steps of responses are worth under a checkpoint's belief: Bayesian values",
 }
 """Each is a module of `barl_trl.commands.analyses`."""
@@ -21,7 +23,7 @@ ANALYSES = {
 
 def main(argv: list[str]) -> None:
     """Run an analysis."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="barl analyze", description="Tables and figures from the files of `barl evaluate`."
     )
     commands = parser.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS")

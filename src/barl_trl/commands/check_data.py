@@ -1,18 +1,18 @@
 """`barl data check`: the rows of a data set that cannot be used, and those that deserve a look."""
 
-import argparse
 import sys
 
 from ..data import Selection, load_problems
 from ..data.suspicions import SUSPICIONS
 from ..evaluation.benchmarks import load_benchmarks
 from .console import mistakes_in_one_line
+from .parsers import OneLineParser
 
 
 def main(argv: list[str]) -> None:
     """List the rows that cannot be used, and those that deserve a look."""
-    parser = argparse.ArgumentParser(prog="barl data")
-    check = parser.add_subparsers(required=True, metavar="COMMAND").add_parser(
+    parser = OneLineParser(prog="barl data")
+    check = parser.add_subparsers(dest="command", required=True, metavar="COMMAND").add_parser(
         "check",
         help="list the rows of a data set that cannot be trained on or deserve a look",
         description="Lists rows without a problem or a usable true answer, true answers that no "
@@ -30,6 +30,7 @@ def main(argv: list[str]) -> None:
         help="benchmarks as in `barl evaluate`, to list the rows that are among their problems",
     )
     options = vars(parser.parse_args(argv))
+    del options["command"]
     with mistakes_in_one_line("barl data check"):
         held_out = load_benchmarks(options.pop("against"))
         texts = {name: benchmark.texts for name, benchmark in held_out.items()}

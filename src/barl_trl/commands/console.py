@@ -1,13 +1,19 @@
 """Tables, progress bars, errors in one line, and option checks that several commands share."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from .parsers import Mistake, is_first_process
+
+
+def plain_console() -> Console:
+    """Return a console that prints texts as they are: a user's brackets are no markup."""
+    return Console(markup=False, emoji=False, highlight=False)
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "left") -> None:
@@ -25,12 +31,12 @@ def print_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "
         table.add_column(column, overflow="fold", justify="right" if align == "right" else "left")
     for row in rows:
         table.add_row(*row.values())
-    Console().print(table)
+    plain_console().print(table)
 
 
 def print_note(text: str) -> None:
     """Print a sentence, wrapped to the width of the terminal."""
-    Console().print(text, highlight=False)
+    plain_console().print(text)
 
 
 def progress_bar(*, width: int = 0) -> Progress:
@@ -40,7 +46,7 @@ def progress_bar(*, width: int = 0) -> Progress:
         width: Least width of the descriptions.
     """
     return Progress(
-        TextColumn(f"{{task.description:{width or ''}}}"),
+        TextColumn(f"{{task.description:{width or ''}}}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -59,13 +65,15 @@ def at_least_one(text: str) -> int:
 
 
 @contextmanager
-def mistakes_in_one_line(prog: str) -> Iterator[None]:
-    """Turn a user's mistake into one line and exit status 1.
+def mistakes_in_one_line(prog: str, *, are_everywhere: bool = False) -> Iterator[None]:
+    """Turn a user's mistake into one line and exit status 2.
 
     Args:
         prog: The command, such as `"barl plan"`.
+        are_everywhere: Whether all processes of a launch make the same mistake: the first says it.
     """
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"{prog}: {error}")
+        text = f"{prog}: {' '.join(str(error).split())}"
+        raise Mistake(text, is_said=is_first_process() or not are_everywhere) from None

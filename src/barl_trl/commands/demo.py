@@ -13,7 +13,7 @@ from typing import Any
 from ..evaluation.metrics import interval, mean_and_standard_error
 from ..synthetic.search import STEP_DELIMITER
 from ..trainer.barl_fields import BARLFields, check_at_least_one, check_method, option
-from .console import print_note, print_table
+from .console import mistakes_in_one_line, print_note, print_table
 from .options import parse_options
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "demo.yaml"
@@ -45,14 +45,19 @@ class DemoArguments:
 
 
 def main(argv: list[str]) -> None:
-    """Parse options over the demo's recipe, then run it and print the table.
-
-    Raises:
-        ValueError: An option would change nothing, or asks for epochs.
-    """
-    recipe = [] if "--config" in argv else ["--config", str(RECIPE)]
+    """Parse options over the demo's recipe, then run it and print the table."""
+    has_recipe = any(word.split("=")[0] == "--config" for word in argv)
+    recipe = [] if has_recipe else ["--config", str(RECIPE)]
     first = (DemoArguments, BARLFields)
-    demo_args, args = parse_options("barl demo", [*recipe, *argv], first, _all_arguments)
+    with mistakes_in_one_line("barl demo"):
+        demo_args, args = parse_options("barl demo", [*recipe, *argv], first, _all_arguments)
+        _refuse_what_changes_nothing(args)
+    from .demo_run import run_seeds
+
+    print_summary(run_seeds(demo_args.method, args, demo_args.seeds), args.output_dir)
+
+
+def _refuse_what_changes_nothing(args: Any) -> None:
     if args.max_steps < 1:
         raise ValueError(
             f"max_steps must be at least 1, got {args.max_steps}: the problems have no end, so "
@@ -61,9 +66,6 @@ def main(argv: list[str]) -> None:
     for name, why in UNUSED.items():
         if getattr(args, name) != type(args).__dataclass_fields__[name].default:
             raise ValueError(f"{name} must be left out, got {getattr(args, name)!r}: {why}.")
-    from .demo_run import run_seeds
-
-    print_summary(run_seeds(demo_args.method, args, demo_args.seeds), args.output_dir)
 
 
 def _all_arguments():

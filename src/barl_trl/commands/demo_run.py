@@ -14,8 +14,7 @@ from typing import Any
 import torch
 import transformers
 from datasets import Dataset
-from rich.progress import Progress
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.trainer_callback import PrinterCallback
 
 from ..evaluation.generation import complete_batch
@@ -30,6 +29,7 @@ from ..synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, prob
 from ..trainer import make_trainer
 from ..trainer.barl_fields import barl_fields
 from .console import progress_bar
+from .training_console import TrainingLine
 
 HELD_OUT_SEED = 7
 NUM_GREEDY, SAMPLES_PER_PROBLEM = 400, 2
@@ -62,21 +62,6 @@ class Evaluation:
     sampled_tokens: float
     sampled_repeats: float
     problems: int
-
-
-class _TrainingProgress(TrainerCallback):
-    """Move the demo's progress bar with the optimizer steps."""
-
-    def __init__(self, progress: Progress, task):
-        self.progress, self.task = progress, task
-
-    def on_step_end(self, args, state, control, **kwargs):
-        self.progress.advance(self.task)
-
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        if logs and "reward" in logs:
-            text = f"training, reward {logs['reward']:.2f}"
-            self.progress.update(self.task, description=text)
 
 
 def generate(model, tokenizer, prompts, max_new_tokens: int, **options) -> list[list[int]]:
@@ -224,7 +209,7 @@ def run(method: str, args) -> dict[str, Any]:
         trainer.remove_callback(PrinterCallback)
         before = measure("evaluating the shipped model")
         task = progress.add_task("training", total=args.max_steps)
-        trainer.add_callback(_TrainingProgress(progress, task))
+        trainer.add_callback(TrainingLine(progress, task, "training, "))
         trainer.train()
         after = measure("evaluating the trained model")
     trainer.save_model(args.output_dir)

@@ -7,23 +7,25 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from trl import TrlParser
-
 from ..evaluation.benchmarks import load_benchmark, parse_benchmarks
+from ..evaluation.responses import one_writer
 from ..evaluation.results import open_results, summarize, table_rows, write_results
-from ..evaluation.templates import choose_template
+from ..evaluation.templates import Template, choose_template
 from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
-from ..trainer.environment_checks import refuse_missing_folder, refuse_missing_vllm
+from ..trainer.environment_checks import refuse_missing_vllm, refuse_unusable_folder
+from ..trainer.redaction import redacted
 from .console import mistakes_in_one_line, print_note, print_table, progress_bar
 from .evaluate_arguments import EvaluateArguments
+from .interruption import kept
+from .recipe_parser import RecipeParser
 
 
 def main(argv: list[str]) -> None:
     """Parse options, [`run`], and print the results."""
     arguments: Any = (EvaluateArguments,)
     with mistakes_in_one_line("barl evaluate"):
-        (args,) = TrlParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
+        (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
         results = run(args)
     temperature = results["temperature"]
     how = f"temperature {temperature:g}" if temperature else "greedy"
@@ -45,7 +47,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     """
     if args.backend == "vllm":
         refuse_missing_vllm("backend must be transformers", "vllm")
-    refuse_missing_folder("model", args.model)
+    refuse_unusable_folder("model", args.model)
     grader = get_grader(args.grader, args.extraction)
     sources = parse_benchmarks(args.benchmarks)
 
@@ -60,26 +62,28 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     datasets.disable_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
-    template = choose_template(args.template, tokenizer)
-    output_dir = Path(args.output_dir)
-    results = open_results(settings_of(args, template.name, grader), output_dir)
+    template = choose_template(args.template, tokenizer, args.system_prompt)
+    settings, output_dir = settings_of(args, template, grader), Path(args.output_dir)
+    open_results(settings, output_dir)  # other settings are refused before benchmarks are loaded
     loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
-    output_dir.mkdir(parents=True, exist_ok=True)
     print_note(f"template: {template.name}")
     end_ids = template.end_ids(tokenizer)
     decoding = Decoding(end_ids, args.max_tokens, args.temperature, args.batch_size)
-    backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
-    write_results(results, output_dir)  # not before the model is there: a next try may differ
-    evaluator = Evaluator(
-        backend,
-        tokenizer,
-        template,
-        grader,
-        output_dir=output_dir,
-        num_samples=args.num_samples,
-        seed=args.seed,
-    )
-    with progress_bar() as progress:
+    output_dir.mkdir(parents=True, exist_ok=True)
+    so_far = f"The responses so far are kept in {output_dir}."
+    with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
+        results = open_results(settings, output_dir)
+        backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
+        write_results(results, output_dir)  # not before the model is there: a next try may differ
+        evaluator = Evaluator(
+            backend,
+            tokenizer,
+            template,
+            grader,
+            output_dir=output_dir,
+            num_samples=args.num_samples,
+            seed=args.seed,
+        )
         for name, (problems, skipped) in loaded.items():
             task = progress.add_task(name)
             responses = evaluator.run(
@@ -94,17 +98,17 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
                 **summarize(responses),
             }
             write_results(results, output_dir)
-    if grader.extraction == "boxed":
-        rows = results["benchmarks"].values()
-        sizes = [row["num_problems"] for row in rows]
-        advice = no_answer_advice(fmean([row["no_answer"] for row in rows], sizes))
-        if advice:
-            results["advice"] = advice
-            write_results(results, output_dir)
+        if grader.extraction == "boxed":
+            rows = results["benchmarks"].values()
+            sizes = [row["num_problems"] for row in rows]
+            advice = no_answer_advice(fmean([row["no_answer"] for row in rows], sizes))
+            if advice:
+                results["advice"] = advice
+                write_results(results, output_dir)
     return results
 
 
-def settings_of(args: EvaluateArguments, template: str, grader: Grader) -> dict[str, Any]:
+def settings_of(args: EvaluateArguments, template: Template, grader: Grader) -> dict[str, Any]:
     """Return what `results.json` says of how the responses were made."""
     from ..evaluation.checkpoints import checkpoint_id
 
@@ -116,8 +120,9 @@ def settings_of(args: EvaluateArguments, template: str, grader: Grader) -> dict[
         "model": args.model,
         "checkpoint": checkpoint_id(args.model, args.init_kwargs.get("revision")),
         "backend": args.backend,
-        "model_init_kwargs": args.model_init_kwargs,
-        "template": template,
+        "model_init_kwargs": redacted(args.model_init_kwargs),
+        "template": template.name,
+        "system_prompt": template.system_prompt,
         "temperature": args.temperature,
         "max_tokens": args.max_tokens,
         "num_samples": args.num_samples,

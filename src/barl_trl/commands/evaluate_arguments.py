@@ -34,8 +34,12 @@ class EvaluateArguments:
     )
     template: str = option(
         "auto",
-        f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: by "
-        "the tokenizer's chat template; plain where there is none.",
+        f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: as "
+        "`barl train` noted in the checkpoint; else by the tokenizer's chat template; plain where "
+        "there is none.",
+    )
+    system_prompt: str | None = option(
+        None, "System prompt, instead of the template's; '' for none."
     )
     temperature: float = option(0.0, "Sampling temperature; 0: greedy decoding.")
     num_samples: int = option(1, "Responses to each problem; 1 with greedy decoding.")
@@ -56,10 +60,10 @@ class EvaluateArguments:
             try:
                 self.model_init_kwargs = dict(json.loads(self.model_init_kwargs))
             except (ValueError, TypeError) as error:
-                raise ValueError(
-                    f"model_init_kwargs must be a JSON object, got {self.model_init_kwargs!r}: for "
+                raise ValueError(  # without the text, which may hold a token
+                    f"model_init_kwargs must be a JSON object, got another text ({error}): for "
                     'instance {"max_model_len": 4096}.'
-                ) from error
+                ) from None
         for name in ("num_samples", "max_tokens", "batch_size", "limit"):
             value = vars(self)[name]
             if value is not None and value < 1:

@@ -1,18 +1,17 @@
 """The options of commands that also take TRL's: a short help, and mistakes that are found early."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
-from trl import TrlParser
 
 from ..trainer.barl_fields import choices_of
+from .console import plain_console
+from .recipe_parser import RecipeParser
 
-USAGE = "usage: {} [--config FILE] [OPTIONS]"
+USAGE = "{} [--config FILE] [OPTIONS]"
 
 
 def parse_options(
@@ -20,6 +19,7 @@ def parse_options(
     argv: Sequence[str],
     first: Sequence[type],
     everything: Callable[[], Iterable[type]],
+    defaults: Callable[[], Mapping[str, Any]] = dict,
 ) -> tuple[Any, ...]:
     """Parse options and a recipe (`--config FILE`) into dataclasses.
 
@@ -30,30 +30,35 @@ def parse_options(
         argv: Its options.
         first: Dataclasses of the options that help shows, without TRL.
         everything: Imports the dataclasses of all options, and returns them.
+        defaults: Returns the defaults that this machine needs, by name.
 
     Returns:
         An instance of each of `everything`.
 
     Raises:
-        ValueError: A field breaks its rule, or the recipe has an unknown field.
-        SystemExit: Help was asked for, or an option is unknown or of another type.
+        ValueError: A field breaks its rule.
+        SystemExit: Help was asked for, or an option is unknown, missing or of another type, in the
+            recipe or behind it.
     """
     if {"-h", "--help"} & set(argv):
         _print_short_help(prog, first)
     parser = _parser(prog, first, add_help=False, allow_abbrev=False)
+    parser.knows_all = False
     if "--help-all" not in argv:
         parser.parse_args_and_config(argv, return_remaining_strings=True)
     parser = _parser(prog, everything())
+    parser.set_defaults(**defaults())
     if "--help-all" in argv:
         parser.print_help()
         raise SystemExit
     return parser.parse_args_and_config(argv)
 
 
-def _parser(prog: str, dataclasses: Iterable[type], **kwargs) -> TrlParser:
+def _parser(prog: str, dataclasses: Iterable[type], **kwargs) -> RecipeParser:
     types: Any = tuple(dataclasses)
-    usage = f"{prog} [--config FILE] [OPTIONS]; --help lists them"
-    return TrlParser(types, prog=prog, usage=usage, **kwargs)
+    parser = RecipeParser(types, prog=prog, usage=USAGE.format(prog), **kwargs)
+    parser.lists_all = "--help-all"
+    return parser
 
 
 def _print_short_help(prog: str, first: Sequence[type]) -> None:
@@ -65,11 +70,9 @@ def _print_short_help(prog: str, first: Sequence[type]) -> None:
         text = " | ".join(filter(None, choices)) or text
         is_shown = isinstance(option.default, str | int | float) and len(str(option.default)) < 20
         default = f" [{option.default}]" if is_shown else ""
-        table.add_row(f"  --{option.name}", Text(text + default))
-    console = Console()
-    console.print(Text(f"{USAGE.format(prog)}\n"))
+        table.add_row(f"  --{option.name}", text + default)
+    console = plain_console()
+    console.print(f"usage: {USAGE.format(prog)}\n")
     console.print(table)
-    console.print(
-        Text("\n  --config FILE  a YAML recipe of options   --help-all  TRL's options too")
-    )
+    console.print("\n  --config FILE  a YAML recipe of options   --help-all  TRL's options too")
     raise SystemExit

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from .console import at_least_one, mistakes_in_one_line, print_table
+from .interruption import kept
+from .parsers import OneLineParser
 
 
 def main(argv: list[str]) -> None:
@@ -22,7 +24,8 @@ def paper(options: argparse.Namespace) -> None:
     from .paper.run import main as run
 
     try:
-        run(options.scale, options.output_dir, range(options.seeds), is_plan=options.plan)
+        with kept(lambda: _done(options)):
+            run(options.scale, options.output_dir, range(options.seeds), is_plan=options.plan)
     except RuntimeError as error:
         sys.exit(f"barl reproduce paper: {error}")
 
@@ -31,8 +34,13 @@ def credit(options: argparse.Namespace) -> None:
     """Run the parts of the evidence on credit, and write the report."""
     from .credit.run import main as run
 
-    page = run(options.output_dir, options.parts, options.seeds)
+    with kept(lambda: _done(options)):
+        page = run(options.output_dir, options.parts, options.seeds)
     print(f"In {options.output_dir}: {page.name}, report.md, report.json, each run's file.")
+
+
+def _done(options: argparse.Namespace) -> tuple[str, str]:
+    return f"What is done is kept in {options.output_dir}.", ""
 
 
 def tree(options: argparse.Namespace) -> None:
@@ -80,7 +88,7 @@ def triplets(options: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="barl reproduce",
         description="The paper's didactic example (section 4), decision tree (Theorem 3) and "
         "experiments (section 6).",

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -66,13 +67,18 @@ def _records(
     """Yield the records of all arms and seeds, trained in processes beside each other."""
     runs = [(name, arms[name], seed, settings) for seed in range(seeds) for name in arms]
     with (
-        get_context("spawn").Pool(jobs, torch.set_num_threads, (1,)) as pool,
+        get_context("spawn").Pool(jobs, _one_thread) as pool,
         progress_bar() as progress,
     ):
         task = progress.add_task("training", total=len(runs))
         for records in pool.imap_unordered(_run, runs):
             progress.advance(task)
             yield from records
+
+
+def _one_thread() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    torch.set_num_threads(1)
 
 
 def _run(run: tuple[str, Arm, int, Settings]) -> list[dict[str, Any]]:

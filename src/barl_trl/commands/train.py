@@ -1,14 +1,23 @@
 """`barl train`: from a recipe to a trained model, with BARL or a baseline."""
 
+import sys
+from typing import Any
+
 from ..trainer.barl_fields import BARLFields
+from .console import mistakes_in_one_line
 from .options import parse_options
+from .parsers import is_first_process
 from .train_arguments import BARLScriptArguments
 
 
 def main(argv: list[str]) -> None:
     """Parse a recipe (`--config FILE`) and options, then train."""
     first = (BARLScriptArguments, BARLFields)
-    parsed = parse_options("barl train", argv, first, _all_arguments)
+    with mistakes_in_one_line("barl train", are_everywhere=True):
+        parsed = parse_options("barl train", argv, first, _all_arguments, _without_gpu)
+    if _without_gpu() and is_first_process():
+        text = "barl train: no GPU was found; defaults are --use_cpu True --bf16 False"
+        print(text, file=sys.stderr)
     from .train_run import run_in_process_group
 
     run_in_process_group(*parsed)
@@ -20,3 +29,10 @@ def _all_arguments():
     from ..trainer import BARLConfig
 
     return BARLScriptArguments, BARLConfig, ModelConfig
+
+
+def _without_gpu() -> dict[str, Any]:
+    """Return the defaults without an accelerator, where TRL's bfloat16 would be an error."""
+    import torch
+
+    return {} if torch.accelerator.is_available() else {"use_cpu": True, "bf16": False}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ..data import PAPER_SYSTEM_PROMPT
 from ..data.selection import SOLVE_RATE_COLUMN
 from ..trainer.barl_fields import LENGTH_CONTROLLED_TOKENS, METHODS, check_method, option
-from ..trainer.environment_checks import refuse_missing_folder
+from ..trainer.environment_checks import refuse_unusable_folder
 
 if TYPE_CHECKING:
     from trl import ModelConfig
@@ -80,6 +80,11 @@ class BARLScriptArguments:
     max_solve_rate: float | None = option(
         None, "Leave out rows whose solve rate is above: too easy."
     )
+    save_on_interrupt: bool = option(
+        False,
+        "On Ctrl-C or SIGTERM end the optimizer step, and save a checkpoint. A second signal ends "
+        "at once.",
+    )
 
     def __post_init__(self):
         check_method(self.method)
@@ -98,7 +103,7 @@ def check_recipe(
             "model_name_or_path must be set, got None: a Hub id or a local folder, for instance "
             "--model_name_or_path Qwen/Qwen2.5-Math-1.5B."
         )
-    refuse_missing_folder("model_name_or_path", model_args.model_name_or_path)
+    refuse_unusable_folder("model_name_or_path", model_args.model_name_or_path)
     if script_args.eval_benchmarks and training_args.eval_strategy == "no":
         raise ValueError(
             "eval_strategy must be set with eval_benchmarks, got 'no': for instance "

@@ -1,24 +1,31 @@
 """A training run: what a recipe says, from the checks to the saved and pushed model."""
 
 import gc
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import datasets
 import torch.distributed as dist
 import transformers
 from packaging.version import Version
 from transformers import AutoTokenizer
-from trl import ModelConfig, get_peft_config, get_quantization_config
+from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
 
+from ..evaluation.templates import record_prompt
 from ..rewards import get_reward_func
 from ..trainer import BARLConfig
+from ..trainer.checkpoint_files import checkpoint_to_resume, last_complete_checkpoint
 from ..trainer.environment_checks import make_output_dir, refuse_missing_vllm
-from ..trainer.exact_resume import checkpoint_to_resume
 from ..trainer.hub import PushError, claim_repository, hub_dataset, push
 from ..trainer.methods import make_trainer, method_settings
+from ..trainer.save_on_interrupt import SaveOnInterrupt
+from .console import mistakes_in_one_line
+from .interruption import Interrupted, kept, name_of, raised
 from .train_arguments import BARLScriptArguments, check_recipe
+from .training_console import training_console
 from .training_sets import training_sets
 
 
@@ -38,12 +45,42 @@ def run(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
     """Train, save, and push to the Hub if asked to."""
+    with mistakes_in_one_line("barl train"):
+        trainer, checkpoint = prepare(script_args, training_args, model_args)
+    with kept(lambda: _last_checkpoint(trainer)):
+        with training_console(trainer):
+            _train(trainer, checkpoint, is_saved=script_args.save_on_interrupt)
+        try:
+            # a call that is not internal pushes, too
+            trainer.save_model(trainer.args.output_dir, _internal_call=True)
+            trainer.save_state()  # what `barl analyze curves` reads
+            trainer.accelerator.print(f"Model saved to {trainer.args.output_dir}.")
+            if trainer.args.push_to_hub:
+                push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
+                trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
+        finally:
+            if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
+                trainer.end()
+
+
+def prepare(
+    script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
+) -> tuple[Any, str | None]:
+    """Check a recipe, and return its trainer and the checkpoint to resume from.
+
+    Raises:
+        ValueError: The recipe cannot be trained.
+        PushError: The model could not be pushed to the Hub.
+    """
+    if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
+        transformers.utils.logging.disable_progress_bar()
+        datasets.disable_progress_bars()
     if training_args.use_vllm:
         refuse_missing_vllm("use_vllm must be False", True)
     check_recipe(script_args, training_args, model_args)
     training_args = method_settings(script_args.method, training_args)
     output_dir = str(training_args.output_dir)
-    checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+    checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, training_args)
     if training_args.push_to_hub and training_args.process_index == 0:
         claim_repository(training_args)
     make_output_dir(output_dir)
@@ -67,6 +104,13 @@ def run(
             'break write in the recipe: prompt_template: "{problem}\\n".'
         )
 
+    template_kwargs: Any = training_args.chat_template_kwargs
+    record_prompt(
+        tokenizer,
+        system_prompt=script_args.system_prompt,
+        prompt_template=script_args.prompt_template,
+        chat_template_kwargs=template_kwargs,
+    )
     model_init_kwargs: Any = training_args.model_init_kwargs or {}
     training_args.model_init_kwargs = {
         "revision": model_args.model_revision,
@@ -85,18 +129,40 @@ def run(
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    trainer.train(checkpoint)
-    try:
-        # a call that is not internal pushes, too
-        trainer.save_model(training_args.output_dir, _internal_call=True)
-        trainer.save_state()  # what `barl analyze curves` reads
-        trainer.accelerator.print(f"Model saved to {training_args.output_dir}.")
-        if training_args.push_to_hub:
-            push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
-            trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
-    finally:
-        if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
-            trainer.end()
+    return trainer, checkpoint
+
+
+def _train(trainer: GRPOTrainer, checkpoint: str | None, *, is_saved: bool) -> None:
+    """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint.
+
+    Raises:
+        Interrupted: By one of them.
+    """
+    if not is_saved:
+        trainer.train(checkpoint)
+        return
+    callback, received = SaveOnInterrupt(trainer.accelerator), [signal.SIGTERM]
+
+    def ask(signum: int) -> None:
+        received.append(signal.Signals(signum))
+        callback.ask()
+        trainer.accelerator.print(
+            f"barl train: {name_of(signum)}: a checkpoint is saved after this step. A second one "
+            "ends at once.",
+            file=sys.stderr,
+        )
+
+    trainer.add_callback(callback)
+    with raised(ask):
+        trainer.train(checkpoint)
+    if callback.has_stopped:
+        raise Interrupted(received[-1])
+
+
+def _last_checkpoint(trainer: GRPOTrainer) -> tuple[str, str]:
+    args: Any = trainer.args
+    checkpoint, _ = last_complete_checkpoint(args, until=trainer.state.global_step)
+    return (f"The last checkpoint is {checkpoint}.", checkpoint) if checkpoint else ("", "")
 
 
 @contextmanager

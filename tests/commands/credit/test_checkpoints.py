@@ -35,6 +35,7 @@ def trained(tmp_path_factory):
         yield folder
 
 
+@pytest.mark.slow
 def test_an_arm_is_trained_and_its_checkpoints_are_beside_its_file(trained):
     [record] = read([trained / "barl.json"])
     told = (record["condition"], record["arm"], record["seed"])

@@ -2,12 +2,16 @@
 
 import json
 import os
+import signal
+import threading
 import time
 
+import psutil
 import pytest
 import torch
 
 from barl_trl.commands.credit.jobs import Job, file_name, read, run_jobs, write_json
+from barl_trl.commands.interruption import Interrupted, raised
 from barl_trl.credit.arms import ARMS
 
 
@@ -23,6 +27,25 @@ def fail(path):
 def linger(path):
     time.sleep(0.3)
     write_json(path, None)
+
+
+def last_for_ever(path):
+    write_json(path, os.getpid())
+    time.sleep(1000)
+
+
+def test_an_interruption_ends_the_processes(tmp_path):
+    job = Job(tmp_path / "process.json", last_for_ever, ())
+
+    def tell():
+        while not job.path.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=tell).start()
+    with raised(), pytest.raises(Interrupted):
+        run_jobs([job], lambda: None)
+    assert not psutil.pid_exists(json.loads(job.path.read_text()))
 
 
 def all_said(jobs):

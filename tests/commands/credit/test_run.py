@@ -52,6 +52,7 @@ def rows_of(folder):
     }
 
 
+@pytest.mark.slow
 def test_stages_follow_one_another_and_the_report_has_the_parts_of_other_times(done, capsys):
     assert run.main(done, "X", 3) == done / "report.html"
     assert rows_of(done) == {"Part X": ("3 seeds", "7")}

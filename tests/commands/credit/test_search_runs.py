@@ -172,6 +172,7 @@ def test_memorisation_has_the_same_problems_over_and_over_in_other_orders():
 # Files
 
 
+@pytest.mark.slow
 def test_a_run_in_another_process_is_the_same_run(tmp_path):
     path = path_of(tmp_path, "quick", "barl, beta inf", 3)
     assert path == tmp_path / "quick" / "barl-beta_inf-3.json"

@@ -7,7 +7,7 @@ import pytest
 from trl import ModelConfig, TrlParser
 
 from barl_trl.commands.evaluate_arguments import EvaluateArguments
-from barl_trl.commands.paper.commands import analyses, lanes, run_folder
+from barl_trl.commands.paper.commands import analyses, lanes
 from barl_trl.commands.paper.scales import demo_scale, paper_scale
 from barl_trl.commands.train_arguments import BARLScriptArguments
 from barl_trl.trainer.barl_config import BARLConfig
@@ -52,20 +52,9 @@ def test_the_commands_take_their_options(tmp_path, make):
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path):
-    """Its command is known by the same key, so it is run once."""
-
-    def training(folder):
-        scale = demo_scale(folder, 80)
-        commands = [command for lane in lanes(scale, folder, [1]) for command in lane]
-        return next(command for command in commands if command.name.startswith("train"))
-
-    fresh = training(tmp_path)
-    assert fresh.resume == []
-    run = run_folder(tmp_path, "tiny-search", "barl", 1)
-    checkpoint = run / "checkpoint-20"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "trainer_state.json").write_text("{}")
-    stopped = training(tmp_path)
-    assert stopped.name == f"train {run.name}"
-    assert stopped.resume == ["--resume_from_checkpoint", "true"]
-    assert stopped.key == fresh.key
+    """Its command is known by the same key, so it is run once; `barl train` finds checkpoints."""
+    scale = demo_scale(tmp_path, 80)
+    commands = [command for lane in lanes(scale, tmp_path, [1]) for command in lane]
+    training = next(command for command in commands if command.name.startswith("train"))
+    assert training.resume == ["--resume_from_checkpoint", "auto"]
+    assert "auto" not in training.key

@@ -1,12 +1,19 @@
 """`barl reproduce paper` runs what is not done, and says what failed."""
 
 import json
+import os
 import shlex
+import signal
+import threading
+import time
 
+import psutil
 import pytest
 
+from barl_trl.commands.interruption import Interrupted, raised
 from barl_trl.commands.paper import run as paper_run
 from barl_trl.commands.paper.scales import demo_scale
+from barl_trl.evaluation.responses import one_writer
 
 
 def sh(name, script):
@@ -35,6 +42,38 @@ def test_a_failure_ends_what_runs_and_starts_nothing_more(tmp_path):
         book.run_lanes(lanes, at_once=2, advance=lambda: None)
     assert [path.stem for path in sorted((tmp_path / "logs").iterdir())] == ["a", "b"]
     assert not book.seconds
+
+
+def told_when(path):
+    """Sends SIGTERM to this process when a file is there."""
+
+    def tell():
+        while not path.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=tell).start()
+
+
+def test_sigterm_leaves_no_child(tmp_path, monkeypatch):
+    """Not even one that does not listen, nor its own."""
+    monkeypatch.setattr(paper_run, "GRACE", 0.5)
+    book, number = paper_run.Book(tmp_path, num_threads=1), f"1000.{os.getpid()}"
+    lanes = [
+        [sh("a", f"sleep {number} & wait"), sh("b", "true")],
+        [sh("c", f"trap '' TERM; sleep {number} & touch {tmp_path}/started; wait; wait")],
+    ]
+    told_when(tmp_path / "started")
+    with raised(), pytest.raises(Interrupted):
+        book.run_lanes(lanes, at_once=2, advance=lambda: None)
+    left = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    assert not [command for command in left if number in command]
+    assert not book.seconds
+
+
+def test_a_folder_into_which_another_process_writes_is_refused(tmp_path):
+    with one_writer(tmp_path), pytest.raises(ValueError, match="output_dir must have one writer"):
+        paper_run.run(demo_scale(tmp_path, max_steps=80), tmp_path, [0])
 
 
 def test_a_folder_of_other_settings_is_refused(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -37,6 +38,10 @@ def run_jobs(jobs: Sequence[Job], advance: Callable[[], None]) -> None:
             for done in as_completed([pool.submit(_run, job) for job in missing]):
                 done.result()
                 advance()
+        except KeyboardInterrupt:
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -51,6 +56,7 @@ def _one_thread() -> None:
     import torch
     import transformers
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
 

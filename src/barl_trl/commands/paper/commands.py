@@ -17,7 +17,7 @@ SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "
 
 
 class Command(NamedTuple):
-    """A step: its name, its command line, and the options that resume it."""
+    """A step: its name, its command line, and the options by which it goes on where it was."""
 
     name: str
     argv: list[str]
@@ -53,9 +53,8 @@ def lanes(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[list[Com
                     options += ["--output_dir", str(run), *scale.train]
                     options += scale.arm_options.get(arm, [])
                     argv = [*launcher, "-m", "barl_trl.cli", "train", *options]
-                    resume = ["--resume_from_checkpoint", "true"]
-                    was_stopped = any(run.glob("checkpoint-*/trainer_state.json"))
-                    commands.append(Command(f"train {run.name}", argv, resume * was_stopped))
+                    resume = ["--resume_from_checkpoint", "auto"]
+                    commands.append(Command(f"train {run.name}", argv, resume))
                 for mode, more in SAMPLING.items():
                     options = ["--model", checkpoint, "--benchmarks", scale.named()]
                     options += ["--output_dir", str(run / mode), *scale.evaluate, *more]

@@ -1,15 +1,20 @@
 """Run the experiments, and go on where a run was stopped."""
 
+import contextlib
 import json
 import os
 import shlex
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import chain
 from pathlib import Path
 
+import psutil
+
+from ...evaluation.responses import one_writer
 from ..console import print_note, progress_bar
 from .commands import Command, analyses, lanes
 from .cost import print_cost
@@ -17,6 +22,8 @@ from .report import report
 from .scales import Scale, demo_scale, paper_scale, refuse_machine
 
 DEMO_STEPS = 80
+GRACE = 40.0
+"""Seconds until a process that was told to end is killed; a launcher gives its own 30."""
 SETTINGS = ("models", "benchmarks", "launcher", "train", "evaluate", "arm_options")
 """Fields of a scale that must not change in a folder."""
 
@@ -34,7 +41,7 @@ class Book:
         lines = self.file.read_text().splitlines() if self.file.exists() else []
         self.seconds = {key: int(took) for took, key in (line.split("\t", 1) for line in lines)}
         self.running: set[subprocess.Popen] = set()
-        self.is_stopped = False
+        self.is_stopped, self.lock = False, threading.Lock()
 
     def run(self, command: Command) -> None:
         """Run a command unless it is done.
@@ -50,10 +57,15 @@ class Book:
         with log.open("w") as output:
             argv = [*command.argv, *command.resume]
             streams = {"stdout": output, "stderr": subprocess.STDOUT}
-            process = subprocess.Popen(argv, env=self.environment, **streams)
-            self.running.add(process)
+            with self.lock:
+                if self.is_stopped:
+                    return
+                process = subprocess.Popen(argv, env=self.environment, **streams)
+                self.running.add(process)
             process.wait()
             self.running.discard(process)
+        if self.is_stopped:  # its exit status says nothing of it
+            return
         if process.returncode:
             end = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
             raise RuntimeError(f"{command.name} failed, see {log}:\n{end}")
@@ -79,7 +91,8 @@ class Book:
             try:
                 for command in commands:
                     self.run(command)
-                    advance()
+                    if not self.is_stopped:
+                        advance()
             except RuntimeError:
                 self.stop()
                 raise
@@ -94,9 +107,26 @@ class Book:
 
     def stop(self) -> None:
         """End what is running, and start nothing more."""
-        self.is_stopped = True
-        for process in list(self.running):
-            process.terminate()
+        with self.lock:
+            self.is_stopped = True
+        end([*self.running])
+
+
+def end(processes: Sequence[subprocess.Popen]) -> None:
+    """End processes and theirs; those that do not end by themselves are killed."""
+    descendants = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            descendants += psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    for process in descendants:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def refuse_other_settings(scale: Scale, folder: Path) -> None:
@@ -123,9 +153,14 @@ def run(scale: Scale, folder: Path, seeds: Sequence[int]) -> None:
 
     Raises:
         RuntimeError: A command failed.
-        ValueError: The folder has results of other settings.
+        ValueError: The folder has results of other settings, or another process writes into it.
     """
     refuse_other_settings(scale, folder)
+    with one_writer(folder):
+        _run(scale, folder, seeds)
+
+
+def _run(scale: Scale, folder: Path, seeds: Sequence[int]) -> None:
     book = Book(folder, num_threads=max(1, (os.cpu_count() or 1) // scale.at_once))
     all_lanes = [*lanes(scale, folder, seeds)]
     figures = [*analyses(scale, folder, seeds)]

@@ -1,0 +1,132 @@
+"""Ctrl-C and SIGTERM: a command ends with one line, which says what is kept and how to go on."""
+
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+_RESUME = "--resume_from_checkpoint"
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM.
+
+    Args:
+        signum: The signal.
+
+    Attributes:
+        kept: A sentence about what is kept of the work; empty: nothing is.
+        resume: The checkpoint from which the same command would go on, if it needs to be told.
+    """
+
+    def __init__(self, signum: int):
+        super().__init__(signum)
+        self.signum = signum
+        self.kept, self.resume = "", ""
+
+
+def name_of(signum: int) -> str:
+    """Return what a user calls a signal."""
+    return "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
+
+
+@contextmanager
+def raised(first: Callable[[int], None] | None = None) -> Iterator[None]:
+    """Raise [`Interrupted`] on Ctrl-C and SIGTERM; only the main thread can.
+
+    Args:
+        first: Called the first time instead, with the signal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    actions, own = [first] if first else [], os.getpid()
+
+    def handle(signum, frame):
+        if os.getpid() != own:  # a fork, which is ended as any process
+            _end_by(signum)
+        if not actions:
+            raise Interrupted(signum)
+        actions.pop()(signum)
+
+    earlier = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # a shell lets its background jobs ignore Ctrl-C
+    heard = [number for number, handler in earlier.items() if handler != signal.SIG_IGN]
+    for number in heard:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, earlier[number])
+
+
+@contextmanager
+def kept(what: Callable[[], tuple[str, str]]) -> Iterator[None]:
+    """Say what an interruption leaves.
+
+    Args:
+        what: Returns [`Interrupted`]'s `kept` and `resume`.
+    """
+    try:
+        yield
+    except Interrupted as interrupt:
+        interrupt.kept, interrupt.resume = what()
+        raise
+
+
+@contextmanager
+def ended_in_one_line(argv: Sequence[str]) -> Iterator[None]:
+    """Turn an interruption into a line, and the exit status that such a signal leaves.
+
+    A loop in a shell ends only where Ctrl-C kills its command, which is left to Python.
+
+    Args:
+        argv: The `barl` command.
+    """
+    try:
+        with raised():
+            yield
+    except Interrupted as interrupt:
+        if os.environ.get("RANK", "0") == "0":
+            end_of_line = "\n" if sys.stderr.isatty() else ""  # behind ^C
+            sys.stderr.write(f"{end_of_line}{_line(argv, interrupt)}\n")
+        sys.stderr.flush()
+        if "RANK" in os.environ:  # the interpreter's end would wait for the other processes
+            _end_by(interrupt.signum)
+        if interrupt.signum == signal.SIGTERM:
+            sys.exit(128 + signal.SIGTERM)
+        sys.excepthook = lambda *_: None
+        raise KeyboardInterrupt from None  # of this very class; of others the status is 1
+
+
+def _end_by(signum: int) -> None:
+    signal.signal(signum, signal.SIG_DFL)
+    signal.raise_signal(signum)
+
+
+def _line(argv: Sequence[str], interrupt: Interrupted) -> str:
+    line = f"barl {argv[0]}: ended by {name_of(interrupt.signum)}."
+    command = [*argv]
+    if interrupt.resume:
+        if _RESUME in command:
+            place = command.index(_RESUME)
+            del command[place : place + 2]
+        command += [_RESUME, interrupt.resume]
+    if interrupt.kept:
+        return f"{line} {interrupt.kept} To go on: {_typed(argv, command)}"
+    return f"{line} To start again: {_typed(argv, command)}"
+
+
+def _typed(argv: Sequence[str], command: Sequence[str]) -> str:
+    """Return a command for a shell, with the launcher of the present one, if there is one."""
+    import psutil
+
+    launcher: list[str] = []
+    with suppress(psutil.Error):
+        launcher = psutil.Process(os.getppid()).cmdline()
+    is_launched = launcher[-len(argv) :] == [*argv]
+    return shlex.join([*(launcher[: -len(argv)] if is_launched else ["barl"]), *command])

@@ -1,0 +1,80 @@
+"""Secrets stay out of what is written: tokens, keys and passwords, by the names of their fields."""
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import TrainingArguments as _Arguments
+else:
+    _Arguments = object  # `barl evaluate --help` needs no torch
+
+_SECRET = re.compile(
+    r"secret|password|api_?key|^token$|(^|_)(hub|hf|auth|access)_token$", re.IGNORECASE
+)
+
+
+def redacted(value: Any, *, is_forgotten: bool = False) -> Any:
+    """Return a value without the secrets in its dictionaries, at any depth.
+
+    Args:
+        value: A value that may be written; other containers than dictionaries, lists and tuples
+            stay as they are.
+        is_forgotten: Whether `None` stands in place of a secret, else its name: `<HUB_TOKEN>`.
+
+    Example:
+        >>> redacted({"token": "hf_x", "vllm": {"api_key": "k", "max_tokens": 3}})
+        {'token': '<TOKEN>', 'vllm': {'api_key': '<API_KEY>', 'max_tokens': 3}}
+    """
+    if isinstance(value, Mapping):
+        return {
+            name: _hidden(name, is_forgotten)
+            if is_secret(name) and item not in (None, True, False)
+            else redacted(item, is_forgotten=is_forgotten)
+            for name, item in value.items()
+        }
+    if type(value) in (list, tuple):
+        return type(value)(redacted(item, is_forgotten=is_forgotten) for item in value)
+    return value
+
+
+def is_secret(name: Any) -> bool:
+    """Whether a field of this name holds a secret: `token`, `hub_token`, `api_key`, `my_secret`."""
+    return isinstance(name, str) and bool(_SECRET.search(name))
+
+
+def _hidden(name: str, is_forgotten: bool) -> str | None:
+    return None if is_forgotten else f"<{name.upper()}>"
+
+
+class RedactedArguments(_Arguments):
+    """Training arguments whose secrets are used, but neither pickled nor shown.
+
+    transformers hides fields like `hub_token` in `to_dict`, which trackers get, but not those in
+    dictionaries; and it saves all of them in `training_args.bin`, which it pushes to the Hub.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return redacted(vars(self), is_forgotten=True)
+
+    def __copy__(self):
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+    def __deepcopy__(self, memo):
+        copied = memo[id(self)] = object.__new__(type(self))
+        vars(copied).update(deepcopy(vars(self), memo))
+        return copied
+
+    def __repr__(self):
+        values = redacted({option.name: getattr(self, option.name) for option in fields(self)})
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in values.items())})"
+
+    __str__ = __repr__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, as trackers get them."""
+        return redacted(super().to_dict())

@@ -1,0 +1,84 @@
+"""The completions on the console, at 80 columns."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from barl_trl.trainer.completions_print import print_completions, shortened, sparkline
+
+from .rollouts import config, trainer
+
+PROMPT = [{"role": "user", "content": "[/INST] 1+1? :smile: \x1b[31m" + "x" * 300}]
+ROW = {"answer": "[bold]2", "belief": 0.93, "hypotheses": ["2", "3"], "step_values": [0.0, 1.0]}
+
+
+@pytest.fixture
+def show(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(rows, number=None, **rewards):
+        completions = [[{"role": "assistant", "content": f"It is {n}."}] for n in range(len(rows))]
+        rewards = rewards or {"accuracy_reward": [1.0] * len(rows)}
+        prompts = [PROMPT] * len(rows)
+        print_completions(prompts, completions, rewards, rows, step=7, number=number)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_answer_belief_and_values_of_a_completion(show):
+    lines = show([ROW, ROW | {"answer": None, "belief": 0.0, "step_values": [0.5]}]).splitlines()
+    assert lines[0] == "completions at step 7  step values from 0.00 to 1.00"
+    assert max(map(len, lines)) <= 80
+    assert "  the truth: 2; other answers: 3" in lines
+    found = [" ".join(line.split()) for line in lines if "belief" in line]
+    assert found == [
+        "[bold]2 reward 1.00 belief in the truth 0.93 ▁█",
+        "no answer reward 1.00 belief in the truth 0.00 ▅",
+    ]
+    assert "      It is 1." in lines
+
+
+def test_texts_are_no_markup_and_prompts_are_shown_once(show):
+    shown = show([ROW] * 3)
+    assert shown.count("[/INST] 1+1? :smile: \N{REPLACEMENT CHARACTER}[31mxxx") == 1
+    assert "\x1b" not in shown
+
+
+def test_the_number_is_kept_to_and_nothing_is_printed_of_nothing(show):
+    assert show([ROW] * 4, number=2).count("belief in the truth") == 2
+    assert show([]) == ""
+
+
+def test_rows_that_were_not_scored_and_rewards_that_are_missing(show):
+    shown = show([{}], first=[math.nan], second=[0.5])
+    assert "no answer" in shown and "first   nan  second  0.50" in shown
+    assert "belief" not in shown and "step values" not in shown
+
+
+def test_bars_are_means_of_neighbours():
+    assert sparkline([0.0, 0.5, 1.0], 0.0, 1.0) == "▁▅█"
+    assert sparkline([0.0] * 50 + [1.0] * 50, 0.0, 1.0) == "▁" * 8 + "█" * 8
+    assert sparkline([3.0, 3.0], 3.0, 3.0) == "▁▁"
+    assert sparkline([math.nan, 1.0], 0.0, 1.0) == "?█"
+    assert sparkline([], 0.0, 0.0) == ""
+
+
+def test_the_middle_of_a_long_text_is_left_out():
+    assert shortened("abcdefghij", 7) == "ab … ij"
+    assert len(shortened("x" * 99, 20)) == 20
+
+
+def test_the_trainer_prints_new_completions_once_and_logs_what_it_did(
+    model, tokenizer, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    settings = config(tmp_path, log_completions=True, num_completions_to_print=2)
+    trainer(model, tokenizer, settings).train()
+    shown = capsys.readouterr().out
+    assert shown.count("completions at step 1") == 1  # though the end of training is logged, too
+    assert shown.count("belief in the truth") == 2
+    assert "┃" not in shown  # TRL's table
+    (path,) = (tmp_path / "completions").glob("*.parquet")
+    assert "belief" not in pd.read_parquet(path).columns  # trackers get what they got
