@@ -2,21 +2,27 @@
 
 import json
 import os
+import re
+import resource
+import shutil
 import signal
 import subprocess
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from barl_trl import cli
-from barl_trl.trainer.exact_resume import checkpoint_to_resume
+from barl_trl.trainer.checkpoint_files import checkpoint_to_resume
 
 from ..distributed.launching import launch
 from ..paths import ROOT
 from ..preloaded import PRELOADED
+from .rollouts import config, trainer
 
 # 2 prompts x 4 rollouts are trained on in 4 steps; of 5 problems, an epoch takes 4. Checkpoints 5
 # and 10 lie in the middle of rollout batches, the latter in the second epoch.
@@ -134,6 +140,8 @@ def test_killed_in_the_middle_of_a_rollout_batch(tmp_path, train, method):
 )
 def test_killed_on_two_processes(tmp_path, train, config):
     options = {"per_device_train_batch_size": 1, "log_completions": False}
+    if "zero" not in config:  # with a reference that moves
+        options |= {"beta": 0.1, "sync_ref_model": True, "ref_model_sync_steps": 3}
     options["launcher"] = partial(launch, config)
     whole = train("whole", **options)
     train("broken", killed_at=12, **options)
@@ -157,38 +165,90 @@ def test_rollouts_that_were_trained_on_wholly_are_not_kept(tmp_path, train):
     assert sizes == [None, None]
 
 
-@pytest.mark.parametrize("content", [None, '{"epoch": 2.5, "log_his'], ids=["none", "cut off"])
-def test_an_incomplete_checkpoint_is_passed_over(tmp_path, train, content, caplog):
-    whole = train("run", "--log_completions", "false")
-    last = whole / "checkpoint-10"
-    for name in ("checkpoint-14", "checkpoint-10"):
-        state = whole / name / "trainer_state.json"
-        state.unlink() if content is None else state.write_text(content)
-    expected = parameters(whole)
-    again = train("run", "--resume_from_checkpoint", "true", "--log_completions", "false")
-    warnings = [r.getMessage() for r in caplog.records if "incomplete" in r.getMessage()]
-    expected_warning = (
-        f"incomplete: {whole}/checkpoint-14, {last}; resuming from {whole}/checkpoint-5"
+def short_run(folder, model_path, tokenizer, resume_from_checkpoint=None, **settings):
+    """Trains for three optimizer steps on given rollouts, in the middle of whose second batch a
+    checkpoint lies; returns the trainer.
+    """
+    args = config(
+        folder,
+        per_device_train_batch_size=4,
+        steps_per_generation=2,
+        max_steps=4,
+        save_strategy="steps",
+        learning_rate=1e-2,
+        **{"save_steps": 3} | settings,
     )
-    assert [warning.removeprefix("[RANK 0] ") for warning in warnings] == [expected_warning]
-    for name, value in parameters(again).items():
-        torch.testing.assert_close(value, expected[name], rtol=0, atol=0)
-    (last / "trainer_state.json").unlink()
-    with pytest.raises(ValueError, match=r"must be complete, got .*-10 whose"):
-        train("run", "--resume_from_checkpoint", str(last))
+    run = trainer(model_path, tokenizer, args)
+    run.train(resume_from_checkpoint)
+    return run
 
 
-def test_false_is_no_checkpoint(tmp_path):
-    for value in (None, False, "false", "False", ""):
-        assert checkpoint_to_resume(value, str(tmp_path)) is None
+def assert_equal(model, other):
+    for value, expected in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(value, expected, rtol=0, atol=0)
 
 
-def test_mistakes(tmp_path, train):
-    with pytest.raises(ValueError, match=r"must find a complete checkpoint, got none in .*/empty"):
-        train("empty", "--resume_from_checkpoint", "true")
-    folder = train("run", max_steps=5, log_completions=False)
-    (folder / "checkpoint-5" / "rollouts_0_of_1.pt").rename(
-        folder / "checkpoint-5" / "rollouts_0_of_2.pt"
-    )
-    with pytest.raises(ValueError, match="must have been saved by BARLTrainer on 1 processes"):
-        train("run", "--resume_from_checkpoint", "true")
+def interrupted_at(step, name):
+    """A `torch.save` or `json.dump` during which the run ends."""
+
+    def save(content, file, *args, **kwargs):
+        path = Path(getattr(file, "name", file))
+        if path.parts[-2:] == (f"checkpoint-{step}", name):
+            raise KeyboardInterrupt
+        return original(content, file, *args, **kwargs)
+
+    original = torch.save if name.endswith(".pt") else json.dump
+    return save
+
+
+@pytest.mark.parametrize("leaves_a_file", [True, False], ids=["in the file", "before it"])
+def test_a_kill_behind_trainer_state_loses_no_adaptive_entropy(
+    leaves_a_file, tmp_path, model_path, tokenizer, monkeypatch
+):
+    settings = {"use_adaptive_entropy": True, "entropy_target": 9.0}
+    settings |= {"save_total_limit": 1, "save_steps": 1}
+    whole = short_run(tmp_path / "whole", model_path, tokenizer, **settings)
+    monkeypatch.setattr(json, "dump", interrupted_at(2, "entropy_ctrl_state.json"))
+    with pytest.raises(KeyboardInterrupt):
+        short_run(tmp_path / "broken", model_path, tokenizer, **settings)
+    monkeypatch.undo()
+    checkpoint = tmp_path / "broken" / "checkpoint-2"
+    assert (checkpoint / "trainer_state.json").exists()
+    assert (checkpoint / "entropy_ctrl_state.json").stat().st_size == 0
+    if not leaves_a_file:
+        (checkpoint / "entropy_ctrl_state.json").unlink()
+    resumed = short_run(tmp_path / "broken", model_path, tokenizer, "true", **settings)
+    assert resumed.entropy_coef == whole.entropy_coef != whole.args.entropy_coef
+    assert_equal(resumed.model, whole.model)
+
+
+def test_a_checkpoint_that_is_written_again_is_not_complete_meanwhile(
+    tmp_path, model_path, tokenizer, monkeypatch
+):
+    short_run(tmp_path, model_path, tokenizer, save_steps=1)
+    monkeypatch.setattr(torch, "save", interrupted_at(3, "optimizer.pt"))
+    with pytest.raises(KeyboardInterrupt):
+        short_run(tmp_path, model_path, tokenizer, str(tmp_path / "checkpoint-2"), save_steps=1)
+    assert (tmp_path / "checkpoint-3" / "optimizer.pt").exists()  # the earlier run's
+    shutil.rmtree(tmp_path / "checkpoint-4")
+    assert checkpoint_to_resume("true", config(tmp_path)) == str(tmp_path / "checkpoint-2")
+
+
+def test_a_checkpoint_that_cannot_be_written_says_what_is_free(tmp_path, model_path, tokenizer):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # as where a disk is full
+    try:
+        with pytest.raises((OSError, RuntimeError, SafetensorError)) as caught:
+            short_run(tmp_path, model_path, tokenizer)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    [note] = caught.value.__notes__
+    assert re.fullmatch(rf"{tmp_path}/checkpoint-3 is incomplete; \d+ MiB are free in .*", note)
+    assert checkpoint_to_resume("auto", config(tmp_path)) is None
+
+
+def test_a_missing_optimizer_is_said(tmp_path, model_path, tokenizer, caplog):
+    short_run(tmp_path, model_path, tokenizer)
+    (tmp_path / "checkpoint-3" / "optimizer.pt").unlink()
+    short_run(tmp_path, model_path, tokenizer, str(tmp_path / "checkpoint-3"))
+    assert "has no optimizer.pt: the optimizer and the learning rate start anew" in caplog.text

@@ -1,15 +1,27 @@
 """Resuming a GRPO run exactly, also in the middle of a rollout batch."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.logging import get_logger
 from accelerate.utils import send_to_device
+from safetensors import SafetensorError
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import sort_checkpoints
+from transformers.trainer_utils import rotate_checkpoints
 from trl import GRPOConfig, GRPOTrainer
+
+from .checkpoint_files import (
+    checkpoint_to_resume,
+    missing_states,
+    reopen,
+    rollout_batch_steps,
+    rollouts_name,
+    write_end_marker,
+)
+from .moving_reference import load_reference, save_reference
 
 logger = get_logger(__name__)
 
@@ -18,28 +30,29 @@ class ExactResumeMixin(GRPOTrainer):
     """Let resumed runs reach the parameters of undisturbed ones.
 
     A checkpoint also holds what TRL forgets: each process's rollouts that are still to be trained
-    on, the place within them, and metrics that are still to be logged. Epochs that lie behind the
-    checkpoint have taken their orders from the sampler. Processes wait for each other before
-    `trainer_state.json` is written: where it can be read, all else is there.
+    on, the place within them, metrics that are still to be logged, and the moving reference of
+    `sync_ref_model`. Epochs that lie behind the checkpoint have taken their orders from the
+    sampler. Processes wait for each other before `trainer_state.json` is written. Behind it TRL
+    writes the state of adaptive entropy, so an end marker ([`write_end_marker`]) comes last, and
+    older checkpoints are deleted only then.
 
     What it relies on in TRL: `_prepare_inputs` alone takes rollouts from `_buffered_inputs`, by
-    `_step`; `_save_rng_state` and `_load_rng_state` run on every process.
+    `_step`; `_save_rng_state` and `_load_rng_state` run on every process, the latter when
+    `state.global_step` is known; `_save_checkpoint` writes into the folder of that step.
     """
 
     args: GRPOConfig
+    ref_model: Any
     _attributes_to_resume = ("_step", "_current_train_step_time")
     _epochs_trained = 0
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
-        checkpoint = checkpoint_to_resume(resume_from_checkpoint, str(self.args.output_dir))
+        checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args)
         if checkpoint is not None:
-            self._epochs_trained = int(trainer_state(checkpoint)["epoch"])
-            if not self._rollouts_file(checkpoint).exists():
-                raise ValueError(
-                    "resume_from_checkpoint must have been saved by BARLTrainer on "
-                    f"{self.accelerator.num_processes} processes, got {checkpoint}: launch as many "
-                    "as saved it."
-                )
+            state = json.loads((Path(checkpoint) / TRAINER_STATE_NAME).read_text())
+            self._epochs_trained = int(state["epoch"])
+            for lacking in missing_states(checkpoint, self.args):
+                logger.warning(f"{checkpoint} has no {lacking}")
         return super().train(checkpoint, **kwargs)
 
     def _get_train_sampler(self, dataset=None):
@@ -48,80 +61,55 @@ class ExactResumeMixin(GRPOTrainer):
             next(iter(sampler))  # draws the order of one epoch
         return sampler
 
+    def _save_checkpoint(self, model, trial):
+        output_dir, limit = self._get_output_dir(trial), self.args.save_total_limit
+        folder = Path(output_dir, f"checkpoint-{self.state.global_step}")
+        if self.args.should_save:
+            reopen(folder)  # one of an earlier run may be there
+        self.args.save_total_limit = None
+        try:
+            super()._save_checkpoint(model, trial)
+        except (OSError, RuntimeError, SafetensorError) as error:  # some do not name a full disk
+            free = shutil.disk_usage(output_dir).free / 2**20
+            error.add_note(f"{folder} is incomplete; {free:.0f} MiB are free in {output_dir}.")
+            raise
+        finally:
+            self.args.save_total_limit = limit
+        if self.args.should_save:
+            write_end_marker(folder)
+            best = self.state.best_model_checkpoint
+            rotate_checkpoints(output_dir, limit, best, use_mtime=True)
+
     def _save_rng_state(self, output_dir):
         super()._save_rng_state(output_dir)
-        generate_every = (self.args.steps_per_generation or 1) * self.num_iterations
+        is_between = self._step % rollout_batch_steps(self.args) == 0
         state = {
             "attributes": {name: getattr(self, name) for name in self._attributes_to_resume},
             "metrics": dict(self._metrics["train"]),
-            "rollouts": self._buffered_inputs if self._step % generate_every else None,
+            "rollouts": None if is_between else self._buffered_inputs,
         }
         torch.save(state, self._rollouts_file(output_dir))
+        if self.args.sync_ref_model:
+            save_reference(self.ref_model, output_dir, self.accelerator)
         self.accelerator.wait_for_everyone()
 
     def _load_rng_state(self, checkpoint: str | None):
         if checkpoint is None:
             return
         super()._load_rng_state(checkpoint)
-        state = torch.load(self._rollouts_file(checkpoint), map_location="cpu", weights_only=True)
+        if self.args.sync_ref_model:
+            load_reference(self.ref_model, checkpoint, self.accelerator)
+        file = self._rollouts_file(checkpoint)
+        if not file.exists():  # of TRL's, and no rollouts were left
+            self._step = self.state.global_step * self.args.gradient_accumulation_steps
+            return
+        state = torch.load(file, map_location="cpu", weights_only=True)
         for name, value in state["attributes"].items():
             setattr(self, name, value)
         self._metrics["train"].update(state["metrics"])
         self._buffered_inputs = send_to_device(state["rollouts"], self.accelerator.device)
 
     def _rollouts_file(self, checkpoint: str) -> Path:
-        rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        return Path(checkpoint) / f"rollouts_{rank}_of_{world}.pt"
-
-
-def checkpoint_to_resume(value: str | bool | None, output_dir: str) -> str | None:
-    """Return the checkpoint that `resume_from_checkpoint` means; recipes and options are texts.
-
-    Raises:
-        ValueError: It is incomplete, or there is none.
-    """
-    choice = str(value or False).lower()
-    if choice == "false":
-        return None
-    if choice == "true":
-        return last_complete_checkpoint(output_dir)
-    trainer_state(str(value))
-    return str(value)
-
-
-def trainer_state(checkpoint: str) -> dict[str, Any]:
-    """Read the state that is written when all else of a checkpoint is there.
-
-    Raises:
-        ValueError: It is missing or cut off.
-    """
-    file = Path(checkpoint) / TRAINER_STATE_NAME
-    try:
-        return json.loads(file.read_text())
-    except (FileNotFoundError, json.JSONDecodeError) as error:
-        raise ValueError(
-            f"resume_from_checkpoint must be complete, got {checkpoint} whose {file.name} is "
-            "missing or cut off: `true` takes the last complete one."
-        ) from error
-
-
-def last_complete_checkpoint(output_dir: str) -> str:
-    """Find the newest complete checkpoint; a warning names incomplete ones that are newer.
-
-    Raises:
-        ValueError: There is none.
-    """
-    broken = []
-    for checkpoint in reversed(sort_checkpoints(output_dir)):
-        try:
-            trainer_state(checkpoint)
-        except ValueError:
-            broken.append(checkpoint)
-        else:
-            if broken:
-                logger.warning(f"incomplete: {', '.join(broken)}; resuming from {checkpoint}")
-            return checkpoint
-    raise ValueError(
-        f"resume_from_checkpoint must find a complete checkpoint, got none in {output_dir}: leave "
-        "it out to start anew."
-    )
+        accelerator = self.accelerator
+        name = rollouts_name(accelerator.process_index, accelerator.num_processes)
+        return Path(checkpoint) / name
