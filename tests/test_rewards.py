@@ -100,7 +100,7 @@ def test_there_must_be_one_solution_per_completion():
 
 
 @given(st.lists(st.text(), max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_completion_has_a_reward(completions):
     assert len(accuracy_reward(completions, ["1"] * len(completions))) == len(completions)
     assert all(reward in (0.0, 1.0) for reward in format_reward(completions))

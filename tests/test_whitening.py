@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from barl_trl.whitening import moments, standardize
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([1, 2]))
 def test_valid_tokens_of_a_group_get_mean_0_and_std_1_also_when_split_over_processes(
     seed, rows, processes

@@ -24,6 +24,8 @@ estimator into a file of `credit` and a line of its registry, what calls a model
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from .hypotheses import answers_equivalent as answers_equivalent
     from .hypotheses import extract_answer as extract_answer

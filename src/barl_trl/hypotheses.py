@@ -139,10 +139,11 @@ def merge_hypotheses(
 ) -> HypothesisSet | None:
     """Merge the answers of a prompt's rollouts with the true answer into a hypothesis set.
 
-    The truth is representative 0. Each distinct answer, in rollout order, joins the first
-    representative that it matches both ways, else it becomes a new one: equivalence is not
-    transitive, so a chain of near-equal answers may not join up. The form that is scored is the
-    most frequent one of a hypothesis, the first seen on ties; the truth counts as one occurrence.
+    The truth is representative 0. Each distinct answer joins the first representative that it
+    matches both ways, else it becomes a new one: equivalence is not transitive, so a chain of
+    near-equal answers may not join up. Short answers go first, so that the order of the rollouts
+    does not matter. Hypotheses stand in rollout order. The form that is scored is the most frequent
+    one of a hypothesis, the first seen on ties; the truth counts as one occurrence.
 
     Args:
         truth: The true answer, of at most 512 characters. It is exempt from `max_answer_chars`, and
@@ -199,16 +200,17 @@ def merge_hypotheses(
 
 
 def _classes(forms: Collection[str], equivalent: Callable[[str, str], bool]) -> list[list[str]]:
-    """Group distinct answers; the first of each group is its representative."""
-    classes: list[list[str]] = []
+    """Group distinct answers, the truth first; groups and forms stay in their order."""
+    truth, *others = forms
+    classes: dict[str, str] = {}  # form -> representative
+    for form in (truth, *sorted(others, key=lambda form: (len(form), form))):
+        known = dict.fromkeys(classes.values())
+        match = (one for one in known if equivalent(one, form) and equivalent(form, one))
+        classes[form] = next(match, form)
+    groups: dict[str, list[str]] = {}
     for form in forms:
-        for members in classes:
-            if equivalent(members[0], form) and equivalent(form, members[0]):
-                members.append(form)
-                break
-        else:
-            classes.append([form])
-    return classes
+        groups.setdefault(classes[form], []).append(form)
+    return [*groups.values()]
 
 
 def _most_frequent(

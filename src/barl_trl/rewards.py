@@ -14,6 +14,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from .graders import GRADERS, Grader, extract_answer, get_grader
@@ -33,7 +34,7 @@ class AccuracyReward:
     """Reward 1.0 for a completion whose answer is the true one, 0.0 for any other.
 
     A comparison that times out or crashes is "not correct". Their share of the batch's completions
-    is logged as `verification_failures`; a batch with more than 2 % of them is warned of.
+    is logged as `verification_failures`; the first batch with more than 2 % of them is warned of.
 
     Args:
         grader: How answers are found and judged (see [`~barl_trl.graders.get_grader`]).
@@ -43,6 +44,7 @@ class AccuracyReward:
     def __init__(self, grader: Grader, name: str):
         self.grader = grader
         self.__name__ = name
+        self._has_warned = False
 
     def __call__(
         self,
@@ -79,7 +81,8 @@ class AccuracyReward:
         verdicts = self.grader.grade(pairs)
         failures = Counter(v.reason for v in verdicts if v is not None and v.is_failure)
         share = failures.total() / max(len(verdicts), 1)
-        if share > FAILURES_WARNED_OF:
+        if share > FAILURES_WARNED_OF and not self._has_warned:
+            self._has_warned = True
             logger.warning(
                 "%d of %d completions could not be judged (%s) and count as wrong: look at their "
                 "answers (`log_completions=True`), or at what else runs on the machine",
@@ -119,22 +122,30 @@ Example:
 """
 
 
-def resolve_rewards(reward_funcs: Any, extraction: Extraction = "boxed") -> Any:
-    """Return reward functions with graders' names replaced by their rewards, all else as it is.
+def resolve_rewards(
+    reward_funcs: Any, extraction: Extraction = "boxed", *, max_completion_length: int = 1280
+) -> Any:
+    """Return reward functions with names replaced by what they name, all else as it is.
 
-    TRL takes other texts for the ids of reward models.
+    A folder, and a text with a `/`, is a reward model's, which TRL loads.
 
     Args:
         reward_funcs: One or a list.
         extraction: What graders read. `"boxed"`: what they read by themselves.
+        max_completion_length: As in [`get_reward_func`].
 
     Raises:
-        ValueError: A grader does not take that extraction.
+        ValueError: There is no function of that name, or a grader does not take that extraction.
     """
     if isinstance(reward_funcs, list):
-        return [resolve_rewards(reward, extraction) for reward in reward_funcs]
-    if isinstance(reward_funcs, str) and reward_funcs in GRADERS:
-        reward_funcs = AccuracyReward(GRADERS[reward_funcs], reward_funcs)
+        options: Any = {"max_completion_length": max_completion_length}
+        return [resolve_rewards(reward, extraction, **options) for reward in reward_funcs]
+    if (
+        isinstance(reward_funcs, str)
+        and "/" not in reward_funcs
+        and not Path(reward_funcs).is_dir()
+    ):
+        reward_funcs = get_reward_func(reward_funcs, max_completion_length=max_completion_length)
     if isinstance(reward_funcs, AccuracyReward) and extraction != "boxed":
         reward_funcs = copy.copy(reward_funcs)
         reward_funcs.grader = reward_funcs.grader.with_extraction(extraction)
@@ -204,7 +215,7 @@ def _import(path: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        raise _unknown(path, f"be importable ({error})", path, _REGISTRY) from error
+        raise _unknown(path, f"be importable ({error})", path, _REGISTRY) from None
     found = getattr(module, attribute, None)  # not vars(): TRL's modules load their names lazily
     if not callable(found):
         known = [key for key, value in vars(module).items() if callable(value)]

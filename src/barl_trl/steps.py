@@ -6,7 +6,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from operator import index
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -85,12 +87,16 @@ def step_ends_of(token_ids: Sequence[int], step_segmenter: StepSegmenter) -> lis
     Raises:
         ValueError: The ends are not ascending token counts up to the number of tokens.
     """
-    ends = [int(end) for end in step_segmenter(token_ids)]
-    is_ascending = all(a < b for a, b in zip([0, *ends], ends, strict=False))
+    found: Any = step_segmenter(token_ids)
+    try:
+        ends = [index(end) for end in found]
+    except TypeError:  # texts, say, or no list at all
+        ends = [-1]
+    is_ascending = all(a < b for a, b in pairwise([0, *ends]))
     if not is_ascending or (ends[-1] if ends else 0) != len(token_ids):
         raise ValueError(
             "step_segmenter must return strictly ascending ends of steps, the last one the number "
-            f"of tokens ({len(token_ids)}; none for an empty chain of thought), got {ends}."
+            f"of tokens ({len(token_ids)}; none for an empty chain of thought), got {found!r:.80}."
         )
     return ends
 

@@ -1,7 +1,9 @@
 """Benchmarks as users start them, small."""
 
 import json
+import os
 import subprocess
+import sys
 
 import pytest
 
@@ -29,10 +31,10 @@ def test_answers_prints_costs_and_verdicts(tmp_path):
     path = tmp_path / "answers.json"
     costs, verdicts = run_benchmark("answers.py", "--quick", "--json", str(path))
     assert [record["way"] for record in json.loads(path.read_text())] == [*costs]
-    assert {*costs} > {"barl_trl: extract, verify, merge", "math-verify: parse, verify"}
+    assert {*costs} > {"barl_trl: extract, verify, merge", "math-verify: completions"}
     # So few answers may need no process at all, and then cost less than is printed.
     assert all(float(row["CPU s"]) >= 0 and float(row["wall s"]) >= 0 for row in costs.values())
-    assert float(costs["math-verify: parse, verify"]["CPU s"]) > 0
+    assert float(costs["math-verify: completions"]["CPU s"]) > 0
     ours = verdicts["barl_trl: extract, verify, merge"]
     assert float(ours["accuracy, boxed"]) >= 0.97
     assert ours["rewards without a closed box"] == ours["time-outs, crashes"] == "0"
@@ -49,12 +51,24 @@ def test_answer_cases_are_counted_by_family(tmp_path):
         assert right == whole[grader]["right"] > 20
 
 
+def test_answer_properties_hold_and_are_counted(tmp_path):
+    path = tmp_path / "properties.json"
+    (table,) = run_benchmark("answer_properties.py", "--quick", "--json", str(path))
+    record = json.loads(path.read_text())
+    assert [*record["counts"]] == [*table]
+    assert sum(int(row["pairs"]) for row in table.values()) == 100
+    assert not any(int(row["crash"]) for row in table.values())
+    assert ["1/2", "50\\%", "50"] in record["triples"]
+    assert not record["one_way"]
+
+
 RECORDED = {"default": 160, "default, fused": 160, "default, generated": 84}
 """Tokens that scoring feeds the demo's model per rollout, at the benchmark's shape. A tenth more it
 would be without any one of: the shared prompt, the shared s_0, the answers' shared tokens.
 """
 
 
+@pytest.mark.slow
 def test_scoring_feeds_no_more_tokens_than_recorded(tmp_path):
     path = tmp_path / "scoring.json"
     (costs,) = run_benchmark("scoring.py", "--quick", "--json", str(path))
@@ -83,3 +97,54 @@ def test_memory_of_a_pass_is_what_is_estimated(tmp_path):
     assert len(passes) == 3
     for record in passes:
         assert 0.8 < record["measured"] / record["estimate"] < 1.2
+
+
+def test_families_are_compared_with_naive_forwards(tmp_path):
+    path = tmp_path / "families.json"
+    families = ["gemma3n_text", "cpmant"]
+    shared, reencoded = run_benchmark("families.py", *families, "--json", str(path))
+    assert [*shared, *reencoded] == families
+    assert reencoded["cpmant"]["batches"] == "of equal length"
+    assert "its tokens see those behind them" in reencoded["cpmant"]["why"]
+    records = json.loads(path.read_text())
+    assert [record["outcome"] for record in records] == ["shared", "re-encoded"]
+    assert all(max(record["difference"], record["re-encoded"]) < 1e-3 for record in records)
+
+
+def test_a_family_that_takes_too_long_is_lost_alone():
+    command = [*PRELOADED, str(BENCHMARKS / "families.py"), "qwen2", "mamba", "--timeout", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert done.stdout.count("| it took more than 0 s |") == 2
+    assert done.stderr.endswith("Wrong or failed: qwen2, mamba.\n")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_again_and_again_reaches_the_same_parameters(tmp_path):
+    path = tmp_path / "soak.json"
+    (ends,) = run_benchmark("soak.py", "--quick", "--json", str(path))
+    record = json.loads(path.read_text())
+    assert record["equal"] and not record["faults"]
+    assert {kind: int(row["happened"]) for kind, row in ends.items()} == record["planned"]
+    assert sum(record["planned"].values()) == 5
+
+
+@pytest.mark.slow
+def test_all_parts_for_a_gpu_run_small(tmp_path):
+    command = ["bash", str(ROOT / "benchmarks" / "on_gpu.sh"), str(tmp_path)]
+    environment = os.environ | {"QUICK": "--quick", "PYTHON": sys.executable}
+    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=1200)
+    parts = {"machine", "bfloat16", "memory", "plan", "step", "steps", "scoring"}
+    written = {path.stem: path.read_text() for path in tmp_path.glob("*.md")}
+    assert {*written} == parts
+    assert not [part for part, text in written.items() if "failed: exit" in text]
+    records = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert {*records} == parts - {"machine"}
+    assert records["steps"][0]["steps"] == 2 * records["step"][0]["steps"] == 2
+    found = records["bfloat16"]
+    assert found["rollouts"] == 4
+    assert not any(found[name] for name in ("float32", "bfloat16", "bfloat16, LoRA"))
+    assert len(found["bfloat16, cache of other weights (to be refused)"]) == 4
+    assert 0 < found["logp_difference"] < found["logp_spread"]
+    (plan,) = records["plan"]
+    assert 0.8 < plan["planned"] / plan["measured"] < 1.25

@@ -16,7 +16,7 @@ def of_mine(rollouts, *, gae_lambda=0.25):
     return gae(rollouts, gae_lambda=gae_lambda)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(all_judged=True))
 def test_values_are_the_estimators_with_the_arms_settings_behind_the_arms_baseline(rollouts):
     for lam, arm in [
@@ -28,7 +28,7 @@ def test_values_are_the_estimators_with_the_arms_settings_behind_the_arms_baseli
         check(rows(arm.values(scored(rollouts)), rollouts), plain)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(all_judged=True))
 def test_an_arm_without_settings_is_its_credit(rollouts):
     batch, credit = scored(rollouts), CREDITS["rloo"]

@@ -14,21 +14,21 @@ from ..reference import Rollout
 from .scored import batches, check, check_against, group, rows, scored
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @pytest.mark.parametrize("mode", ["ground_truth", "hypothesis"])
 def test_barl_equals_the_plain_loops(mode, rollouts):
     check_against(reference.barl, barl, rollouts, outcome_mode=mode)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @pytest.mark.parametrize("space", ["probability", "log"])
 def test_progress_equals_the_plain_loops(space, rollouts):
     check_against(reference.progress, progress, rollouts, progress_space=space)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 def test_barl_is_the_public_function_under_its_belief(rollouts):
     batch = scored(rollouts)
@@ -42,7 +42,7 @@ def test_barl_is_the_public_function_under_its_belief(rollouts):
     torch.testing.assert_close(barl(batch).steps, steps)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 def test_with_one_hypothesis_barl_is_progress(rollouts):
     rollouts = [r._replace(logps=[row[:1] for row in r.logps]) for r in rollouts]

@@ -27,7 +27,7 @@ def subtracted(rollouts, values, baseline):
     return rows(subtract_baseline(StepValues(steps, closing), batch, baseline=baseline), rollouts)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @EVERY_BASELINE
 def test_equals_the_plain_loops(baseline, rollouts):
@@ -36,7 +36,7 @@ def test_equals_the_plain_loops(baseline, rollouts):
     check(subtracted(rollouts, values, baseline), expected)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @EVERY_BASELINE
 def test_rollouts_that_are_not_judged_get_0_and_move_no_others(baseline, rollouts):
@@ -47,7 +47,7 @@ def test_rollouts_that_are_not_judged_get_0_and_move_no_others(baseline, rollout
     assert not any(any(v) for r, v in zip(rollouts, found, strict=True) if not r.is_judged)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(all_judged=True), st.data())
 @pytest.mark.parametrize("baseline", ["leave_one_out", "step"])
 def test_what_is_subtracted_does_not_depend_on_the_rollouts_own_values(baseline, rollouts, data):
@@ -59,7 +59,7 @@ def test_what_is_subtracted_does_not_depend_on_the_rollouts_own_values(baseline,
     assert after == pytest.approx([x + 8 for x in before])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(all_judged=True))
 def test_behind_the_mean_of_all_or_of_the_group_the_means_of_rollouts_sum_to_0(rollouts):
     values = rows(barl(scored(rollouts)), rollouts)

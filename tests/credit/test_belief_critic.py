@@ -27,14 +27,14 @@ def critic_of(rollouts):
     return fitted_critic(batch.truth_plausibility, batch)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(), st.sampled_from([0.0, 0.5, 1.0]), st.booleans())
 def test_equals_the_plain_loops(rollouts, gae_lambda, bootstrap_cut_off):
     given_settings = {"gae_lambda": gae_lambda, "bootstrap_cut_off": bootstrap_cut_off}
     check_against(reference.belief_critic, belief_critic, rollouts, **given_settings)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 def test_the_critic_equals_the_plain_loops(rollouts):
     critic = critic_of(rollouts)
@@ -43,7 +43,7 @@ def test_the_critic_equals_the_plain_loops(rollouts):
         assert row == pytest.approx([*want, *padding], abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(min_groups=2), st.data())
 def test_no_prompt_sees_its_own_outcomes(rollouts, data):
     chosen = data.draw(st.integers(0, len(rollouts) - 1))
@@ -61,7 +61,7 @@ def test_the_other_prompts_see_them():
     assert (after[3:] > before[3:]).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(min_groups=2))
 def test_without_information_it_is_the_outcome_less_the_mean_of_the_other_prompts(rollouts):
     rollouts = flat(rollouts)
@@ -73,7 +73,7 @@ def test_without_information_it_is_the_outcome_less_the_mean_of_the_other_prompt
     check(rows(belief_critic(scored(rollouts), **UNBIASED), rollouts), expected)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(min_rollouts=2, all_judged=True))
 def test_without_information_it_is_rloo_behind_leave_one_out(rollouts):
     rollouts = flat(rollouts)

@@ -18,13 +18,13 @@ def rollouts_of(*plausibilities):
     return scored([r for p in plausibilities for r in group(0.0, plausibilities=p)])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(batches())
 def test_equals_the_plain_loops(rollouts):
     check_against(reference.delta_belief, delta_belief, rollouts)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5))
 def test_without_gains_it_is_grpo(outcomes):
     batch = scored(group(*outcomes, plausibilities=(0.5, 0.3, 0.3)))

@@ -21,7 +21,7 @@ def critic_of(r, estimator):
     return r.plausibilities if estimator is gae else [row[0] for row in r.belief]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(), st.sampled_from([0.0, 0.5, 0.95, 1.0]))
 @CRITICS
 def test_equals_the_plain_loops(estimator, rollouts, gae_lambda):
@@ -29,7 +29,7 @@ def test_equals_the_plain_loops(estimator, rollouts, gae_lambda):
     check_against(twin, estimator, rollouts, gae_lambda=gae_lambda)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @CRITICS
 def test_lambda_1_is_the_outcome_less_the_critic(estimator, rollouts):
@@ -37,7 +37,7 @@ def test_lambda_1_is_the_outcome_less_the_critic(estimator, rollouts):
     check(found, [[r.outcome - value for value in critic_of(r, estimator)] for r in rollouts])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @CRITICS
 def test_lambda_0_is_what_one_step_changes_and_at_the_end_what_the_outcome_adds(
@@ -48,7 +48,7 @@ def test_lambda_0_is_what_one_step_changes_and_at_the_end_what_the_outcome_adds(
     check(found, [[v[t + 1] - v[t] for t in range(len(v) - 1)] for v in values])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches(min_rollouts=2, all_judged=True), st.floats(0.01, 1))
 @CRITICS
 def test_with_a_flat_belief_and_lambda_1_behind_leave_one_out_it_is_rloo(estimator, rollouts, p):

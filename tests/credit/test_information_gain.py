@@ -10,7 +10,7 @@ from .. import reference
 from .scored import batches, check, check_against, group, rows, scored
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(batches())
 @pytest.mark.parametrize("space", ["probability", "log"])
 def test_equals_the_plain_loops(space, rollouts):

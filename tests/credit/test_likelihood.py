@@ -15,14 +15,14 @@ from .scored import batches, check_against, group, rows, scored
 BOTH = pytest.mark.parametrize("estimator", [rlpr, likelihood])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @BOTH
 def test_equals_the_plain_loops(estimator, rollouts):
     check_against(getattr(reference, estimator.__name__), estimator, rollouts)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @BOTH
 def test_the_outcome_is_not_looked_at(estimator, rollouts):

@@ -11,14 +11,14 @@ from .. import reference
 from .scored import OUTCOMES, batches, check_against, group, scored
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @pytest.mark.parametrize("name", ["outcome", "grpo"])
 def test_equals_the_plain_loops(name, rollouts):
     check_against(getattr(reference, name), {"outcome": outcome, "grpo": grpo}[name], rollouts)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(OUTCOMES, min_size=4, max_size=4), min_size=1, max_size=3))
 def test_grpo_is_the_advantage_of_trl(outcomes):
     rollouts = [r for g, prompt in enumerate(outcomes) for r in group(*prompt, number=g)]

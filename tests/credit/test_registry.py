@@ -35,7 +35,7 @@ def test_every_name_is_a_function_of_rollouts_with_keywords(name):
     assert all(other.default is not Parameter.empty for other in others)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(batches())
 @NAMES
 def test_a_credit_sees_no_answers_but_those_that_it_says_it_needs(name, rollouts):

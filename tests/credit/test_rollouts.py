@@ -24,7 +24,7 @@ def credited(name, given_settings, batch, rollouts):
     return rows(found, rollouts)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(batches(), st.data())
 @EVERY_CREDIT
 def test_rollouts_that_are_not_judged_get_0_and_move_no_others(
@@ -41,7 +41,7 @@ def test_rollouts_that_are_not_judged_get_0_and_move_no_others(
     assert not any(any(v) for r, v in zip(rollouts, after, strict=True) if not r.is_judged)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(batches(), st.sampled_from([math.nan, -math.inf, -3.3]))
 @EVERY_CREDIT
 def test_what_stands_in_padding_is_not_looked_at(name, given_settings, rollouts, padding):
@@ -50,7 +50,7 @@ def test_what_stands_in_padding_is_not_looked_at(name, given_settings, rollouts,
     check(after, before)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(batches(), st.randoms())
 @EVERY_CREDIT
 def test_the_order_of_rollouts_does_not_matter(name, given_settings, rollouts, random):
@@ -62,7 +62,7 @@ def test_the_order_of_rollouts_does_not_matter(name, given_settings, rollouts, r
     check(after, [before[i] for i in order], tolerance=1e-7)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(batches())
 @EVERY_CREDIT
 def test_values_are_finite_in_the_dtype_of_the_scores(name, given_settings, rollouts):
@@ -122,7 +122,7 @@ def test_last_states_and_differences_stop_where_a_rollout_does():
     assert differences(values, state_mask[:, 1:]).tolist() == [[2.0, 4.0], [7.0, 0.0], [0.0, 0.0]]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from([7, -1, 30]), st.floats(-9, 9)), min_size=1, max_size=9))
 def test_each_row_gets_the_sum_of_its_group(pairs):
     groups = torch.tensor([g for g, _ in pairs])

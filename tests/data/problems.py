@@ -16,7 +16,7 @@ CHECKED = [
     ("p1", "", "no_answer"),
     ("p2", "N/A", "placeholder"),
     ("p3", r"\frac{1}{2", "unbalanced"),
-    ("p4", r"\sum_{k=1}^n k", "unreadable"),
+    ("p4", "9^{9^9}", "unreadable"),
     ("p5", "!?", "unreadable"),
     ("p6", "p6", "repeats_problem"),
     ("p7", r"2\sqrt{3}", None),

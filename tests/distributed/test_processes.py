@@ -16,7 +16,8 @@ from ..tiny import tiny_model
 from .launching import launch
 from .worker import scores
 
-BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_time", "step_time", "epoch", "loss"}
+BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_time", "barl/check_seconds"}
+BOOKKEEPING |= {"step_time", "epoch", "loss"}
 # each process scores a group's first state for its own rollouts; the second has memory for little
 BOOKKEEPING |= {"barl/scoring_tokens", "barl/scoring_max_tokens"}
 LEARNING_RATE = 0.1

@@ -101,7 +101,7 @@ def test_markovian_policy_is_adaptive_in_name_only(tree, horizon):
         assert judged(policy, tree) == (True, True, False, False)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_no_markovian_policy_is_reflective_whatever_phi(data):
     """Theorem 1: a phi that merges nodes is not minimal, one that does not sees equal actions."""
@@ -115,7 +115,7 @@ def test_no_markovian_policy_is_reflective_whatever_phi(data):
     assert not exhibits_reflective_exploration(policy, phi=lambda node: labels[node])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_reflective_policies_are_not_markovian(rng):
     tree = DecisionTree(2)
@@ -132,7 +132,7 @@ def test_reflective_policies_are_not_markovian(rng):
 # Policies of node and belief, of node and time
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_any_function_of_node_and_belief_is_uncertainty_adaptive(rng):
     drawn = {}

@@ -66,7 +66,7 @@ def policies(draw, tree):
 
 
 @pytest.mark.parametrize("tree", [PROOF, FIGURE], ids=str)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_markov_chain_is_the_walk(tree, data):
     policy = data.draw(policies(tree))
@@ -85,7 +85,7 @@ def test_an_even_coin_attains_the_closed_form(depth):
     assert walked(tree, uniform(tree), leaves * depth - 1) == reset_return(leaves, leaves)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(policies(PROOF), st.integers(2, 20))
 def test_no_policy_exceeds_the_closed_form(policy, horizon):
     """In `horizon` steps fit (horizon + 1) // d passes: what remains is no whole one."""
@@ -134,7 +134,7 @@ def test_deterministic_policies_find_one_leaf_however_long_they_walk(depth, back
 
 
 @pytest.mark.parametrize("tree", [PROOF, FIGURE], ids=str)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_a_single_pass_finds_one_leaf_of_n_adaptive_or_not(tree, data):
     single = tree.depth - 1
@@ -187,7 +187,7 @@ def test_the_one_found_simulated(best_on_the_figures_tree):
     assert paid / 20_000 == pytest.approx(found, abs=4 * 0.5 / math.sqrt(20_000))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(policies(FIGURE))
 def test_no_random_policy_exceeds_the_one_found(best_on_the_figures_tree, policy):
     assert walked(FIGURE, policy, 10) <= best_on_the_figures_tree[1] + 1e-9

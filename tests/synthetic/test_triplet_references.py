@@ -47,6 +47,7 @@ def simulated_success(policy, episodes=4000) -> float:
     return solved / 3
 
 
+@pytest.mark.slow
 def test_no_random_policy_is_better_than_the_best_one(values):
     torch.manual_seed(0)
     memoryless = values["best Markovian policy, 3 hypotheses"]

@@ -124,12 +124,14 @@ def final(arm, iterations):
     return last["train_accuracy"], last["unseen_accuracy"]
 
 
+@pytest.mark.slow
 def test_rl_memorises_the_training_prompts():
     seen, unseen = final("rl", 20)
     assert seen >= 0.95
     assert unseen <= 0.15
 
 
+@pytest.mark.slow
 def test_barl_solves_a_prompt_that_it_has_not_seen():
     seen, unseen = final("barl-3", 50)
     assert seen >= 0.95

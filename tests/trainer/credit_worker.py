@@ -12,7 +12,7 @@ from accelerate import PartialState
 
 from tests.tiny import tiny_model, tiny_tokenizer
 
-from .rollouts import COMPLETIONS, config, given_rollouts, trainer
+from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer
 
 CREDITS = ["rloo", "belief_critic", "barl"]
 LONG = [f"{'It is long, very long. ' * n}\\boxed{{{n}}}" for n in (5, 2, 9, 1)]
@@ -45,6 +45,7 @@ def main(folder: str) -> None:
             tiny_model(tokenizer),
             tokenizer,
             args,
+            rows=PROBLEMS * 2,
             reward_funcs=loudness,
             rollout_func=given_rollouts(GIVEN, cut_off=[LONG[0], COMPLETIONS["1+1?"][3]]),
         )

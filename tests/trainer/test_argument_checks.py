@@ -24,7 +24,7 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
         (
             {"reward_funcs": "math_verfy"},
             ValueError,
-            r"reward_funcs must hold functions, .* got 'math_verfy': did you mean 'math_verify'\?",
+            "reward function must be a known name .* got 'math_verfy': did you mean .*math_verify",
         ),
         (
             {"args": BARLConfig("out", extraction="stated", **CPU), "reward_funcs": "qwen"},

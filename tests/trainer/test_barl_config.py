@@ -1,12 +1,16 @@
 """`BARLConfig`: defaults, what contradicts BARL in TRL's settings, and the way out."""
 
 import math
+import os
+import subprocess
 
 import pytest
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
 from barl_trl import BARLConfig
+
+from ..preloaded import PRELOADED
 
 CPU = {"use_cpu": True, "bf16": False}
 
@@ -24,6 +28,8 @@ def test_defaults_are_the_papers():
     ("settings", "message"),
     [
         ({"step_size": 0}, "step_size must be at least 1, got 0"),  # as all of test_barl_fields.py
+        ({"beta": -0.1}, "beta must be at least 0, got -0.1: it weighs the KL divergence"),
+        ({"temperature": 0.0}, "temperature must be greater than 0, got 0.0"),
         ({"credit": "belief_critics"}, r"got 'belief_critics': did you mean 'belief_critic'\?"),
         (
             {"loss_type": "vespo"},
@@ -56,6 +62,10 @@ def test_defaults_are_the_papers():
             {"num_generations": 5},
             "must be a multiple of num_generations = 5, got 8: .*gradient_accumulation_steps = 5",
         ),
+        (
+            {"enable_jit_checkpoint": True},
+            "enable_jit_checkpoint must be False, got True: it saves",
+        ),
         ({"scale_rewards": "batch"}, "scale_rewards must be 'group'.*value_normalization"),
     ],
 )
@@ -85,6 +95,16 @@ def test_a_state_that_was_configured_before_stays():
         assert AcceleratorState().num_processes == args.world_size == 1
     finally:
         AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("stepsize", "step_size"), ("max_completions_length", "max_completion_length")],
+)
+def test_a_misspelt_field_is_named_with_the_nearest_one(name, near):
+    rule = f"BARLConfig must get fields that it has, got '{name}': did you mean '{near}'"
+    with pytest.raises(TypeError, match=rule):
+        BARLConfig("out", **{name: 8}, **CPU)
 
 
 @pytest.mark.parametrize(
@@ -122,3 +142,13 @@ def test_settings_that_can_hide_the_outcome_warn_with_what_was_measured(setting)
 @pytest.mark.filterwarnings("error:.*docs/credit")
 def test_what_the_warning_advises_warns_no_more():
     BARLConfig("out", answer_likelihood="sum", consistency_beta=math.inf, **CPU)
+
+
+def test_what_trl_still_calls_by_its_old_name_is_no_warning_for_users(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "from barl_trl import BARLConfig\nBARLConfig('o', use_cpu=True, bf16=False)\n"
+    )
+    settings = {"capture_output": True, "text": True, "check": True, "cwd": tmp_path}
+    done = subprocess.run([*PRELOADED, str(script)], env=os.environ.copy(), **settings)
+    assert "FutureWarning" not in done.stderr

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trl import GRPOConfig
 
@@ -73,7 +73,6 @@ def test_the_papers_shape_on_eight_gpus():
     assert PAPER.whole_accumulations() == [2, 1]
 
 
-@settings(deadline=None)
 @given(drawn())
 def test_what_divides_is_what_trl_makes_of_it(batches):
     valid = batches.broken_rule() is None
@@ -89,7 +88,6 @@ def test_what_divides_is_what_trl_makes_of_it(batches):
             trls(batches)
 
 
-@settings(deadline=None)
 @given(drawn())
 def test_the_advice_is_what_is_nearest_and_mends_the_rule(batches):
     rule = batches.broken_rule()
@@ -108,7 +106,6 @@ def test_the_advice_is_what_is_nearest_and_mends_the_rule(batches):
     assert not any(map(keeps, between))
 
 
-@settings(deadline=None)
 @given(drawn())
 def test_groups_on_processes(batches):
     if batches.broken_rule() is None:

@@ -90,6 +90,7 @@ def test_they_are_judged_by_what_is_read(make):
     assert strict.evaluate()["eval_accuracy"] < lenient.evaluate()["eval_accuracy"]
 
 
+@pytest.mark.slow
 def test_training_goes_on_as_without_evaluation(make):
     runs = {}
     for name, changed in {"with": {}, "without": {"eval_strategy": "no"}}.items():
@@ -113,7 +114,7 @@ def test_the_sampled_evaluation_of_trl_stays_beside_it(make):
     assert any("eval_reward" in log for log in trainer.state.log_history)
 
 
-@pytest.mark.parametrize("strategy", ["steps", "best"])
+@pytest.mark.parametrize("strategy", ["best", pytest.param("steps", marks=pytest.mark.slow)])
 def test_the_best_checkpoint_over_all_benchmarks_is_kept(make, tmp_path, strategy):
     trainer = make(
         learning_rate=3e-2,  # after which the model is worse
@@ -139,6 +140,7 @@ def test_the_best_checkpoint_over_all_benchmarks_is_kept(make, tmp_path, strateg
     torch.testing.assert_close({name: loaded[name] for name in saved}, saved, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_evaluates_and_trains_alike(make, tmp_path):
     whole = make(save_strategy="steps", save_steps=3, steps_per_generation=2)
     whole.train()
@@ -160,7 +162,7 @@ def test_benchmarks_that_cannot_be_evaluated_are_refused(model, tokenizer, tmp_p
             model,
             accuracy_reward,
             config(tmp_path),
-            Dataset.from_list([{"prompt": "1+1?", "solution": "2"}]),
+            Dataset.from_list([{"prompt": "1+1?", "solution": "2"}] * 2),
             processing_class=tokenizer,
             benchmarks={"mine": rows},
         )

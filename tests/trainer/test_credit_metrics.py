@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barl_trl.posterior import posterior, posterior_weighted_values
@@ -35,7 +35,6 @@ def one_hot_rollouts(draw):
 
 
 @given(one_hot_rollouts(), st.sampled_from([0.0, 1.0]))
-@settings(deadline=None)
 def test_a_value_is_the_outcome_and_the_own_belief_but_for_a_baseline(rollout, outcome):
     """V(t) = v + w_own(t) - sum_i w_i(t) p_i(t)."""
     ell, own, beta = rollout
@@ -48,7 +47,6 @@ def test_a_value_is_the_outcome_and_the_own_belief_but_for_a_baseline(rollout, o
 
 
 @given(one_hot_rollouts())
-@settings(deadline=None)
 def test_the_gain_is_what_separates_a_right_rollout_from_a_wrong_one(rollout):
     """Both with the same history, one ending in the truth, one in y_j."""
     ell, own, beta = rollout

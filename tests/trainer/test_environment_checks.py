@@ -6,8 +6,8 @@ import pytest
 
 from barl_trl.trainer.environment_checks import (
     make_output_dir,
-    refuse_missing_folder,
     refuse_missing_vllm,
+    refuse_unusable_folder,
 )
 
 
@@ -16,14 +16,23 @@ def test_a_path_to_a_model_must_be_a_folder(tmp_path, monkeypatch, model):
     monkeypatch.chdir(tmp_path)
     message = f"model must be a Hub id or an existing folder, got '{model}': there is none"
     with pytest.raises(ValueError, match=message):
-        refuse_missing_folder("model", model)
+        refuse_unusable_folder("model", model)
 
 
 def test_folders_and_names_on_the_hub_are_models(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path)
     for model in (str(tmp_path), "./mine", "Qwen/Qwen2.5-Math-1.5B", "gpt2"):
-        refuse_missing_folder("model", model)
+        refuse_unusable_folder("model", model)
+
+
+@pytest.mark.parametrize("model", ["gguf", "gguf/small.gguf"])
+def test_gguf_is_refused_with_the_way_to_a_folder(tmp_path, monkeypatch, model):
+    (tmp_path / "gguf").mkdir()
+    (tmp_path / "gguf" / "small.gguf").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"real_model/convert.py gguf/small.gguf FOLDER"):
+        refuse_unusable_folder("model", model)
 
 
 def test_an_output_folder_is_made_with_all_above_it_or_kept(tmp_path):

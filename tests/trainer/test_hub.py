@@ -35,6 +35,7 @@ def test_only_a_name_that_can_be_on_the_hub_stands_as_data_set_in_the_metadata(t
     assert [hub_dataset(name) for name in (str(tmp_path), "generator", None)] == [None] * 3
 
 
+@pytest.mark.slow
 def test_what_is_pushed_can_be_loaded_and_tells_how_it_was_made(tmp_path, recipe, hub, run):
     """A model and an adapter, pushed with each checkpoint."""
     whole, lora = str(tmp_path / "whole"), str(tmp_path / "lora")

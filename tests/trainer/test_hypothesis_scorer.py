@@ -39,7 +39,7 @@ def test_answers_that_become_no_hypothesis_are_dropped_and_counted(model, tokeni
         config(tmp_path, log_completions=True, **settings),
         rows=PROBLEMS[:1],
         rollout_func=given_rollouts({"1+1?": list(answers)}),
-        answer_extractor=answers.__getitem__,
+        answer_extractor=answers.get,
     )
     barl_trainer.train()
     log = barl_trainer.state.log_history[0]
@@ -61,7 +61,12 @@ def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):
 
 @pytest.mark.parametrize("ends", [[4], [4, 4, 99], [99]])
 def test_a_wrong_step_segmenter_is_named(model, tokenizer, tmp_path, ends):
-    barl_trainer = trainer(model, tokenizer, config(tmp_path), step_segmenter=lambda ids: ends)
+    barl_trainer = trainer(
+        model,
+        tokenizer,
+        config(tmp_path),
+        step_segmenter=lambda ids: [4] if len(ids) == 4 else ends,  # four tokens are tried first
+    )
     with pytest.raises(ValueError, match="step_segmenter must return strictly ascending ends"):
         barl_trainer.train()
 
@@ -138,6 +143,15 @@ def test_a_rollout_is_not_fed_again(model, tokenizer, tmp_path, adapter):
     chains = sum(ends[-1] for ends in keeping.scored.step_ends if ends)
     assert expected.num_tokens - got.num_tokens >= chains - 8
     assert keeping._batch.generated.cache is None  # it is not kept through the optimizer step
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_dropout_that_costs_a_pass_is_said_once(model, tokenizer, tmp_path, caplog, dropout):
+    lora = LoraConfig(r=4, lora_dropout=dropout)
+    keeping = generate_and_score(model, tokenizer, config(tmp_path), peft_config=lora)
+    keeping._generate_and_score_completions(keeping._batch.inputs)
+    said = [record.message for record in caplog.records if "Set lora_dropout" in record.message]
+    assert len(said) == (dropout > 0)
 
 
 @pytest.mark.parametrize(

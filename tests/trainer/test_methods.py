@@ -144,6 +144,7 @@ def loudness(completions, **_):
     return [sum(map(ord, text)) % 7 / 7 for text in completions]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", BASELINES)
 def test_a_baseline_evaluates_benchmarks_and_resumes_in_the_middle_of_a_rollout_batch(
     tokenizer, tmp_path, method

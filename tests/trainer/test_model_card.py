@@ -54,3 +54,11 @@ def test_without_results_or_versions():
     card = add_sections("# Mine\n", settings={}, data={"rows": 10}, results={}, **PARTS)
     assert card.endswith("### Data\n\n| | |\n|---|---|\n| rows | `10` |\n\n")
     assert "Results" not in card
+
+
+def test_names_and_values_are_no_markup():
+    results = {"rewards/<b>|x/mean": 1.0}
+    parts = PARTS | {"reward": "`mine`"}
+    card = add_sections("# Mine\n", settings={}, data={}, results=results, **parts)
+    assert "| reward | `` `mine` `` |" in card
+    assert r"| rewards/\<b>\|x/mean | `1` |" in card

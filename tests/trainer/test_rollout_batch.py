@@ -130,6 +130,7 @@ def scored_as(members, step_ends=(), sets=()):
         completion_logps=torch.zeros(len(members), 0),
         num_tokens=0,
         max_tokens=1,
+        check_seconds=0.0,
     )
     return Scored([], [], list(sets), members, list(step_ends), likelihoods)
 
@@ -200,6 +201,7 @@ def test_unscorable_rollouts_and_unusable_truths_weigh_nothing_and_are_counted(
 
     unusable = ("Half of one?", "9" * 10_000)
     for rows, share in [([PROBLEMS[0], unusable], 0.5), ([("1+1?", None), unusable], 1.0)]:
+        rows = rows + PROBLEMS  # which come later: a set without any truth is refused
         barl_trainer = trainer(model, tokenizer, config(tmp_path), rows=rows, reward_funcs=one)
         barl_trainer.train()
         log = barl_trainer.state.log_history[0]

@@ -98,7 +98,7 @@ def find_credit(name: str) -> Credit:
         raise ValueError(
             f"credit must be a dotted path that can be imported, got {name!r} ({error}): put its "
             "module beside the script, or on PYTHONPATH."
-        ) from error
+        ) from None
     if not isinstance(found, Credit) and not callable(found):
         raise ValueError(
             f"credit must name a function of ScoredRollouts, or a Credit, got {name!r}, which is "

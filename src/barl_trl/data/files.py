@@ -97,7 +97,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         raise ValueError(
             f"path_or_id must name readable data, got {path_or_id} ({error.__cause__ or error}): "
             "for mixed types name the JSONL or CSV file itself."
-        ) from error
+        ) from None
 
 
 def read_text_file(path: Path, split: str) -> "Dataset":
@@ -119,18 +119,18 @@ def read_text_file(path: Path, split: str) -> "Dataset":
     try:
         rows = list(_csv_rows(path) if path.suffix == ".csv" else _json_rows(path))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8 text, got {error}: convert the file.") from error
+        raise ValueError(f"{path} must be UTF-8 text, got {error}: convert the file.") from None
     columns = dict.fromkeys(column for row in rows for column in row)
     if not columns:
         raise ValueError(f"path_or_id must name a file with rows, got {path}: it is empty.")
     data = Dataset.from_dict({c: [plain_text(row.get(c)) for row in rows] for c in columns})
     try:
         parts = ReadInstruction.from_spec(split).to_absolute({"train": len(rows)})
-    except ValueError as error:
+    except ValueError:
         raise ValueError(
             f"split must be 'train' or slices of it for the file {path}, got {split!r}: for "
             "instance 'train[100:]' (`dataset_train_split`, `dataset_test_split` of `barl train`)."
-        ) from error
+        ) from None
     return data.select([i for part in parts for i in range(part.from_, part.to)])
 
 
@@ -141,7 +141,7 @@ def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
         try:
             rows = enumerate(_json(text), 1)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} must hold JSON, got {error}: repair the file.") from error
+            raise ValueError(f"{path} must hold JSON, got {error}: repair the file.") from None
     else:
         rows = ((i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip())
     for number, row in rows:

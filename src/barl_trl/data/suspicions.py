@@ -49,7 +49,7 @@ def suspicions(
         most_parsed: Most answers that are tried on a parser, which takes some milliseconds each.
             The first ones; all by default.
     """
-    unreadable = _unreadable(
+    unread = unreadable(
         [answer for problem, answer in zip(problems, answers, strict=True) if problem], most_parsed
     )
     first_answers: dict[str, str] = {}
@@ -57,7 +57,7 @@ def suspicions(
     for row, (problem, answer) in enumerate(zip(problems, answers, strict=True), 1):
         if not problem:
             continue
-        reason = _suspicion(problem, answer) or ("unreadable" if answer in unreadable else None)
+        reason = _suspicion(problem, answer) or ("unreadable" if answer in unread else None)
         key = problem_key(problem)
         if reason is None and key in first_answers:
             is_same = verify(first_answers[key], answer)
@@ -83,15 +83,20 @@ def _suspicion(problem: str, answer: str) -> str | None:
     return "garbled" if "\ufffd" in problem + answer else None
 
 
-def _unreadable(answers: Sequence[str], most_parsed: int | None) -> set[str]:
-    """Return the answers that are neither words nor a number, and that no parser reads."""
+def unreadable(answers: Sequence[str], most_parsed: int | None) -> set[str]:
+    """Return the answers that are neither words nor a number, and that no parser reads.
+
+    Args:
+        answers: True answers.
+        most_parsed: As in [`suspicions`].
+    """
     forms = {answer: apart(normal_form(answer)).core for answer in dict.fromkeys(answers)}
     unclear = {
         answer: form
         for answer, form in forms.items()
         if words(answer) is None and number(form) is None
     }
-    refused = {answer for answer, form in unclear.items() if why_not_compared(form)}
+    refused = {answer for answer, form in unclear.items() if why_not_compared(form, form)}
     to_parse = [answer for answer in unclear if answer not in refused][:most_parsed]
     with ThreadPoolExecutor(compare.size) as threads:
         outcomes = threads.map(lambda answer: compare("readable", forms[answer], ""), to_parse)

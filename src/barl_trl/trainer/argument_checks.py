@@ -1,31 +1,31 @@
 """Mistakes in a trainer's arguments, found before a model is loaded."""
 
-import difflib
-from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, IterableDataset
-
-from ..graders import GRADERS
-from ..rewards import AccuracyReward
+from ..rewards import AccuracyReward, resolve_rewards
 from .barl_config import BARLConfig
 from .barl_fields import refuse_unused_settings
+from .callables import try_step_segmenter
+from .dataset_checks import check_prompts, check_rewards, check_truths, refuse_missing_chat_template
 from .environment_checks import refuse_missing_vllm
 
 
-def check_trainer_arguments(args, reward_funcs, train_dataset, kwargs: dict[str, Any]) -> None:
+def check_trainer_arguments(
+    args, reward_funcs, train_dataset, eval_dataset, kwargs: dict[str, Any]
+) -> None:
     """Refuse what [`BARLTrainer`] cannot do.
 
     Args:
         args: Must be a [`BARLConfig`].
         reward_funcs: Must not be empty.
         train_dataset: Must be text with a column of true answers.
+        eval_dataset: Must be text with what the rewards take, if there is one, or a dict of such.
         kwargs: The trainer's other arguments: no tools and no environments, and no
             `answer_extractor` where `args` say what is read.
 
     Raises:
         ImportError: `args.use_vllm` without vLLM.
-        TypeError: `args` is another configuration, or `train_dataset` no dataset.
+        TypeError: `args` is another configuration, or a data set is none.
         ValueError: Any other of these rules is broken.
     """
     if not isinstance(args, BARLConfig):
@@ -47,42 +47,30 @@ def check_trainer_arguments(args, reward_funcs, train_dataset, kwargs: dict[str,
             f"extraction must be left at 'boxed' with an answer_extractor, got "
             f"{args.extraction!r}: what that reads is for it to say."
         )
+    try_step_segmenter(kwargs.get("step_segmenter"))
     if not reward_funcs:
         raise ValueError(
             "reward_funcs must hold at least one function, got none: try "
             "barl_trl.rewards.accuracy_reward."
         )
+    length: Any = args.max_completion_length
+    rewards = resolve_rewards(reward_funcs, args.extraction, max_completion_length=length)
+    rewards = rewards if isinstance(rewards, list) else [rewards]
     if train_dataset is None:
         return  # TRL's error is clear
-    if not isinstance(train_dataset, Dataset | IterableDataset):
-        raise TypeError(
-            f"train_dataset must be a datasets.Dataset or IterableDataset, got "
-            f"{type(train_dataset).__name__}: Dataset.from_list makes one of a list of rows."
-        )
-    columns = train_dataset.column_names or list(next(iter(train_dataset), {}))
-    if images := {"image", "images"} & set(columns):
-        raise ValueError(
-            f"train_dataset must be text-only, got the column {sorted(images)}: remove it."
-        )
-    if args.solution_column not in columns:
-        nearest = difflib.get_close_matches(args.solution_column, columns, n=1)
-        raise ValueError(
-            f"solution_column must name the column of true answers in train_dataset, got "
-            f"{args.solution_column!r} with the columns {columns}"
-            + (f": did you mean {nearest[0]!r}?" if nearest else ": add or name it.")
-        )
-    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-    for reward in functions:
-        if not isinstance(reward, str) or Path(reward).exists():
-            continue
-        if nearest := difflib.get_close_matches(reward, GRADERS, n=1, cutoff=0.8):
-            raise ValueError(
-                f"reward_funcs must hold functions, graders' names ({', '.join(GRADERS)}) or "
-                f"reward models, got {reward!r}: did you mean {nearest[0]!r}?"
-            )
-    named = [reward.__name__ for reward in functions if isinstance(reward, AccuracyReward)]
-    if named and "solution" not in columns:
-        raise ValueError(
-            f"train_dataset must have the column 'solution' for {named[0]}, got {columns}: "
-            f"rename {args.solution_column!r} to it."
-        )
+    evaluated = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
+    datasets = {"train_dataset": train_dataset} | {
+        f"eval_dataset[{name!r}]" if name else "eval_dataset": dataset
+        for name, dataset in evaluated.items()
+        if dataset is not None
+    }
+    graders = [reward.grader.name for reward in rewards if isinstance(reward, AccuracyReward)]
+    if not graders and kwargs.get("answer_equivalence") is None:
+        graders = ["math_verify"]
+    for name, dataset in datasets.items():
+        check_prompts(name, dataset)
+        refuse_missing_chat_template(kwargs.get("processing_class"), dataset)
+        if dataset is train_dataset:
+            check_truths(args, dataset, graders)
+        if kwargs.get("rollout_func") is None:  # it may bring columns
+            check_rewards(name, dataset, rewards, args.solution_column)

@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 from transformers.trainer_pt_utils import AcceleratorConfig
@@ -10,16 +11,18 @@ from trl import GRPOConfig
 
 from .barl_fields import BARLFields, check_at_least_one
 from .batch_sizes import BatchSettings
-from .tested_versions import warn_outside_tested_versions
+from .redaction import RedactedArguments
+from .tested_versions import check_trl
 
-warn_outside_tested_versions()
+# TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
+warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
 
 BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
 
 
-@dataclass
-class BARLConfig(BARLFields, GRPOConfig):
+@dataclass(repr=False)
+class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
     r"""Configuration class for the [`BARLTrainer`].
 
     This class includes only the parameters that are specific to BARL training, and two defaults
@@ -30,14 +33,39 @@ class BARLConfig(BARLFields, GRPOConfig):
     Raises:
         ValueError: A field breaks its rule, a setting of TRL's contradicts BARL, or batches do not
             divide.
+        ImportError: TRL lacks what BARL relies on.
     """
 
+    def __new__(cls, *args, **kwargs):
+        """Refuse fields that there are not, with the nearest one's name."""
+        names = [field.name for field in fields(cls) if field.init]
+        for name in kwargs.keys() - names:
+            near = get_close_matches(name, names, n=1, cutoff=0.5) or names[:1]
+            raise TypeError(
+                f"{cls.__name__} must get fields that it has, got {name!r}: did you mean "
+                f"{near[0]!r}?"
+            )
+        return super().__new__(cls)
+
     def __post_init__(self):
+        check_trl()  # every trainer has a configuration first
         BARLFields.__post_init__(self)
+        for name, is_allowed, rule, usual in (
+            ("beta", self.beta >= 0, "at least 0", "it weighs the KL divergence; 0.0 is without"),
+            ("temperature", self.temperature > 0, "greater than 0", "1.0 is the model's own"),
+        ):
+            if not is_allowed:
+                raise ValueError(f"{name} must be {rule}, got {getattr(self, name)}: {usual}.")
         for name in BATCH_FIELDS:
             default = type(self).__dataclass_fields__[name].default
             check_at_least_one(name, getattr(self, name), default)
         self._refuse_sequence_level_settings()
+        if self.enable_jit_checkpoint:
+            raise ValueError(
+                "enable_jit_checkpoint must be False, got True: it saves in the middle of a step, "
+                "from which a run cannot go on exactly. `barl train --save_on_interrupt true` ends "
+                "the step first."
+            )
         self._divide_batches()
         GRPOConfig.__post_init__(self)
         self._warn_of_biased_correction()

@@ -130,8 +130,9 @@ class BARLFields:
     answer_likelihood: Literal["mean", "sum", "token_mean"] | None = option(
         None,
         "`mean`: an answer's plausibility is the geometric mean of its token probabilities "
-        "(released code). `sum`: their product (the paper's pi(y|s)). `token_mean`: their "
-        "arithmetic mean. None: the credit's own (`barl`: `mean`).",
+        "(released code); it flatters long answers, whose later tokens are certain. `sum`: their "
+        "product (the paper's pi(y|s)). `token_mean`: their arithmetic mean. None: the credit's "
+        "own (`barl`: `mean`).",
     )
     plausibility_temperature: float = option(
         1.0, "Temperature at which answers are scored. The sampling temperature is another setting."

@@ -19,7 +19,6 @@ from trl.extras.profiling import profiling_context
 from ..credit.arms import weigh_steps
 from ..plausibility.budget import scoring_token_budget
 from ..plausibility.kv_cache import GenerationRecorder
-from ..rewards import resolve_rewards
 from ..steps import StepSegmenter, fixed_size_steps, spread_over_tokens
 from ..whitening import whiten
 from .all_rollouts import scored_rollouts
@@ -27,6 +26,8 @@ from .argument_checks import check_trainer_arguments
 from .barl_config import BARLConfig
 from .belief_logging import BeliefLoggingMixin
 from .benchmark_evaluation import BenchmarkEvaluationMixin
+from .callables import answer_equivalence_of, answer_extractor_of
+from .dataset_checks import refuse_missing_chat_template
 from .exact_resume import ExactResumeMixin
 from .gradient_noise import GradientNoiseMixin
 from .hub import HubMixin
@@ -58,21 +59,20 @@ class BARLTrainer(
     engine; `_calculate_rewards` returns the rewards of all processes;
     `_generate_and_score_completions(inputs)` returns `completion_mask`, `advantages` and, with
     vLLM, `importance_sampling_ratio`; the loss takes `advantages` of shape (B, L); `_tokenizer`,
-    `eos_token_ids`, `reward_weights`, `_is_vlm`. Each mixin says what it relies on.
-    `tests/trainer/test_trl_contract.py` names what a TRL release changes in it.
+    `eos_token_ids`, `reward_weights`, `_is_vlm`. `trl_contract.py` has all, and the mixins'.
 
     Args:
         model, args, train_dataset, eval_dataset, processing_class, **kwargs: As in
             [`~trl.GRPOTrainer`], with a [`BARLConfig`]. The dataset needs the column
             `args.solution_column` with the true answers. Images, tools and environments are
             refused.
-        reward_funcs: As in [`~trl.GRPOTrainer`], or the name of a grader (`"math_verify"`,
-            `"qwen"`, `"string"`); their weighted sum is the outcome reward.
-        answer_extractor: Completion -> its final answer, or `None`. It forms the hypotheses;
-            `reward_funcs` must read the same answers. Defaults to that of the first of them which
-            has a grader, else to [`extract_answer`].
-        answer_equivalence: Whether two answers are one hypothesis. Defaults to the same grader's
-            verdict.
+        reward_funcs: As in [`~trl.GRPOTrainer`], or names of [`get_reward_func`], such as a
+            grader's; their weighted sum is the outcome reward.
+        answer_extractor: Completion -> its final answer, or `None`; or a grader's name. It forms
+            the hypotheses; `reward_funcs` must read the same answers. Defaults to that of the first
+            of them which has a grader, else to [`extract_answer`].
+        answer_equivalence: Whether two answers are one hypothesis; or a grader's name. Defaults to
+            the same grader's verdict.
         step_segmenter: Chain-of-thought token ids -> the ends of its reasoning steps. Defaults to
             steps of `args.step_size` tokens.
         benchmarks: Evaluated greedily: see [`BenchmarkEvaluationMixin`].
@@ -127,17 +127,19 @@ class BARLTrainer(
         eval_dataset=None,
         processing_class=None,
         *,
-        answer_extractor: Callable[[str], str | None] | None = None,
-        answer_equivalence: Callable[[str, str], bool] | None = None,
+        answer_extractor: Callable[[str], str | None] | str | None = None,
+        answer_equivalence: Callable[[str, str], bool] | str | None = None,
         step_segmenter: StepSegmenter | None = None,
         **kwargs,
     ):
         if args is None:
             name = model if isinstance(model, str) else model.config._name_or_path
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
-        reward_funcs = resolve_rewards(reward_funcs)
-        others = kwargs | {"answer_extractor": answer_extractor}
-        check_trainer_arguments(args, reward_funcs, train_dataset, others)
+        answer_extractor = answer_extractor_of(answer_extractor)
+        answer_equivalence = answer_equivalence_of(answer_equivalence)
+        own = {"answer_extractor": answer_extractor, "answer_equivalence": answer_equivalence}
+        own |= {"step_segmenter": step_segmenter, "processing_class": processing_class}
+        check_trainer_arguments(args, reward_funcs, train_dataset, eval_dataset, kwargs | own)
         super().__init__(
             model,
             reward_funcs,
@@ -147,6 +149,7 @@ class BARLTrainer(
             processing_class=processing_class,
             **kwargs,
         )
+        refuse_missing_chat_template(self._tokenizer, self.train_dataset)
         if self._is_vlm:
             raise ValueError(
                 "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
@@ -182,10 +185,9 @@ class BARLTrainer(
         is_scored = self.scorer.credit.hypotheses != "none"
         asks = self.model.training and is_known and is_scored and (is_stale or is_corrected)
         feeds_all = asks or self.args.scoring_method == "reencode"
-        is_of_use = (
-            self.model.training and is_scored and self.rollout_func is None and not feeds_all
-        )
+        is_of_use = self.model.training and is_scored and not (self.rollout_func or feeds_all)
         cache = recorder.cache(len(prompts)) if is_of_use else None
+        self._say_once("dropout", recorder.dropout_advice if is_of_use else None)
         self._batch.generated = Generated(prompt_ids, completion_ids, completions, cache)
         self._batch.asks_for_old_logps = asks
         return output
@@ -205,6 +207,7 @@ class BARLTrainer(
         return nn.functional.pad(logps, (0, logits_to_keep - logps.shape[1])), None, None
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        self._batch.asks_for_old_logps = False  # by now TRL has asked, if it does
         self._share_verdicts(inputs, completions)
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self._batch.rewards_per_func = rewards
@@ -243,7 +246,7 @@ class BARLTrainer(
         self._log_credit(own, weights, batch.local(outcomes), mask)
         weights = self._normalize(weights, mask)
         self._log_beliefs(scored, own, steps, mask.any(dim=1), outcomes)
-        self._log_weights(scored, steps, weights, mask)
+        self._log_weights(scored, own, steps, weights, mask)
         return weights
 
     def _share_verdicts(self, inputs, completions) -> None:
@@ -267,7 +270,10 @@ class BARLTrainer(
             )
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
-        self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - started)
+        seconds, checks = time.perf_counter() - started, scored.likelihoods.check_seconds
+        self._metrics["train"]["barl/scoring_seconds"].append(seconds - checks)
+        if checks:
+            self._metrics["train"]["barl/check_seconds"].append(checks)
         batch.generated = batch.generated._replace(cache=None)  # it may take gigabytes
         # what one process had no memory for, no other tries again
         used = gather_object([(scored.likelihoods.max_tokens, budget)])

@@ -1,19 +1,18 @@
 """How `BARLTrainer` logs: belief metrics, clipped importance ratios, the completions table."""
 
-import logging
-from collections.abc import Hashable
+from collections import deque
 from statistics import fmean
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
-from trl import GRPOTrainer
 
-from ..credit.rollouts import ScoredRollouts
+from ..credit.rollouts import ScoredRollouts, at_last_state
 from ..hypotheses import hypothesis_metrics, no_answer_advice
 from .barl_config import BARLConfig
 from .belief_metrics import belief_metrics, clipped_tokens, rollout_diagnostics
+from .completions_print import print_completions
 from .credit_metrics import (
     WORKS_AGAINST,
     advice,
@@ -22,20 +21,26 @@ from .credit_metrics import (
     weight_moments,
     weight_shares,
 )
-from .hypothesis_scorer import Scored
+from .health import HealthMixin
+from .hypothesis_scorer import HypothesisScorer, Scored
 from .rollout_batch import RolloutBatch
-
-logger = logging.getLogger(__name__)
 
 TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
 
 
-class BeliefLoggingMixin(GRPOTrainer):
+LOSS = (
+    "loss stays near 0 by construction: the weights of a rollout batch have mean 0. reward and "
+    "barl/truth_mass say whether the model learns."
+)
+
+
+class BeliefLoggingMixin(HealthMixin):
     """Put BARL's metrics among TRL's, in `_metrics`, and its columns into `_logs`.
 
     What it relies on in TRL: `_metrics` is averaged and emptied by `log`; `_logs` has a deque of
-    rows for each column of the completions table.
+    rows for each column of the completions table; of a `num_completions_to_print` below 0 it prints
+    nothing.
     """
 
     args: BARLConfig
@@ -43,12 +48,15 @@ class BeliefLoggingMixin(GRPOTrainer):
     num_generations: int
     _batch: RolloutBatch
     _reads_boxes: bool
+    scorer: HypothesisScorer
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self._seconds = {"scoring": 0.0, "step": 0.0}
-        self._advised: set[Hashable] = set()
         self._no_answer: list[float] = []  # of each rollout batch
+        self._printed: deque[dict[str, Any]] = deque(maxlen=self.args.generation_batch_size)
+        self._is_printed = True
+        self.num_completions_to_print = -1  # TRL's table is one of 80 columns for three texts
 
     def _log_beliefs(
         self,
@@ -77,6 +85,7 @@ class BeliefLoggingMixin(GRPOTrainer):
                 gather=self.accelerator.gather,
             )
             metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
+            metrics["steps_per_rollout"] = fmean(gather_object([*map(len, scored.step_ends)]))
         else:
             metrics = {name: metrics[name] for name in ("unusable_truths", "no_answer")}
         for name, value in metrics.items():
@@ -127,28 +136,37 @@ class BeliefLoggingMixin(GRPOTrainer):
         name = "sampling/importance_sampling_ratio/frac_clipped"
         metrics[name].append(num_clipped / max(num_tokens, 1))
 
-    def _log_weights(self, scored: Scored, values: Tensor, weights: Tensor, mask: Tensor) -> None:
+    def _log_weights(
+        self, scored: Scored, own: ScoredRollouts, values: Tensor, weights: Tensor, mask: Tensor
+    ) -> None:
         """Log each rollout's hypotheses, the values (B, T) of its steps, and its mean weight.
 
         The mask (B, L) says which tokens have one of the weights (B, L).
         """
         means = (weights.sum(dim=1) / mask.sum(dim=1).clamp(min=1)).tolist()
+        beliefs: Any = [None] * len(means)
+        if own.belief.shape[2]:
+            beliefs = at_last_state(own.belief[..., 0], own.state_mask).tolist()
+        answers = scored.answers[self._batch.start :][: len(means)]
+        columns = scored.local_sets, values, scored.step_ends, means, answers, beliefs
         self._log_table(
             [
                 {
                     "hypotheses": list(hypotheses.answers) if hypotheses else None,
                     "step_values": [round(v, 4) for v in row[: len(ends)].tolist()],
                     "advantage": mean,
+                    "answer": answer,
+                    "belief": belief,
                 }
-                for hypotheses, row, ends, mean in zip(
-                    scored.local_sets, values, scored.step_ends, means, strict=True
-                )
+                for hypotheses, row, ends, mean, answer, belief in zip(*columns, strict=True)
             ]
         )
 
     def _log_table(self, local_rows: list[dict[str, Any]]) -> None:
         """Put BARL's columns into TRL's completions table, its weights for GRPO's advantages."""
         rows = gather_object(local_rows)
+        self._printed.extend(rows)
+        self._is_printed = False
         for column in TABLE_COLUMNS:
             self._logs["extra"][column].extend(row.get(column) for row in rows)
         if "advantage" in rows[0]:
@@ -165,23 +183,31 @@ class BeliefLoggingMixin(GRPOTrainer):
             self._seconds["step"] += sum(metrics["step_time"])
             share = self._seconds["scoring"] / self._seconds["step"]
             metrics["barl/scoring_share_of_time"].append(share)
-        self._advise(metrics)
         super().log(logs, start_time)
+        if self.accelerator.is_main_process and self.log_completions and not self._is_printed:
+            self._is_printed = True
+            print_completions(
+                self._logs["prompt"],
+                self._logs["completion"],
+                self._logs["rewards"],
+                self._printed,
+                step=self.state.global_step,
+                number=self.args.num_completions_to_print,
+            )
 
-    def _advise(self, metrics: dict[str, list[float]]) -> None:
-        """Say once each: no answer is read; weights are plain RL's; the belief works against it."""
-        if not self.accelerator.is_main_process:
-            return
+    def _advise(self, metrics):
+        """Say also that answers are not read, that weights are plain RL's, or work against it.
+
+        And that the loss is no sign of learning, as soon as one is logged.
+        """
+        if metrics and self.scorer.credit.value_normalization != "none":
+            self._say_once("loss", LOSS)
         if self._reads_boxes and self._no_answer:
-            self._say_once("no answer", no_answer_advice(fmean(self._no_answer)))
+            self._say_once("barl/no_answer", no_answer_advice(fmean(self._no_answer)))
         names = ("barl/outcome_gain", "barl/outcome_gain_spread", "barl/outcome_r2")
         is_barl = self.args.credit == "barl"  # the identity is one of its weights
         if is_barl and all(map(metrics.get, names)):
             gain, spread, r2 = (fmean(metrics[name]) for name in names)
             text = advice(gain, spread, r2, consistency_beta=self.args.consistency_beta)
             self._say_once(gain < WORKS_AGAINST, text)
-
-    def _say_once(self, about: Hashable, text: str | None) -> None:
-        if text and about not in self._advised:
-            self._advised.add(about)
-            logger.warning(text)
+        super()._advise(metrics)

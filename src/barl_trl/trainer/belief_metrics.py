@@ -21,6 +21,8 @@ class RolloutDiagnostics(NamedTuple):
     """Mean entropy of the belief over the states, in nats."""
     truth_mass: Tensor
     """Mean posterior mass on the ground truth over the states."""
+    belief_shift: Tensor
+    """Total variation between the beliefs at the first and the last state, from 0 to 1."""
     discrepancy: Tensor
     """Mean discrepancy of the wrong hypotheses at the last state."""
 
@@ -47,10 +49,14 @@ def rollout_diagnostics(
     # the discrepancy never decreases, and is 0 in padded states
     last = discrepancy(answer_logps, state_mask=state_mask).amax(dim=1)[:, 1:]
     wrong = hypothesis_mask[:, 1:]
+    ends = belief.take_along_dim(num_states.sub(1)[:, None, None], dim=1)[:, 0]
+    shift = (ends - belief[:, 0]).abs().sum(dim=-1) / 2
+    is_moved = (num_states > 1) & wrong.any(dim=1)  # alone, a hypothesis is believed always
     return RolloutDiagnostics(
         value=values.sum(dim=1) / (num_states - 1),
         posterior_entropy=entropy,
         truth_mass=truth,
+        belief_shift=shift.where(is_moved, torch.nan),
         discrepancy=torch.where(wrong, last, 0.0).sum(dim=1) / wrong.sum(dim=1),
     )
 

@@ -71,7 +71,8 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
                 )
         if self.benchmarks and kwargs.get("eval_dataset") is None:
             kwargs["eval_dataset"] = {}  # `Trainer` wants one where it evaluates
-        reward_funcs = resolve_rewards(reward_funcs, args.extraction)
+        length: Any = args.max_completion_length
+        reward_funcs = resolve_rewards(reward_funcs, args.extraction, max_completion_length=length)
         functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         self._accuracy_rewards = [func for func in functions if isinstance(func, AccuracyReward)]
         default = resolve_rewards(accuracy_reward, args.extraction)

@@ -5,11 +5,19 @@ from pathlib import Path
 from trl.import_utils import is_vllm_available
 
 
-def refuse_missing_folder(name: str, model: str) -> None:
-    """Refuse a model path that does not exist; transformers would take it for a Hub id."""
-    if model.startswith(("/", ".", "~")) and not Path(model).is_dir():
+def refuse_unusable_folder(name: str, model: str) -> None:
+    """Refuse a path that does not exist, which would be taken for a Hub id, and GGUF files."""
+    is_gguf = model.endswith(".gguf") and Path(model).is_file()
+    if model.startswith(("/", ".", "~")) and not (Path(model).is_dir() or is_gguf):
         raise ValueError(
             f"{name} must be a Hub id or an existing folder, got {model!r}: there is none."
+        )
+    path = Path(model).expanduser()
+    files = [path] if path.suffix == ".gguf" else sorted(path.glob("*.gguf"))
+    if files and not (path / "config.json").exists():
+        raise ValueError(
+            f"{name} must be a folder with config.json, got {model!r}, which is GGUF: write it as "
+            f"one with `python examples/real_model/convert.py {files[0]} FOLDER`."
         )
 
 
@@ -21,7 +29,7 @@ def make_output_dir(output_dir: str) -> None:
         raise ValueError(
             f"output_dir must be a folder that can be made, got {output_dir!r} ({error.strerror}): "
             "name another."
-        ) from error
+        ) from None
 
 
 def refuse_missing_vllm(rule: str, value: object) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from datasets import Dataset, IterableDataset
 from huggingface_hub import ModelCard, auth_check, create_repo
 from huggingface_hub.errors import HfHubHTTPError, HTTPError
+from peft import PeftModel
 from transformers import TrainingArguments
 from trl import GRPOTrainer
 
@@ -43,7 +44,7 @@ def claim_repository(args: TrainingArguments) -> None:
         raise PushError(
             f"hub_model_id must be a repository that can be pushed to, got {name!r}: "
             f"{_reason(error)}"
-        ) from error
+        ) from None
 
 
 def push(trainer: GRPOTrainer, *, dataset_name: str | None) -> None:
@@ -59,7 +60,7 @@ def push(trainer: GRPOTrainer, *, dataset_name: str | None) -> None:
         raise PushError(
             f"the model is saved in {folder}, but was not pushed to {name}: {_reason(error)}\n"
             f"To push it later: hf upload {name} {folder} . --exclude 'checkpoint-*'"
-        ) from error
+        ) from None
 
 
 def hub_dataset(name: str | None) -> str | None:
@@ -128,14 +129,20 @@ class HubMixin(GRPOTrainer):
         )
         card.save(path)
 
+    def _save(self, output_dir=None, state_dict=None):
+        super()._save(output_dir, state_dict)
+        if isinstance(self.model, PeftModel):
+            # PEFT has put an empty card there
+            output = Path(str(self.args.output_dir))
+            self.create_model_card(Path(self.hub_model_id or output.absolute()).name)
+            if self.is_world_process_zero() and not output.samefile(output_dir or output):
+                shutil.copy(output / "README.md", str(output_dir))
+
     def _push_jobs(self) -> list[Future]:
         is_pushing = self.is_world_process_zero() and self.push_in_progress
         return [*self.push_in_progress.jobs] if is_pushing else []
 
     def _push_from_checkpoint(self, checkpoint_folder):
-        if self.is_world_process_zero():
-            # instead of PEFT's, which may name a local folder as base model: the Hub refuses that
-            shutil.copy(Path(str(self.args.output_dir), "README.md"), checkpoint_folder)
         earlier = self._push_jobs()
         super()._push_from_checkpoint(checkpoint_folder)
         for job in self._push_jobs():

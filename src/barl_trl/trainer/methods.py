@@ -11,13 +11,19 @@ from .barl_trainer import BARLTrainer
 from .benchmark_evaluation import BenchmarkEvaluationMixin
 from .exact_resume import ExactResumeMixin
 from .gradient_noise import GradientNoiseMixin
+from .health import HealthMixin
 from .hub import HubMixin
 
 Settings = TypeVar("Settings", bound=BARLConfig)
 
 
 class BaselineTrainer(
-    GradientNoiseMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer
+    HealthMixin,
+    GradientNoiseMixin,
+    HubMixin,
+    BenchmarkEvaluationMixin,
+    ExactResumeMixin,
+    GRPOTrainer,
 ):
     """[`~trl.GRPOTrainer`] with everything of [`BARLTrainer`] that is not BARL's."""
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from ..report.markdown import code, escape
 from .barl_config import BARLConfig
 from .barl_fields import barl_fields
 
@@ -79,7 +80,7 @@ def add_sections(
         The card with the tables before the versions, or at its end if it has none.
     """
     # what TRL writes where the model is a local folder
-    card = card.replace("[None](https://huggingface.co/None)", f"`{model}`")
+    card = card.replace("[None](https://huggingface.co/None)", code(model))
     sections = _table("Settings", {"model": model, "reward": reward, **settings}) + _table(
         "Data", data
     )
@@ -94,5 +95,5 @@ def _table(title: str, rows: Mapping[str, Any]) -> str:
     lines = [f"### {title}", "", "| | |", "|---|---|"]
     for name, value in rows.items():
         text = value if isinstance(value, str) and value.isprintable() else repr(value)
-        lines.append(f"| {name} | `{text.replace('|', chr(92) + '|')}` |")
+        lines.append(f"| {escape(name)} | {code(text, in_table=True)} |")
     return "\n".join(lines) + "\n\n"

@@ -1,0 +1,160 @@
+"""Runs that cannot learn: the metric that shows it, its likely cause, the option that helps."""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+from accelerate.utils import gather_object
+from trl import GRPOTrainer
+
+logger = logging.getLogger(__name__)
+
+LENGTH = "max_sequence_length"
+FEW, MANY = 3, 10
+"""Rollout batches in a row: where the setting decides, and where chance has a part."""
+
+
+class Symptom(NamedTuple):
+    """A metric of a rollout batch, and the values of runs that cannot learn.
+
+    Args:
+        metric: Its name in the log.
+        is_ill: Whether a value is one of those.
+        batches: Rollout batches in a row that must have one.
+        text: What is said, once; with `{value}` and the settings `{args.…}`.
+    """
+
+    metric: str
+    is_ill: Callable[[float], bool]
+    batches: int
+    text: str
+
+
+SYMPTOMS = (
+    Symptom(
+        "completions/clipped_ratio",
+        lambda value: value >= 1,
+        FEW,
+        "all completions are cut off at max_completion_length={args.max_completion_length}, so "
+        "that few have an answer. Raise it, or ask for shorter answers in the prompt.",
+    ),
+    Symptom(
+        "barl/steps_per_rollout",
+        lambda value: value <= 1,
+        FEW,
+        "rollouts have {value:.1f} steps of step_size={args.step_size} tokens, so that all tokens "
+        "of a completion have one weight, as in plain RL. Lower step_size.",
+    ),
+    Symptom(
+        "barl/no_answer",
+        lambda value: value >= 1,
+        FEW,
+        "no completion has an answer that is read. Look at some with --log_completions; ask for "
+        "the form that the grader reads in the prompt, or set extraction='last_number'.",
+    ),
+    Symptom(
+        "frac_reward_zero_std",
+        lambda value: value >= 1,
+        MANY,
+        "all rollouts of a prompt have the same reward, for all prompts, so that GRPO has no "
+        "signal. Problems are too hard (reward 0), too easy, or not judged as meant: look at some "
+        "with --log_completions, select them with min_solve_rate and max_solve_rate, or raise "
+        "num_generations.",
+    ),
+    Symptom(
+        "barl/truth_mass",
+        lambda value: value < 1e-3,
+        MANY,
+        "the posterior mass of the true answers is {value:.1g}, so that they count for nothing. "
+        "The model may write answers in another form than solution_column has them, or not "
+        "understand the elicitation. Change either, or try consistency_beta=0.",
+    ),
+    Symptom(
+        "barl/belief_shift",
+        lambda value: value < 1e-2,
+        MANY,
+        "the belief moves by {value:.1g} from the prompt to the end of a rollout, so that all "
+        "steps weigh alike. The model may not understand the elicitation: change it, or save the "
+        "scoring with --method grpo.",
+    ),
+)
+
+
+class HealthMixin(GRPOTrainer):
+    """Say once of each symptom that a run has it, and refuse or leave out rewards of infinity.
+
+    Logs `max_sequence_length`, the tokens of a batch's longest prompt with its completion, and
+    `infinite_rewards`, their share, where there are any.
+
+    What it relies on in TRL: `_generate` returns prompts' and completions' token ids first;
+    `_calculate_rewards` returns the rewards of all processes, NaN for none; `_metrics` holds a
+    value per rollout batch until `log` averages and empties it.
+    """
+
+    model: Any
+
+    def __init__(self, model, reward_funcs, args, *more, **kwargs):
+        self._said: set[Hashable] = set()
+        self._ill: Counter[str] = Counter()
+        super().__init__(model, reward_funcs, args, *more, **kwargs)
+        self._check_length(args.max_completion_length)
+
+    def _generate(self, prompts):
+        output = super()._generate(prompts)
+        if self.model.training:
+            pairs = zip(output[0], output[1], strict=True)
+            longest = max(gather_object([max((len(p) + len(c) for p, c in pairs), default=0)]))
+            self._metrics["train"][LENGTH].append(longest)
+            self._check_length(longest)
+        return output
+
+    def _check_length(self, length: int | None) -> None:
+        config = self.model.config.get_text_config()
+        positions = getattr(config, "max_position_embeddings", None)
+        if positions and length and length > positions:
+            self._say_once(
+                LENGTH,
+                f"{length} tokens are more than the model's {positions} positions, behind which "
+                f"its tokens are of little use: max_completion_length={positions} less the prompt "
+                "is the most.",
+            )
+
+    def _calculate_rewards(self, *args, **kwargs):
+        rewards: Any = super()._calculate_rewards(*args, **kwargs)
+        is_infinite = rewards.isinf()
+        if not is_infinite.any():
+            return rewards
+        row, column = is_infinite.nonzero()[0].tolist()
+        text = (
+            f"{self.reward_func_names[column]} must return finite rewards, got "
+            f"{rewards[row, column].item()}: return None for a completion without a reward."
+        )
+        if not self.state.global_step:
+            raise ValueError(text)
+        self._say_once("infinite", f"{text} Such rollouts have no weight.")
+        mode = "train" if self.model.training else "eval"
+        share = is_infinite.any(dim=1).float().mean().item()
+        self._metrics[mode]["infinite_rewards"].append(share)
+        return rewards.masked_fill(is_infinite, math.nan)
+
+    def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
+        if self.model.training:
+            self._advise(self._metrics["train"])
+        super().log(logs, start_time)
+
+    def _advise(self, metrics: dict[str, list[float]]) -> None:
+        """Say what the metrics of the rollout batches since the last log show."""
+        for symptom in SYMPTOMS:
+            for value in metrics.get(symptom.metric, ()):
+                self._ill[symptom.metric] = symptom.is_ill(value) * (self._ill[symptom.metric] + 1)
+                if self._ill[symptom.metric] >= symptom.batches:
+                    text = symptom.text.format(value=value, args=self.args)
+                    said = f"{symptom.metric} is {value:.3g} in {symptom.batches} rollout batches"
+                    self._say_once(symptom.metric, f"{said} in a row: {text}")
+
+    def _say_once(self, about: Hashable, text: str | None) -> None:
+        if text and about not in self._said and self.accelerator.is_main_process:
+            self._said.add(about)
+            logger.warning(text)
