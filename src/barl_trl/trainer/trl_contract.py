@@ -121,6 +121,8 @@ USED = (
 ATTRIBUTES = {
     "_metrics": "belief diagnostics are logged through it",
     "_logs": "hypotheses and weights are put into the completions table",
+    "log_completions": "the completions are printed with their beliefs",
+    "num_completions_to_print": "TRL's own table is not printed beside them",
     "_tokenizer": "the elicitation is tokenized",
     "eos_token_ids": "the chain of thought ends there",
     "reward_weights": "the outcome reward is their weighted sum",
@@ -163,6 +165,7 @@ FIELDS = (
         "a biased importance ratio is warned of",
     ),
     ("temperature beta", "the model card names it"),
+    ("num_completions_to_print", "so many completions are printed"),
     ("sync_ref_model use_adaptive_entropy", "their states are in a checkpoint"),
 )
 """Fields of `GRPOConfig`, and what they are relied on for."""
