@@ -32,6 +32,23 @@ def mean_and_standard_error(values: Sequence[float]) -> Estimate:
     return Estimate(fmean(values), error)
 
 
+def share_interval(count: int, number: int) -> tuple[float, float]:
+    """Return the interval of 95 % of Clopper and Pearson (1934) of a share, `count / number`.
+
+    Example:
+    ```python
+    >>> low, high = share_interval(0, 10)
+    >>> low, round(high, 3)
+    (0.0, 0.308)
+
+    ```
+    """
+    from scipy.stats import binomtest
+
+    ends = binomtest(count, number).proportion_ci(0.95, method="exact")
+    return float(ends.low), float(ends.high)
+
+
 class Difference(NamedTuple):
     """The mean of paired differences, with its interval of 95 %."""
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from ..report.markdown import code, escape
-from .metrics import accuracy, mean_pass_at_k, share
+from .metrics import accuracy, mean_pass_at_k, share, share_interval
 from .responses import Response, by_problem
 
 FAILURES = ("timeout", "crash")
@@ -121,10 +121,8 @@ def percent(mean: float, standard_error: float | None, number: int) -> str:
     interval of 95 % of Clopper and Pearson.
     """
     if mean in (0, 1):
-        from statsmodels.stats.proportion import proportion_confint
-
-        ends: Any = proportion_confint(round(mean * number), number, method="beta")
-        return f"{100 * mean:.1f} [{', '.join(f'{100 * end:.1f}' for end in ends)}] %"
+        ends = ", ".join(f"{100 * end:.1f}" for end in share_interval(round(mean * number), number))
+        return f"{100 * mean:.1f} [{ends}] %"
     error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
     return f"{100 * mean:.1f}{error} %"
 
