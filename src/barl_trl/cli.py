@@ -11,6 +11,7 @@ from .commands.parsers import Mistake
 
 COMMANDS = {
     "train": "train a model with BARL or one of its baselines, from a YAML recipe and options",
+    "recipes": "list the shipped recipes, or print one: `barl recipes show NAME > my.yaml`",
     "plan": "say what a recipe will do, before anything is loaded: batches, tokens, steps, memory",
     "data": "`barl data check FILE`: list rows that cannot be used or deserve a look",
     "evaluate": "accuracy and pass@k on benchmarks, with every response in a file",

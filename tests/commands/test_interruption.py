@@ -162,7 +162,7 @@ def test_an_evaluation_goes_on_with_the_command_that_is_said(tmp_path, model_pat
     responses = tmp_path / "out" / "mine.jsonl"
 
     def tell():
-        while not responses.exists():
+        while not (responses.exists() and responses.stat().st_size):
             time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGTERM)
 
