@@ -19,7 +19,9 @@ demo: setup  ## train a tiny model on search problems and show what it learned (
 test: setup  ## run the tests
 	$(BIN)/python $(PYTEST)
 
-test-all: test test-lowest  ## run the tests, then the slow ones (DeepSpeed is installed for them)
+test-all: test test-lowest test-slow  ## run the tests, also with the oldest versions, and the slow ones
+
+test-slow: setup  ## run the slow tests (DeepSpeed is installed for them)
 	$(INSTALL) --editable '.[deepspeed]'
 	$(BIN)/python $(PYTEST) -m slow
 
@@ -67,4 +69,4 @@ setup: .venv/installed  ## make .venv with everything in it
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
-.PHONY: help demo test test-all test-lowest test-vllm check fix tiny-model setup
+.PHONY: help demo test test-all test-slow test-lowest test-vllm check fix tiny-model setup
