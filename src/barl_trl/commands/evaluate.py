@@ -10,6 +10,7 @@ from typing import Any
 from ..evaluation.benchmarks import load_benchmark, parse_benchmarks
 from ..evaluation.responses import one_writer
 from ..evaluation.results import open_results, summarize, table_rows, write_results
+from ..evaluation.several_samples import sample_rows
 from ..evaluation.templates import Template, choose_template
 from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
@@ -28,6 +29,9 @@ def main(argv: list[str]) -> None:
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
         results = run(args)
     print_table(f"{Path(results['model']).name}, {args.drawing}", table_rows(results), align="right")
+    samples = sample_rows(results)
+    if samples:
+        print_table("Samples of each problem, in %", samples, align="right")
     names = ", ".join(f"{name}.jsonl" for name in results["benchmarks"])
     print_note(
         f"{results['grader']['name']} grader, at most {results['max_tokens']} tokens. "
@@ -95,7 +99,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
                 "source": asdict(sources[name]),
                 "limit": args.limit,
                 "skipped": skipped,
-                **summarize(responses),
+                **summarize(responses, grader.equivalent),
             }
             write_results(results, output_dir)
         if grader.extraction == "boxed":
