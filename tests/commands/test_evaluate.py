@@ -179,7 +179,10 @@ def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluat
     [
         ({"max_tokens": 60}, "max_tokens must be 120 as in the responses in .*, got 60: choose"),
         ({"temperature": 1.0}, "temperature must be 0.0 as in the responses in .*, got 1.0"),
-        ({"sampling": "r1"}, "(temperature|top_p) must be .* as in the responses in .*, got 0.[69]"),
+        (
+            {"sampling": "r1"},
+            "(temperature|top_p) must be .* as in the responses in .*, got 0.[69]",
+        ),
         ({"template": "Q: {problem}"}, "template must be 'plain' .* got 'Q: {problem}'"),
         ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None as in"),
         ({"grader": "string"}, "grader must be {'name': 'math_verify', .* got {'name': 'string'"),
@@ -255,7 +258,10 @@ def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
         ({"temperature": -1}, "temperature must be a number of 0 or more, got -1"),
         ({"temperature": "nan"}, "temperature must be a number of 0 or more, got nan"),
         ({"top_k": 5}, "top_k must be left out with temperature 0, got 5: greedy decoding"),
-        ({"sampling": "qwen-3"}, r"sampling must be one of r1, .* got 'qwen-3': did you mean qwen3\?"),
+        (
+            {"sampling": "qwen-3"},
+            r"sampling must be one of r1, .* got 'qwen-3': did you mean qwen3\?",
+        ),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
         ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got another"),
         ({"model_init_kwargs": "3"}, "model_init_kwargs must be a JSON object, got another text"),

@@ -70,7 +70,7 @@ def test_equivalent_answers_vote_together():
 
 
 def test_answers_join_only_those_that_they_match_both_ways():
-    """"5" matches a longer text one way; a chain of near-equal answers does not join up."""
+    """ "5" matches a longer text one way; a chain of near-equal answers does not join up."""
     near = {("1.0", "1.04"), ("1.04", "1.0"), ("1.04", "1.08"), ("1.08", "1.04"), ("5", "5 or 6")}
     answers = ["1.08", "1.04", "1.0", "5 or 6", "5"]
     responses = [response(0, n, 0.0, answer=answer) for n, answer in enumerate(answers)]

@@ -1,7 +1,8 @@
-"""Problems that reasoning-gym makes: the same for the same seed, and none in common with another."""
+"""Problems that reasoning-gym makes: the same for a seed, and none in common with another."""
 
 import re
 from fractions import Fraction
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 from reasoning_gym import create_dataset
@@ -46,7 +47,9 @@ def test_the_same_seed_makes_the_same_problems_and_more_of_them():
 
 def test_problems_are_the_librarys_of_a_seed_that_is_stated():
     library = create_dataset("gcd", seed=4_000_000, size=5)
-    assert [text for _, text, _ in made("reasoning_gym:gcd:5:4")] == [r["question"] for r in library]
+    assert [text for _, text, _ in made("reasoning_gym:gcd:5:4")] == [
+        r["question"] for r in library
+    ]
 
 
 def test_seeds_have_no_problems_in_common_as_the_librarys_have():
@@ -93,8 +96,6 @@ def test_unclear_names_are_refused(text, message):
 def test_without_the_library_it_is_named(monkeypatch):
     def missing(name):
         raise PackageNotFoundError(name)
-
-    from importlib.metadata import PackageNotFoundError
 
     monkeypatch.setattr("barl_trl.evaluation.generated.version", missing)
     with pytest.raises(ImportError, match=r"pip install 'barl-trl\[generated\]'"):

@@ -28,7 +28,9 @@ def main(argv: list[str]) -> None:
     with mistakes_in_one_line("barl evaluate"):
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
         results = run(args)
-    print_table(f"{Path(results['model']).name}, {args.drawing}", table_rows(results), align="right")
+    print_table(
+        f"{Path(results['model']).name}, {args.drawing}", table_rows(results), align="right"
+    )
     samples = sample_rows(results)
     if samples:
         print_table("Samples of each problem, in %", samples, align="right")

@@ -66,7 +66,9 @@ def choose_drawing(family: str | None, given: Mapping[str, float | None]) -> Dra
         if family not in FAMILIES:
             near = get_close_matches(family, FAMILIES, n=1)
             hint = f"did you mean {near[0]}?" if near else "or give temperature, top_p and so on."
-            raise ValueError(f"sampling must be one of {', '.join(FAMILIES)}, got {family!r}: {hint}")
+            raise ValueError(
+                f"sampling must be one of {', '.join(FAMILIES)}, got {family!r}: {hint}"
+            )
         for name, value in named.items():
             raise ValueError(
                 f"{name} must be left out with sampling={family}, got {value:g}: it stands for "

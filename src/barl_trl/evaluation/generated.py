@@ -76,7 +76,9 @@ def parse_generated(text: str) -> Generated:
     task, *numbers = text.removeprefix(LIBRARY).split(":")
     if task not in TASKS:
         near = get_close_matches(task, TASKS, n=1)
-        hint = f"did you mean {near[0]}?" if near else "the library's others have no numeric answer."
+        hint = (
+            f"did you mean {near[0]}?" if near else "the library's others have no numeric answer."
+        )
         raise ValueError(
             f"benchmarks must name a task of {LIBRARY}{{{', '.join(TASKS)}}}, got {task!r}: {hint}"
         )

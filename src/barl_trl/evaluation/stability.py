@@ -46,10 +46,10 @@ def g_pass_at_k(num_samples: int, num_correct: int, k: int, tau: float) -> float
 def mg_pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
     """Return G-Pass@k, averaged over the shares above one half (arXiv 2412.13147):
 
-    `2 * integral_{0.5}^{1} G-Pass@k_tau dtau ~ 2 / k * sum_{i = ceil(k / 2) + 1}^{k} G-Pass@k_{i/k}`.
+    `2 / k * sum_{i = ceil(k / 2) + 1}^{k} G-Pass@k_{i/k}`,
 
-    With an odd k the paper's sum has `(k - 1) / 2` terms, and is at most `1 - 1 / k`. For `k = 1` it
-    has none and is 0.
+    twice the integral over tau from 0.5 to 1. With an odd k the paper's sum has `(k - 1) / 2`
+    terms, and is at most `1 - 1 / k`. For `k = 1` it has none and is 0.
 
     Args:
         num_samples: As in [`g_pass_at_k`].
