@@ -85,7 +85,7 @@ class SeededSampling(LogitsProcessor):
         seeds: Iterable[int],
         temperature: float,
         device: torch.device,
-        cut_offs: Sequence[LogitsProcessor] = (),
+        cut_offs: Sequence[Any] = (),
     ):
         self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
         self.temperature, self.cut_offs = temperature, cut_offs

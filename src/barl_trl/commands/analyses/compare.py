@@ -133,8 +133,8 @@ def run(options: argparse.Namespace) -> None:
         print_note("With two seeds the interval covers the truth 92 times of 100, not 95.")
     print_note(
         "Accuracy, pass@k and mG-Pass@k are in percent; token ratio: tokens for the same "
-        "accuracy. [95 %]: over training seeds and problems. p: corrected over benchmarks and arms (Holm). "
-        "detects: the smallest difference that is found with a probability of 80 %. seeds: so "
+        "accuracy. [95 %]: over training seeds and problems. p: corrected over benchmarks and "
+        "arms (Holm). detects: the smallest difference that is found with a probability of 80 %. seeds: so "
         "many of each arm find one of the size seen; - where a hundred do not, and more problems "
         f"are needed. In {options.output_dir}: compare.json, compare.png."
     )
