@@ -134,9 +134,9 @@ def run(options: argparse.Namespace) -> None:
     print_note(
         "Accuracy, pass@k and mG-Pass@k are in percent; token ratio: tokens for the same "
         "accuracy. [95 %]: over training seeds and problems. p: corrected over benchmarks and "
-        "arms (Holm). detects: the smallest difference that is found with a probability of 80 %. seeds: so "
-        "many of each arm find one of the size seen; - where a hundred do not, and more problems "
-        f"are needed. In {options.output_dir}: compare.json, compare.png."
+        "arms (Holm). detects: the smallest difference that is found with a probability of 80 %. "
+        "seeds: so many of each arm find one of the size seen; - where a hundred do not, and more "
+        f"problems are needed. In {options.output_dir}: compare.json, compare.png."
     )
 
 
