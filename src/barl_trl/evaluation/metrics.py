@@ -7,7 +7,7 @@ outputs each of them has.
 from collections.abc import Sequence
 from math import comb, sqrt
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Estimate(NamedTuple):
@@ -100,6 +100,39 @@ def interval(mean: float, standard_error: float, number: int) -> tuple[float, fl
     return mean - reach, mean + reach
 
 
+def share_interval(estimate: Estimate, number: int) -> tuple[float, float] | None:
+    """Return the interval of 95 % of a mean share over problems.
+
+    It is Student's, cut off at 0 and 1. Where all or no outputs are right, which leaves no spread,
+    it is that of Clopper and Pearson for so many problems.
+
+    Args:
+        estimate: The mean, in [0, 1], and its standard error.
+        number: Problems.
+
+    Returns:
+        Its ends; None for a single problem with right and wrong outputs.
+
+    Example:
+    ```python
+    >>> low, high = share_interval(Estimate(1.0, 0.0), number=30)
+    >>> round(low, 3), high
+    (0.884, 1.0)
+
+    ```
+    """
+    if estimate.mean in (0, 1):
+        from statsmodels.stats.proportion import proportion_confint
+
+        ends: Any = proportion_confint(round(estimate.mean * number), number, method="beta")
+        low, high = map(float, ends)
+        return low, high
+    if estimate.standard_error is None:
+        return None
+    low, high = interval(estimate.mean, estimate.standard_error, number)
+    return max(low, 0.0), min(high, 1.0)
+
+
 def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
     """Average rewards, with the standard error over problems.
 
@@ -141,12 +174,7 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 
     ```
     """
-    for name, value in (("num_correct", num_correct), ("k", k)):
-        if not 0 <= value <= num_samples:
-            raise ValueError(
-                f"{name} must lie between 0 and num_samples = {num_samples}, got {value}: draw "
-                "fewer, or sample more."
-            )
+    refuse_out_of_range(num_samples, num_correct=num_correct, k=k)
     return 1 - comb(num_samples - num_correct, k) / comb(num_samples, k)
 
 
@@ -212,6 +240,21 @@ def mean_total_tokens(
     _refuse_empty(tokens)
     pairs = zip(greedy, tokens, strict=True)
     return fmean(first + (k - 1) * fmean(samples) for first, samples in pairs)
+
+
+def refuse_out_of_range(num_samples: int, **values: int) -> None:
+    """Refuse numbers of outputs that are below 0, or above the number of samples.
+
+    Args:
+        num_samples: Outputs that there are.
+        **values: Numbers of outputs by name.
+    """
+    for name, value in values.items():
+        if not 0 <= value <= num_samples:
+            raise ValueError(
+                f"{name} must lie between 0 and num_samples = {num_samples}, got {value}: draw "
+                "fewer, or sample more."
+            )
 
 
 def share(flags: Sequence[bool]) -> float:
