@@ -7,7 +7,7 @@ outputs each of them has.
 from collections.abc import Sequence
 from math import comb, sqrt
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
@@ -32,12 +32,12 @@ def mean_and_standard_error(values: Sequence[float]) -> Estimate:
     return Estimate(fmean(values), error)
 
 
-def share_interval(count: int, number: int) -> tuple[float, float]:
+def clopper_pearson(count: int, number: int) -> tuple[float, float]:
     """Return the interval of 95 % of Clopper and Pearson (1934) of a share, `count / number`.
 
     Example:
     ```python
-    >>> low, high = share_interval(0, 10)
+    >>> low, high = clopper_pearson(0, 10)
     >>> low, round(high, 3)
     (0.0, 0.308)
 
@@ -122,11 +122,7 @@ def share_interval(estimate: Estimate, number: int) -> tuple[float, float] | Non
     ```
     """
     if estimate.mean in (0, 1):
-        from statsmodels.stats.proportion import proportion_confint
-
-        ends: Any = proportion_confint(round(estimate.mean * number), number, method="beta")
-        low, high = map(float, ends)
-        return low, high
+        return clopper_pearson(round(estimate.mean * number), number)
     if estimate.standard_error is None:
         return None
     low, high = interval(estimate.mean, estimate.standard_error, number)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .metrics import share_interval
+from .metrics import clopper_pearson
 from .responses import ResponsesByProblem
 
 KEYWORDS = (
@@ -89,5 +89,5 @@ def reflections_by_difficulty(
 def _level(difficulty: int, hits: Sequence[bool]) -> DifficultyLevel:
     if not hits:
         return DifficultyLevel(difficulty, 0, None, None, None)
-    ends = share_interval(sum(hits), len(hits))
+    ends = clopper_pearson(sum(hits), len(hits))
     return DifficultyLevel(difficulty, len(hits), sum(hits) / len(hits), *ends)

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from ..report.markdown import code, escape
-from .metrics import accuracy, share, share_interval
+from .metrics import accuracy, clopper_pearson, share
 from .responses import Response, by_problem
 from .several_samples import sample_rows, summarize_samples
 
@@ -122,7 +122,9 @@ def percent(mean: float, standard_error: float | None, number: int) -> str:
     interval of 95 % of Clopper and Pearson.
     """
     if mean in (0, 1):
-        ends = ", ".join(f"{100 * end:.1f}" for end in share_interval(round(mean * number), number))
+        ends = ", ".join(
+            f"{100 * end:.1f}" for end in clopper_pearson(round(mean * number), number)
+        )
         return f"{100 * mean:.1f} [{ends}] %"
     error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
     return f"{100 * mean:.1f}{error} %"
