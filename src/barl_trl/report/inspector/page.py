@@ -1,5 +1,7 @@
 """The page itself: one file with everything in it, or a small one that loads shards."""
 
+import base64
+import gzip
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,8 +22,9 @@ SCRIPTS = (
     "export.js",
     "app.js",
 )
-MATHS = "vendor/katex.min.js"
-"""Loaded when formulas are to be shown."""
+LICENCES = ("vendor/uPlot.LICENSE", "vendor/katex.LICENSE")
+FORMULAS = "katex"
+"""Name of the shard with KaTeX."""
 
 
 def folder_page() -> str:
@@ -43,8 +46,12 @@ def single_page(shards: Iterable[tuple[str, str]]) -> str:
     """
     nonce = secrets.token_urlsafe(16)
     styles = [f'<style nonce="{nonce}">{_asset(name)}</style>' for name in STYLES]
-    data = [f'<script type="application/json" id="{name}">{text}</script>' for name, text in shards]
-    scripts = [f'<script nonce="{nonce}">{_asset(name)}</script>' for name in (MATHS, *SCRIPTS)]
+    # an element's id is also a global name: katex, say
+    data = [
+        f'<script type="application/json" id="shard-{name}">{text}</script>'
+        for name, text in shards
+    ]
+    scripts = [f'<script nonce="{nonce}">{_asset(name)}</script>' for name in SCRIPTS]
     return _page(nonce, styles, [*data, *scripts])
 
 
@@ -55,8 +62,13 @@ def shard_script(name: str, text: str) -> str:
 
 def asset_files() -> Mapping[str, bytes]:
     """Return all files of the page's `assets` by their names."""
-    licences = ["vendor/uPlot.LICENSE", "vendor/katex.LICENSE"]
-    return {name: (ASSETS / name).read_bytes() for name in (*STYLES, *SCRIPTS, MATHS, *licences)}
+    return {name: (ASSETS / name).read_bytes() for name in (*STYLES, *SCRIPTS, *LICENCES)}
+
+
+def formulas_shard() -> str:
+    """Return KaTeX as a JSON text: packed to a third, it is unpacked where formulas are shown."""
+    code = (ASSETS / "vendor/katex.min.js").read_bytes()
+    return f'"{base64.b64encode(gzip.compress(code, mtime=0)).decode()}"'
 
 
 def _asset(name: str) -> str:

@@ -10,7 +10,14 @@ from ... import __version__
 from ...credit import CREDITS
 from ..rollout_records import read_metadata
 from .filters import FILTERS
-from .page import asset_files, folder_page, shard_script, single_page
+from .page import (
+    FORMULAS,
+    asset_files,
+    folder_page,
+    formulas_shard,
+    shard_script,
+    single_page,
+)
 from .rows import COLUMNS, groups_of
 from .shards import RunData, pairs, script_json
 
@@ -101,6 +108,7 @@ class Site:
                 self._write(*shard)
         if len(self.runs) == 2:
             self._write("pairs", script_json(pairs(*self.runs)))
+        self._write(FORMULAS, formulas_shard())
         index = script_json(self._index())
         if self._kept is not None:
             (self.output / "data").rmdir()

@@ -91,14 +91,15 @@
 
   async function toggleMaths() {
     view.maths = !view.maths;
-    if (view.maths && typeof katex === "undefined") await barl.script("assets/vendor/katex.min.js");
+    if (view.maths && typeof katex === "undefined") await barl.unpack("katex");
     show();
   }
   function formulas() {
     for (const element of main.querySelectorAll("[data-math]")) {
       const text = element.textContent;
       element.replaceChildren();
-      barl.text.render(element, { text: element.classList.contains("text") || text.includes("$") || text.includes("\\(") ? text : `$${text}$` });
+      if (element.dataset.math === "bare") element.append(barl.text.formula(text, text, false));
+      else barl.text.render(element, { text });
     }
   }
 

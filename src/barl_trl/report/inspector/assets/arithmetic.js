@@ -10,17 +10,14 @@ barl.arithmetic = (() => {
       [rollout.p[t][i], rollout.p[last][i], rollout.v[i], rollout.q[t][i], rollout.w[t][i],
         rollout.w[t][i] ? rollout.w[t][i] * rollout.q[t][i] : 0].map((value) => el("td", {}, number(value)))));
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Sum over hypotheses" }, el("table", { class: "sum" },
-      el("thead", {}, el("tr", {}, ["hypothesis", `p(${t})`, `p(${last})`, "v", "Q = p(T) − p(t) + v", `w(${t})`, "w · Q"]
+      el("thead", {}, el("tr", {}, ["hypothesis", `p(${t})`, `p(${last})`, "v", `Q(${t})`, `w(${t})`, "w · Q"]
         .map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, rows),
       el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, `V(${t})`), ["", "", "", "", ""].map((blank) => el("td", {}, blank)),
         el("td", { class: "total" }, number(rollout.values[t]))))));
   }
 
-  const NOTES = { rloo: "outcome less the mean of the others", grpo: "flat: the same for all steps" };
-
-  function methods(rollout, t) {
-    const run = barl.store.runs[0];
+  function methods(rollout, t, run) {
     const { likelihoods } = barl.store.index;
     const used = run.metadata.answer_likelihood || (likelihoods[run.metadata.credit] || "mean");
     const names = Object.keys(rollout.methods);
@@ -33,18 +30,17 @@ barl.arithmetic = (() => {
           isOther(name) ? el("abbr", { title: `defined on the ${likelihoods[name]} of token log-probabilities; this run has the ${used}` }, " *") : null),
         el("td", {}, signed(values[t], 3)),
         el("td", { class: "strip-cell" }, el("span", { class: "strip", role: "img", "aria-label": `all steps: ${values.slice(0, 40).map((v) => signed(v)).join(", ")}` },
-          values.slice(0, 400).map((value, k) => barl.shaded(el("span", { class: k === t ? "at" : null }), value, bound)))),
-        el("td", { class: "note" }, NOTES[name] || ""));
+          values.slice(0, 400).map((value, k) => barl.shaded(el("span", { class: k === t ? "at" : null }), value, bound)))));
+
     });
     return [el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Other credits" }, el("table", { class: "methods" },
-      el("thead", {}, el("tr", {}, ["credit", `step ${t}`, "all steps, each credit on its own scale", ""].map((name) =>
-        name ? el("th", { scope: "col" }, name) : el("td", {})))),
+      el("thead", {}, el("tr", {}, ["credit", `step ${t}`, "all steps, on its own scale"].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, rows))),
     names.some(isOther) ? el("p", { class: "note" }, "* takes the likelihood of an answer otherwise than this run did; read from this run's.") : null];
   }
 
-  // The panel of step t; `note` names the rollout where there are two.
-  function panel(rollout, t) {
+  // The panel of step t of a rollout of a run.
+  function panel(rollout, t, run) {
     const steps = rollout.step_ends.length;
     if (t === null) return el("p", { class: "hint" }, "Choose a step, in the text or in the river, to see its arithmetic.");
     if (t >= steps) {
@@ -53,13 +49,13 @@ barl.arithmetic = (() => {
     const from = t ? rollout.step_ends[t - 1] : 0;
     const recorded = rollout.step_values ? rollout.step_values[t] : null;
     return el("div", {},
-      el("h3", { id: "step-title" }, `Step ${t}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
+      el("h3", {}, `Step ${t}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
       el("p", { class: "equation" }, rollout.w
-        ? `V(${t}) = Σ w(${t}) · Q(${t}) = ${number(rollout.values[t])}` : "This rollout was not scored: it has no beliefs."),
+        ? `V(${t}) = Σ w(${t}) · Q(${t}) = ${number(rollout.values[t])}, where Q(${t}) = p(${steps}) − p(${t}) + v` : "This rollout was not scored: it has no beliefs."),
       el("p", {}, `Weight in the policy gradient: ${signed(rollout.weights[t], 3)}`
         + (recorded === null ? "." : `, from the recorded step value ${number(recorded)} before whitening.`)),
       rollout.w ? sum(rollout, t) : null,
-      el("h3", {}, "What other credits give it"), methods(rollout, t));
+      el("h3", {}, "What other credits give it"), methods(rollout, t, run));
   }
 
   return { panel };

@@ -13,7 +13,7 @@ const barl = (() => {
     if (received.size > KEPT) {
       for (const old of received.keys()) {
         if (received.size <= KEPT) break;
-        if (old.includes("-") && !old.includes("list")) received.delete(old);
+        if (/^[ab]-\d/.test(old)) received.delete(old);
       }
     }
   }
@@ -32,8 +32,8 @@ const barl = (() => {
   // The value of a shard, which is loaded where it is not there. `again` loads it anyway.
   function load(name, again = false) {
     if (received.has(name) && !again) return Promise.resolve(received.get(name));
-    const inline = document.getElementById(name);
-    if (inline && inline.type === "application/json") {
+    const inline = document.getElementById(`shard-${name}`);
+    if (inline) {
       receive(name, JSON.parse(inline.textContent));
       return Promise.resolve(received.get(name));
     }
@@ -43,6 +43,16 @@ const barl = (() => {
       waiting.set(name, loaded.finally(() => waiting.delete(name)));
     }
     return waiting.get(name);
+  }
+
+  // Runs a script that a shard holds, packed.
+  async function unpack(name) {
+    const bytes = Uint8Array.from(atob(await load(name)), (c) => c.charCodeAt(0));
+    const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const element = document.createElement("script");
+    element.nonce = nonce;
+    element.textContent = await new Response(unpacked).text();
+    document.head.append(element);
   }
 
   function put(element, properties, children) {
@@ -100,6 +110,6 @@ const barl = (() => {
 
   function say(text) { document.getElementById("say").textContent = text; }
 
-  return { receive, load, script, el, svg, visible, cut, number, signed, whole, plural, shade,
+  return { receive, load, unpack, el, svg, visible, cut, number, signed, whole, plural, shade,
     shaded, legend, say, received };
 })();

@@ -83,11 +83,14 @@ barl.group = (() => {
       lines(other, state, (r) => r.weights, state.t), runs[0].bound, go);
   }
 
+  // A bare answer is all formula, if it looks like one.
+  const bare = (text) => /^[^\s$]*\\[^$]*$/.test(text || "") ? "bare" : "text";
+
   function prompt(group) {
     const text = barl.visible(barl.cut(group.prompt, 4000));
     return el("div", { class: "prompt" },
-      el("details", { open: group.prompt.length < 600 }, el("summary", {}, "Prompt"), el("p", { class: "text", "data-math": "1" }, text)),
-      el("p", {}, "Truth: ", el("bdi", { class: "truth", "data-math": "1" }, group.solution === null ? "–" : barl.visible(barl.cut(group.solution, 400)))));
+      el("details", { open: group.prompt.length < 600 }, el("summary", {}, "Prompt"), el("p", { class: "text", "data-math": "text" }, text)),
+      el("p", {}, "Truth: ", el("bdi", { class: "truth", "data-math": bare(group.solution) }, group.solution === null ? "–" : barl.visible(barl.cut(group.solution, 400)))));
   }
 
   async function show(state, go) {
@@ -113,5 +116,5 @@ barl.group = (() => {
     ];
   }
 
-  return { show, prompt, grid };
+  return { show, prompt, bare };
 })();

@@ -29,7 +29,6 @@ barl.list = (() => {
   }
 
   function draw() {
-    rowsBox.style.height = `${selection.length * HEIGHT}px`;
     const first = Math.max(0, Math.floor(box.scrollTop / HEIGHT) - 4);
     const last = Math.min(selection.length, first + Math.ceil(box.clientHeight / HEIGHT) + 8);
     const lines = [];
@@ -43,6 +42,7 @@ barl.list = (() => {
   function show(found, row) {
     const isNew = found !== selection;
     selection = found;
+    rowsBox.style.height = `${selection.length * HEIGHT}px`;
     active = row < 0 ? -1 : selection.indexOf(row);
     if (isNew && active < 0) box.scrollTop = 0;
     if (active >= 0) {

@@ -41,7 +41,14 @@ barl.overview = (() => {
       .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
   }
 
-  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // A colour of the theme that is on: uPlot draws, and knows no variables.
+  function color(name) {
+    const probe = el("span", { style: { color: `var(${name})` } });
+    document.body.append(probe);
+    const found = getComputedStyle(probe).color;
+    probe.remove();
+    return found;
+  }
 
   function curve(title, help, summary, value, unit, go) {
     const holder = el("div", { class: "plot" });
@@ -53,17 +60,18 @@ barl.overview = (() => {
       el("figcaption", { title: help || null }, title, el("output", {}, show(last))), holder);
     function show(share) { return share === null ? "–" : unit === "%" ? `${number(100 * share, 1)} %` : whole(share); }
     waiting.push(() => {
+      const [muted, grid, accent] = ["--muted", "--line", "--accent"].map(color);
       const chart = new uPlot({
         width: Math.max(150, holder.clientWidth), height: 84, legend: { show: false },
         padding: [6, 6, 0, 0],
         cursor: { y: false, sync: { key: "steps" }, points: { size: 6 } },
         scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(high || 0, unit === "%" ? 0.01 : 1)] } },
         axes: [
-          { size: 22, stroke: () => color("--muted"), grid: { show: false }, ticks: { show: false }, font: "11px system-ui", space: 60 },
-          { size: 40, stroke: () => color("--muted"), grid: { stroke: () => color("--line"), width: 1 }, ticks: { show: false },
+          { size: 22, stroke: muted, grid: { show: false }, ticks: { show: false }, font: "11px system-ui", space: 60 },
+          { size: 40, stroke: muted, grid: { stroke: grid, width: 1 }, ticks: { show: false },
             font: "11px system-ui", space: 26, values: (_, ticks) => ticks.map((v) => unit === "%" ? `${Math.round(v * 1000) / 10}%` : v >= 1000 ? `${v / 1000}k` : v) },
         ],
-        series: [{}, { stroke: () => color("--accent"), width: 1.6, points: { show: x.length < 30, size: 4 } }],
+        series: [{}, { stroke: accent, width: 1.6, points: { show: x.length < 30, size: 4 } }],
         hooks: { setCursor: [(plot) => {
           const at = plot.cursor.idx;
           figure.querySelector("output").textContent = at === null || at === undefined ? show(last)
@@ -125,10 +133,11 @@ barl.overview = (() => {
     const { index } = barl.store;
     const meta = found.metadata;
     const counts = index.filters.map((filter, b) => [filter, total((item) => item.counts[b])]);
+    const nothing = counts.filter(([, count]) => !count).map(([filter]) => filter.label);
     const praised = counts[0][1], tied = counts[2][1];
     const curves = summary.length < 2 ? [] : [
-      ...index.filters.map((filter, b) => curve(filter.label, filter.help, summary,
-        (item) => item.counts[b] / item.rollouts, "%", go)),
+      ...counts.flatMap(([filter, count], b) => count && filter.id !== "wrong" ? [curve(filter.label, filter.help, summary,
+        (item) => item.counts[b] / item.rollouts, "%", go)] : []),
       curve("mean tokens", "", summary, (item) => item.tokens / item.rollouts, "", go),
       curve("mean tokens read to score", "", summary, (item) => item.cost / item.rollouts, "", go),
     ];
@@ -141,7 +150,7 @@ barl.overview = (() => {
         ["mean outcome", number(total((i) => i.outcome) / Math.max(1, total((i) => i.judged)))]]),
       comparison(),
       el("section", {}, el("h2", {}, curves.length ? "Share of rollouts of each kind, over training" : "Rollouts of each kind"),
-        curves.length ? el("div", { class: "curves" }, curves)
+        curves.length ? [el("div", { class: "curves" }, curves), nothing.length ? el("p", { class: "note" }, `None: ${nothing.join("; ")}.`) : null]
           : table("Rollouts of each kind", ["kind", "rollouts", "what it says"], counts.map(([filter, count]) =>
             [link({ ...state, f: filter.id }, filter.label), whole(count), filter.help]))),
       el("section", {}, el("h2", {}, "Steps"), table("Steps of the run",

@@ -10,7 +10,7 @@ barl.rollout = (() => {
     const kinds = barl.store.index.filters.filter((filter, b) => (rollout.kinds >> b) & 1 && !["right", "wrong"].includes(filter.id));
     return el("p", { class: "lead" },
       el("span", { class: right ? "right" : "wrong" }, right ? "✓ right" : "✗ wrong"), ", ",
-      rollout.answer === null ? "no answer" : el("span", {}, "answers ", el("bdi", { "data-math": "1" }, visible(barl.cut(rollout.answer, 200)))),
+      rollout.answer === null ? "no answer" : el("span", {}, "answers ", el("bdi", { "data-math": barl.group.bare(rollout.answer) }, visible(barl.cut(rollout.answer, 200)))),
       kinds.map((kind) => el("span", { class: "tag kind", title: kind.help }, kind.label)));
   }
 
@@ -25,7 +25,7 @@ barl.rollout = (() => {
   }
 
   // Text and river of one run's rollout, linked both ways.
-  function side(rollout, state, name, view) {
+  function side(rollout, run, state, name, view) {
     let pointed = null;
     let chosen = state.t;
     const parts = [];
@@ -47,7 +47,7 @@ barl.rollout = (() => {
       chosen = t;
       pointed = null;
       mark(scroll);
-      arithmetic.replaceChildren(barl.arithmetic.panel(rollout, t));
+      arithmetic.replaceChildren(barl.arithmetic.panel(rollout, t, run));
     };
     const element = el("div", { class: "side" }, view.isPair ? el("h2", { class: "run-name" }, name) : null,
       text.element,
@@ -90,10 +90,10 @@ barl.rollout = (() => {
     };
     const own = { ...view, choose, isPair: Boolean(partner) };
     const { runs } = barl.store;
-    sides.push(side(rollout, state, runs[0].name, own));
+    sides.push(side(rollout, runs[0], state, runs[0].name, own));
     if (partner) {
       const name = partner.same ? runs[1].name : `${runs[1].name} (another completion)`;
-      sides.push(side(partner.rollout, state, name, own));
+      sides.push(side(partner.rollout, runs[1], state, name, own));
     }
     const nodes = [
       el("h1", {}, `Step ${state.step}, group ${state.group}, rollout ${state.rollout}`),

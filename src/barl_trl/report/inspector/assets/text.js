@@ -125,12 +125,12 @@ barl.text = (() => {
         run = el("span", { class: "step", "data-t": t });
         (fold ? out.at(-1) : { append: (child) => out.push(child) }).append(run);
       }
-      const formula = formulas.get(k);
+      const found = formulas.get(k);
       const token = el("span", { class: "token", "data-k": k });
       barl.shaded(token, valueOf(rollout, mode, k, t), limit, sequential);
-      if (formula && formula.end <= to) {
-        render(token, formula);
-        k = formula.end;
+      if (found && found.end <= to) {
+        render(token, found);
+        k = found.end;
       } else {
         token.textContent = piece(rollout.tokens[k]);
         k += 1;
@@ -151,19 +151,22 @@ barl.text = (() => {
     return found;
   }
 
-  // Text with its formulas drawn. KaTeX makes MathML elements, of no markup but its own.
+  // A formula as MathML, which KaTeX makes of elements, not of markup; else its text.
+  function formula(source, text, isBlock) {
+    const drawn = el("span", { class: "formula" });
+    try {
+      katex.render(source, drawn, { output: "mathml", trust: false, maxExpand: 200, maxSize: 20, displayMode: isBlock });
+    } catch {
+      drawn.replaceChildren(visible(text));
+    }
+    return drawn;
+  }
+
   function render(parent, { text }) {
     let at = 0;
     for (const match of text.matchAll(FORMULA)) {
-      parent.append(visible(text.slice(at, match.index)));
-      const formula = el("span", { class: "formula" });
-      try {
-        katex.render(match.slice(1).find((part) => part !== undefined), formula,
-          { output: "mathml", throwOnError: true, trust: false, maxExpand: 200, maxSize: 20, displayMode: Boolean(match[1] || match[4]) });
-      } catch {
-        formula.replaceChildren(visible(match[0]));
-      }
-      parent.append(formula);
+      const source = match.slice(1).find((part) => part !== undefined);
+      parent.append(visible(text.slice(at, match.index)), formula(source, match[0], Boolean(match[1] || match[4])));
       at = match.index + match[0].length;
     }
     parent.append(visible(text.slice(at)));
@@ -242,5 +245,5 @@ barl.text = (() => {
     return { element: box, mark };
   }
 
-  return { MODES, panel, has, stepOf, render, hideTip, thoughts };
+  return { MODES, panel, has, stepOf, render, formula, hideTip, thoughts };
 })();
