@@ -4,6 +4,8 @@ import http.client
 import threading
 from contextlib import contextmanager
 
+import pytest
+
 from barl_trl.report.inspector.server import make_server, serve
 from barl_trl.report.inspector.site import Site
 
@@ -55,12 +57,13 @@ def test_new_files_are_taken_in_until_the_end(tmp_path):
     class Watched:
         def update(self):
             seen.append(get(address, "/data/index.js")[1])
-            write_run(run, steps=[10])
-            if not made.update():
+            if len(seen) == 2:
                 raise End
+            write_run(run, steps=[10])
+            assert made.update() == 1
 
-    try:
+    with pytest.raises(End):
         serve(Watched(), server, seconds=0.01)
-    except End:
-        pass
-    assert b'"rollouts":12' in seen[0] and b'"rollouts":24' in seen[-1]
+    assert b'"rollouts":12' in seen[0] and b'"rollouts":24' in seen[1]
+    with pytest.raises(ConnectionRefusedError):
+        get(address, "/")
