@@ -12,7 +12,10 @@ from barl_trl import cli
 
 WITHOUT_TORCH = [
     ("--help", "usage: barl COMMAND"),
-    ("trian", "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, demo, got"),
+    (
+        "trian",
+        "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, inspect, demo, got",
+    ),
     ("train --help", "--consistency_beta"),
     ("train --dataset_name d.jsonl --step_size 0", "step_size must be at least 1, got 0"),
     ("train --dataset_name x --method ppo", "method"),
@@ -29,6 +32,8 @@ WITHOUT_TORCH = [
     ("reproduce --help", "triplets"),
     ("reproduce triplets --help", "--iterations"),
     ("reproduce triplets --seeds 0", "must be a whole number of at least 1, got '0'"),
+    ("inspect --help", "--serve"),
+    ("inspect nowhere", "RUN must have records of rollouts"),
     ("demo --help", "--method"),
     ("demo --method ppo", "method"),
 ]

@@ -102,5 +102,3 @@ def make_shown(watched, tmp_path):
         return Shown(watched, (tmp_path / "page" / "index.html").as_uri(), written[0])
 
     return make
-
-

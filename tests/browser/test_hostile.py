@@ -6,8 +6,12 @@ from ..report.inspector.rollouts import make_record
 
 pytestmark = pytest.mark.browser
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u2029\u202eabc<!--"
-SEEN = "</script><script>alert(1)</script><img src=x onerror=alert(2)>⟨U+2028⟩⟨U+2029⟩⟨U+202E⟩abc<!--"
-FORMULA = r"$\href{javascript:alert(3)}{x}$ $\htmlClass{a}{b}$ $\includegraphics{http://x.example/y}$"
+SEEN = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)>⟨U+2028⟩⟨U+2029⟩⟨U+202E⟩abc<!--"
+)
+FORMULA = (
+    r"$\href{javascript:alert(3)}{x}$ $\htmlClass{a}{b}$ $\includegraphics{http://x.example/y}$"
+)
 
 
 def test_hostile_texts_are_texts(make_shown):
@@ -19,7 +23,9 @@ def test_hostile_texts_are_texts(make_shown):
             record["hypotheses"] = [HOSTILE, *record["hypotheses"][1:]]
         return records
 
-    shown = make_shown({"steps": [0], "change": hostile, "model": HOSTILE, "reward_names": [HOSTILE]})
+    shown = make_shown(
+        {"steps": [0], "change": hostile, "model": HOSTILE, "reward_names": [HOSTILE]}
+    )
     for place in ("#/", "#/step/0", "#/step/0/group/1", "#/step/0/group/1/rollout/0?t=0"):
         page = shown.at(place)
         assert page.locator("img, iframe, object, a[href^=javascript]").count() == 0

@@ -24,9 +24,7 @@ def place(record):
 
 def means(shown):
     found = derive(shown.records, METADATA)
-    return {
-        tuple(place(r)): mean_weight(r, d) for r, d in zip(shown.records, found, strict=True)
-    }
+    return {tuple(place(r)): mean_weight(r, d) for r, d in zip(shown.records, found, strict=True)}
 
 
 def test_filters_select_what_they_say(shown):
@@ -111,7 +109,11 @@ def test_two_runs_on_the_same_rollouts(make_shown):
     page.goto(shown.address + "#/step/0/group/1")
     page.wait_for_selector("figure.matrix >> nth=2")
     titles = shown.texts("figure.matrix strong")
-    assert titles == ["barl: weight of each step", "GRPO: flat advantage", "run1: weight of each step"]
+    assert titles == [
+        "barl: weight of each step",
+        "GRPO: flat advantage",
+        "run1: weight of each step",
+    ]
     shown.at("#/?f=differ")
     mean = means(shown)
     assert len(listed(shown)) == sum(abs(x) > 1e-4 for x in mean.values())

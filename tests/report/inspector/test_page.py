@@ -39,7 +39,9 @@ def test_scripts_run_by_a_nonce_of_this_page_alone():
     for page in pages:
         found = elements(page)
         [policy] = [a["content"] for t, a in found if a.get("http-equiv")]
-        assert policy.startswith("default-src 'none'; script-src 'nonce-") and "unsafe" not in policy
+        assert (
+            policy.startswith("default-src 'none'; script-src 'nonce-") and "unsafe" not in policy
+        )
         [nonce] = set(re.findall(r"'nonce-([\w-]{20,})'", policy))
         nonces.add(nonce)
         run = [a for tag, a in found if tag in ("script", "style", "link")]
@@ -51,7 +53,9 @@ def test_scripts_run_by_a_nonce_of_this_page_alone():
 
 def test_folder_names_files_that_are_there():
     files = asset_files()
-    named = [a.get("src") or a.get("href") for t, a in elements(folder_page()) if t in ("script", "link")]
+    named = [
+        a.get("src") or a.get("href") for t, a in elements(folder_page()) if t in ("script", "link")
+    ]
     local = [name.removeprefix("assets/") for name in named if "data/" not in name]
     assert set(local) < set(files)
     assert all((ASSETS / name).read_bytes() == files[name] for name in files)
@@ -70,7 +74,9 @@ def test_katex_is_what_was_vendored():
 
 def test_own_scripts_never_parse_markup():
     for path in ASSETS.glob("*.js"):
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", path.read_text())
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", path.read_text()
+        )
 
 
 def test_shard_hands_its_json_over():

@@ -179,5 +179,3 @@ def closing_value(record: Mapping[str, Any]) -> float | None:
     end = record["step_ends"][-1] if record["step_ends"] else 0
     weights = record["token_weights"] or ()
     return weights[end] if len(weights) > end else None
-
-

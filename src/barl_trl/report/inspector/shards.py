@@ -51,7 +51,10 @@ class RunData:
             pending.append(script_json(group.details))
             size += len(pending[-1])
             if size >= SHARD_CHARACTERS or n == len(groups) - 1:
-                yield self._name(self._shards), f'{{"first":{first},"groups":[{",".join(pending)}]}}'
+                yield (
+                    self._name(self._shards),
+                    f'{{"first":{first},"groups":[{",".join(pending)}]}}',
+                )
                 pending, size = [], 0
             if len(self._list["group"]) >= LINES_PER_LIST:
                 yield self._close_list()

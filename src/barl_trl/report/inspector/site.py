@@ -112,7 +112,9 @@ class Site:
         index = script_json(self._index())
         if self._kept is not None:
             (self.output / "data").rmdir()
-            _replace(self.output / "index.html", single_page([*self._kept.items(), ("index", index)]))
+            _replace(
+                self.output / "index.html", single_page([*self._kept.items(), ("index", index)])
+            )
             return
         for name, content in asset_files().items():
             path = self.output / "assets" / name

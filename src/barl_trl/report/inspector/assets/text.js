@@ -153,7 +153,7 @@ barl.text = (() => {
 
   // A formula as MathML, which KaTeX makes of elements, not of markup; else its text.
   function formula(source, text, isBlock) {
-    const drawn = el("span", { class: "formula" });
+    const drawn = el("span", { class: source.startsWith("\\boxed") ? "formula boxed" : "formula" });
     try {
       katex.render(source, drawn, { output: "mathml", trust: false, maxExpand: 200, maxSize: 20, displayMode: isBlock });
     } catch {
