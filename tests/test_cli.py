@@ -14,7 +14,7 @@ WITHOUT_TORCH = [
     ("--help", "usage: barl COMMAND"),
     (
         "trian",
-        "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, inspect, demo, got",
+        "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, inspect",
     ),
     ("train --help", "--consistency_beta"),
     ("train --dataset_name d.jsonl --step_size 0", "step_size must be at least 1, got 0"),

@@ -83,8 +83,10 @@ def test_very_many_tokens_are_shown_in_parts(make_shown):
 def test_run_without_beliefs_is_shown(make_shown):
     def unscored(records):
         nothing = dict.fromkeys(
-            ("hypotheses", "member", "answer_logps", "posterior", "step_values", "token_weights")
-            + ("token_logps", "importance_ratios", "answer", "reason", "scored_tokens")
+            [
+                *("hypotheses", "member", "answer_logps", "posterior", "step_values", "reason"),
+                *("token_logps", "token_weights", "importance_ratios", "answer", "scored_tokens"),
+            ]
         )
         return [r | nothing for r in records]
 

@@ -62,7 +62,7 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
             p, q = p[: steps + 1, :size], q[:steps, :size]
             scored = p, w, q, v[:size], values[:steps], normalized_entropy(w)
         own = {name: of_all[row, :steps] for name, of_all in methods.items()}
-        found.append(Derived(*scored, weights[row], own))
+        found.append(Derived(*scored, weights=weights[row], methods=own))
     return found
 
 

@@ -28,7 +28,7 @@ FORMULAS = "katex"
 
 
 def folder_page() -> str:
-    """Return `index.html` of a page that loads its shards from `data`, its scripts from `assets`."""
+    """Return `index.html` of a page that loads shards from `data`, scripts from `assets`."""
     nonce = secrets.token_urlsafe(16)
     styles = [f'<link rel="stylesheet" nonce="{nonce}" href="assets/{name}">' for name in STYLES]
     scripts = [

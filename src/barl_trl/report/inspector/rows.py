@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,12 +54,20 @@ def shared_ends(prompts: Collection[str]) -> tuple[int, int]:
     """
     if len(prompts) < 2:
         return 0, 0
-    before = commonprefix([*prompts])
-    behind = commonprefix([prompt[::-1] for prompt in prompts])[::-1]
+    before = _common_beginning(prompts)
+    behind = _common_beginning([prompt[::-1] for prompt in prompts])[::-1]
     start = max(before.rfind(mark) for mark in "\n>") + 1
     ends = [place for place in map(behind.find, "\n<") if place >= 0]
     stop = len(behind) - min(ends, default=len(behind))
     return (start, stop) if start + stop < min(map(len, prompts)) else (0, 0)
+
+
+def _common_beginning(texts: Collection[str]) -> str:
+    low, high = min(texts), max(texts)
+    length = next(
+        (k for k, pair in enumerate(zip(low, high, strict=False)) if len({*pair}) > 1), None
+    )
+    return low[:length]
 
 
 def _group(

@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ... import __version__
 from ...credit import CREDITS
 from ..rollout_records import read_metadata
 from .filters import FILTERS
@@ -125,7 +124,6 @@ class Site:
 
     def _index(self) -> dict[str, Any]:
         return {
-            "version": __version__,
             "live": self.is_live,
             "begun": self._begun,
             "columns": COLUMNS,
