@@ -30,7 +30,6 @@ ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 )
-LISTED = "() => performance.getEntriesByName('listed').length > 0"
 OPENED = """async (hash) => {
   const before = performance.now();
   const seen = new Promise((done) => new MutationObserver(() => done()).observe(
@@ -103,7 +102,7 @@ def page_bytes() -> int:
 def listed(page: Page, address: str) -> float:
     """Return milliseconds from the navigation to the list of all rollouts."""
     page.goto(address)
-    page.wait_for_function(LISTED)
+    page.wait_for_selector("#list .row")
     return page.evaluate("() => performance.getEntriesByName('listed')[0].startTime")
 
 

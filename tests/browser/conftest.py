@@ -44,6 +44,14 @@ class Shown:
     def hash(self):
         return self.page.evaluate("location.hash")
 
+    def wait_for(self, expression):
+        """Waits until an expression holds; the page's policy allows no `wait_for_function`."""
+        for _ in range(600):
+            if self.page.evaluate(expression):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(expression)
+
     def texts(self, selector):
         return self.page.locator(selector).all_inner_texts()
 

@@ -46,9 +46,7 @@ def test_filters_select_what_they_say(shown):
     page = shown.at()
     for name, keeps in expected.items():
         page.select_option("#filter", name)
-        page.wait_for_function(
-            f"barl.store.parse().f === '{name}' && !document.querySelector('.busy')"
-        )
+        shown.wait_for(f"barl.store.parse().f === '{name}'")
         wanted = [place(r) for r in shown.records if keeps(r)]
         assert listed(shown) == wanted and wanted
         assert page.locator("#count").inner_text() == f"{len(wanted)} of 36 rollouts"
@@ -71,7 +69,7 @@ def test_search_finds_prompts_answers_and_ids(shown):
     page = shown.at()
     page.keyboard.press("/")
     page.keyboard.type("IS 2 AND 10")
-    page.wait_for_function("barl.store.parse().q === 'IS 2 AND 10'")
+    shown.wait_for("barl.store.parse().q === 'IS 2 AND 10'")
     assert listed(shown) == [[10, 2, n] for n in range(4)]
     prompt_id = shown.records[0]["prompt_id"]
     shown.at(f"#/?q={prompt_id}")

@@ -42,7 +42,7 @@ def test_keys(shown):
     page = shown.at()
     for key, place in (("j", "0/rollout/0"), ("j", "0/rollout/1"), ("k", "0/rollout/0")):
         page.keyboard.press(key)
-        page.wait_for_function(f"location.hash === '#/step/0/group/{place}'")
+        shown.wait_for(f"location.hash === '#/step/0/group/{place}'")
     page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 0')")
     page.keyboard.press("]")
     page.keyboard.press("]")
@@ -83,7 +83,7 @@ def test_arrows_move_inside_list_group_text_and_river(shown):
     assert "id" in page.locator("#say").inner_text()
     page.locator("#list").focus()
     page.keyboard.press("End")
-    page.wait_for_function("location.hash.startsWith('#/step/20/group/2/rollout/3')")
+    shown.wait_for("location.hash.startsWith('#/step/20/group/2/rollout/3')")
     active = page.locator("#list").get_attribute("aria-activedescendant")
     assert page.locator(f"#{active}").get_attribute("aria-selected") == "true"
 

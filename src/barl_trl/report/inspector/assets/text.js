@@ -63,7 +63,7 @@ barl.text = (() => {
       while (k < tokens.length && at + tokens[k].length <= from) { at += tokens[k].length; k += 1; }
       const first = k;
       while (k < tokens.length && at < to) { at += tokens[k].length; k += 1; }
-      if (!ends.length || first >= ends.at(-1)[1]) ends.push([first, k]);
+      if (k > first && (!ends.length || first >= ends.at(-1)[1])) ends.push([first, k]);
     }
     return ends;
   }
@@ -155,7 +155,7 @@ barl.text = (() => {
   function formula(source, text, isBlock) {
     const drawn = el("span", { class: source.startsWith("\\boxed") ? "formula boxed" : "formula" });
     try {
-      katex.render(source, drawn, { output: "mathml", trust: false, maxExpand: 200, maxSize: 20, displayMode: isBlock });
+      katex.render(source, drawn, { output: "mathml", strict: "ignore", trust: false, maxExpand: 200, maxSize: 20, displayMode: isBlock });
     } catch {
       drawn.replaceChildren(visible(text));
     }
