@@ -40,7 +40,7 @@ class Site:
         self.folders, self.names, self.output, self.is_live = folders, names, output, is_live
         self.runs: list[RunData] = []
         self._metadata: list[dict[str, Any]] = []
-        self._seen: dict[Path, int] = {}
+        self._seen: dict[tuple[int, Path], int] = {}
         self._begun = 0
         self._kept: dict[str, str] | None = None
 
@@ -50,17 +50,19 @@ class Site:
         The first time, and where a file was replaced (a run went on from a checkpoint), everything
         is made anew.
         """
-        found = [sorted(folder.glob("rollouts_*.parquet")) for folder in self.folders]
-        changed = {path: path.stat().st_mtime_ns for paths in found for path in paths}
-        if not self.runs or any(changed.get(path) != time for path, time in self._seen.items()):
+        found = {
+            (number, path): path.stat().st_mtime_ns
+            for number, folder in enumerate(self.folders)
+            for path in sorted(folder.glob("rollouts_*.parquet"))
+        }
+        if not self.runs or any(found.get(place) != time for place, time in self._seen.items()):
             self._begin()
         new = 0
-        for number, paths in enumerate(found):
-            for path in paths:
-                if path not in self._seen:
-                    self._seen[path] = changed[path]
-                    self._add(number, path)
-                    new += 1
+        for place, time in found.items():
+            if place not in self._seen:
+                self._seen[place] = time
+                self._add(*place)
+                new += 1
         if new:
             self._finish()
         return new
