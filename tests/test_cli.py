@@ -67,7 +67,7 @@ def test_help_and_mistakes_need_neither_torch_nor_trl():
 
 
 def test_an_unknown_command_is_refused_with_those_there_are():
-    known = "train, plan, data, evaluate, analyze, reproduce, demo"
+    known = "train, plan, data, evaluate, analyze, reproduce, inspect, demo"
     with pytest.raises(SystemExit, match=f"COMMAND must be one of {known}, got 'trian'"):
         cli.main(["trian"])
 
