@@ -28,6 +28,13 @@ test-slow: setup  ## run the slow tests (DeepSpeed is installed for them)
 test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build, in .venv-vllm
 	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
 
+test-browser: setup  ## run the tests of the inspector's page in Debian's Chromium, which apt-get brings
+	command -v chromium >/dev/null || \
+		{ apt-get update && apt-get install --yes --no-install-recommends chromium; } || \
+		{ echo "make test-browser: needs Debian's chromium on PATH, which apt-get (as root) could not install." >&2; exit 1; }
+	$(INSTALL) --editable '.[browser]'
+	$(BIN)/python -m pytest -q -m browser tests/browser
+
 test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
 	# transformers 5.17 resumes on several processes on GPUs only
 	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train*.py \
@@ -69,4 +76,4 @@ setup: .venv/installed  ## make .venv with everything in it
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
-.PHONY: help demo test test-all test-slow test-lowest test-vllm check fix tiny-model setup
+.PHONY: help demo test test-all test-slow test-browser test-lowest test-vllm check fix tiny-model setup

@@ -10,7 +10,7 @@ import pytest
 import barl_trl
 from barl_trl import cli
 
-COMMANDS = "train, recipes, plan, data, evaluate, analyze, reproduce, demo"
+COMMANDS = "train, recipes, plan, data, evaluate, analyze, reproduce, inspect, demo"
 
 WITHOUT_TORCH = [
     ("--help", "usage: barl COMMAND"),
@@ -31,6 +31,8 @@ WITHOUT_TORCH = [
     ("reproduce --help", "triplets"),
     ("reproduce triplets --help", "--iterations"),
     ("reproduce triplets --seeds 0", "must be a whole number of at least 1, got '0'"),
+    ("inspect --help", "--serve"),
+    ("inspect nowhere", "RUN must have records of rollouts"),
     ("demo --help", "--method"),
     ("demo --method ppo", "method"),
 ]

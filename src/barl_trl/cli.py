@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": "accuracy and pass@k on benchmarks, with every response in a file",
     "analyze": "token efficiency, reflections, values of chains of thought, from response files",
     "reproduce": "examples and experiments: `barl reproduce triplets|tree|paper|credit`",
+    "inspect": "a page of what every rollout believed, and why each token was praised or blamed",
     "demo": "train a tiny model on search problems, on a CPU in minutes: table, curves and beliefs",
 }
 
