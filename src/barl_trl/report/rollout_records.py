@@ -77,6 +77,9 @@ A column is null where the run has no such thing.
 FOLDER = "beliefs"
 """Folder of the files, in the folder of a run."""
 
+ROWS_TOGETHER = 1024
+"""Records of a part of a file that is compressed, and read, as a whole."""
+
 _TEXTS = ["prompt_id", "prompt", "solution", "reason"]
 _TEXTS += [f"{name}.list.element" for name in ("tokens", "hypotheses")]
 """Columns whose values recur: a dictionary holds them once."""
@@ -166,7 +169,7 @@ def write_records(
 def record_writer(
     path: Path, metadata: Mapping[str, Any]
 ) -> Iterator[Callable[[pa.Table | Sequence[Mapping[str, Any]]], None]]:
-    """Write records to one file part by part; it is there when the last one is written.
+    """Write records to one file little by little; it is there when all are written.
 
     Args:
         path, metadata: As in [`write_records`].
@@ -186,12 +189,22 @@ def record_writer(
         column_encoding=dict.fromkeys(_NUMBERS, "BYTE_STREAM_SPLIT"),
     ) as writer:
 
+        waiting: list[pa.Table] = []
+
         def write(records: pa.Table | Sequence[Mapping[str, Any]]) -> None:
             if not isinstance(records, pa.Table):
                 records = pa.Table.from_pylist(list(records), schema=schema)
-            writer.write_table(records.replace_schema_metadata(texts))
+            waiting.append(records.replace_schema_metadata(texts))
+            if sum(map(len, waiting)) >= ROWS_TOGETHER:
+                flush()
+
+        def flush() -> None:
+            if waiting:
+                writer.write_table(pa.concat_tables(waiting), row_group_size=ROWS_TOGETHER)
+                waiting.clear()
 
         yield write
+        flush()
     partial.replace(path)
 
 
