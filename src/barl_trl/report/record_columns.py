@@ -40,7 +40,7 @@ def matrices(
         column_mask: The columns of each, (matrices, columns).
         exists: The matrices that are not null. Defaults to all.
     """
-    row_mask, column_mask = np.asarray(row_mask), np.asarray(column_mask)
+    row_mask, column_mask = (np.asarray(mask, dtype=bool) for mask in (row_mask, column_mask))
     if exists is not None:
         row_mask = row_mask & np.asarray(exists, dtype=bool)[:, None]
     heights, widths = row_mask.sum(axis=1), column_mask.sum(axis=1)
