@@ -133,7 +133,7 @@ def test_two_processes_record_as_one_does(both_in, one_in, both, credit):
         assert record["token_weights"] == pytest.approx(weights, abs=1e-6)
         # a first state that a group shares is fed once on each process
         tokens = record.pop("scored_tokens"), one.pop("scored_tokens")
-        assert tokens[0] == tokens[1] or tokens[0] > tokens[1] and record["rollout"] == 6
+        assert tokens[0] == tokens[1] or (tokens[0] > tokens[1] and record["rollout"] == 6)
         for name, value in record.items():
             np.testing.assert_equal(close_to(value), close_to(one[name]))
 

@@ -146,7 +146,8 @@ def convert_responses(
     texts, paths = TokenTexts(tokenizer), []
     for benchmark, by_problem in problems.items():
         path, first = record_path(output_dir or folder, benchmark), 0
-        with record_writer(path, response_metadata(settings.get("model"), benchmark, **how)) as write:
+        metadata = response_metadata(settings.get("model"), benchmark, **how)
+        with record_writer(path, metadata) as write:
             for responses in by_problem.values():
                 write(response_table(texts, responses, first=first, tokenizer=tokenizer))
                 first += len(responses)

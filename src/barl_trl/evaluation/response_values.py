@@ -122,7 +122,9 @@ def response_values(
     """Compute beliefs and both values of the responses to one problem.
 
     Args:
-        model, scorer, responses: As in [`believe`].
+        model: As in [`believe`].
+        scorer: As there.
+        responses: As there.
 
     Yields:
         For each response `benchmark`, `problem_id`, `sample`, `prompt` and `reward` as they are,

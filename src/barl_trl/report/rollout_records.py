@@ -172,7 +172,8 @@ def record_writer(
     """Write records to one file little by little; it is there when all are written.
 
     Args:
-        path, metadata: As in [`write_records`].
+        path: As in [`write_records`].
+        metadata: As there.
 
     Yields:
         What writes a part: a table or records, as there.
@@ -188,7 +189,6 @@ def record_writer(
         use_dictionary=_TEXTS,
         column_encoding=dict.fromkeys(_NUMBERS, "BYTE_STREAM_SPLIT"),
     ) as writer:
-
         waiting: list[pa.Table] = []
 
         def write(records: pa.Table | Sequence[Mapping[str, Any]]) -> None:
