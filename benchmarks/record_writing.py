@@ -11,7 +11,8 @@ r"""What `log_beliefs` costs: a training step with it and without, and the writi
   tokens, 128 to a step, 6 hypotheses, with old log-probabilities and importance ratios. `columns`
   is what each process does for its own rollouts (here one does it for all), `sent` what it then
   hands to the main process, `file` what that writes. Ids are spread over a vocabulary as words are
-  (Zipf). Memory is the peak of the process above what it held before.
+  (Zipf), and every hundredth is half a character. In the first batch each id is decoded. Memory is
+  the peak of the process above what it held before.
 
 CPU seconds are this process's. `--quick`: small batches, 2 rounds.
 """
@@ -42,7 +43,9 @@ from barl_trl.trainer.rollout_recording import _written
 from barl_trl.trainer.rollout_table import prompt_columns, rollout_table, token_column
 
 WAYS = ("with", "without")
-GENERATIONS, LENGTHS, STEP, HYPOTHESES, VOCABULARY = 5, (768, 1024), 128, 6, 32_000
+GENERATIONS, LENGTHS, STEP, HYPOTHESES = 5, (768, 1024), 128, 6
+VOCABULARY, WORDS = 32_000, 600
+"""Ids, and how many of them are bytes and special tokens."""
 
 
 def measured_step(rounds: int, quick: bool, output_dir: str) -> dict[str, Any]:
@@ -87,11 +90,14 @@ def timed(trainer: Any, name: str) -> list[float]:
     return seconds
 
 
-def made_up(prompts: int) -> Callable[[TokenTexts], pa.Table]:
-    """Return what makes the table of made-up rollouts."""
+def made_up(prompts: int, halves: list[int]) -> Callable[[TokenTexts], pa.Table]:
+    """Return what makes the table of made-up rollouts; `halves` are a character's tokens."""
     draw, number = np.random.default_rng(0), prompts * GENERATIONS
     lengths = draw.integers(LENGTHS[0], LENGTHS[1] + 1, number)
-    ids = [(draw.zipf(1.3, n) % VOCABULARY).tolist() for n in lengths]
+    ids = [WORDS + draw.zipf(1.3, n) % (VOCABULARY - WORDS) for n in lengths]
+    for row in ids:
+        row[50::200], row[51::200] = halves
+    ids = [row.tolist() for row in ids]
     ends = [[*range(STEP, n, STEP), n] for n in lengths.tolist()]
     most, states = int(lengths.max()), max(map(len, ends)) + 1
     own = torch.tensor([len(row) + 1 for row in ends])
@@ -170,8 +176,10 @@ def resident(name: str) -> int:
 
 def measured_batch(prompts: int, output_dir: str) -> dict[str, Any]:
     """Return what the batch of made-up rollouts costs."""
-    table, found = made_up(prompts), dict[str, Any]()
-    texts = TokenTexts(make_tokenizer("Problem 1: " * 50, VOCABULARY))
+    tokenizer, found = make_tokenizer("Problem 1: " * 50, VOCABULARY), dict[str, Any]()
+    table, texts = made_up(prompts, tokenizer.encode("\u00e9")), TokenTexts(tokenizer)
+    with peak_memory(found, "columns of the first batch"):
+        table(texts)
     with peak_memory(found, "columns"):
         records = table(texts)
     with peak_memory(found, "sent"):
@@ -208,9 +216,10 @@ def main() -> None:
     print("| | CPU s | wall s | peak, MB | bytes per rollout |")
     print("|---" * 5 + "|")
     sizes = {"sent": batch["sent bytes"], "file": batch["bytes_per_rollout"]}
-    for name in ("columns", "sent", "file"):
+    for name in ("columns of the first batch", "columns", "sent", "file"):
         numbers = [f"{batch[f'{name} {unit} s']:.2f}" for unit in ("CPU", "wall")]
-        numbers += [f"{batch[f'{name} peak'] / 1e6:.0f}", f"{sizes.get(name, 0):.0f}"]
+        numbers += [f"{batch[f'{name} peak'] / 1e6:.0f}"]
+        numbers += [f"{sizes[name]:.0f}" if name in sizes else ""]
         print(f"| {name} | {' | '.join(numbers)} |")
     print(f"\n{batch['rollouts']} rollouts.")
     if args.json:

@@ -1,6 +1,7 @@
 """The text of every token, such that the texts of a completion joined are the completion."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -33,6 +34,7 @@ class TokenTexts:
         self._anchor_text = self._decode([self._anchor])[0]
         self._texts: list[str] = []
         self._codes = np.empty(0, dtype=np.int32)  # id -> its place in the texts, or -1
+        self._text_of_parts = lru_cache(1 << 16)(lambda ids: self._behind_anchor([ids])[0])
 
     def column(self, rows: Sequence[Sequence[int]]) -> Any:
         """Return the texts of the tokens of each row, as a column of lists.
@@ -59,7 +61,7 @@ class TokenTexts:
         [parts] = np.nonzero(np.append(is_part, [False] * len(extra))[codes])
         is_start = (np.diff(parts, prepend=-2) > 1) | np.isin(parts, starts)
         for run in np.split(parts, np.nonzero(is_start)[0]):
-            for place, text in zip(run, self._characters(ids[run]), strict=True):
+            for place, text in zip(run, self._characters(ids[run].tolist()), strict=True):
                 replace(place, text)
         return lists(pa.array(self._texts + extra, pa.string()).take(pa.array(codes)), sizes)
 
@@ -79,7 +81,7 @@ class TokenTexts:
         """Return the texts of tokens that are parts of characters."""
         texts, start = [], 0
         for stop in range(1, len(ids) + 1):
-            [text] = self._behind_anchor([ids[start:stop]])
+            text = self._text_of_parts(tuple(ids[start:stop]))
             is_whole = not text.endswith(LOST) or stop - start == MOST_PARTS or stop == len(ids)
             texts.append(text if is_whole else "")
             start = stop if is_whole else start
