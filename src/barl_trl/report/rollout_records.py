@@ -80,7 +80,7 @@ FOLDER = "beliefs"
 ROWS_TOGETHER = 1024
 """Records of a part of a file that is compressed, and read, as a whole."""
 
-_TEXTS = ["prompt_id", "prompt", "solution", "reason"]
+_TEXTS: Any = ["prompt_id", "prompt", "solution", "reason"]
 _TEXTS += [f"{name}.list.element" for name in ("tokens", "hypotheses")]
 """Columns whose values recur: a dictionary holds them once."""
 
@@ -192,9 +192,10 @@ def record_writer(
         waiting: list[pa.Table] = []
 
         def write(records: pa.Table | Sequence[Mapping[str, Any]]) -> None:
+            table: Any = records
             if not isinstance(records, pa.Table):
-                records = pa.Table.from_pylist(list(records), schema=schema)
-            waiting.append(records.replace_schema_metadata(texts))
+                table = pa.Table.from_pylist(list(records), schema=schema)
+            waiting.append(table.replace_schema_metadata(texts))
             if sum(map(len, waiting)) >= ROWS_TOGETHER:
                 flush()
 

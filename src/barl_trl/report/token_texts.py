@@ -52,7 +52,7 @@ class TokenTexts:
             codes[place] = len(self._texts) + len(extra)
             extra.append(text)
 
-        for first in np.unique(ids[starts]):  # alone, as the completion begins
+        for first in np.unique(ids[starts]).tolist():  # alone, as the completion begins
             [text] = self._decode([[first]])
             if text != self._texts[self._codes[first]] and LOST not in text:
                 for place in starts[ids[starts] == first]:
@@ -75,7 +75,7 @@ class TokenTexts:
         is_new[ids] = True
         [new] = np.nonzero(is_new & (self._codes < 0))
         self._codes[new] = np.arange(len(self._texts), len(self._texts) + len(new))
-        self._texts += self._behind_anchor([[token] for token in new])
+        self._texts += self._behind_anchor([[token] for token in new.tolist()])
 
     def _characters(self, ids: Sequence[int]) -> list[str]:
         """Return the texts of tokens that are parts of characters."""
@@ -92,6 +92,4 @@ class TokenTexts:
         return [text[len(self._anchor_text) :] for text in texts]
 
     def _decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """Decode rows of ids."""
-        plain = [[int(token) for token in row] for row in rows]
-        return self._tokenizer.batch_decode(plain, clean_up_tokenization_spaces=False)
+        return self._tokenizer.batch_decode(rows, clean_up_tokenization_spaces=False)

@@ -59,11 +59,15 @@ class RolloutRecordingMixin(GRPOTrainer):
     def _token_texts(self) -> TokenTexts:
         return TokenTexts(self._tokenizer)
 
+    @property
+    def _record_folder(self) -> Path:
+        return Path(str(self.args.output_dir), FOLDER)
+
     def _forget_undone(self, step: int) -> None:
         """Delete the records of steps that are to be done, perhaps again."""
         self._recorded_step, self._recorded_parts, self._began_before = -1, 0, None
         if self.accelerator.is_main_process:
-            forget_from(Path(self.args.output_dir, FOLDER), step)
+            forget_from(self._record_folder, step)
 
     def _log_completion_extra(self, column, values):
         if column == REASONS and self._batch.reasons is None:
@@ -99,7 +103,7 @@ class RolloutRecordingMixin(GRPOTrainer):
         if self.accelerator.num_processes > 1:
             tables = [*map(_read, gather_object([_written(table)]))]
         if self.accelerator.is_main_process:
-            path = Path(self.args.output_dir, FOLDER, file_name(step, self._recorded_parts))
+            path = self._record_folder / file_name(step, self._recorded_parts)
             write_records(path, pa.concat_tables(tables), self._record_metadata(started))
         self._began_before = self._batch.began
         seconds = time.perf_counter() - started
