@@ -162,7 +162,7 @@ def test_a_shared_prompt_and_a_first_state_are_fed_once(model):
 
 @pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
 def test_tokens_are_counted_for_the_rollout_they_are_fed_for(model, method):
-    rollouts = [ALL[0], GROUPS["no hypotheses"][0], *ALL[1:]]
+    rollouts = [ALL[0], Rollout(ids(20), [4, 20], []), *ALL[1:]]
     counts = score(model, rollouts, method).rollout_tokens
     assert counts == [score(model, [rollout], method).num_tokens for rollout in rollouts]
     assert counts[1] == 0 < counts[0]

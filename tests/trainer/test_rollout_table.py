@@ -1,4 +1,4 @@
-"""Rollouts as columns; the whole table is checked in `test_rollout_recording.py`, as it is written."""
+"""Rollouts as columns. The whole table is checked in `test_rollout_recording.py`."""
 
 import hashlib
 
