@@ -95,6 +95,10 @@ def print_summary(summaries: Sequence[dict[str, Any]], output_dir: str) -> None:
         f"In {output_dir}: the model, training.png, beliefs.png, summary.json, trainer_state.json"
         + (" of each seed." if len(summaries) > 1 else ".")
     )
+    pages = [summary["page"] for summary in summaries if summary["page"]]
+    if pages:
+        print_note("What every rollout believed, and what its tokens were worth, in a browser:")
+        print(*pages, sep="\n")
 
 
 def _accuracy(evaluations: Sequence[dict[str, Any]], name: str) -> str:

@@ -23,10 +23,12 @@ from ..evaluation.response_values import response_scorer, response_values
 from ..evaluation.responses import Response
 from ..hypotheses import extract_answer
 from ..report import figures
+from ..report.inspector.site import Site
+from ..report.rollout_records import FOLDER
 from ..rewards import accuracy_reward
 from ..steps import delimited_steps
 from ..synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, problems, search_rows
-from ..trainer import make_trainer
+from ..trainer import BARLTrainer, make_trainer
 from ..trainer.barl_fields import barl_fields
 from .console import progress_bar
 from .training_console import TrainingLine
@@ -218,6 +220,10 @@ def run(method: str, args) -> dict[str, Any]:
     records = belief_records(trainer.model, tokenizer, segmenter, args)
     (output_dir / "beliefs.json").write_text(json.dumps(records, indent=1))
     figures.beliefs(output_dir / "beliefs.json", output_dir / "beliefs.png")
+    page = output_dir / "inspect"
+    is_recorded = isinstance(trainer, BARLTrainer) and args.log_beliefs
+    if is_recorded:
+        Site([output_dir / FOLDER], [output_dir.resolve().name], page).update()
     summary = {
         "method": method,
         "settings": {
@@ -230,6 +236,7 @@ def run(method: str, args) -> dict[str, Any]:
         "grader": accuracy_reward.grader.label,
         "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
         "held_out_problems": NUM_GREEDY,
+        "page": str(page / "index.html") if is_recorded else None,
         "seconds": round(time.perf_counter() - started, 1),
         "before": asdict(before),
         "after": asdict(after),

@@ -22,7 +22,8 @@ def main(argv: list[str]) -> None:
         nargs="+",
         type=Path,
         metavar="RUN",
-        help="folder of a run trained with log_beliefs, or of converted evaluation records",
+        help="folder of a run trained with log_beliefs, or what `barl evaluate` or `barl analyze "
+        "values` wrote",
     )
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="folder of the page (default: RUN/inspect)"
@@ -66,20 +67,30 @@ def _folders(runs: list[Path]) -> list[Path]:
     """Return the folders of the runs' records, before anything heavy is imported."""
     if len(runs) > 2:
         raise ValueError(f"RUN must be one folder, or two to compare, got {len(runs)}.")
-    folders = []
-    for run in runs:
-        found = [folder for folder in (run / "beliefs", run) if any(_files(folder))]
-        if not found:
-            raise ValueError(
-                f"RUN must have records of rollouts, beliefs/rollouts_*.parquet, got {run}: train "
-                "with log_beliefs, or name the folder of evaluation records."
-            )
-        folders.append(found[0])
-    return folders
+    return [_folder(run) for run in runs]
 
 
-def _files(folder: Path):
-    return folder.glob("rollouts_*.parquet")
+def _folder(run: Path) -> Path:
+    for folder in (run / "beliefs", run):
+        if any(folder.glob("rollouts_*.parquet")):
+            return folder
+    if (run / "results.json").exists():
+        from ..evaluation.response_records import convert_responses
+
+        convert_responses(run)
+    files = [*run.glob("*/beliefs/rollouts_*.parquet"), *run.glob("*/*/beliefs/rollouts_*.parquet")]
+    found = sorted({path.parent for path in files})
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ValueError(
+            f"RUN must have records of one run or benchmark, got {run}: name one of "
+            f"{', '.join(str(folder.parent) for folder in found)}."
+        )
+    raise ValueError(
+        f"RUN must have records of rollouts, beliefs/rollouts_*.parquet, got {run}: train with "
+        "log_beliefs, or name what barl evaluate or barl analyze values wrote."
+    )
 
 
 def _names(runs: list[Path]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ...credit import CREDITS
-from ..rollout_records import read_metadata
+from ..rollout_records import read_metadata, record_files
 from .filters import FILTERS
 from .page import (
     FORMULAS,
@@ -53,7 +53,7 @@ class Site:
         found = {
             (number, path): path.stat().st_mtime_ns
             for number, folder in enumerate(self.folders)
-            for path in sorted(folder.glob("rollouts_*.parquet"))
+            for _, path in record_files(folder)
         }
         if not self.runs or any(found.get(place) != time for place, time in self._seen.items()):
             self._begin()
