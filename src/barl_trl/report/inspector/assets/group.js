@@ -39,7 +39,11 @@ barl.group = (() => {
       el("div", { class: "scroll" }, table));
   }
 
-  function titleOf(group, spread) {
+  const spanOf = (weights) => weights.length ? Math.max(...weights) - Math.min(...weights) : 0;
+
+  function titleOf(group) {
+    const spread = spanOf(group.rollouts.flatMap((rollout) => rollout.weights));
+    const inside = Math.max(...group.rollouts.map((rollout) => spanOf(rollout.weights)));
     const outcomes = new Set(group.rollouts.map((rollout) => rollout.outcome));
     const right = group.rollouts.filter((rollout) => rollout.kinds & (1 << barl.store.bit("right"))).length;
     const many = group.rollouts.length;
@@ -48,7 +52,7 @@ barl.group = (() => {
         ? `still span ${number(spread, 2)}` : "say nothing either"}.`;
     }
     return `${right} of ${many} are right. GRPO gives every step of a rollout one number; step weights differ inside a rollout`
-      + ` (span ${number(spread, 2)}).`;
+      + ` by up to ${number(inside, 2)}.`;
   }
 
   function lines(group, state, cells, runAt) {
@@ -97,11 +101,9 @@ barl.group = (() => {
     const number = barl.store.runs[0].places.get(`${state.step}/${state.group}`);
     if (number === undefined) return [el("h1", {}, `Group ${state.group}`), el("p", {}, "The run has no such group.")];
     const group = await barl.store.group(number);
-    const all = group.rollouts.flatMap((rollout) => rollout.weights);
-    const spread = all.length ? Math.max(...all) - Math.min(...all) : 0;
     return [
       el("h1", {}, `Step ${state.step}, group ${state.group}`),
-      el("p", { class: "lead" }, titleOf(group, spread)),
+      el("p", { class: "lead" }, titleOf(group)),
       prompt(group),
       barl.legend(barl.store.runs[0].bound, "blamed to praised"),
       el("div", { class: "matrices" }, matrices(group, state, go), await partners(number, group, state, go)),
