@@ -1,6 +1,8 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +28,7 @@ def main(argv: list[str]) -> None:
     arguments: Any = (EvaluateArguments,)
     with mistakes_in_one_line("barl evaluate"):
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
-        results = run(args)
+        results = run(args, ["barl", "evaluate", *argv])
     temperature = results["temperature"]
     how = f"temperature {temperature:g}" if temperature else "greedy"
     print_table(f"{Path(results['model']).name}, {how}", table_rows(results), align="right")
@@ -39,8 +41,12 @@ def main(argv: list[str]) -> None:
         print_note(results["advice"])
 
 
-def run(args: EvaluateArguments) -> dict[str, Any]:
+def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     """Evaluate on all benchmarks, and write everything to the output folder.
+
+    Args:
+        args: What to evaluate, and how.
+        command: The command line, for the record.
 
     Returns:
         The results, as in `results.json`.
@@ -58,12 +64,13 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
 
     from ..evaluation.evaluator import Evaluator
     from ..evaluation.generation import BACKENDS, Decoding
+    from ..evaluation.provenance import run_record
 
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     datasets.disable_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
     template = choose_template(args.template, tokenizer, args.system_prompt)
-    settings, output_dir = settings_of(args, template, grader), Path(args.output_dir)
+    settings, output_dir = settings_of(args, tokenizer, template, grader), Path(args.output_dir)
     open_results(settings, output_dir)  # other settings are refused before benchmarks are loaded
     loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
     print_note(f"template: {template.name}")
@@ -75,6 +82,14 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
         results = open_results(settings, output_dir)
         backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
         write_results(results, output_dir)  # not before the model is there: a next try may differ
+        this_run = [run_record(command, backend.describe())]
+
+        def advance(task: Any, done: int, total: int) -> None:
+            if done < total and this_run:  # it has something to generate
+                results["runs"].append(this_run.pop())
+                write_results(results, output_dir)
+            progress.update(task, completed=done, total=total)
+
         evaluator = Evaluator(
             backend,
             tokenizer,
@@ -85,12 +100,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
             seed=args.seed,
         )
         for name, (problems, skipped) in loaded.items():
-            task = progress.add_task(name)
-            responses = evaluator.run(
-                name,
-                problems,
-                lambda done, total, task=task: progress.update(task, completed=done, total=total),
-            )
+            responses = evaluator.run(name, problems, partial(advance, progress.add_task(name)))
             results["benchmarks"][name] = {
                 "source": asdict(sources[name]),
                 "limit": args.limit,
@@ -108,9 +118,11 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     return results
 
 
-def settings_of(args: EvaluateArguments, template: Template, grader: Grader) -> dict[str, Any]:
+def settings_of(
+    args: EvaluateArguments, tokenizer: Any, template: Template, grader: Grader
+) -> dict[str, Any]:
     """Return what `results.json` says of how the responses were made."""
-    from ..evaluation.checkpoints import checkpoint_id
+    from ..evaluation.checkpoints import TRAINED_BY, checkpoint_id
 
     packages = ("barl-trl", "torch", "transformers", "trl", "datasets", "math-verify")
     versions = {name: version(name) for name in packages}
@@ -119,6 +131,7 @@ def settings_of(args: EvaluateArguments, template: Template, grader: Grader) -> 
     return {
         "model": args.model,
         "checkpoint": checkpoint_id(args.model, args.init_kwargs.get("revision")),
+        "trained_by": tokenizer.init_kwargs.get(TRAINED_BY),
         "backend": args.backend,
         "model_init_kwargs": redacted(args.model_init_kwargs),
         "template": template.name,

@@ -14,13 +14,14 @@ import torch
 from transformers import (
     AutoModelForCausalLM,
     GenerationConfig,
-    LogitsProcessor,
     LogitsProcessorList,
 )
 from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
 from ..trainer.environment_checks import refuse_missing_vllm
+from .provenance import attention_kernels
+from .shrinking_batch import RowsProcessor, decode_shrinking
 
 Key = tuple[int, int]
 """Problem and sample."""
@@ -57,13 +58,17 @@ class Backend(Protocol):
         """Yield completions as they are made: of all jobs not yet done, and perhaps of others."""
         ...
 
+    def describe(self) -> dict[str, Any]:
+        """Return device, dtype, attention, its kernels and the batch size, for `results.json`."""
+        ...
+
 
 def seed_of(seed: int, benchmark: str, key: Key) -> int:
     """Return the seed of a sample: another one for each, and the same on every machine."""
     return zlib.crc32(f"{seed} {benchmark} {key}".encode())
 
 
-class SeededSampling(LogitsProcessor):
+class SeededSampling(RowsProcessor):
     """Make greedy decoding draw from `softmax(logits / temperature)`, by a generator for each row.
 
     `argmax(logits / temperature - log E)` with exponential `E` is such a draw. What a row draws
@@ -84,6 +89,10 @@ class SeededSampling(LogitsProcessor):
         )
         return scores.double() / self.temperature - (-uniform.log()).log()
 
+    def keep(self, rows: list[int]) -> None:
+        """Go on with the generators of these rows."""
+        self.generators = [self.generators[row] for row in rows]
+
 
 def complete_batch(
     model: Any,
@@ -102,8 +111,10 @@ def complete_batch(
         max_tokens: Most tokens of a completion.
         end_ids: Tokens that end it.
         pad_id: What the prompts are padded with, on the left.
-        **options: As in `model.generate`.
+        **options: As in `model.generate`. Without `do_sample`, rows that have ended are dropped.
     """
+    if not options.get("do_sample"):
+        options["custom_generate"] = decode_shrinking
     length = max(map(len, prompts))
     ids = torch.tensor([[pad_id] * (length - len(p)) + list(p) for p in prompts])
     mask = torch.tensor([[0] * (length - len(p)) + [1] * len(p) for p in prompts])
@@ -178,6 +189,19 @@ class TransformersBackend:
             )
             yield list(zip(batch, completions, strict=True))
 
+    def describe(self) -> dict[str, Any]:
+        """See [`Backend`]. The kernels are those of two tokens behind two prompts, one padded."""
+        ends, config = self.decoding.end_ids, self.model.config
+        how: Any = {"max_tokens": 2, "end_ids": ends, "pad_id": ends[0], "min_new_tokens": 2}
+        kernels = attention_kernels(lambda: complete_batch(self.model, [[0], [0] * 8], **how))
+        return {
+            "device": str(self.model.device),
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "attention": config._attn_implementation,
+            "attention_kernels": kernels,
+            "batch_size": self.decoding.batch_size,
+        }
+
 
 class VLLMBackend:
     """A vLLM engine in this process, which batches by itself.
@@ -195,7 +219,7 @@ class VLLMBackend:
         refuse_missing_vllm("backend must be transformers", "vllm")
         import vllm  # pyright: ignore[reportMissingImports]
 
-        self.end_ids, self.lora = decoding.end_ids, None
+        self.end_ids, self.batch_size, self.lora = decoding.end_ids, decoding.batch_size, None
         if find_adapter_config_file(model):
             from peft import PeftConfig
             from vllm.lora.request import LoRARequest  # pyright: ignore[reportMissingImports]
@@ -234,6 +258,18 @@ class VLLMBackend:
                 )
                 for output in finished
             ]
+
+    def describe(self) -> dict[str, Any]:
+        """See [`Backend`]. Kernels run in the engine's processes, where they are not seen."""
+        config = self.llm.llm_engine.vllm_config
+        backend = config.attention_config.backend
+        return {
+            "device": str(config.device_config.device_type),
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            "attention": backend.name if backend else "chosen by vLLM",
+            "attention_kernels": [],
+            "batch_size": self.batch_size,
+        }
 
 
 BACKENDS = {"transformers": TransformersBackend, "vllm": VLLMBackend}
