@@ -26,6 +26,9 @@ test-all: test test-lowest  ## run the tests, then the slow ones (DeepSpeed is i
 test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build, in .venv-vllm
 	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
 
+test-inspect: .venv-inspect/installed  ## read exported logs with inspect_ai, in .venv-inspect
+	.venv-inspect/bin/python -m pytest -q -m inspect tests/evaluation tests/commands/analyses
+
 test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
 	# transformers 5.17 resumes on several processes on GPUs only
 	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train*.py \
@@ -67,4 +70,13 @@ setup: .venv/installed  ## make .venv with everything in it
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
-.PHONY: help demo test test-all test-lowest test-vllm check fix tiny-model setup
+# inspect_ai wants other versions of two packages than constraints.txt has.
+.venv-inspect/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-inspect
+	grep -vE '^(fsspec|python-dateutil)==' constraints.txt > .venv-inspect/constraints.txt
+	.venv-inspect/bin/python $(PIP_INSTALL) -c .venv-inspect/constraints.txt $(CPU_TORCH) torch
+	.venv-inspect/bin/python $(PIP_INSTALL) -c .venv-inspect/constraints.txt \
+		--editable '.[inspect]' beartype hypothesis pytest
+	touch $@
+
+.PHONY: help demo test test-all test-inspect test-lowest test-vllm check fix tiny-model setup

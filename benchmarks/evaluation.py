@@ -246,9 +246,8 @@ def main() -> None:
     for name in args.models.split(","):
         records += measure(name, args.quick, 1 if args.quick else args.rounds)
     versions = ", ".join(f"{package} {metadata.version(package)}" for package in PACKAGES)
-    print(
-        f"{date.today()}, {torch.get_num_threads()} thread, float32, batches of {BATCH}; {versions}."
-    )
+    threads = torch.get_num_threads()
+    print(f"{date.today()}, {threads} thread, float32, batches of {BATCH}; {versions}.")
     for name in args.models.split(","):
         first = next(record for record in records if record["model"] == name)
         low, high = first["prompt_tokens"]

@@ -35,7 +35,7 @@ def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any
 
 
 def hardware() -> dict[str, Any]:
-    """Return processor, cores that may be used, memory, GPUs, driver and version of CUDA or ROCm."""
+    """Return processor, usable cores, memory, GPUs, driver and version of CUDA or ROCm."""
     found = collect_env.get_cpu_info(collect_env.run)
     name = re.search(r"^Model name:\s*(.+)$", found, re.MULTILINE)
     is_cuda = torch.cuda.is_available()

@@ -43,13 +43,13 @@ def redacted(value: Any, *, is_forgotten: bool = False) -> Any:
 
 
 def redacted_command(argv: Sequence[str]) -> str:
-    """Return a command line without secrets, as a shell reads it.
+    r"""Return a command line without secrets, as a shell reads it.
 
     Secrets are values of options with such a name, fields of JSON objects, and tokens of the Hub.
 
     Example:
-        >>> redacted_command(["barl", "--hub_token", "x", "--kwargs={\"api_key\": 1}", "--n=3"])
-        'barl --hub_token \'<HUB_TOKEN>\' \'--kwargs={"api_key": "<API_KEY>"}\' --n=3'
+        >>> redacted_command(["barl", "--hub_token", "x", "--kw={\"api_key\": 1}", "--n=3"])
+        'barl --hub_token \'<HUB_TOKEN>\' \'--kw={"api_key": "<API_KEY>"}\' --n=3'
     """
     shown, option = [], ""
     for text in argv:
