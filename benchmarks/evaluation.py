@@ -3,7 +3,7 @@ r"""What completions cost: `barl evaluate`'s generation beside transformers' own
 `OMP_NUM_THREADS=1 python benchmarks/evaluation.py [--quick] [--models demo,40m] [--rounds 3]
 [--json FILE]` prints a Markdown table. All ways get the same model, prompts, ends and limit, decode
 greedily, and take turns in one process run; the least CPU seconds of the rounds count. A row says
-how many of the first 24 completions are equal to those of `generate` on each prompt alone.
+how many of the first 8 completions are equal to those of `generate` on each prompt alone.
 
 - `barl_trl`: `TransformersBackend`, as `barl evaluate` has it: sorted batches that shrink.
 - `generate, sorted`: `model.generate` over batches of prompts of like length.
@@ -45,8 +45,8 @@ from barl_trl.evaluation.generation import CompletionTokens, Decoding, Job, Tran
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
 
 PACKAGES = ("torch", "transformers")
-BATCH, ALONE = 64, 24
-PAGES = (16, 32, 128)
+BATCH, ALONE = 64, 8
+PAGES = (16, 128)
 """Sizes of pages that continuous batching may choose from."""
 
 
@@ -68,7 +68,7 @@ class Task:
 def demo_task(quick: bool, folder: str) -> Task:
     """Return the shipped model and its held-out problems."""
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
-    texts = [p.prompt for p in islice(problems(7, held_out=True), 24 if quick else 400)]
+    texts = [p.prompt for p in islice(problems(7, held_out=True), 24 if quick else 128)]
     return Task(str(TINY_MODEL_DIR), tokenizer(texts)["input_ids"], [tokenizer.eos_token_id], 128)
 
 
@@ -85,10 +85,10 @@ def random_task(quick: bool, folder: str) -> Task:
         tie_word_embeddings=True,
         initializer_range=0.2,  # wide enough that greedy decoding does not repeat a token for ever
     )
-    lengths = torch.randint(20, 121, (8 if quick else 96,)).tolist()
+    lengths = torch.randint(20, 121, (8 if quick else 64,)).tolist()
     prompts = [torch.randint(0, 32_000, (length,)).tolist() for length in lengths]
     AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
-    return Task(folder, prompts, list(range(0, 32_000, 61)), 8 if quick else 128)
+    return Task(folder, prompts, list(range(0, 32_000, 61)), 8 if quick else 96)
 
 
 TASKS = {"demo": demo_task, "40m": random_task}

@@ -66,9 +66,8 @@ def test_every_response_is_read_back(folder, tmp_path):
 @pytest.mark.inspect
 def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
     from inspect_ai.log import read_eval_log
+    from inspect_ai.scorer import SampleScore, mean_score, pass_at, stderr, value_to_float
     from inspect_ai.scorer import accuracy as their_accuracy
-    from inspect_ai.scorer import mean_score, pass_at, stderr, value_to_float
-    from inspect_ai.scorer import SampleScore
 
     (written,) = export(folder[0], tmp_path / "logs")
     log = read_eval_log(str(written))
@@ -90,7 +89,7 @@ def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
 def test_a_run_that_was_killed_is_exported_as_far_as_it_came(folder, tmp_path):
     from inspect_ai.log import list_eval_logs, read_eval_log
 
-    path, responses = folder
+    path, _ = folder
     (path / "results.json").write_text(json.dumps(RESULTS | {"benchmarks": {}, "runs": []}))
     lines = (path / "math500.jsonl").read_text().splitlines(keepends=True)
     (path / "math500.jsonl").write_text("".join(lines[:7]))

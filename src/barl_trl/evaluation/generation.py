@@ -20,7 +20,6 @@ from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
 from ..trainer.environment_checks import refuse_missing_vllm
-from .provenance import attention_kernels
 from .shrinking_batch import RowsProcessor, decode_shrinking
 
 Key = tuple[int, int]
@@ -191,6 +190,8 @@ class TransformersBackend:
 
     def describe(self) -> dict[str, Any]:
         """See [`Backend`]. The kernels are those of two tokens behind two prompts, one padded."""
+        from .provenance import attention_kernels  # only now: others do not need it
+
         ends, config = self.decoding.end_ids, self.model.config
         how: Any = {"max_tokens": 2, "end_ids": ends, "pad_id": ends[0], "min_new_tokens": 2}
         kernels = attention_kernels(lambda: complete_batch(self.model, [[0], [0] * 8], **how))

@@ -9,7 +9,8 @@ from typing import Any
 
 import psutil
 import torch
-from torch.nn.attention import SDPBackend
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
 from torch.utils import collect_env
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -56,29 +57,39 @@ def hardware() -> dict[str, Any]:
     }
 
 
-class _SeenAttention(TorchDispatchMode):
-    """Note the names of operators that compute attention."""
+def attention_kernels(forward: Callable[[], Any]) -> list[str]:
+    """Return the operators by which attention was really computed while a function ran.
+
+    `sdpa` is one of several kernels, which torch chooses by device, dtype, mask and shape; `math`
+    is the one made of products of matrices. Those of `eager`, and kernels from outside of torch's
+    dispatcher, leave no name.
+    """
+    with _Calls() as calls, _Operators() as operators:
+        forward()
+    if calls.are_seen and not operators.names:
+        return ["scaled_dot_product_attention_math"]
+    return sorted(operators.names)
+
+
+class _Calls(TorchFunctionMode):
+    """Note whether torch was asked for attention."""
+
+    are_seen = False
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.are_seen |= func is scaled_dot_product_attention
+        return func(*args, **(kwargs or {}))
+
+
+class _Operators(TorchDispatchMode):
+    """Note the names of fused operators that compute attention."""
 
     def __init__(self):
         super().__init__()
         self.names: set[str] = set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result: Any = func(*args, **(kwargs or {}))
-        name = func.name()
-        if name == "aten::_fused_sdp_choice" and result == SDPBackend.MATH.value:  # type: ignore
-            self.names.add("scaled_dot_product_attention_math")
-        elif "attention" in name or "flash_attn" in name:
-            self.names.add(re.sub(r"^\w+::_?", "", name))
-        return result
-
-
-def attention_kernels(forward: Callable[[], Any]) -> list[str]:
-    """Return the operators by which attention was really computed while a function ran.
-
-    `sdpa` is one of several kernels, which torch chooses by device, dtype, mask and shape. Products
-    of matrices (`eager`) and kernels from outside of torch's dispatcher leave no name.
-    """
-    with _SeenAttention() as seen:
-        forward()
-    return sorted(seen.names)
+        name = re.sub(r"^\w+::_?", "", func.name())
+        if "attention" in name or "flash_attn" in name:
+            self.names.add(name)
+        return func(*args, **(kwargs or {}))

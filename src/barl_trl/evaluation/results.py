@@ -107,7 +107,7 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
     lists = {"runs", "benchmarks"}
     settings = {name: value for name, value in results.items() if name not in lists}
     lines = [f"- {name}: {code(json.dumps(value))}" for name, value in settings.items()]
-    for run in results["runs"]:
+    for run in results.get("runs", []):
         lines.append(f"- run of {escape(run_in_words(run))}: {code(run['command'])}")
     rows = table_rows(results)
     if rows:
