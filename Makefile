@@ -5,6 +5,7 @@ INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
 # Test files run beside each other, as many as there are cores.
 PYTEST := -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 LOWEST := .venv-lowest/bin/python
+INSTALL_INSPECT := .venv-inspect/bin/python $(PIP_INSTALL) -c constraints-inspect.txt
 INSTALL_VLLM := .venv-vllm/bin/python $(PIP_INSTALL) -c constraints-vllm.txt
 CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
 # Without an NVIDIA driver the CPU build of torch serves, and spares gigabytes of CUDA libraries.
@@ -71,12 +72,10 @@ setup: .venv/installed  ## make .venv with everything in it
 	touch $@
 
 # inspect_ai wants other versions of two packages than constraints.txt has.
-.venv-inspect/installed: pyproject.toml constraints.txt
+.venv-inspect/installed: pyproject.toml constraints-inspect.txt
 	$(PYTHON) -m venv .venv-inspect
-	grep -vE '^(fsspec|python-dateutil)==' constraints.txt > .venv-inspect/constraints.txt
-	.venv-inspect/bin/python $(PIP_INSTALL) -c .venv-inspect/constraints.txt $(CPU_TORCH) torch
-	.venv-inspect/bin/python $(PIP_INSTALL) -c .venv-inspect/constraints.txt \
-		--editable '.[inspect]' beartype hypothesis pytest
+	$(INSTALL_INSPECT) $(CPU_TORCH) torch
+	$(INSTALL_INSPECT) --editable '.[inspect]' beartype hypothesis pytest
 	touch $@
 
 .PHONY: help demo test test-all test-inspect test-lowest test-vllm check fix tiny-model setup
