@@ -5,7 +5,7 @@ INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
 # Test files run beside each other, as many as there are cores.
 PYTEST := -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 LOWEST := .venv-lowest/bin/python
-INSTALL_INSPECT := .venv-inspect/bin/python $(PIP_INSTALL) -c constraints-inspect.txt
+INSTALL_INSPECT_AI := .venv-inspect-ai/bin/python $(PIP_INSTALL) -c constraints-inspect-ai.txt
 INSTALL_VLLM := .venv-vllm/bin/python $(PIP_INSTALL) -c constraints-vllm.txt
 CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
 # Without an NVIDIA driver the CPU build of torch serves, and spares gigabytes of CUDA libraries.
@@ -20,15 +20,24 @@ demo: setup  ## train a tiny model on search problems and show what it learned (
 test: setup  ## run the tests
 	$(BIN)/python $(PYTEST)
 
-test-all: test test-lowest  ## run the tests, then the slow ones (DeepSpeed is installed for them)
+test-all: test test-lowest test-slow  ## run the tests, also with the oldest versions, and the slow ones
+
+test-slow: setup  ## run the slow tests (DeepSpeed is installed for them)
 	$(INSTALL) --editable '.[deepspeed]'
 	$(BIN)/python $(PYTEST) -m slow
 
 test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build, in .venv-vllm
 	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
 
-test-inspect: .venv-inspect/installed  ## read exported logs with inspect_ai, in .venv-inspect
-	.venv-inspect/bin/python -m pytest -q -m inspect tests/evaluation tests/commands/analyses
+test-inspect-ai: .venv-inspect-ai/installed  ## read exported logs with inspect_ai, in .venv-inspect-ai
+	.venv-inspect-ai/bin/python -m pytest -q -m inspect_ai tests/evaluation tests/commands/analyses
+
+test-browser: setup  ## run the tests of the inspector's page in Debian's Chromium, which apt-get brings
+	command -v chromium >/dev/null || \
+		{ apt-get update && apt-get install --yes --no-install-recommends chromium; } || \
+		{ echo "make test-browser: needs Debian's chromium on PATH, which apt-get (as root) could not install." >&2; exit 1; }
+	$(INSTALL) --editable '.[browser]'
+	$(BIN)/python -m pytest -q -m browser tests/browser
 
 test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
 	# transformers 5.17 resumes on several processes on GPUs only
@@ -72,10 +81,10 @@ setup: .venv/installed  ## make .venv with everything in it
 	touch $@
 
 # inspect_ai wants other versions of two packages than constraints.txt has.
-.venv-inspect/installed: pyproject.toml constraints-inspect.txt
-	$(PYTHON) -m venv .venv-inspect
-	$(INSTALL_INSPECT) $(CPU_TORCH) torch
-	$(INSTALL_INSPECT) --editable '.[inspect]' beartype hypothesis pytest
+.venv-inspect-ai/installed: pyproject.toml constraints-inspect-ai.txt
+	$(PYTHON) -m venv .venv-inspect-ai
+	$(INSTALL_INSPECT_AI) $(CPU_TORCH) torch
+	$(INSTALL_INSPECT_AI) --editable '.[inspect-ai]' beartype hypothesis pytest
 	touch $@
 
-.PHONY: help demo test test-all test-inspect test-lowest test-vllm check fix tiny-model setup
+.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-vllm check fix tiny-model setup

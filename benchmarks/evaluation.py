@@ -61,7 +61,7 @@ class Task:
 
     def backend(self) -> TransformersBackend:
         """Load the model as `barl evaluate` does."""
-        decoding = Decoding(self.end_ids, self.max_tokens, 0.0, BATCH)
+        decoding = Decoding(self.end_ids, self.max_tokens, batch_size=BATCH, temperature=0.0)
         return TransformersBackend(self.path, decoding, dtype=torch.float32)
 
 

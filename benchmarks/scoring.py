@@ -71,12 +71,18 @@ from barl_trl.plausibility.kv_cache import GenerationCache
 from barl_trl.plausibility.micro_batches import MicroBatch, padded_micro_batches
 from barl_trl.plausibility.rows import shared_prefix_rows
 from barl_trl.plausibility.tree_attention import attending_by, tree_mask
+from barl_trl.report.styles import finish, headline, line_style, plt, styled
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 ELICITATION = list(range(3, 15))
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SLOW = ("released", "re-encoding")
-UNDRAWN = ("limit, fused", "default, no shared prompt", "default, 512 queries a call")
+DRAWN = {
+    "released": "released algorithm",
+    "re-encoding": "batched re-encoding",
+    "default": "barl-trl, any rollout",
+    "default, generated": "barl-trl, behind generation",
+}
 
 
 @dataclass(frozen=True)
@@ -434,31 +440,22 @@ GROWTH = {
 }
 
 
+@styled
 def plot(records: Sequence[dict], path: str) -> None:
-    """Cost against completion length, states and hypotheses."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), sharey=True, layout="constrained")
-    styles = ("-", "--", ":", "-.")
-    markers = "osv^Dx*+P<>"
+    """Draw cost against completion length, states and hypotheses."""
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
     for axis, (field, values) in zip(axes, GROWTH.items(), strict=True):
-        points = [r for r in records if r.get("grows") == field]
-        ways = dict.fromkeys(r["way"] for r in points if r["way"] not in UNDRAWN)
-        for n, way in enumerate(ways):
-            heights = [r["seconds"] for r in points if r["way"] == way]
-            style = {"linestyle": styles[n % 4], "marker": markers[n], "label": way}
-            axis.plot(values, heights, color=f"C{n}", **style)
+        for n, (way, label) in enumerate(DRAWN.items()):
+            found = [r for r in records if r.get("grows") == field and r["way"] == way]
+            style = {name: line_style(n)[name] for name in ("color", "linestyle", "marker")}
+            axis.plot(values, [r["seconds"] for r in found], label=label, **style)
         names = {"completion": "completion length (tokens)"}
         axis.set(xscale="log", yscale="log", xlabel=names.get(field, field), xticks=values)
         axis.set_xticklabels(map(str, values))
         axis.minorticks_off()
-        axis.grid(alpha=0.3)
     axes[0].set_ylabel("seconds per rollout")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
-    figure.savefig(path, dpi=130)
+    headline(figure, "What it costs to read the beliefs of one rollout")
+    finish(figure, path, names=len(DRAWN))
 
 
 def main() -> None:

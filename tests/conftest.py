@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 from contextlib import ExitStack
 
@@ -16,6 +17,9 @@ from .paths import ROOT
 from .preloaded import ADDRESS, server
 from .tiny import tiny_model, tiny_tokenizer
 from .trainer.hub import Hub
+
+# a shell's background job ignores Ctrl-C, and so would the processes that tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("any machine", deadline=None)  # no test asserts wall-clock time
 settings.load_profile("any machine")

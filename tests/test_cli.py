@@ -10,9 +10,11 @@ import pytest
 import barl_trl
 from barl_trl import cli
 
+COMMANDS = "train, recipes, plan, data, evaluate, analyze, reproduce, inspect, demo"
+
 WITHOUT_TORCH = [
     ("--help", "usage: barl COMMAND"),
-    ("trian", "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, demo, got"),
+    ("trian", f"COMMAND must be one of {COMMANDS}, got"),
     ("train --help", "--consistency_beta"),
     ("train --dataset_name d.jsonl --step_size 0", "step_size must be at least 1, got 0"),
     ("train --dataset_name x --method ppo", "method"),
@@ -29,6 +31,8 @@ WITHOUT_TORCH = [
     ("reproduce --help", "triplets"),
     ("reproduce triplets --help", "--iterations"),
     ("reproduce triplets --seeds 0", "must be a whole number of at least 1, got '0'"),
+    ("inspect --help", "--serve"),
+    ("inspect nowhere", "RUN must have records of rollouts"),
     ("demo --help", "--method"),
     ("demo --method ppo", "method"),
 ]
@@ -62,8 +66,7 @@ def test_help_and_mistakes_need_neither_torch_nor_trl():
 
 
 def test_an_unknown_command_is_refused_with_those_there_are():
-    known = "train, plan, data, evaluate, analyze, reproduce, demo"
-    with pytest.raises(SystemExit, match=f"COMMAND must be one of {known}, got 'trian'"):
+    with pytest.raises(SystemExit, match=f"COMMAND must be one of {COMMANDS}, got 'trian'"):
         cli.main(["trian"])
 
 

@@ -13,7 +13,9 @@ from barl_trl.commands.train_arguments import BARLScriptArguments
 from .paths import ROOT
 from .preloaded import PRELOADED
 
-PAPER_RECIPES = sorted(set((ROOT / "recipes").glob("*.yaml")) - {ROOT / "recipes" / "demo.yaml"})
+RECIPES = {path.stem: path for path in sorted((ROOT / "recipes").glob("*.yaml"))}
+LORA = [name for name in RECIPES if name.endswith("-lora")]
+PAPER_RECIPES = [path for name, path in RECIPES.items() if name not in ("demo", *LORA)]
 
 
 @pytest.mark.parametrize("path", PAPER_RECIPES, ids=lambda path: path.stem)
@@ -31,6 +33,24 @@ def test_paper_recipes(path, num_processes):
     assert args.max_steps == rollout_batches * 1024 * 5 // 128
     assert args.vllm_importance_sampling_mode == "token_truncate"
     assert (args.loss_type, args.beta, args.adam_beta2) == ("grpo", 0.0, 0.95)
+
+
+@pytest.mark.parametrize("name", LORA)
+def test_lora_recipes_are_for_one_gpu_and_score_behind_generation(name):
+    parser = TrlParser((BARLScriptArguments, PlanConfig, ModelConfig))
+    script, args, model = parser.parse_args_and_config(["--config", str(RECIPES[name])])
+    assert script.method == "barl"
+    assert (model.use_peft, model.lora_dropout) == (True, 0.0)
+    assert args.generation_batch_size == 32 * 8 == 4 * 64
+    assert args.per_device_train_batch_size * args.gradient_accumulation_steps == 64
+    assert args.vllm_max_model_length == script.max_prompt_length + args.max_completion_length
+    assert ("Qwen3" in model.model_name_or_path) == bool(args.chat_template_kwargs)
+
+
+def test_the_page_lists_every_recipe():
+    page = (ROOT / "docs" / "recipes.md").read_text()
+    listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert sorted(listed) == sorted(RECIPES)
 
 
 def test_demo_recipe_fits_its_batches():

@@ -11,11 +11,13 @@ from .commands.parsers import Mistake
 
 COMMANDS = {
     "train": "train a model with BARL or one of its baselines, from a YAML recipe and options",
+    "recipes": "list the shipped recipes, or print one: `barl recipes show NAME > my.yaml`",
     "plan": "say what a recipe will do, before anything is loaded: batches, tokens, steps, memory",
     "data": "`barl data check FILE`: list rows that cannot be used or deserve a look",
     "evaluate": "accuracy and pass@k on benchmarks, with every response in a file",
     "analyze": "token efficiency, reflections, values of chains of thought, from response files",
     "reproduce": "examples and experiments: `barl reproduce triplets|tree|paper|credit`",
+    "inspect": "a page of what every rollout believed, and why each token was praised or blamed",
     "demo": "train a tiny model on search problems, on a CPU in minutes: table, curves and beliefs",
 }
 

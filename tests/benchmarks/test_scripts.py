@@ -90,6 +90,17 @@ def test_training_step_compares_equal_rollouts(tmp_path):
 
 
 @pytest.mark.slow
+def test_record_writing_is_timed_beside_a_step_without(tmp_path):
+    path = tmp_path / "records.json"
+    step, batch = run_benchmark("record_writing.py", "--quick", "--json", str(path))
+    found = json.loads(path.read_text())
+    assert [*step] == ["demo"] and [*batch][-2:] == ["sent", "file"]
+    assert len(found["step"]["recording_cpu_seconds"]) == 2
+    assert found["batch"]["rollouts"] == 160
+    assert 1000 < found["batch"]["bytes_per_rollout"] < 20_000
+
+
+@pytest.mark.slow
 def test_memory_of_a_pass_is_what_is_estimated(tmp_path):
     path = tmp_path / "memory.json"
     run_benchmark("memory.py", "--quick", "--json", str(path))

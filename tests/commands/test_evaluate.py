@@ -78,7 +78,7 @@ def test_readme_shows_the_command_and_its_table(tmp_path, capsys, monkeypatch):
 
 def test_greedy_results(evaluate, tmp_path):
     results, shown = evaluate(limit=50)
-    assert {name: results[name] for name in list(results)[:12]} == {
+    assert {name: results[name] for name in list(results)[:15]} == {
         "model": str(TINY_MODEL_DIR),
         "checkpoint": checkpoint_id(str(TINY_MODEL_DIR)),
         "backend": "transformers",
@@ -86,6 +86,9 @@ def test_greedy_results(evaluate, tmp_path):
         "template": "plain",
         "system_prompt": None,
         "temperature": 0.0,
+        "top_p": None,
+        "top_k": None,
+        "min_p": None,
         "max_tokens": 120,
         "num_samples": 1,
         "batch_size": 64,
@@ -242,6 +245,10 @@ def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluat
     [
         ({"max_tokens": 60}, "max_tokens must be 120 as in the responses in .*, got 60: choose"),
         ({"temperature": 1.0}, "temperature must be 0.0 as in the responses in .*, got 1.0"),
+        (
+            {"sampling": "r1"},
+            "(temperature|top_p) must be .* as in the responses in .*, got 0.[69]",
+        ),
         ({"template": "Q: {problem}"}, "template must be 'plain' .* got 'Q: {problem}'"),
         ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None as in"),
         ({"grader": "string"}, "grader must be {'name': 'math_verify', .* got {'name': 'string'"),
@@ -252,6 +259,30 @@ def test_a_folder_of_other_settings_is_refused(evaluate, changed, message):
     evaluate(limit=2)
     with pytest.raises(SystemExit, match=f"barl evaluate: {message}"):
         evaluate(**{"limit": 2} | changed)
+
+
+def test_how_tokens_were_drawn_is_stated_everywhere(evaluate, tmp_path):
+    options = {"limit": 3, "num_samples": 2, "max_tokens": 20}
+    results, shown = evaluate(**options, sampling="qwen3")
+    drawing = {"temperature": 0.6, "top_p": 0.95, "top_k": 20}
+    assert {name: results[name] for name in (*drawing, "min_p")} == drawing | {"min_p": None}
+    assert "temperature 0.6, top_p 0.95, top_k 20" in " ".join(shown.split())
+    assert "- top_k: `20`" in (tmp_path / "out" / "results.md").read_text()
+    assert [record["drawing"] for record in records(tmp_path / "out")] == [drawing] * 6
+    # a family's name stands for its numbers, which another command may give one by one
+    assert evaluate(**options, **drawing)[0] == results
+    # also where results.json is gone, responses that were drawn otherwise are not added to
+    (tmp_path / "out" / "results.json").unlink()
+    with pytest.raises(SystemExit, match=r"responses must be drawn as those in .*search.jsonl, by"):
+        evaluate(**options | {"num_samples": 3}, **drawing | {"top_k": 10})
+
+
+def test_generated_problems_are_stated_in_the_results(evaluate, tmp_path):
+    options = {"benchmarks": "reasoning_gym:lcm:4:9", "max_tokens": 5}
+    row = evaluate(**options)[0]["benchmarks"]["lcm"]
+    source = row["source"]
+    assert (source["task"], source["size"], source["seed"]) == ("lcm", 4, 9)
+    assert row["num_problems"] == len(records(tmp_path / "out", "lcm")) == 4
 
 
 def test_a_folder_of_other_weights_is_refused(evaluate, tmp_path):
@@ -292,10 +323,16 @@ def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
         ({"num_samples": 2}, "num_samples must be 1 with temperature 0, got 2"),
         ({"temperature": -1}, "temperature must be a number of 0 or more, got -1"),
         ({"temperature": "nan"}, "temperature must be a number of 0 or more, got nan"),
+        ({"top_k": 5}, "top_k must be left out with temperature 0, got 5: greedy decoding"),
+        (
+            {"sampling": "qwen-3"},
+            r"sampling must be one of r1, .* got 'qwen-3': did you mean qwen3\?",
+        ),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
         ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got another"),
         ({"model_init_kwargs": "3"}, "model_init_kwargs must be a JSON object, got another text"),
         ({"benchmarks": "gsm9k"}, "benchmarks must be among gsm8k, .* got 'gsm9k'"),
+        ({"benchmarks": "reasoning_gym:gdc"}, r"benchmarks must .* got 'gdc': did you mean gcd\?"),
         ({"grader": "qwen", "extraction": "stated"}, "extraction must be left at 'boxed' with the"),
         ({"grader": "maths"}, "grader must be one of math_verify, qwen, string, got 'maths'"),
         ({"template": "llama-3"}, "template must be plain, .* got 'llama-3'"),
@@ -336,7 +373,7 @@ def test_a_template_is_no_markup_and_a_token_is_written_nowhere(evaluate, tmp_pa
     assert f"template: {template}" in shown
     assert results["model_init_kwargs"] == {"token": "<TOKEN>"}
     evaluate(limit=3, model_init_kwargs=kwargs, template=template)  # the folder knows its own
-    written = [path.read_text() for path in (tmp_path / "out").iterdir()]
+    written = [path.read_text() for path in (tmp_path / "out").glob("[!.]*")]  # no lock
     assert len(written) == 3
     assert "canary" not in "".join([*written, shown, *capsys.readouterr()])
     with pytest.raises(SystemExit) as stop:

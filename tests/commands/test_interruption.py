@@ -128,9 +128,17 @@ def test_a_second_signal_ends_at_once():
 
 @pytest.mark.parametrize("number", SIGNALS.values())
 def test_a_fork_is_ended_as_any_process(number):
+    context = multiprocessing.get_context("fork")
+    runs = context.Event()  # Python forgets signals that reach a fork before it runs
+
+    def work():
+        runs.set()
+        time.sleep(100)
+
     with raised():
-        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(100,))
+        child = context.Process(target=work)
         child.start()
+        runs.wait()
         os.kill(child.pid, number)
         child.join()
     assert child.exitcode == -number
@@ -154,7 +162,7 @@ def test_an_evaluation_goes_on_with_the_command_that_is_said(tmp_path, model_pat
     responses = tmp_path / "out" / "mine.jsonl"
 
     def tell():
-        while not responses.exists():
+        while not (responses.exists() and responses.stat().st_size):
             time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGTERM)
 

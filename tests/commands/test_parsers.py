@@ -86,7 +86,10 @@ def test_a_value_of_another_type(command, capsys):
         ("reproduce tree x", "unexpected argument 'x': `barl reproduce tree --help` lists the opt"),
         ("data check nowhere.jsonl", "path_or_id must name an existing file, got nowhere.jsonl"),
         ("analyze reflections /nowhere", "a folder of responses must hold <benchmark>.jsonl"),
-        ("trian", "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, demo"),
+        (
+            "trian",
+            "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, inspect",
+        ),
     ],
 )
 def test_other_mistakes(command, said, capsys):

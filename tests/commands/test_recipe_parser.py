@@ -35,7 +35,10 @@ def test_mistakes_in_recipes(command, said):
     first = FIRST[command]
     number, name = first.count("\n") + 2, "max_tokens" if command == "evaluate" else "step_size"
     place = f"r.yaml, line {number}: "
-    assert said(command) == "--config must be a YAML file, got r.yaml (No such file or directory)."
+    missing = (
+        "--config must be a YAML file or a shipped name, got r.yaml: `barl recipes` lists them."
+    )
+    assert said(command) == missing
     wrong = name.replace("_", "")
     near = f"{place}unknown option {wrong}: did you mean {name}?"
     assert said(command, f"{first}\n{wrong}: 3\n") == near
@@ -71,10 +74,13 @@ def test_recipes_that_are_none(said, text, message):
 def test_the_file_may_follow_an_equals_sign(tmp_path, capsys):
     with pytest.raises(SystemExit):
         cli.main(["train", f"--config={tmp_path}/r.yaml"])
-    assert f"--config must be a YAML file, got {tmp_path}/r.yaml" in capsys.readouterr().err
+    assert (
+        f"--config must be a YAML file or a shipped name, got {tmp_path}/r.yaml"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_file_must_follow(capsys):
     with pytest.raises(SystemExit):
         cli.main(["evaluate", "--config", "--model", "x"])
-    assert "--config must be followed by a YAML file, got nothing." in capsys.readouterr().err
+    assert "--config must be followed by a recipe, got nothing." in capsys.readouterr().err

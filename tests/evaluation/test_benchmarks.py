@@ -49,6 +49,23 @@ ROWS = {
         "033",
     ),
     "amc23": ({"id": 0, "question": "How many?", "answer": 27.0, "url": "u"}, "27"),
+    "aime25": (
+        {"problem_idx": 1, "problem": "How many?", "answer": 70, "problem_type": ["Algebra"]},
+        "70",
+    ),
+    "aime26": ({"problem_idx": 1, "answer": 277, "problem": "How many?"}, "277"),
+    "minerva_math": ({"question": "How many?", "answer": "4e33"}, "4e33"),
+} | {
+    name: (
+        {
+            "problem_idx": 1,
+            "problem": "How many?",
+            "answer": r"\frac{1}{576}, 2",
+            "problem_type": ["Geometry", "Algebra"],
+        },
+        r"\frac{1}{576}, 2",
+    )
+    for name in ("hmmt_feb25", "hmmt_nov25", "hmmt_feb26")
 }
 
 
@@ -167,7 +184,8 @@ def test_several_benchmarks_are_named_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gsm8k,gsm9k", "must be among gsm8k, math, .* got 'gsm9k': name the file"),
+        ("gsm8k,gsm9k", r"among gsm8k, math, .* got 'gsm9k': did you mean gsm8k\? If not, name"),
+        ("hmmt25", r"got 'hmmt25': did you mean hmmt_nov25\?"),
         ("mine.jsonl", "got 'mine.jsonl': name the file of your own as mine=PATH"),
         ("gsm8k,gsm8k", "must name each one once, got 'gsm8k' again"),
         ("a/b=.", "must have names of letters, digits, - and _, got 'a/b'"),

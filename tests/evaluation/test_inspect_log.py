@@ -34,7 +34,7 @@ def folder(tmp_path):
     return path, [one for group in groups.values() for one in group]
 
 
-@pytest.mark.inspect
+@pytest.mark.inspect_ai
 def test_every_response_is_read_back(folder, tmp_path):
     from inspect_ai.log import read_eval_log
 
@@ -63,7 +63,7 @@ def test_every_response_is_read_back(folder, tmp_path):
         assert score.explanation == one.reason
 
 
-@pytest.mark.inspect
+@pytest.mark.inspect_ai
 def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
     from inspect_ai.log import read_eval_log
     from inspect_ai.scorer import SampleScore, mean_score, pass_at, stderr, value_to_float
@@ -85,7 +85,7 @@ def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
         assert stderr()(theirs) == pytest.approx(estimate.standard_error)
 
 
-@pytest.mark.inspect
+@pytest.mark.inspect_ai
 def test_a_run_that_was_killed_is_exported_as_far_as_it_came(folder, tmp_path):
     from inspect_ai.log import list_eval_logs, read_eval_log
 
@@ -99,7 +99,7 @@ def test_a_run_that_was_killed_is_exported_as_far_as_it_came(folder, tmp_path):
     assert (log.status, len(log.samples)) == ("cancelled", 7)
 
 
-@pytest.mark.inspect
+@pytest.mark.inspect_ai
 def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"must hold results.json, got none in .*: name one that"):
         export(tmp_path, tmp_path / "logs")
@@ -107,5 +107,5 @@ def test_a_folder_without_results_is_refused(tmp_path):
 
 @pytest.mark.skipif(find_spec("inspect_ai") is not None, reason="inspect_ai is installed")
 def test_inspect_ai_is_missed_at_once(tmp_path):
-    with pytest.raises(ImportError, match=r"inspect_ai must be installed .*barl-trl\[inspect\]"):
+    with pytest.raises(ImportError, match=r"inspect_ai must be installed .*barl-trl\[inspect-ai\]"):
         export(tmp_path, tmp_path / "logs")

@@ -1,7 +1,5 @@
 """Reflections are found by keywords and counted by difficulty."""
 
-from math import sqrt
-
 import pytest
 
 from barl_trl.evaluation.reflections import KEYWORDS, has_reflection, reflections_by_difficulty
@@ -34,11 +32,13 @@ def test_a_problem_counts_if_any_of_its_responses_reflects():
         3: group(3, [1, 1], [PLAIN, REFLECTS]),
     }
     none_wrong, one_wrong, both_wrong = reflections_by_difficulty(by_problem, num_samples=2)
-    assert none_wrong == (0, 1, 1.0, None)  # one problem has no spread
-    assert one_wrong == (1, 0, None, None)
+    assert none_wrong == (0, 1, 1.0, pytest.approx(0.025), 1.0)  # of one problem little is known
+    assert one_wrong == (1, 0, None, None, None)
     assert both_wrong[:3] == (2, 3, pytest.approx(2 / 3))
-    variance = ((1 - 2 / 3) ** 2 * 2 + (2 / 3) ** 2) / 2
-    assert both_wrong.standard_error == pytest.approx(sqrt(variance / 3))
+    # Clopper and Pearson: with the share at an end, 2 of 3 or more, or fewer, have 2.5 %
+    low, high = both_wrong.low, both_wrong.high
+    assert 3 * low**2 * (1 - low) + low**3 == pytest.approx(0.025)
+    assert 1 - high**3 == pytest.approx(0.025)
 
 
 def test_difficulty_is_the_number_of_wrong_responses_among_six():
@@ -52,7 +52,13 @@ def test_difficulty_is_the_number_of_wrong_responses_among_six():
 
 def test_of_more_samples_the_first_are_taken():
     by_problem = {0: group(0, [1, 0, 0], [PLAIN, PLAIN, REFLECTS])}
-    assert reflections_by_difficulty(by_problem, num_samples=2)[1] == (1, 1, 0.0, None)
+    assert reflections_by_difficulty(by_problem, num_samples=2)[1] == (
+        1,
+        1,
+        0.0,
+        0.0,
+        pytest.approx(0.975),
+    )
 
 
 def test_keywords_are_replaceable():

@@ -122,7 +122,8 @@ def batch(is_other, **settings):
     tokenizer = tiny_tokenizer()
     args = config(sys.argv[1], **settings)
     rollout_func = None if "top_k" in settings else given_rollouts()
-    barl_trainer = trainer(tiny_model(tokenizer), tokenizer, args, rollout_func=rollout_func)
+    data = {"rows": [*PROBLEMS] * 2, "rollout_func": rollout_func}
+    barl_trainer = trainer(tiny_model(tokenizer), tokenizer, args, **data)
     barl_trainer.model.train()
     rows = [{"prompt": p, "solution": s} for p, s in PROBLEMS for _ in range(4)]
     with ExitStack() as stack:

@@ -153,9 +153,19 @@ def test_impossible_answers_are_minus_infinity_not_nan(model):
 
 def test_a_shared_prompt_and_a_first_state_are_fed_once(model):
     rollouts = GROUPS["prompt shared"]
-    alone = sum(score(model, [rollout]).num_tokens for rollout in rollouts)
-    together = score(model, rollouts, max_tokens=16384).num_tokens
-    assert together == alone - 3 * (60 + BRANCH)
+    alone = [score(model, [rollout]).num_tokens for rollout in rollouts]
+    together = score(model, rollouts, max_tokens=16384)
+    first, *others = alone
+    assert together.rollout_tokens == [first, *(number - 60 - BRANCH for number in others)]
+    assert together.num_tokens == sum(together.rollout_tokens)
+
+
+@pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
+def test_tokens_are_counted_for_the_rollout_they_are_fed_for(model, method):
+    rollouts = [ALL[0], Rollout(ids(20), [4, 20], []), *ALL[1:]]
+    counts = score(model, rollouts, method).rollout_tokens
+    assert counts == [score(model, [rollout], method).num_tokens for rollout in rollouts]
+    assert counts[1] == 0 < counts[0]
 
 
 # Wrappers

@@ -28,5 +28,8 @@ def test_each_kind_of_variant_stands_beside_the_default(drawn):
         [[(0.3, 0.4)], [(0.9, 1.0)]],
         [[(0.3, 0.4)], [(0.8, 0.7)]],
     ]
-    assert [axis.get_title() for axis in figure.axes[:2]] == ["by elicitation", "by temperature"]
+    assert [axis.get_title(loc="left") for axis in figure.axes[:2]] == [
+        "by elicitation",
+        "by temperature",
+    ]
     assert legend(figure) == ["default", "elicitation: short", "temperature: 2"]

@@ -18,7 +18,7 @@ def test_panels_lines_and_what_no_difference_is(drawn):
     ]
     figure = drawn(comparison_figure.draw, {"rows": rows})
     accuracy, ratio = figure.axes
-    assert [axis.get_title() for axis in figure.axes] == ["accuracy", "token ratio"]
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["accuracy", "token ratio"]
     assert [label.get_text() for label in accuracy.get_yticklabels()] == ["gsm8k", "math"]
     assert legend(figure) == ["barl against grpo", "progress against grpo"]
     points = [container[0].get_xdata().tolist() for container in accuracy.containers]

@@ -54,7 +54,7 @@ def controls(axis):
 def test_a_panel_for_one_batch_and_one_for_the_mean(drawn):
     _, quality, bias = draw_rows(drawn, ROWS)
     titles = ["quality: gradient of one batch", "bias: mean of all batches"]
-    assert [axis.get_title() for axis in (quality, bias)] == titles
+    assert [axis.get_title(loc="left") for axis in (quality, bias)] == titles
     assert {axis.get_xlabel() for axis in (quality, bias)} == {"cosine with the true gradient"}
     for axis, name in ((quality, "quality"), (bias, "bias")):
         points = [x for curve in curves(axis) for x, _ in curve]

@@ -30,7 +30,10 @@ def test_efficiency_has_a_panel_for_each_benchmark_and_a_line_for_each_model(dra
     ]
     figure = drawn(efficiency_figure.draw, {"rows": rows}, with_greedy=True)
     left, right = figure.axes
-    assert [axis.get_title() for axis in (left, right)] == ["gsm8k (n = 9)", "math (n = 9)"]
+    assert [axis.get_title(loc="left") for axis in (left, right)] == [
+        "gsm8k (n = 9)",
+        "math (n = 9)",
+    ]
     assert curves(left) == [[(100, 25), (200, 50)]] * 2
     assert len(curves(right)) == 1
     assert len(set(styles(left))) == 2  # told apart without colours
@@ -42,7 +45,7 @@ def test_efficiency_has_a_panel_for_each_benchmark_and_a_line_for_each_model(dra
 def test_efficiency_without_the_greedy_response(drawn):
     rows = efficiency_rows("math", "barl", True) + efficiency_rows("gsm8k", "barl", False)
     [axis] = drawn(efficiency_figure.draw, {"rows": rows}, with_greedy=False).axes
-    assert axis.get_title() == "gsm8k (n = 9)"
+    assert axis.get_title(loc="left") == "gsm8k (n = 9)"
     assert axis.get_ylabel().endswith("all sampled")
 
 

@@ -3,9 +3,12 @@
 import json
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from barl_trl.report import figures
+from barl_trl.report.styles import BLUE, GREEN, VERMILION
 
 LOGS = [
     {"step": step, "reward": step / 10, "completions/mean_length": 50.0, "barl/truth_mass": None}
@@ -50,5 +53,10 @@ def test_beliefs_of_rollouts_of_different_lengths(tmp_path):
     }
     (tmp_path / "beliefs.json").write_text(json.dumps([RECORD, short]))
     figures.beliefs(tmp_path / "beliefs.json", tmp_path / "beliefs.png")
-    image = plt.imread(tmp_path / "beliefs.png")
-    assert image[..., :3].min() < 0.1  # a belief near 1 is drawn black
+    image = plt.imread(tmp_path / "beliefs.png")[..., :3]
+    sure, up, down = (
+        np.isclose(image, to_rgb(color), atol=0.02).all(axis=2).sum()
+        for color in (GREEN, BLUE, VERMILION)
+    )
+    assert min(sure, up, down) > 100  # a belief of .99 in the truth, values of 1.2 and -0.1
+    assert up > 4 * down  # bars of one scale

@@ -38,7 +38,7 @@ def test_values_by_timestep_of_all_correct_and_wrong_responses(drawn):
     assert curves(correct) == [[(0, 1.5)]]
     assert curves(wrong) == []
     assert everything.get_ylabel() == "Bayesian value (reward)\nall responses"
-    assert everything.get_title() == "math (n = 9)"
+    assert everything.get_title(loc="left") == "math (n = 9)"
     assert wrong.get_xlabel() == "timestep t (step: 128 tokens)"
     assert legend(figure) == ["barl", "grpo"]
 

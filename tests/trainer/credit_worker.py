@@ -35,8 +35,9 @@ def main(folder: str) -> None:
     start, weights = state.process_index * size, {}
     for credit in CREDITS:
         args = config(
-            Path(folder) / "run",
+            Path(folder) / credit,
             credit=credit,
+            log_beliefs=True,
             value_normalization="none",
             per_device_train_batch_size=size,
             max_completion_length=256,

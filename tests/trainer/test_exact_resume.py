@@ -10,6 +10,8 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 import yaml
@@ -17,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from barl_trl import cli
+from barl_trl.report.rollout_records import FOLDER, record_files
 from barl_trl.trainer.checkpoint_files import checkpoint_to_resume
 
 from ..distributed.launching import launch
@@ -40,6 +43,7 @@ SETTINGS = {
     "lr_scheduler_type": "linear",
     "logging_steps": 3,
     "log_completions": True,
+    "log_beliefs": True,
     "disable_tqdm": True,
     "reward_funcs": ["accuracy_reward", "tests.trainer.test_exact_resume.killed"],
 }
@@ -109,6 +113,14 @@ def history(folder):
     ]
 
 
+def recorded(folder):
+    """Its rollouts, by the steps that were done before."""
+    return [
+        (step, path.name, pq.read_table(path).to_pylist())
+        for step, path in record_files(folder / FOLDER)
+    ]
+
+
 @pytest.mark.parametrize("method", ["barl", "grpo"])
 def test_killed_in_the_middle_of_a_rollout_batch(tmp_path, train, method):
     whole = train("whole", "--method", method)
@@ -127,6 +139,9 @@ def test_killed_in_the_middle_of_a_rollout_batch(tmp_path, train, method):
     steps = prompts(tmp_path, "broken")
     assert [step for step, *_ in steps] == [0, 4, 8, 12, 12]
     assert [steps[k] for k in (0, 1, 2, 4)] == prompts(tmp_path, "whole")
+    # nor is a rollout recorded twice
+    assert [step for step, *_ in recorded(resumed)] == [0, 4, 8, 12] * (method == "barl")
+    np.testing.assert_equal(recorded(resumed), recorded(whole))
 
 
 @pytest.mark.parametrize(

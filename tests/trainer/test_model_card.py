@@ -1,9 +1,17 @@
 """What stands in a model card beside TRL's text."""
 
 import math
+import re
+from importlib.resources import files
 
 from barl_trl import BARLConfig
-from barl_trl.trainer.model_card import SETTINGS, add_sections, card_results, card_settings
+from barl_trl.trainer.model_card import (
+    SETTINGS,
+    add_sections,
+    card_results,
+    card_settings,
+    quick_start,
+)
 
 CARD = """# Model Card for mine
 
@@ -54,6 +62,18 @@ def test_without_results_or_versions():
     card = add_sections("# Mine\n", settings={}, data={"rows": 10}, results={}, **PARTS)
     assert card.endswith("### Data\n\n| | |\n|---|---|\n| rows | `10` |\n\n")
     assert "Results" not in card
+
+
+def test_the_example_asks_a_question_of_the_task():
+    namespace = {}
+    template = files("trl.templates").joinpath("lm_model_card.md").read_text()
+    prompt = [{"role": "user", "content": 'What is "1 + 1"?\n```'}]
+    card = quick_start(template, model="me/mine", prompt=prompt, max_new_tokens=64)
+    (example,) = re.findall(r"## Quick start\n\n```python\n(.*?)\n```\n\n##", card, re.DOTALL)
+    exec(example.splitlines()[2], namespace)
+    assert namespace["prompt"] == prompt
+    assert "model='me/mine'" in example and "max_new_tokens=64" in example
+    assert "time machine" not in card and "hub_model_id" not in card
 
 
 def test_names_and_values_are_no_markup():

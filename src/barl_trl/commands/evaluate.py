@@ -14,6 +14,7 @@ from typing import Any
 from ..evaluation.benchmarks import load_benchmark, parse_benchmarks
 from ..evaluation.responses import one_writer
 from ..evaluation.results import open_results, summarize, table_rows, write_results
+from ..evaluation.several_samples import sample_rows
 from ..evaluation.templates import Template, choose_template
 from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
@@ -31,9 +32,12 @@ def main(argv: list[str]) -> None:
     with mistakes_in_one_line("barl evaluate"), uncollected():
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
         results = run(args, ["barl", "evaluate", *argv])
-    temperature = results["temperature"]
-    how = f"temperature {temperature:g}" if temperature else "greedy"
-    print_table(f"{Path(results['model']).name}, {how}", table_rows(results), align="right")
+    print_table(
+        f"{Path(results['model']).name}, {args.drawing}", table_rows(results), align="right"
+    )
+    samples = sample_rows(results)
+    if samples:
+        print_table("Samples of each problem, in %", samples, align="right")
     names = ", ".join(f"{name}.jsonl" for name in results["benchmarks"])
     print_note(
         f"{results['grader']['name']} grader, at most {results['max_tokens']} tokens. "
@@ -76,7 +80,8 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
     print_note(f"template: {template.name}")
     end_ids = template.end_ids(tokenizer)
-    decoding = Decoding(end_ids, args.max_tokens, args.temperature, args.batch_size)
+    drawing = args.drawing._asdict()
+    decoding = Decoding(end_ids, args.max_tokens, batch_size=args.batch_size, **drawing)
     output_dir.mkdir(parents=True, exist_ok=True)
     so_far = f"The responses so far are kept in {output_dir}."
     gc.enable()
@@ -102,6 +107,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
             output_dir=output_dir,
             num_samples=args.num_samples,
             seed=args.seed,
+            drawing=args.drawing,
         )
         for name, (problems, skipped) in loaded.items():
             responses = evaluator.run(name, problems, partial(advance, progress.add_task(name)))
@@ -109,7 +115,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 "source": asdict(sources[name]),
                 "limit": args.limit,
                 "skipped": skipped,
-                **summarize(responses),
+                **summarize(responses, grader.equivalent),
             }
             write_results(results, output_dir)
         if grader.extraction == "boxed":
@@ -149,7 +155,7 @@ def settings_of(
         "model_init_kwargs": redacted(args.model_init_kwargs),
         "template": template.name,
         "system_prompt": template.system_prompt,
-        "temperature": args.temperature,
+        **args.drawing._asdict(),
         "max_tokens": args.max_tokens,
         "num_samples": args.num_samples,
         "batch_size": args.batch_size,

@@ -1,11 +1,11 @@
 """The arguments of `barl evaluate`."""
 
 import json
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..evaluation.benchmarks import BENCHMARKS
+from ..evaluation.decoding import FAMILIES, Drawing, choose_drawing
 from ..evaluation.templates import TEMPLATES
 from ..graders import GRADERS
 from ..graders.extraction import Extraction
@@ -41,7 +41,22 @@ class EvaluateArguments:
     system_prompt: str | None = option(
         None, "System prompt, instead of the template's; '' for none."
     )
-    temperature: float = option(0.0, "Sampling temperature; 0: greedy decoding.")
+    sampling: str | None = option(
+        None,
+        "Sampling as a family's authors advise: "
+        + "; ".join(f"{name} ({drawing})" for name, drawing in FAMILIES.items())
+        + ". Instead of the next four.",
+    )
+    temperature: float | None = option(
+        None, "Sampling temperature. Default: 0, which is greedy decoding."
+    )
+    top_p: float | None = option(
+        None, "Sample from the likeliest tokens whose probabilities add up to this."
+    )
+    top_k: int | None = option(None, "Sample from so many of the likeliest tokens.")
+    min_p: float | None = option(
+        None, "Sample from tokens with at least this share of the likeliest one's probability."
+    )
     num_samples: int = option(1, "Responses to each problem; 1 with greedy decoding.")
     max_tokens: int = option(2048, "Most tokens of a response.")
     seed: int = option(0, "Seed of all samples.")
@@ -68,15 +83,22 @@ class EvaluateArguments:
             value = vars(self)[name]
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")
-        if not 0 <= self.temperature < math.inf:
-            raise ValueError(
-                f"temperature must be a number of 0 or more, got {self.temperature}: 0 is greedy."
-            )
-        if self.num_samples > 1 and not self.temperature:
+        drawing = self.drawing
+        if self.num_samples > 1 and not drawing.temperature:
             raise ValueError(
                 f"num_samples must be 1 with temperature 0, got {self.num_samples}: all would be "
                 "the same. The paper samples with temperature 1."
             )
+
+    @property
+    def drawing(self) -> Drawing:
+        """How tokens are drawn.
+
+        Raises:
+            ValueError: As in [`choose_drawing`]; not after the arguments were made.
+        """
+        given = {name: vars(self)[name] for name in Drawing._fields}
+        return choose_drawing(self.sampling, given)
 
     @property
     def init_kwargs(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ..trainer.barl_fields import choices_of
 from .console import plain_console
 from .recipe_parser import RecipeParser
 
-USAGE = "{} [--config FILE] [OPTIONS]"
+USAGE = "{} [--config RECIPE] [OPTIONS]"
 
 
 def parse_options(
@@ -74,5 +74,8 @@ def _print_short_help(prog: str, first: Sequence[type]) -> None:
     console = plain_console()
     console.print(f"usage: {USAGE.format(prog)}\n")
     console.print(table)
-    console.print("\n  --config FILE  a YAML recipe of options   --help-all  TRL's options too")
+    console.print(
+        "\n  --config RECIPE  a YAML file of options, or a name that `barl recipes` lists\n"
+        "  --help-all       TRL's options too"
+    )
     raise SystemExit

@@ -8,6 +8,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 
 from ..trainer import BARLConfig
 from .plan_arguments import PlanFields
+from .shipped import file_of
 
 
 @dataclass
@@ -15,8 +16,9 @@ class PlanConfig(PlanFields, BARLConfig):
     """The settings of a run on other machines; the devices of this one do not matter."""
 
     def __post_init__(self):
-        file = self.accelerate_config
-        cluster: Any = load_config_from_file(file) if file is not None else None
+        name = self.accelerate_config
+        file = file_of("accelerate_config", name) if name is not None else None
+        cluster: Any = load_config_from_file(str(file)) if file is not None else None
         self.sharding = Sharding.of(cluster) if cluster else Sharding()
         if self.deepspeed or self.fsdp:
             unknown = "deepspeed and fsdp of a recipe: give --accelerate_config"

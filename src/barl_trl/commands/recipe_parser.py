@@ -9,6 +9,7 @@ import yaml
 from trl import TrlParser
 
 from .parsers import OneLineParser
+from .shipped import file_of
 
 KINDS = {"int": "a whole number", "float": "a number", "string_to_bool": "true or false"}
 """What argparse's converters of values read."""
@@ -28,7 +29,11 @@ class RecipeParser(OneLineParser, TrlParser):
         if "--config" in words:
             place = words.index("--config") + 1
             if place == len(words) or words[place].startswith("--"):
-                self.error("--config must be followed by a YAML file, got nothing")
+                self.error("--config must be followed by a recipe, got nothing")
+            try:
+                words[place] = str(file_of("config", words[place]))
+            except ValueError as error:
+                self.error(str(error))
             self._check(words[place])
         return super().parse_args_and_config(words, **kwargs)
 

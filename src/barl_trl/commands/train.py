@@ -1,10 +1,12 @@
 """`barl train`: from a recipe to a trained model, with BARL or a baseline."""
 
+import os
 import sys
 from typing import Any
 
 from ..trainer.barl_fields import BARLFields
 from .console import mistakes_in_one_line
+from .launching import LaunchFields, launch_command
 from .options import parse_options
 from .parsers import is_first_process
 from .train_arguments import BARLScriptArguments
@@ -12,7 +14,12 @@ from .train_arguments import BARLScriptArguments
 
 def main(argv: list[str]) -> None:
     """Parse a recipe (`--config FILE`) and options, then train."""
+    launch = launch_command("barl train", argv)
+    if launch:
+        os.execv(launch[0], launch)
     first = (BARLScriptArguments, BARLFields)
+    if {"-h", "--help"} & set(argv):
+        first += (LaunchFields,)
     with mistakes_in_one_line("barl train", are_everywhere=True):
         parsed = parse_options("barl train", argv, first, _all_arguments, _without_gpu)
     if _without_gpu() and is_first_process():

@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 from ..data import load_problems
+from .generated import LIBRARY, Generated, generate, parse_generated
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,17 @@ BENCHMARKS = {
     ),
     "aime24": Source("HuggingFaceH4/aime_2024", "train", (None,), "problem", "answer"),
     "amc23": Source("math-ai/amc23", "test", (None,), "question", "answer"),
+    "aime25": Source("MathArena/aime_2025", "train", (None,), "problem", "answer"),
+    "aime26": Source("MathArena/aime_2026", "train", (None,), "problem", "answer"),
+    "hmmt_feb25": Source("MathArena/hmmt_feb_2025", "train", (None,), "problem", "answer"),
+    "hmmt_nov25": Source("MathArena/hmmt_nov_2025", "train", (None,), "problem", "answer"),
+    "hmmt_feb26": Source("MathArena/hmmt_feb_2026", "train", (None,), "problem", "answer"),
+    "minerva_math": Source("math-ai/minervamath", "test", (None,), "question", "answer"),
 }
-"""Name -> where it lies on the Hub. The paper's are all but `math500`."""
+"""Name -> where it lies on the Hub. The paper's are those up to `amc23`, but for `math500`.
+
+`docs/evaluation.md` says what each was read from.
+"""
 
 
 class Problem(NamedTuple):
@@ -76,27 +87,33 @@ class Benchmark(NamedTuple):
         return [problem.text for problem in self.problems]
 
 
-def parse_benchmarks(text: str) -> dict[str, Source]:
+def parse_benchmarks(text: str) -> dict[str, Source | Generated]:
     """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
 
     Args:
         text: Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from
             a local file or folder in the same columns. Any other name is a user's own file, whose
-            columns are found as in [`~barl_trl.data.load_problems`].
+            columns are found as in [`~barl_trl.data.load_problems`]. `reasoning_gym:TASK` makes
+            problems (see [`parse_generated`]), and has the name of its task if it gets no other.
 
     Raises:
+        ImportError: If problems are to be made and the library for it is missing.
         ValueError: If a name stands twice, or is unknown and has no path.
         FileNotFoundError: If there is no such file or folder.
     """
-    sources: dict[str, Source] = {}
+    sources: dict[str, Source | Generated] = {}
     for item in filter(None, map(str.strip, text.split(","))):
-        name, _, path = item.partition("=")
+        name, _, path = item.rpartition("=") if LIBRARY in item else item.partition("=")
+        made = parse_generated(path) if path.startswith(LIBRARY) else None
+        name = name or (made.task if made else "")
         if name in sources:
             raise ValueError(f"benchmarks must name each one once, got {name!r} again: remove it.")
         if not path and name not in BENCHMARKS:
+            near = get_close_matches(name, BENCHMARKS, n=1)
+            hint = f"did you mean {near[0]}? If not, name" if near else "name"
             raise ValueError(
-                f"benchmarks must be among {', '.join(BENCHMARKS)}, got {name!r}: name the file of "
-                f"your own as {Path(name).stem}=PATH."
+                f"benchmarks must be among {', '.join(BENCHMARKS)}, got {name!r}: {hint} the file "
+                f"of your own as {Path(name).stem}=PATH."
             )
         if not name.replace("-", "_").isidentifier():
             raise ValueError(
@@ -104,23 +121,27 @@ def parse_benchmarks(text: str) -> dict[str, Source]:
                 "become names of files."
             )
         source = BENCHMARKS.get(name, Source(path))
-        sources[name] = _local(source, Path(path)) if path else source
+        sources[name] = made or (_local(source, Path(path)) if path else source)
     if not sources:
         raise ValueError(f"benchmarks must name at least one, got {text!r}: for instance gsm8k.")
     return sources
 
 
-def load_benchmark(source: Source, *, limit: int | None = None) -> Benchmark:
+def load_benchmark(source: Source | Generated, *, limit: int | None = None) -> Benchmark:
     """Return the problems of a benchmark.
 
     Args:
-        source: Where it lies.
+        source: Where it lies, or how it is made.
         limit: Most rows: the first ones.
 
     Raises:
         ConnectionError: If the data set cannot be had from the Hub.
         ValueError: If a column is missing or no row can be used.
     """
+    if isinstance(source, Generated):
+        made, skipped = generate(source, limit)
+        return Benchmark([Problem(*row) for row in made], skipped)
+
     from datasets.exceptions import DatasetNotFoundError
 
     problems: list[Problem] = []

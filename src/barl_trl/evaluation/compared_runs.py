@@ -7,6 +7,7 @@ import numpy as np
 
 from .metrics import pass_at_k
 from .responses import ResponsesByProblem
+from .stability import mg_pass_at_k
 
 
 class Arm(NamedTuple):
@@ -15,10 +16,12 @@ class Arm(NamedTuple):
     Attributes:
         passed: Pass@k, (S, N, K).
         tokens: Total tokens of k responses, (S, N, K).
+        stable: mG-Pass@K, (S, N).
     """
 
     passed: np.ndarray
     tokens: np.ndarray
+    stable: np.ndarray
 
 
 def arms_of(
@@ -33,7 +36,8 @@ def arms_of(
         read: The responses of each arm's runs, by benchmark.
 
     Raises:
-        ValueError: The runs did not answer the same problems.
+        ValueError: The runs did not answer the same problems, or those of an arm drew their tokens
+            differently.
     """
     runs = [(name, run.get(benchmark, {})) for name, runs in read.items() for run in runs]
     _, first = runs[0]
@@ -45,14 +49,26 @@ def arms_of(
                 f"a run of {name}, and {len(problems)}, or others, in the first: evaluate them "
                 "with the same --benchmarks and --limit."
             )
+    for name, several in read.items():
+        _refuse_other_drawing(name, [run[benchmark] for run in several])
     most = min(len(responses) for _, run in runs for responses in run.values())
     found: dict[str, list[Arm]] = {name: [] for name in read}
     for name, run in runs:
         ks = range(1, most + 1)
-        passed = [
-            [pass_at_k(len(r), sum(one.reward == 1 for one in r), k) for k in ks]
-            for r in run.values()
-        ]
+        counts = [(len(r), sum(one.reward == 1 for one in r)) for r in run.values()]
+        passed = [[pass_at_k(*count, k) for k in ks] for count in counts]
+        stable = [mg_pass_at_k(*count, most) for count in counts]
         tokens = [np.mean([one.tokens for one in r]) * np.array(ks) for r in run.values()]
-        found[name].append(Arm(np.array(passed), np.array(tokens)))
+        found[name].append(Arm(np.array(passed), np.array(tokens), np.array(stable)))
     return {name: Arm(*map(np.stack, zip(*seeds, strict=True))) for name, seeds in found.items()}
+
+
+def _refuse_other_drawing(name: str, runs: Sequence[ResponsesByProblem]) -> None:
+    drawings = [one.drawing for run in runs for responses in run.values() for one in responses]
+    known = [drawing for drawing in drawings if drawing is not None]  # older files do not say
+    for drawing in known:
+        if drawing != known[0]:
+            raise ValueError(
+                f"an arm's runs must have drawn tokens alike, got {known[0]} and {drawing} in "
+                f"{name}: name them as two arms."
+            )

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..graders import Grader
 from .benchmarks import Problem
+from .decoding import Drawing
 from .generation import Backend, CompletionTokens, Job, seed_of
 from .responses import Response, ResponseFile
 from .templates import Template
@@ -22,6 +23,7 @@ class Evaluator:
         output_dir: Folder of the response files.
         num_samples: Responses to each problem.
         seed: Seed of all samples.
+        drawing: How the backend draws tokens, which is noted with every response.
     """
 
     def __init__(
@@ -34,10 +36,12 @@ class Evaluator:
         output_dir: Path,
         num_samples: int,
         seed: int,
+        drawing: Drawing | None = None,
     ):
         self.backend, self.tokenizer = backend, tokenizer
         self.template, self.grader = template, grader
         self.output_dir, self.num_samples, self.seed = output_dir, num_samples, seed
+        self.drawing = drawing and drawing.settings
 
     def run(
         self, name: str, problems: Sequence[Problem], progress: Callable[[int, int], None]
@@ -50,7 +54,7 @@ class Evaluator:
             progress: Called with the number of responses that are done, and that of all.
 
         Raises:
-            ValueError: The earlier run had other problems or prompts.
+            ValueError: The earlier run had other problems or prompts, or drew tokens otherwise.
         """
         file = ResponseFile(self.output_dir / f"{name}.jsonl")
         by_id = {problem.id: problem for problem in problems}
@@ -64,6 +68,11 @@ class Evaluator:
                     f"benchmarks must hold the problems that {self.output_dir} has responses "
                     f"to, got another problem or prompt {key[0]} in {name}: choose another "
                     "output_dir."
+                )
+            if response.drawing not in (None, self.drawing):
+                raise ValueError(
+                    f"responses must be drawn as those in {self.output_dir / name}.jsonl, by "
+                    f"{response.drawing}, got {self.drawing}: choose another output_dir."
                 )
         keys = [(i, sample) for i in by_id for sample in range(self.num_samples)]
         jobs = [
@@ -112,6 +121,7 @@ class Evaluator:
                 answer=answer,
                 reward=float(verdict.correct),
                 reason=verdict.reason,
+                drawing=self.drawing,
             )
             for (job, completion), solution, text, answer, verdict in zip(
                 batch, solutions, texts, answers, verdicts, strict=True

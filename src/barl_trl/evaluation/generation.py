@@ -14,12 +14,17 @@ import torch
 from transformers import (
     AutoModelForCausalLM,
     GenerationConfig,
+    LogitsProcessor,
     LogitsProcessorList,
+    MinPLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
 )
 from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
 from ..trainer.environment_checks import refuse_missing_vllm
+from .decoding import Drawing
 from .shrinking_batch import RowsProcessor, decode_shrinking
 
 Key = tuple[int, int]
@@ -72,11 +77,23 @@ class SeededSampling(RowsProcessor):
 
     `argmax(logits / temperature - log E)` with exponential `E` is such a draw. What a row draws
     does not depend on the other rows of its batch, as it does with transformers' own sampling.
+
+    Args:
+        seeds: One for each row.
+        temperature: Divides the logits.
+        device: Where the model is.
+        cut_offs: What rules tokens out once the logits are divided, in this order.
     """
 
-    def __init__(self, seeds: Iterable[int], temperature: float, device: torch.device):
+    def __init__(
+        self,
+        seeds: Iterable[int],
+        temperature: float,
+        device: torch.device,
+        cut_offs: Sequence[Any] = (),
+    ):
         self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self.temperature = temperature
+        self.temperature, self.cut_offs = temperature, cut_offs
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the scores whose greatest is the draw."""
@@ -86,11 +103,21 @@ class SeededSampling(RowsProcessor):
         uniform = torch.stack(
             [torch.rand(scores.shape[1], generator=g, **options) for g in self.generators]
         )
-        return scores.double() / self.temperature - (-uniform.log()).log()
+        scores = scores.double() / self.temperature
+        for cut_off in self.cut_offs:
+            scores = cut_off(input_ids, scores)
+        return scores - (-uniform.log()).log()
 
     def keep(self, rows: list[int]) -> None:
         """Go on with the generators of these rows."""
         self.generators = [self.generators[row] for row in rows]
+
+
+def cut_offs_of(drawing: Drawing) -> list[LogitsProcessor]:
+    """Return what rules tokens out, in the order of transformers: top_k, top_p, min_p."""
+    warpers = {"top_k": TopKLogitsWarper, "top_p": TopPLogitsWarper, "min_p": MinPLogitsWarper}
+    given: dict[str, Any] = drawing.settings
+    return [warper(given[name]) for name, warper in warpers.items() if name in given]
 
 
 def complete_batch(
@@ -139,12 +166,21 @@ class Decoding:
         max_tokens: Most tokens of a completion.
         temperature: 0 for greedy decoding.
         batch_size: Most completions at a time.
+        top_p, top_k, min_p: As in [`~.decoding.Drawing`].
     """
 
     end_ids: Sequence[int]
     max_tokens: int
     temperature: float
     batch_size: int
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+
+    @property
+    def drawing(self) -> Drawing:
+        """How tokens are drawn."""
+        return Drawing(self.temperature, self.top_p, self.top_k, self.min_p)
 
 
 class TransformersBackend:
@@ -175,8 +211,9 @@ class TransformersBackend:
                 continue
             processors = LogitsProcessorList()
             if how.temperature:
-                seeds = (job.seed for job in batch)
-                processors.append(SeededSampling(seeds, how.temperature, self.model.device))
+                seeds, cut_offs = (job.seed for job in batch), cut_offs_of(how.drawing)
+                device = self.model.device
+                processors.append(SeededSampling(seeds, how.temperature, device, cut_offs))
             completions = complete_batch(
                 self.model,
                 [job.prompt_ids for job in batch],
@@ -235,7 +272,7 @@ class VLLMBackend:
         own = {"max_num_seqs": decoding.batch_size, "generation_config": "vllm"}
         self.llm = vllm.LLM(model, **own | init_kwargs)
         self._params = lambda seed: vllm.SamplingParams(
-            temperature=decoding.temperature,
+            **decoding.drawing.settings,
             max_tokens=decoding.max_tokens,
             seed=seed,
             stop_token_ids=list(decoding.end_ids),

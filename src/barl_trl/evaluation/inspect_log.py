@@ -30,7 +30,7 @@ def refuse_missing_inspect_ai() -> None:
     except ImportError as error:
         raise ImportError(
             f"inspect_ai must be installed for its log format, got {error}: "
-            "`pip install 'barl-trl[inspect]'`."
+            "`pip install 'barl-trl[inspect-ai]'`."
         ) from None
 
 

@@ -32,6 +32,23 @@ def mean_and_standard_error(values: Sequence[float]) -> Estimate:
     return Estimate(fmean(values), error)
 
 
+def clopper_pearson(count: int, number: int) -> tuple[float, float]:
+    """Return the interval of 95 % of Clopper and Pearson (1934) of a share, `count / number`.
+
+    Example:
+    ```python
+    >>> low, high = clopper_pearson(0, 10)
+    >>> low, round(high, 3)
+    (0.0, 0.308)
+
+    ```
+    """
+    from scipy.stats import binomtest
+
+    ends = binomtest(count, number).proportion_ci(0.95, method="exact")
+    return float(ends.low), float(ends.high)
+
+
 class Difference(NamedTuple):
     """The mean of paired differences, with its interval of 95 %."""
 
@@ -83,6 +100,35 @@ def interval(mean: float, standard_error: float, number: int) -> tuple[float, fl
     return mean - reach, mean + reach
 
 
+def share_interval(estimate: Estimate, number: int) -> tuple[float, float] | None:
+    """Return the interval of 95 % of a mean share over problems.
+
+    It is Student's, cut off at 0 and 1. Where all or no outputs are right, which leaves no spread,
+    it is that of Clopper and Pearson for so many problems.
+
+    Args:
+        estimate: The mean, in [0, 1], and its standard error.
+        number: Problems.
+
+    Returns:
+        Its ends; None for a single problem with right and wrong outputs.
+
+    Example:
+    ```python
+    >>> low, high = share_interval(Estimate(1.0, 0.0), number=30)
+    >>> round(low, 3), high
+    (0.884, 1.0)
+
+    ```
+    """
+    if estimate.mean in (0, 1):
+        return clopper_pearson(round(estimate.mean * number), number)
+    if estimate.standard_error is None:
+        return None
+    low, high = interval(estimate.mean, estimate.standard_error, number)
+    return max(low, 0.0), min(high, 1.0)
+
+
 def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
     """Average rewards, with the standard error over problems.
 
@@ -124,12 +170,7 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 
     ```
     """
-    for name, value in (("num_correct", num_correct), ("k", k)):
-        if not 0 <= value <= num_samples:
-            raise ValueError(
-                f"{name} must lie between 0 and num_samples = {num_samples}, got {value}: draw "
-                "fewer, or sample more."
-            )
+    refuse_out_of_range(num_samples, num_correct=num_correct, k=k)
     return 1 - comb(num_samples - num_correct, k) / comb(num_samples, k)
 
 
@@ -195,6 +236,21 @@ def mean_total_tokens(
     _refuse_empty(tokens)
     pairs = zip(greedy, tokens, strict=True)
     return fmean(first + (k - 1) * fmean(samples) for first, samples in pairs)
+
+
+def refuse_out_of_range(num_samples: int, **values: int) -> None:
+    """Refuse numbers of outputs that are below 0, or above the number of samples.
+
+    Args:
+        num_samples: Outputs that there are.
+        **values: Numbers of outputs by name.
+    """
+    for name, value in values.items():
+        if not 0 <= value <= num_samples:
+            raise ValueError(
+                f"{name} must lie between 0 and num_samples = {num_samples}, got {value}: draw "
+                "fewer, or sample more."
+            )
 
 
 def share(flags: Sequence[bool]) -> float:

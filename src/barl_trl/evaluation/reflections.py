@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .metrics import mean_and_standard_error
+from .metrics import clopper_pearson
 from .responses import ResponsesByProblem
 
 KEYWORDS = (
@@ -33,13 +33,14 @@ class DifficultyLevel(NamedTuple):
         difficulty: Number of wrong responses.
         num_problems: How many problems have that many.
         frequency: Share of them with a reflection in any response; None without problems.
-        standard_error: Of the frequency, over the problems; None for less than two.
+        low, high: Its interval of 95 %, Clopper and Pearson's; None without problems.
     """
 
     difficulty: int
     num_problems: int
     frequency: float | None
-    standard_error: float | None
+    low: float | None
+    high: float | None
 
 
 def has_reflection(response: str, keywords: Sequence[str] = KEYWORDS) -> bool:
@@ -76,15 +77,17 @@ def reflections_by_difficulty(
         )
     if not keywords:
         raise ValueError("keywords must hold at least one text, got none: leave them out.")
-    by_difficulty: list[list[float]] = [[] for _ in range(num_samples + 1)]
+    by_difficulty: list[list[bool]] = [[] for _ in range(num_samples + 1)]
     for responses in problems.values():
         taken = responses[:num_samples]
         difficulty = sum(response.reward != 1 for response in taken)
         hit = any(has_reflection(response.response, keywords) for response in taken)
-        by_difficulty[difficulty].append(float(hit))
-    return [
-        DifficultyLevel(
-            difficulty, len(hits), *(mean_and_standard_error(hits) if hits else (None, None))
-        )
-        for difficulty, hits in enumerate(by_difficulty)
-    ]
+        by_difficulty[difficulty].append(hit)
+    return [_level(difficulty, hits) for difficulty, hits in enumerate(by_difficulty)]
+
+
+def _level(difficulty: int, hits: Sequence[bool]) -> DifficultyLevel:
+    if not hits:
+        return DifficultyLevel(difficulty, 0, None, None, None)
+    ends = clopper_pearson(sum(hits), len(hits))
+    return DifficultyLevel(difficulty, len(hits), sum(hits) / len(hits), *ends)

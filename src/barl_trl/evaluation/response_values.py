@@ -4,17 +4,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, product
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from ..credit.rollouts import ScoredRollouts
 from ..graders import Grader
-from ..posterior import posterior, values_under
+from ..posterior import values_under
 from ..steps import StepSegmenter, segmenter_of
+from ..trainer.all_rollouts import scored_rollouts
 from ..trainer.barl_fields import BARLFields
-from ..trainer.hypothesis_scorer import Generated, HypothesisScorer
+from ..trainer.hypothesis_scorer import Generated, HypothesisScorer, Scored
 from .bayesian_values import bayesian_values
 from .metrics import mean_and_standard_error
 from .responses import Response
@@ -62,10 +64,26 @@ def response_scorer(
     )
 
 
-def response_values(
+class BelievedResponses(NamedTuple):
+    """The responses to one problem, and what a checkpoint believed at their states."""
+
+    responses: Sequence[Response]
+    generated: Generated
+    scored: Scored
+    rollouts: ScoredRollouts
+    """How estimators of credit see them."""
+    beta: float
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the solution is a usable truth, without which there is no belief."""
+        return self.scored.sets != [None]
+
+
+def believe(
     model: nn.Module, scorer: HypothesisScorer, responses: Sequence[Response]
-) -> Iterator[dict[str, Any]]:
-    """Compute beliefs and both values of the responses to one problem.
+) -> BelievedResponses:
+    """Read a checkpoint's beliefs at the states of the responses to one problem.
 
     Their answers, with the truth, are the hypotheses. The texts are tokenised again, prompt and
     response each on its own.
@@ -74,12 +92,6 @@ def response_values(
         model: A causal language model of transformers: the policy whose beliefs are read.
         scorer: As made by [`response_scorer`].
         responses: As in a response file.
-
-    Yields:
-        For each response `benchmark`, `problem_id`, `sample`, `prompt` and `reward` as they are,
-        the hypotheses' `answers` (H, the truth first), the texts of its `steps` (T), the
-        `posterior` (T + 1 rows of H), and `bayesian_values` and `posterior_weighted_values` (T
-        each). Nothing, if the solution is no usable truth.
     """
     generated = tokenized(scorer.tokenizer, responses)
     scored = scorer.score(
@@ -92,23 +104,57 @@ def response_values(
         completion_temperature=1.0,
         max_tokens=scorer.args.scoring_max_tokens,
     )
-    [hypotheses] = scored.sets
+    logps = scored.likelihoods.answer_logps
+    rollouts = scored_rollouts(
+        None,
+        scored,
+        torch.tensor([response.reward for response in responses], device=logps.device),
+        generated.completion_ids,
+        group_size=len(responses),
+        beta=scorer.args.consistency_beta,
+    )
+    return BelievedResponses(responses, generated, scored, rollouts, scorer.args.consistency_beta)
+
+
+def response_values(
+    model: nn.Module, scorer: HypothesisScorer, responses: Sequence[Response]
+) -> Iterator[dict[str, Any]]:
+    """Compute beliefs and both values of the responses to one problem.
+
+    Args:
+        model: As in [`believe`].
+        scorer: As there.
+        responses: As there.
+
+    Yields:
+        For each response `benchmark`, `problem_id`, `sample`, `prompt` and `reward` as they are,
+        the hypotheses' `answers` (H, the truth first), the texts of its `steps` (T), the
+        `posterior` (T + 1 rows of H), and `bayesian_values` and `posterior_weighted_values` (T
+        each). Nothing, if the solution is no usable truth.
+    """
+    yield from value_records(believe(model, scorer, responses), scorer.tokenizer)
+
+
+def value_records(found: BelievedResponses, tokenizer: Any) -> Iterator[dict[str, Any]]:
+    """Yield what [`response_values`] yields."""
+    [hypotheses] = found.scored.sets
     if hypotheses is None:
         return
-    logps, states, exists, *_ = scored.likelihoods
-    outcomes = torch.tensor([response.reward for response in responses], device=logps.device)
-    beta = scorer.args.consistency_beta
-    belief = posterior(logps, beta=beta, state_mask=states, hypothesis_mask=exists)
-    training_values = values_under(belief, logps, outcomes, state_mask=states).steps
-    values = bayesian_values(logps, outcomes, beta=beta, state_mask=states, hypothesis_mask=exists)
+    rollouts, outcomes = found.rollouts, found.rollouts.outcomes
+    states, logps = rollouts.state_mask, rollouts.answer_logps
+    training_values = values_under(rollouts.belief, logps, outcomes, state_mask=states).steps
+    exists = rollouts.hypothesis_mask
+    values = bayesian_values(
+        logps, outcomes, beta=found.beta, state_mask=states, hypothesis_mask=exists
+    )
     for row, (chain, ends) in enumerate(
-        zip(generated.completion_ids, scored.step_ends, strict=True)
+        zip(found.generated.completion_ids, found.scored.step_ends, strict=True)
     ):
         steps = (chain[start:end] for start, end in pairwise([0, *ends]))
-        yield {name: getattr(responses[row], name) for name in KEPT} | {
+        yield {name: getattr(found.responses[row], name) for name in KEPT} | {
             "answers": list(hypotheses.answers),
-            "steps": [scorer.tokenizer.decode(step) for step in steps],
-            "posterior": belief[row, : len(ends) + 1].tolist(),
+            "steps": [tokenizer.decode(step) for step in steps],
+            "posterior": rollouts.belief[row, : len(ends) + 1].tolist(),
             "bayesian_values": values[row, : len(ends)].tolist(),
             "posterior_weighted_values": training_values[row, : len(ends)].tolist(),
         }

@@ -30,6 +30,7 @@ class Response:
         answer: The answer that the grader found, if any.
         reward: 1.0 if it is right, else 0.0.
         reason: What the grader decided it by, or `"timeout"` or `"crash"`.
+        drawing: How its tokens were drawn, as in [`~.decoding.Drawing`]; None in older files.
     """
 
     benchmark: str
@@ -44,6 +45,7 @@ class Response:
     answer: str | None
     reward: float
     reason: str
+    drawing: Mapping[str, float] | None = None
 
     @property
     def key(self) -> tuple[int, int]:

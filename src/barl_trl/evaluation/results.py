@@ -1,14 +1,15 @@
 """What the responses to benchmarks amount to: `results.json` and `results.md`."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from ..report.markdown import code, escape
-from .metrics import accuracy, mean_pass_at_k, share
+from .metrics import accuracy, clopper_pearson, share
 from .responses import Response, by_problem
+from .several_samples import sample_rows, summarize_samples
 
 FAILURES = ("timeout", "crash")
 """Reasons of verdicts that say nothing of the answer."""
@@ -17,17 +18,21 @@ FREE = {"versions", "batch_size", "trained_by"}
 """Settings that may differ between the runs of one folder."""
 
 
-def summarize(responses: Sequence[Response]) -> dict[str, Any]:
+def summarize(
+    responses: Sequence[Response], equivalent: Callable[[str, str], bool] | None = None
+) -> dict[str, Any]:
     """Summarise the responses to a benchmark, as it stands in `results.json`.
 
     Accuracies lie in [0, 1], and so do the shares of responses that were cut off, that have no
-    answer, and whose grading timed out or crashed; the latter two count as wrong. Pass@k goes up to
-    the number of samples.
+    answer, and whose grading timed out or crashed; the latter two count as wrong.
+
+    Args:
+        responses: All of them.
+        equivalent: As in [`~.several_samples.summarize_samples`].
     """
     groups = [*by_problem(responses).values()]
     rewards = [[response.reward for response in group] for group in groups]
     estimate = accuracy(rewards)
-    num_samples = min(map(len, groups))
     return {
         "num_problems": len(groups),
         "accuracy": estimate.mean,
@@ -36,13 +41,12 @@ def summarize(responses: Sequence[Response]) -> dict[str, Any]:
         "truncated": share([response.truncated for response in responses]),
         "no_answer": share([response.answer is None for response in responses]),
         "timeouts": share([response.reason in FAILURES for response in responses]),
-        "pass@k": {str(k): mean_pass_at_k(rewards, k)._asdict() for k in range(1, num_samples + 1)},
+        **summarize_samples(groups, equivalent),
     }
 
 
 def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the benchmarks of `results.json` as rows of a table; "not judged" if any is."""
-    k = str(results["num_samples"])
     are_judged = not any(row["timeouts"] for row in results["benchmarks"].values())
     rows = []
     for name, row in results["benchmarks"].items():
@@ -52,8 +56,6 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
             "problems": f"{problems} (skipped: {skipped:,})" if skipped else problems,
             "accuracy": percent(row["accuracy"], row["standard_error"], row["num_problems"]),
         }
-        if k != "1":
-            cells[f"pass@{k}"] = percent(**row["pass@k"][k], number=row["num_problems"])
         cells["tokens"] = f"{row['mean_tokens']:.1f}"
         cells["cut off"] = f"{100 * row['truncated']:.1f} %"
         cells["no answer"] = f"{100 * row['no_answer']:.1f} %"
@@ -109,8 +111,7 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
     lines = [f"- {name}: {code(json.dumps(value))}" for name, value in settings.items()]
     for run in results.get("runs", []):
         lines.append(f"- run of {escape(run_in_words(run))}: {code(run['command'])}")
-    rows = table_rows(results)
-    if rows:
+    for rows in filter(None, (table_rows(results), sample_rows(results))):
         lines += ["", *(_line(cells) for cells in (rows[0], ["---"] * len(rows[0])))]
         lines += [_line(row.values()) for row in rows]
     note = "Accuracy ± standard error over problems, or its interval of 95 % where that is 0; "
@@ -125,10 +126,10 @@ def percent(mean: float, standard_error: float | None, number: int) -> str:
     interval of 95 % of Clopper and Pearson.
     """
     if mean in (0, 1):
-        from statsmodels.stats.proportion import proportion_confint
-
-        ends: Any = proportion_confint(round(mean * number), number, method="beta")
-        return f"{100 * mean:.1f} [{', '.join(f'{100 * end:.1f}' for end in ends)}] %"
+        ends = ", ".join(
+            f"{100 * end:.1f}" for end in clopper_pearson(round(mean * number), number)
+        )
+        return f"{100 * mean:.1f} [{ends}] %"
     error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
     return f"{100 * mean:.1f}{error} %"
 

@@ -5,6 +5,7 @@ model does not allow that, in one row for every state and answer (`reencode`).
 """
 
 import logging
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -36,6 +37,8 @@ class AnswerLogLikelihoods(NamedTuple):
         num_tokens: Number of tokens fed to the model, padding not counted.
         max_tokens: Most tokens of one forward pass.
         check_seconds: Time that the checks of the model took, in the first calls.
+        rollout_tokens: Those of `num_tokens` that were fed for each rollout. What rollouts share
+            counts for the first of them.
     """
 
     answer_logps: Float[Tensor, "B S H"]
@@ -45,6 +48,7 @@ class AnswerLogLikelihoods(NamedTuple):
     num_tokens: int
     max_tokens: int
     check_seconds: float
+    rollout_tokens: Sequence[int] = ()
 
 
 @torch.no_grad()
@@ -135,16 +139,17 @@ def answer_log_likelihoods(
             # behind the handler, which would keep the failed pass alive
             max_tokens = min(max_tokens, sum(row.size for row in rows) or max_tokens) // 2
             logger.warning(MEMORY_IS_SHORT, max_tokens)
-    num_tokens = sum(row.size for row in rows)
+    counts = _tokens_of_rollouts(rows, len(rollouts))
     answer_logps, states, hypotheses = _reduced(rollouts, found.answers, reduction)
     return AnswerLogLikelihoods(
         answer_logps,
         states,
         hypotheses,
         found.completions,
-        num_tokens,
+        sum(counts),
         max_tokens,
         checks.seconds,
+        counts,
     )
 
 
@@ -153,6 +158,21 @@ def _refuse_to_halve(model: nn.Module, max_tokens: int, error: torch.OutOfMemory
     if is_sharded(model) or max_tokens <= MIN_TOKENS:
         advice = f"set scoring_max_tokens below {max_tokens}, or max_completion_length"
         raise torch.OutOfMemoryError(f"{error} While scoring answers: {advice}.") from error
+
+
+def _tokens_of_rollouts(rows: Sequence[Row], number: int) -> list[int]:
+    """Count the tokens that are fed for each rollout."""
+    counts = [0] * number
+    for row in rows:
+        owners = [row.scored[0].rollout] * len(row.blocks)
+        if len(row.blocks) > 1:
+            starts = [block.start for block in row.blocks]
+            for token in reversed(row.scored):  # the first in a block is read last
+                owners[bisect_right(starts, token.position) - 1] = token.rollout
+        for owner, block in zip(owners, row.blocks, strict=True):
+            counts[owner] += block.stop - block.start
+        counts[owners[0]] -= row.num_cached
+    return counts
 
 
 def _reduced(

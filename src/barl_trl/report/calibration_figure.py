@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from .styles import error_line, finish, line_style, panels, plain
+from .styles import error_line, finish, headline, line_style, panels, plain, styled
 
 TITLES = {
     "plausibility": ("plausibility of an answer", "share of continuations with it"),
@@ -13,6 +13,7 @@ FEWEST = 0.01
 """Share of the points that a bin must have to be drawn."""
 
 
+@styled
 def draw(results: str | Path, path: str | Path) -> None:
     """Draw a column for each kind of variant, a row for each quantity; the diagonal is right.
 
@@ -42,8 +43,8 @@ def draw(results: str | Path, path: str | Path) -> None:
                     **line_style(variants.index(row["variant"])),
                 )
             axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel=believed)
-            axis.grid(alpha=0.3)
         line[0].set_ylabel(share)
     for axis, kind in zip(axes[0], kinds, strict=True):
         axis.set_title(f"by {kind}")
+    headline(figure, "What is believed, and how often it comes true; bars: ± one standard error")
     finish(figure, path, names=len(variants))

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
-from .styles import finish, line_style, panels, plain
+from .styles import finish, headline, line_style, panels, plain, styled
 
 
+@styled
 def draw(results: str | Path, path: str | Path) -> None:
     """Draw a panel for each metric, with a line for each benchmark.
 
@@ -43,5 +44,6 @@ def draw(results: str | Path, path: str | Path) -> None:
         axis.set(title=metric, xlabel=unit, ylim=(len(benchmarks) - 0.5, -0.5))
         names = benchmarks if axis is axes[0][0] else []
         axis.set_yticks(range(len(names)), [*map(plain, names)])
-        axis.grid(axis="x", alpha=0.3)
+        axis.grid(axis="y", visible=False)
+    headline(figure, "Differences with intervals of 95 %")
     finish(figure, path, names=len(arms))

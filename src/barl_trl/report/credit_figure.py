@@ -5,13 +5,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-from .styles import finish, line_style, plain, plt
+from .styles import finish, line_style, plain, plt, styled
 
 TITLES = {"quality": "quality: gradient of one batch", "bias": "bias: mean of all batches"}
 LIMIT = 1.2
 """Cosines beyond it are noise, and stand at the edge."""
 
 
+@styled
 def draw(results: str | Path, path: str | Path) -> None:
     """Draw each arm's quality beside its control's, and its bias, with standard errors.
 
@@ -37,7 +38,7 @@ def draw(results: str | Path, path: str | Path) -> None:
         axis.set_xlim(min(drawn) - 0.06, max(drawn) + 0.06)
         axis.axvline(0, color="0.6", linewidth=0.8)
         axis.axvline(1, color="0.6", linewidth=0.8, linestyle=":")
-        axis.grid(axis="x", alpha=0.3)
+        axis.grid(axis="y", visible=False)
         for border in range(1, len(arms)):
             axis.axhline(border - 0.5, color="0.85", linewidth=0.6)
     axes[0].set_yticks(range(len(arms)), arms)

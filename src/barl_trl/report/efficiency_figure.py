@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
-from .styles import error_line, finish, line_style, panels, plain
+from .styles import error_line, finish, headline, line_style, panels, plain, styled
 
 
+@styled
 def draw(results: str | Path, path: str | Path, *, with_greedy: bool) -> None:
     """Draw a panel for each benchmark with a line for each model.
 
@@ -40,8 +41,8 @@ def draw(results: str | Path, path: str | Path, *, with_greedy: bool) -> None:
             title=f"{plain(benchmark)} (n = {number})", xlabel="mean total tokens of k responses"
         )
         axis.set_xlim(left=0)
-        axis.grid(alpha=0.3)
     ks = [row["k"] for row in rows]
     greedy = "one of them greedy" if with_greedy else "all sampled"
     axes[0][0].set_ylabel(f"pass@k (%), k = {min(ks)} … {max(ks)},\n{greedy}")
+    headline(figure, "Accuracy against what it costs; bars: ± one standard error over problems")
     finish(figure, path, names=len(models))

@@ -1,11 +1,13 @@
 """Training curves, and the belief over the hypotheses along a chain of thought."""
 
 import json
+import textwrap
 from pathlib import Path
 
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
 
-from .styles import plain, plt, save
+from .styles import BLUE, GREEN, VERMILION, headline, plain, plt, save, styled
 
 CURVES = {
     "reward": "outcome reward",
@@ -15,11 +17,14 @@ CURVES = {
 }
 """Logged metric -> title. A metric that a method does not log is left out."""
 
-MAX_LABEL_CHARS = 34
+LETTERS = 18
+"""That fit into a line under a column of beliefs."""
+LINES = 4
 
 
+@styled
 def training_curves(trainer_state: str | Path, path: str | Path, *, window: int = 5) -> None:
-    """Draw the metrics of `CURVES` over the optimizer steps.
+    """Draw the metrics of `CURVES` over the optimizer steps, with where they begin and end.
 
     Args:
         trainer_state: `trainer_state.json` of a run or a checkpoint.
@@ -39,21 +44,25 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
         raise ValueError(
             f"{trainer_state} must have at least one of {list(CURVES)} logged, got none."
         )
-    figure, axes = plt.subplots(
-        1, len(points), figsize=(3.6 * len(points), 3), layout="constrained", squeeze=False
-    )
+    size = 3.6 * len(points), 3
+    figure, axes = plt.subplots(1, len(points), figsize=size, layout="constrained", squeeze=False)
     for axis, (name, xy) in zip(axes[0], points.items(), strict=True):
-        axis.plot(*xy.T, color="0.75", linewidth=1)
+        axis.plot(*xy.T, color="0.8", linewidth=1, label="as logged")
         width = min(window, len(xy))
         smooth = np.convolve(xy[:, 1], np.ones(width) / width, mode="valid")
-        axis.plot(xy[width - 1 :, 0], smooth, color="C0", linewidth=2)
-        axis.set(xlabel="optimizer step", title=CURVES[name])
-        axis.grid(alpha=0.3)
+        steps = xy[width - 1 :, 0]
+        axis.plot(steps, smooth, color=BLUE, linewidth=2, label=f"mean of the last {width} logs")
+        axis.plot(steps[[0, -1]], smooth[[0, -1]], "o", color=BLUE, markersize=4)
+        ends = f"{smooth[0]:.3g} → {smooth[-1]:.3g}"
+        axis.set(xlabel="optimizer step", title=f"{CURVES[name]}: {ends}")
+        axis.set_ylim(bottom=0, top=1.02 if name in ("reward", "barl/truth_mass") else None)
+    axes[0][0].legend(loc="lower right")
     save(figure, path, dpi=130)
 
 
+@styled
 def beliefs(records: str | Path, path: str | Path) -> None:
-    """Draw the posterior over the hypotheses at every state, and each step's value.
+    """Draw each step's value, the posterior over the hypotheses behind it, and its text.
 
     Args:
         records: JSON list with, per rollout: `prompt`, `answers` (H, the truth first), `steps` (T
@@ -63,50 +72,82 @@ def beliefs(records: str | Path, path: str | Path) -> None:
     rollouts = json.loads(Path(records).read_text())
     if not rollouts:
         raise ValueError(f"{records} must hold at least one rollout, got none.")
-    heights = [ratio for r in rollouts for ratio in (1.2, 0.35 * len(r["answers"]))]
     widest = max(len(r["posterior"]) for r in rollouts)
+    heights = [ratio for r in rollouts for ratio in (1.2, 0.3 * len(r["answers"]), 0.75)]
     figure, axes = plt.subplots(
-        2 * len(rollouts),
+        len(heights),
         1,
-        figsize=(3 + 1.15 * widest, 1.9 * len(rollouts) + sum(heights)),
+        figsize=(1.5 + 1.2 * widest, 0.6 + 1.15 * sum(heights)),
         height_ratios=heights,
         layout="constrained",
+        sharex=True,
     )
-    for record, value_axis, belief_axis in zip(rollouts, axes[::2], axes[1::2], strict=True):
-        _draw_values(value_axis, record, widest)
-        _draw_belief(belief_axis, record, widest)
+    values = [value for r in rollouts for value in r["posterior_weighted_values"]]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    margin = 0.2 * (high - low or 1)  # where the numbers stand
+    for n, record in enumerate(rollouts):
+        value_axis, belief_axis, text_axis = axes[3 * n : 3 * n + 3]
+        _draw_values(value_axis, record)
+        value_axis.set(ylim=(low - margin, high + margin), xlim=(-0.5, widest - 0.5))
+        _draw_belief(belief_axis, record)
+        _write_steps(text_axis, record)
+    headline(
+        figure,
+        "What each step is worth (its value V), and what the model believes behind it.\n"
+        "Values above 0 are blue, below 0 red; the truth's row is green.",
+    )
     save(figure, path, dpi=110)
 
 
-def _draw_values(axis, record, widest):
+def _draw_values(axis, record):
     values = record["posterior_weighted_values"]
-    axis.bar(np.arange(len(values)) + 0.5, values, width=0.9, color="0.8", edgecolor="0.3")
-    for t, value in enumerate(values):
+    places = np.arange(len(values)) + 1
+    axis.bar(places, values, width=0.8, color=[BLUE if v >= 0 else VERMILION for v in values])
+    for place, value in zip(places, values, strict=True):
         side = "bottom" if value >= 0 else "top"
-        axis.text(t + 0.5, value, f"{value:+.2f}", ha="center", va=side, fontsize=8)
-    axis.axhline(0, color="0.3", linewidth=0.8)
-    axis.set(xlim=(-0.5, widest - 0.5), xticks=[], ylabel="value V(t)")
-    axis.margins(y=0.35)
-    axis.spines[["top", "right"]].set_visible(False)
-    outcome = f"outcome reward {record['reward']:g}"
-    axis.set_title(plain(f"{record['prompt'].strip()}   ({outcome})"), loc="left", fontsize=10)
+        axis.text(place, value, f"{value:+.2f}", ha="center", va=side, fontsize=8)
+    axis.axhline(0, color="0.4", linewidth=0.8)
+    axis.set(ylabel="value V")
+    axis.tick_params(bottom=False, labelbottom=False)
+    axis.spines["bottom"].set_visible(False)
+    axis.grid(axis="x", visible=False)
+    reward = record["reward"]
+    outcome = {1: "right", 0: "wrong"}.get(reward, f"outcome reward {reward:g}")
+    axis.set_title(plain(f"{record['prompt'].strip()}  –  {outcome}"), fontweight="bold")
 
 
-def _draw_belief(axis, record, widest):
+def _draw_belief(axis, record):
     posterior = np.array(record["posterior"]).T
-    axis.imshow(posterior, cmap="Greys", vmin=0, vmax=1, aspect="auto")
-    for (i, t), mass in np.ndenumerate(posterior):
-        color = "white" if mass > 0.6 else "black"
-        axis.text(t, i, f"{mass:.2f}", ha="center", va="center", fontsize=8, color=color)
+    for i, (row, color) in enumerate(
+        zip(posterior, [GREEN, *["0.25"] * (len(posterior) - 1)], strict=True)
+    ):
+        shades = LinearSegmentedColormap.from_list("belief", ["white", color])
+        extent = (-0.5, len(row) - 0.5, i + 0.5, i - 0.5)
+        axis.imshow(row[None], cmap=shades, vmin=0, vmax=1, aspect="auto", extent=extent)
+        for t, mass in enumerate(row):
+            ink = "white" if mass > 0.6 else "black"
+            axis.text(t, i, f"{mass:.2f}", ha="center", va="center", fontsize=8, color=ink)
     names = [
         f"{answer} (truth)" if i == 0 else answer for i, answer in enumerate(record["answers"])
     ]
+    axis.set(ylim=(len(names) - 0.5, -0.5), ylabel="belief")
     axis.set_yticks(range(len(names)), [*map(plain, names)], fontsize=9)
-    states = ["prompt", *(_shortened(step) for step in record["steps"])]
-    axis.set_xticks(range(len(states)), [*map(plain, states)], rotation=18, ha="right", fontsize=7)
-    axis.set(xlim=(-0.5, widest - 0.5), ylabel="belief")
+    axis.tick_params(bottom=False, labelbottom=False, left=False)
+    axis.spines[:].set_visible(False)
+    axis.grid(visible=False)
 
 
-def _shortened(text):
-    text = " ".join(text.split())
-    return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
+def _write_steps(axis, record):
+    axis.axis("off")
+    for place, text in enumerate(["prompt", *record["steps"]]):
+        lines = textwrap.wrap(" ".join(text.split()), LETTERS, max_lines=LINES, placeholder=" …")
+        axis.text(
+            place,
+            1,
+            plain("\n".join(lines)),
+            ha="center",
+            va="top",
+            fontsize=8,
+            color="0.25",
+            transform=axis.get_xaxis_transform(),
+        )

@@ -1,22 +1,25 @@
 """The paper's figure on reflections: how often they occur, by the difficulty of the problem."""
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from matplotlib.lines import Line2D
 
-from .styles import DASHES, error_line, finish, line_style, panels, plain
+from .styles import DASHES, error_line, finish, line_style, panels, plain, styled
 
 BENCHMARK_DASHES = ("--", "-", *DASHES[2:])
 """The paper draws its first benchmark (GSM8K) dashed and its second (MATH) solid."""
 
 
+@styled
 def draw(results: str | Path, path: str | Path) -> None:
     """Draw all models and benchmarks into one panel: markers for models, dashes for benchmarks.
 
     Args:
         results: JSON with `rows` of `benchmark`, `model`, `difficulty`, `frequency`,
-            `standard_error`, and `settings` with `num_samples`.
+            `low`, `high`, `num_problems`, and `settings` with `num_samples`.
         path: PNG to write.
 
     Raises:
@@ -44,11 +47,11 @@ def draw(results: str | Path, path: str | Path) -> None:
                 axis,
                 [row["difficulty"] for row in points],
                 [None if f is None else 100 * f for f in frequencies],
-                [100 * (row["standard_error"] or 0) for row in points],
+                [_ends(row) for row in points],
                 **style | {"linestyle": dashes},
             )
     lines = [
-        Line2D([], [], color="black", linestyle=dashes, label=plain(benchmark))
+        Line2D([], [], color="0.2", linestyle=dashes, label=plain(_with_number(benchmark, rows)))
         for benchmark, dashes in dashes_of.items()
     ]
     figure.legend(handles=lines, loc="outside upper center", ncols=min(len(lines), 4))
@@ -56,9 +59,25 @@ def draw(results: str | Path, path: str | Path) -> None:
     axis.set(
         xlabel=f"difficulty (wrong responses of {num_samples})",
         ylabel="problems with a reflection (%)",
+        title="How often responses reflect; bars: intervals of 95 %",
         xlim=(-0.3, num_samples + 0.3),
         xticks=range(num_samples + 1),
     )
     axis.set_ylim(bottom=0)
-    axis.grid(alpha=0.3)
     finish(figure, path, names=len(models))
+
+
+def _with_number(benchmark: str, rows: list[dict[str, Any]]) -> str:
+    """Return the benchmark's name, with the number of its problems."""
+    numbers: Counter[str] = Counter()
+    for row in rows:
+        if row["benchmark"] == benchmark:
+            numbers[row["model"]] += row["num_problems"]
+    return f"{benchmark} (n = {max(numbers.values())})"
+
+
+def _ends(row: dict[str, Any]) -> tuple[float, float]:
+    """Return how far the ends of a row's interval are from its frequency, in percent."""
+    if row["frequency"] is None:
+        return 0.0, 0.0
+    return 100 * (row["frequency"] - row["low"]), 100 * (row["high"] - row["frequency"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from .styles import finish, line_style, panels, plain
+from .styles import finish, headline, line_style, panels, plain, styled
 
 TRAINING = "training rollouts"
 MEAN = "mean over benchmarks"
@@ -125,6 +125,7 @@ def _order(place: tuple[str, str]) -> tuple[int, str, str]:
     return (name == MEAN) - (name == TRAINING), name, kind
 
 
+@styled
 def draw(summary: str | Path, path: str | Path) -> None:
     """Draw accuracy and response length over the optimizer steps, a row for each set of problems.
 
@@ -147,9 +148,8 @@ def draw(summary: str | Path, path: str | Path) -> None:
             axis.set(title=plain(name), xlabel="optimizer step", ylabel=_LABELS[kind])
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             axis.set_ylim(bottom=0)
-            axis.grid(alpha=0.3)
     if any(results["seeds"] > 1 for results in arms.values()):
-        figure.suptitle("mean over seeds; band: ± one standard error", fontsize="medium")
+        headline(figure, "Mean over seeds; band: ± one standard error")
     finish(figure, path, names=len(arms))
 
 

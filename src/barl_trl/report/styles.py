@@ -1,7 +1,9 @@
 """How all figures are drawn and saved: lines that can be told apart without colours, panels."""
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
 
@@ -9,17 +11,59 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
+COLORS = (BLUE, VERMILION, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Colours that colour-blind readers tell apart: Okabe and Ito (2008), without the yellow."""
+
+STYLE: Any = {
+    "axes.prop_cycle": plt.cycler(color=COLORS),
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "0.4",
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "axes.labelcolor": "0.25",
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.color": "0.4",
+    "ytick.color": "0.4",
+    "xtick.labelcolor": "0.25",
+    "ytick.labelcolor": "0.25",
+    "grid.color": "0.9",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.titlesize": 11,
+    "savefig.facecolor": "white",
+}
+
 MARKERS = "os^DvPX*"
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
+
+
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Give a function that draws the style of all figures."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        with plt.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return drawn
 
 
 def line_style(n: int) -> dict[str, Any]:
     """Colour, marker and dashes of the n-th line; every other marker is hollow."""
     return {
-        "color": f"C{n % 10}",
+        "color": COLORS[n % len(COLORS)],
         "marker": MARKERS[n % len(MARKERS)],
         "linestyle": DASHES[n % len(DASHES)],
-        "markerfacecolor": "white" if n % 2 else f"C{n % 10}",
+        "markerfacecolor": "white" if n % 2 else COLORS[n % len(COLORS)],
         "markersize": 5,
         "capsize": 2,
         "elinewidth": 0.8,
@@ -33,11 +77,15 @@ def plain(name: str) -> str:
 
 
 def error_line(axis, xs, means, errors, **style) -> None:
-    """Draw a line with standard errors. A mean that is None has no point, an error no bar."""
+    """Draw a line with errors, each a number or how far the interval goes below and above.
+
+    A mean that is None has no point, an error that is None no bar.
+    """
     points = [(x, y, e or 0.0) for x, y, e in zip(xs, means, errors, strict=True) if y is not None]
     if points:
         xs, means, errors = zip(*points, strict=True)
-        axis.errorbar(xs, means, yerr=errors, **style)
+        bars = [error if isinstance(error, tuple) else (error, error) for error in errors]
+        axis.errorbar(xs, means, yerr=[*zip(*bars, strict=True)], **style)
 
 
 def panels(columns: int, rows: int = 1) -> tuple[Any, Any]:
@@ -46,6 +94,11 @@ def panels(columns: int, rows: int = 1) -> tuple[Any, Any]:
     return plt.subplots(
         rows, columns, figsize=size, layout="constrained", squeeze=False, sharex="col"
     )
+
+
+def headline(figure, text: str) -> None:
+    """Write above all panels what the figure shows."""
+    figure.suptitle(text, x=0.01, ha="left")
 
 
 def finish(figure, path, *, names: int) -> None:

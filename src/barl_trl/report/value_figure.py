@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.ticker import MaxNLocator
 
-from .styles import error_line, finish, line_style, panels, plain
+from .styles import error_line, finish, headline, line_style, panels, plain, styled
 
 TITLES = {
     "bayesian_values": "Bayesian value",
@@ -16,6 +16,7 @@ DRAWN_SHARE = 0.05
 """Of a model's problems. Timesteps that fewer of them reach are noise, and are not drawn."""
 
 
+@styled
 def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values") -> None:
     """Draw a column for each benchmark: all responses, the correct and the wrong ones.
 
@@ -45,11 +46,12 @@ def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values
                     label=plain(model),
                     **line_style(n),
                 )
-            axis.grid(alpha=0.3)
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes[i][0].set_ylabel(f"{TITLES[value]} (reward)\n{selection} responses")
     for top, bottom, benchmark in zip(axes[0], axes[-1], benchmarks, strict=True):
         number = max(row["num_problems"] for row in rows if row["benchmark"] == benchmark)
         top.set_title(f"{plain(benchmark)} (n = {number})")
         bottom.set_xlabel(plain(f"timestep t (step: {data['settings']['step']})"))
+    text = f"{TITLES[value].capitalize()} of each step; bars: ± one standard error over problems"
+    headline(figure, text)
     finish(figure, path, names=len(models))

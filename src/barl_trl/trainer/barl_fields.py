@@ -163,6 +163,14 @@ class BARLFields:
         "it to the model and the free memory. Halved on all processes when memory runs out.",
     )
 
+    # Records
+    log_beliefs: bool = option(
+        False,
+        "Write each rollout batch of training to `beliefs/rollouts_<step>.parquet` in "
+        "`output_dir`: what every rollout believed and what its tokens were worth "
+        "(docs/inspector.md).",
+    )
+
     def __post_init__(self):
         for known in barl_fields():
             self._check_type(known)

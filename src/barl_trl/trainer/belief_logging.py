@@ -24,6 +24,7 @@ from .credit_metrics import (
 from .health import HealthMixin
 from .hypothesis_scorer import HypothesisScorer, Scored
 from .rollout_batch import RolloutBatch
+from .rollout_recording import RolloutRecordingMixin
 
 TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
@@ -35,7 +36,7 @@ LOSS = (
 )
 
 
-class BeliefLoggingMixin(HealthMixin):
+class BeliefLoggingMixin(RolloutRecordingMixin, HealthMixin):
     """Put BARL's metrics among TRL's, in `_metrics`, and its columns into `_logs`.
 
     What it relies on in TRL: `_metrics` is averaged and emptied by `log`; `_logs` has a deque of
@@ -141,8 +142,10 @@ class BeliefLoggingMixin(HealthMixin):
     ) -> None:
         """Log each rollout's hypotheses, the values (B, T) of its steps, and its mean weight.
 
-        The mask (B, L) says which tokens have one of the weights (B, L).
+        The mask (B, L) says which tokens have one of the weights (B, L). All of it is recorded, if
+        that is wanted.
         """
+        self._record_rollouts(scored, own, values, weights)
         means = (weights.sum(dim=1) / mask.sum(dim=1).clamp(min=1)).tolist()
         beliefs: Any = [None] * len(means)
         if own.belief.shape[2]:

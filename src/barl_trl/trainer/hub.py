@@ -15,7 +15,7 @@ from transformers import TrainingArguments
 from trl import GRPOTrainer
 
 from .barl_config import BARLConfig
-from .model_card import add_sections, card_results, card_settings
+from .model_card import add_sections, card_results, card_settings, quick_start
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +95,7 @@ class HubMixin(GRPOTrainer):
     model: Any
     train_dataset: Dataset | IterableDataset
     hub_model_id: str
+    benchmarks: dict[str, Dataset]
     push_in_progress: Any
 
     def create_model_card(  # noqa: D102 (TRL's)
@@ -114,10 +115,19 @@ class HubMixin(GRPOTrainer):
         ):
             if isinstance(dataset, Dataset):  # another may not know its length
                 data[key] = len(dataset)
+        for benchmark, problems in self.benchmarks.items():
+            data[f"benchmark {benchmark}"] = f"{len(problems)} problems, greedy"
         model = self.model.config._name_or_path
         rewards = zip(self.reward_weights.tolist(), self.reward_func_names, strict=True)
         path = Path(str(self.args.output_dir), "README.md")
         card = ModelCard.load(path)
+        if isinstance(self.train_dataset, Dataset):
+            card.text = quick_start(
+                card.text,
+                model=self.hub_model_id or str(self.args.output_dir),
+                prompt=self.train_dataset[0]["prompt"],
+                max_new_tokens=self.args.max_completion_length or 128,
+            )
         card.text = add_sections(
             card.text,
             model=Path(model).name if Path(model).exists() else model,

@@ -1,5 +1,6 @@
 """What BARL adds to TRL's model card: settings, data and results."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,9 @@ RESULTS += ("eval_reward", "eval_rewards/", "eval_accuracy")
 """First parts of the names of metrics that stand in a card."""
 NO_RESULTS = ("barl/scoring_", "barl/dropped/")
 """First parts of the names of metrics that do not, though [`RESULTS`] has them."""
+
+EXAMPLE = re.compile(r"## Quick start\n\n```python\n.*?\n```\n", re.DOTALL)
+"""What TRL's template has as an example: a question of no task, and `None` without a Hub id."""
 
 PLACE = "### Framework versions"  # in TRL's template; what is added goes before it
 
@@ -89,6 +93,30 @@ def add_sections(
         sections += _table(f"Results, as last logged in {step} steps", numbers)
     before, place, after = card.partition(PLACE)
     return f"{before.rstrip()}\n\n{sections}{place}{after}"
+
+
+def quick_start(card: str, *, model: str, prompt: Any, max_new_tokens: int) -> str:
+    """Ask in the card's example what the model was trained to answer.
+
+    Args:
+        card: TRL's card.
+        model: What loads the model: its Hub id, or its folder.
+        prompt: A prompt of the training data: text, or messages.
+        max_new_tokens: The longest completion in training.
+    """
+    code = f"""\
+## Quick start
+
+```python
+from transformers import pipeline
+
+prompt = {prompt!r}
+generator = pipeline("text-generation", model={model!r}, device_map="auto")
+output = generator(prompt, max_new_tokens={max_new_tokens}, return_full_text=False)[0]
+print(output["generated_text"])
+```
+"""
+    return EXAMPLE.sub(lambda _: code, card)
 
 
 def _table(title: str, rows: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ def redacted_command(argv: Sequence[str]) -> str:
     Secrets are values of options with such a name, fields of JSON objects, and tokens of the Hub.
 
     Example:
-        >>> redacted_command(["barl", "--hub_token", "x", "--kw={\"api_key\": 1}", "--n=3"])
+        >>> redacted_command(["barl", "--hub_token", "x", "--kw={\"api_key\": \"k\"}", "--n=3"])
         'barl --hub_token \'<HUB_TOKEN>\' \'--kw={"api_key": "<API_KEY>"}\' --n=3'
     """
     shown, option = [], ""

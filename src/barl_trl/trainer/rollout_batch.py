@@ -1,5 +1,6 @@
 """A rollout batch on its way through TRL's calls."""
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +19,10 @@ class RolloutBatch:
 
     | call | fills |
     |---|---|
-    | `_generate_and_score_completions(inputs)` begins | `inputs`, `start` |
+    | `_generate_and_score_completions(inputs)` begins | `inputs`, `start`, `began` |
     | `_generate(prompts)` | `generated`, `asks_for_old_logps` |
     | `_get_per_token_logps_and_entropies(...)`, if TRL needs old log-probabilities | `scored` |
-    | `_calculate_rewards(...)` | `rewards_per_func` |
+    | `_calculate_rewards(...)` | `reasons`, `rewards_per_func` |
     | `_generate_and_score_completions(inputs)` goes on | `scored`, if it is still None |
 
     Attributes:
@@ -32,6 +33,8 @@ class RolloutBatch:
             log-probabilities, and the pass that scores the answers can yield them.
         scored: The rollouts' hypotheses and their log-likelihoods.
         rewards_per_func: Rewards of all processes' rollouts, (N, number of reward functions).
+        reasons: What the grader decided each rollout by; None where no grader is asked.
+        began: When the batch began, by `time.perf_counter`.
     """
 
     inputs: list[dict[str, Any]]
@@ -40,6 +43,8 @@ class RolloutBatch:
     asks_for_old_logps: bool = False
     scored: Scored | None = None
     rewards_per_func: Any = None
+    reasons: list[str] | None = None
+    began: float = field(default_factory=time.perf_counter)
 
     def local(self, values: Tensor) -> Tensor:
         """Return the values of this process's rollouts among those of all processes."""

@@ -28,6 +28,7 @@ PARAMETERS = {
         "each answer is judged by one process, before the rewards",
     ),
     "_generate_and_score_completions": ("inputs", "the advantages are replaced in its result"),
+    "_log_completion_extra": ("column values", "graders' reasons are recorded"),
     "_compute_loss": ("model inputs", "it takes an advantage of every token"),
     "training_step": ("model inputs num_items_in_batch", "the signal in gradients is measured"),
     "log": ("logs start_time", "the share of time that scoring takes is logged"),
@@ -93,6 +94,8 @@ USED = (
     ("_generate_and_score_completions", "'completion_mask'", "what is masked has no weight"),
     ("_generate_and_score_completions", "'importance_sampling_ratio'", "clipped ratios are logged"),
     ("_generate_and_score_completions", "'tool_mask'", "tokens of tools have no weight"),
+    ("_calculate_rewards", "_log_completion_extra", "graders' reasons are recorded"),
+    ("_generate_and_score_completions", "'old_per_token_logps'", "they are recorded"),
     ("_compute_loss", "dim 'advantages'", "it takes an advantage of every token"),
     ("_prepare_inputs", "_step _buffered_inputs", "a resumed run goes on within a rollout batch"),
     ("_prepare_inputs", "_generate_and_score_completions", "rollouts are made by it"),
@@ -121,10 +124,12 @@ USED = (
 ATTRIBUTES = {
     "_metrics": "belief diagnostics are logged through it",
     "_logs": "hypotheses and weights are put into the completions table",
+    "log_completions": "the completions are printed with their beliefs",
+    "num_completions_to_print": "TRL's own table is not printed beside them",
     "_tokenizer": "the elicitation is tokenized",
     "eos_token_ids": "the chain of thought ends there",
     "reward_weights": "the outcome reward is their weighted sum",
-    "reward_func_names": "the model card names them",
+    "reward_func_names": "the model card and records name them",
     "num_generations": "so many rollouts are a group",
     "num_iterations": "it tells when old log-probabilities are asked for",
     "temperature": "the old log-probabilities are at this temperature",
@@ -163,6 +168,7 @@ FIELDS = (
         "a biased importance ratio is warned of",
     ),
     ("temperature beta", "the model card names it"),
+    ("num_completions_to_print", "so many completions are printed"),
     ("sync_ref_model use_adaptive_entropy", "their states are in a checkpoint"),
 )
 """Fields of `GRPOConfig`, and what they are relied on for."""

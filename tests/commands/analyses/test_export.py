@@ -25,7 +25,7 @@ def export(tmp_path, capsys):
     return run
 
 
-@pytest.mark.inspect
+@pytest.mark.inspect_ai
 def test_every_folder_and_benchmark_is_a_log_and_the_viewer_is_named(export, tmp_path):
     from inspect_ai.log import list_eval_logs, read_eval_log
 
@@ -37,7 +37,7 @@ def test_every_folder_and_benchmark_is_a_log_and_the_viewer_is_named(export, tmp
     assert last == f"To look at them: inspect view --log-dir '{tmp_path}/my logs'"
 
 
-@pytest.mark.inspect
+@pytest.mark.inspect_ai
 def test_a_benchmark_that_is_not_there_is_refused(export):
     with pytest.raises(SystemExit, match="barl analyze: benchmarks must be among those in"):
         export("--benchmarks", "gsm8k")

@@ -3,9 +3,11 @@
 import json
 from argparse import ArgumentParser
 
+import numpy as np
 import pytest
 
 from barl_trl.commands.analyses.values import SCORING_FIELDS, add_options
+from barl_trl.report.rollout_records import FOLDER, file_name, read_metadata, read_records
 from barl_trl.trainer.barl_fields import barl_fields
 
 from ...evaluation.files import problems, response, write_responses
@@ -41,6 +43,14 @@ def test_values_under_the_model_that_gave_the_responses(tmp_path, model_path):
         if (row["responses"], row["timestep"]) == ("correct", 0)
     }
     assert means == {name: pytest.approx(first[name][0]) for name in means} and len(means) == 2
+    [*records] = read_records(out / "barl" / "math500" / FOLDER)
+    assert [record["group"] for record in records] == [0, 0, 1]
+    assert [record["rollout"] for record in records] == [0, 1, 2]
+    np.testing.assert_allclose(records[0]["posterior"], first["posterior"], atol=1e-6)
+    assert records[2]["posterior"] is None and records[2]["tokens"] == ["H", "m", "."]
+    how = read_metadata(out / "barl" / "math500" / FOLDER / file_name(0))
+    assert (how["model"], how["consistency_beta"]) == (model_path, float("inf"))
+    assert how["settings"]["step_size"] == 8
     for name in ("bayesian_values.png", "posterior_weighted_values.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
 

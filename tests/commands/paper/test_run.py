@@ -14,6 +14,7 @@ from barl_trl.commands.interruption import Interrupted, raised
 from barl_trl.commands.paper import run as paper_run
 from barl_trl.commands.paper.scales import demo_scale
 from barl_trl.evaluation.responses import one_writer
+from barl_trl.report.markdown import escape
 
 
 def sh(name, script):
@@ -99,7 +100,7 @@ def test_two_arms_to_the_report(tmp_path):
     assert all((tmp_path / figure["file"]).exists() for figure in report["figures"])
     assert (tmp_path / "report.html").stat().st_size > 100_000
     options = shlex.join(scale.train).replace("\n", "\\n")
-    assert f"| options of barl train | {options} |" in (tmp_path / "report.md").read_text()
+    assert f"| options of barl train | {escape(options)} |" in (tmp_path / "report.md").read_text()
     values = json.loads((tmp_path / "figures" / "tiny-search" / "values.json").read_text())
     assert max(row["num_responses"] for row in values["rows"]) == 60  # six to each of ten
     before = (tmp_path / "done.txt").read_text()

@@ -2,11 +2,12 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from ...evaluation.responses import read_responses
+from ...evaluation.responses import Response, read_responses
 from ...graders import Grader, get_grader
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..console import at_least_one, progress_bar
@@ -39,8 +40,9 @@ def values(
 ) -> Rows:
     """Compute the Bayesian value, and the posterior-weighted one, of every step of responses.
 
-    Writes `<name>/<benchmark>.jsonl` with the beliefs and values of every response, their means in
-    `values.json`, and `bayesian_values.png` and `posterior_weighted_values.png`.
+    Writes `<name>/<benchmark>.jsonl` with the beliefs and values of every response, the same and
+    more as rollout records in `<name>/<benchmark>/beliefs`, their means in `values.json`, and
+    `bayesian_values.png` and `posterior_weighted_values.png`.
 
     Args:
         output_dir: Folder for the files.
@@ -58,7 +60,7 @@ def values(
     Raises:
         ValueError: A file is missing, or no problem has a usable solution.
     """
-    from ...evaluation.response_values import load, response_values, values_by_timestep
+    from ...evaluation.response_values import load, values_by_timestep
     from ...report import value_figure
 
     problems_of = {name: read_responses(path, benchmarks) for name, path in responses.items()}
@@ -68,12 +70,10 @@ def values(
             model, scorer = load(models[name], args, grader=grader, step_delimiter=step_delimiter)
             for benchmark, problems in by_benchmark.items():
                 groups = list(problems.values())[:max_problems]
-                by_problem = [
-                    list(response_values(model, scorer, group))
-                    for group in progress.track(groups, description=f"{name}, {benchmark}")
-                ]
+                tracked = progress.track(groups, description=f"{name}, {benchmark}")
+                folder, checkpoint = output_dir / name, models[name]
+                by_problem = _write(folder, benchmark, tracked, checkpoint, model, scorer)
                 records = [*chain.from_iterable(by_problem)]
-                _write_lines(output_dir / name / f"{benchmark}.jsonl", records)
                 unusable += by_problem.count([])
                 means = values_by_timestep(records)
                 rows += [{"benchmark": benchmark, "model": name, **row} for row in means]
@@ -93,9 +93,35 @@ def values(
     return rows
 
 
-def _write_lines(path: Path, records: Rows) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+def _write(
+    folder: Path,
+    benchmark: str,
+    groups: Iterable[Sequence[Response]],
+    checkpoint: str,
+    model: Any,
+    scorer: Any,
+) -> list[Rows]:
+    """Write beliefs and values of the responses to a benchmark; return them by problem."""
+    from ...evaluation.response_records import belief_table, record_path, response_metadata
+    from ...evaluation.response_values import believe, value_records
+    from ...report.rollout_records import record_writer
+    from ...report.token_texts import TokenTexts
+
+    args, tokenizer = scorer.args, scorer.tokenizer
+    settings = {name: getattr(args, name) for name in SCORING_FIELDS}
+    settings |= {"answer_likelihood": args.own_credit.answer_likelihood, "credit": "barl"}
+    beliefs = {"credit": "barl", "consistency_beta": args.consistency_beta, "settings": settings}
+    metadata = response_metadata(checkpoint, benchmark, **beliefs)
+    by_problem, first, texts = [], 0, TokenTexts(tokenizer)
+    with record_writer(record_path(folder, benchmark), metadata) as write:
+        for responses in groups:
+            found = believe(model, scorer, responses)
+            write(belief_table(texts, found, first=first, tokenizer=tokenizer))
+            by_problem.append([*value_records(found, tokenizer)])
+            first += len(responses)
+    lines = (json.dumps(record) + "\n" for record in chain.from_iterable(by_problem))
+    (folder / f"{benchmark}.jsonl").write_text("".join(lines))
+    return by_problem
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -152,7 +178,8 @@ def run(options: argparse.Namespace) -> None:
     show("Mean over the steps of a response", rows, "responses", _cells)
     print(
         f"In {options.output_dir}: bayesian_values.png, posterior_weighted_values.png, values.json "
-        "(each timestep), and a JSONL with every response for each model and benchmark."
+        "(each timestep), and for each model and benchmark a JSONL and rollout records with every "
+        "response."
     )
 
 

@@ -1,0 +1,144 @@
+"""What the page of `barl inspect` takes: 100,000 rollouts listed, one opened, in Chromium.
+
+`python benchmarks/inspector.py [--rollouts N] [--folder DIR]` makes records of random beliefs, in
+files of 1,000 rollouts, and their page, and opens it from `file://`. Each time is the median of
+several, of a browser that has read nothing before; needs `pip install pytest-playwright`.
+"""
+
+import argparse
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from playwright.sync_api import Page, sync_playwright
+
+from barl_trl.posterior import posterior, values_under
+from barl_trl.report.inspector.page import asset_files, folder_page, formulas_shard
+from barl_trl.report.inspector.site import Site
+from barl_trl.report.rollout_records import file_name, write_records
+
+FILE_ROLLOUTS, GROUP, STEPS, STEP_TOKENS, HYPOTHESES = 1_000, 8, 8, 16, 4
+WORDS = ("so ", "then ", "x ", "= ", "7", "+ ", "which ", "is ", "not ", "\\frac{1}{2} ", ".\n")
+REPETITIONS = 7
+ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+OPENED = """async (hash) => {
+  const before = performance.now();
+  const seen = new Promise((done) => new MutationObserver(() => done()).observe(
+    document.documentElement, { attributes: true, attributeFilter: ["data-shown"] }));
+  location.hash = hash;
+  await seen;
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - before;
+}"""
+
+
+def batch(number: int, rollouts: int) -> Iterator[dict[str, Any]]:
+    """Yield the records of one file, with posterior and values of random likelihoods."""
+    random.seed(number)
+    torch.manual_seed(number)
+    logps = -3 * torch.rand(rollouts, STEPS + 1, HYPOTHESES)
+    outcomes = torch.randint(2, (rollouts,)).float()
+    belief = posterior(logps, beta=1.0)
+    values = values_under(belief, logps, outcomes).steps
+    weights = (values - values.mean()) / values.std()
+    tokens = STEPS * STEP_TOKENS
+    for n in range(rollouts):
+        group = n // GROUP
+        right = bool(outcomes[n])
+        yield {
+            "step": number,
+            "group": group,
+            "rollout": n % GROUP,
+            "prompt_id": f"{number * FILE_ROLLOUTS + group:012x}",
+            "prompt": f"Problem {group} of step {number}: what is the sum of {group} and 2?\n",
+            "solution": str(group + 2),
+            "token_ids": random.choices(range(150_000), k=tokens),
+            "tokens": random.choices(WORDS, k=tokens),
+            "token_logps": (-torch.rand(tokens)).tolist(),
+            "importance_ratios": (0.9 + 0.2 * torch.rand(tokens)).tolist(),
+            "token_weights": weights[n].repeat_interleave(STEP_TOKENS).tolist(),
+            "step_ends": list(range(STEP_TOKENS, tokens + 1, STEP_TOKENS)),
+            "step_values": values[n].tolist(),
+            "rewards": [outcomes[n].item()],
+            "outcome": outcomes[n].item(),
+            "advantage": outcomes[n].item() - 0.5,
+            "answer": str(group + 2 if right else group),
+            "hypotheses": [str(group + 2), str(group), "7", "x"],
+            "member": 0 if right else 1,
+            "answer_logps": logps[n].tolist(),
+            "posterior": belief[n].tolist(),
+            "reason": "equal numbers",
+            "is_cut_off": n % 7 == 0,
+            "scored_tokens": 900,
+        }
+
+
+def make(folder: Path, rollouts: int) -> tuple[float, int]:
+    """Write records and their page; return CPU seconds for the page, and its bytes with data."""
+    metadata = {"reward_names": ["accuracy"], "credit": "barl", "consistency_beta": 1.0}
+    for number, first in enumerate(range(0, rollouts, FILE_ROLLOUTS)):
+        records = list(batch(number, min(FILE_ROLLOUTS, rollouts - first)))
+        write_records(folder / "beliefs" / file_name(number), records, metadata)
+    start = time.process_time()
+    Site([folder / "beliefs"], ["benchmark"], folder / "page").update()
+    seconds = time.process_time() - start
+    return seconds, sum(p.stat().st_size for p in (folder / "page").rglob("*") if p.is_file())
+
+
+def page_bytes() -> int:
+    """Return the size of a page without data: HTML, scripts, styles, licences, packed KaTeX."""
+    return len(folder_page()) + len(formulas_shard()) + sum(map(len, asset_files().values()))
+
+
+def listed(page: Page, address: str) -> float:
+    """Return milliseconds from the navigation to the list of all rollouts."""
+    page.goto(address)
+    page.wait_for_selector("#list .row")
+    return page.evaluate("() => performance.getEntriesByName('listed')[0].startTime")
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rollouts", type=int, default=100_000)
+    parser.add_argument("--folder", type=Path, help="kept (default: a temporary one)")
+    options = parser.parse_args()
+    with TemporaryDirectory() as temporary, sync_playwright() as playwright:
+        folder = options.folder or Path(temporary)
+        seconds, size = make(folder, options.rollouts)
+        address = (folder / "page" / "index.html").resolve().as_uri()
+        executable = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
+        lists, opens = [], []
+        last = (options.rollouts - 1) // FILE_ROLLOUTS
+        for n in range(REPETITIONS):
+            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+            lists.append(listed(page, address))
+            place = f"#/step/{n * last // REPETITIONS}/group/{n}/rollout/3"
+            opens.append(page.evaluate(OPENED, place))
+            page.close()
+        rows = {
+            f"list of {options.rollouts:,} rollouts, ms": statistics.median(lists),
+            "a rollout opened, ms": statistics.median(opens),
+            "slowest of them, ms": max(opens),
+            "page without data, kB": page_bytes() / 1e3,
+            "page with data, MB": size / 1e6,
+            "made, CPU s": seconds,
+        }
+        print(f"Chromium {browser.version}\n\n| what | measured |\n|---|---|")
+        for name, value in rows.items():
+            print(f"| {name} | {value:.0f} |")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

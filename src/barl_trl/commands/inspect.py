@@ -1,0 +1,93 @@
+"""`barl inspect`: a page of what every rollout believed, and why each token was praised."""
+
+import argparse
+from pathlib import Path
+
+from .console import mistakes_in_one_line
+from .interruption import kept
+from .parsers import OneLineParser
+
+
+def main(argv: list[str]) -> None:
+    """Make the page of a run, or of two."""
+    parser = OneLineParser(
+        prog="barl inspect",
+        description="Makes a page that shows what every rollout of a run believed at every step, "
+        "and what its tokens were worth. It needs a browser and nothing else: no server, no "
+        "network. With two runs, the second is shown beside the first: rollouts with the same "
+        "completion are joined, then those to the same prompt.",
+    )
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="folder of a run trained with log_beliefs, or of converted evaluation records",
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="folder of the page (default: RUN/inspect)"
+    )
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="serve it on 127.0.0.1, and take in what a live run goes on to write",
+    )
+    parser.add_argument(
+        "--port", type=_port, default=8321, help="of --serve; 0: a free one (default: 8321)"
+    )
+    options = parser.parse_args(argv)
+    with mistakes_in_one_line("barl inspect"):
+        folders = _folders(options.runs)
+        output = options.output or options.runs[0] / "inspect"
+        if output.exists() and not output.is_dir():
+            raise ValueError(f"--output must be a folder, got the file {output}: name another.")
+        _make(folders, options.runs, output, options.port if options.serve else None)
+
+
+def _make(folders: list[Path], runs: list[Path], output: Path, port: int | None) -> None:
+    from ..report.inspector.site import Site
+
+    site = Site(folders, _names(runs), output, is_live=port is not None)
+    if port is None:
+        site.update()
+        print(f"{site.rollouts:,} rollouts. Open {output.resolve() / 'index.html'}")
+        return
+    from ..report.inspector.server import make_server, serve
+
+    server = make_server(output, port=port)  # a port that is taken is a mistake, found at once
+    site.update()
+    print(f"Serving {site.rollouts:,} rollouts at http://127.0.0.1:{server.server_address[1]}/")
+    print("Ctrl-C ends it.", flush=True)
+    with kept(lambda: (f"The page is in {output}.", "")):
+        serve(site, server)
+
+
+def _folders(runs: list[Path]) -> list[Path]:
+    """Return the folders of the runs' records, before anything heavy is imported."""
+    if len(runs) > 2:
+        raise ValueError(f"RUN must be one folder, or two to compare, got {len(runs)}.")
+    folders = []
+    for run in runs:
+        found = [folder for folder in (run / "beliefs", run) if any(_files(folder))]
+        if not found:
+            raise ValueError(
+                f"RUN must have records of rollouts, beliefs/rollouts_*.parquet, got {run}: train "
+                "with log_beliefs, or name the folder of evaluation records."
+            )
+        folders.append(found[0])
+    return folders
+
+
+def _files(folder: Path):
+    return folder.glob("rollouts_*.parquet")
+
+
+def _names(runs: list[Path]) -> list[str]:
+    names = [run.resolve().name for run in runs]
+    return names if len(set(names)) == len(names) else [str(run) for run in runs]
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"must be a port, 0 to 65535, got {text!r}")
+    return int(text)

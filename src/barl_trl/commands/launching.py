@@ -1,0 +1,61 @@
+"""`barl train --accelerate_config NAME`: the command under `accelerate launch`."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from ..trainer.barl_fields import option
+from .console import at_least_one
+from .parsers import OneLineParser
+from .shipped import file_of
+
+
+@dataclass
+class LaunchFields:
+    """How many processes share a run, and how."""
+
+    accelerate_config: str | None = option(
+        None,
+        "How processes share the work: a name that `barl recipes` lists, or a file that "
+        "`accelerate config` made.",
+    )
+    num_processes: int | None = option(
+        None, "Processes, one for each device. Default: `accelerate_config`'s, or else 1."
+    )
+
+
+def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
+    """Return the `accelerate launch` command that `argv` asks for, or None if it asks for none.
+
+    Args:
+        prog: The command, such as `"barl train"`.
+        argv: Its options; those of [`LaunchFields`] go to accelerate, the others to the command.
+
+    Raises:
+        SystemExit: An option of [`LaunchFields`] has a wrong value, or accelerate launched this
+            command already.
+    """
+    parser = OneLineParser(prog=prog, add_help=False, allow_abbrev=False)
+    parser.knows_all, parser.takes_recipe = False, True
+    for field in fields(LaunchFields):
+        kind = at_least_one if field.name == "num_processes" else str
+        parser.add_argument(f"--{field.name}", type=kind)
+    options, others = parser.parse_known_args(list(argv))
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    if not given:
+        return None
+    if "RANK" in os.environ:
+        parser.error(
+            f"--{next(iter(given))} must be given where nothing is launched yet, got it under a "
+            "launcher: give it to the launcher"
+        )
+    launch = [sys.executable, "-m", "accelerate.commands.launch"]
+    if name := given.get("accelerate_config"):
+        try:
+            launch += ["--config_file", str(file_of("accelerate_config", name))]
+        except ValueError as error:
+            parser.error(str(error))
+    if number := given.get("num_processes"):
+        launch += ["--num_processes", str(number)]
+    return [*launch, "-m", "barl_trl.cli", *prog.split()[1:], *others]

@@ -1,0 +1,99 @@
+"""How tokens are drawn: temperature and cut-offs, and what the authors of model families advise."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from math import inf
+from typing import NamedTuple
+
+
+class Drawing(NamedTuple):
+    """How tokens are drawn from a model's distribution. None: no cut-off of that kind."""
+
+    temperature: float = 0.0
+    """Divides the logits; 0: greedy decoding."""
+    top_p: float | None = None
+    """The likeliest tokens whose probabilities add up to this are kept, in (0, 1]."""
+    top_k: int | None = None
+    """So many of the likeliest tokens are kept."""
+    min_p: float | None = None
+    """Tokens with at least this share of the likeliest one's probability are kept, in [0, 1]."""
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The settings that there are, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    def __str__(self) -> str:
+        """Return the settings on one line."""
+        if not self.temperature:
+            return "greedy"
+        return ", ".join(f"{name} {value:g}" for name, value in self.settings.items())
+
+
+FAMILIES = {
+    "r1": Drawing(0.6, top_p=0.95),
+    "qwen3": Drawing(0.6, top_p=0.95, top_k=20),
+    "qwen3_non_thinking": Drawing(0.7, top_p=0.8, top_k=20),
+    "llama3": Drawing(0.6, top_p=0.9),
+}
+"""What the authors of a family of models advise or ship:
+
+- `r1`: model cards of DeepSeek-R1-Distill ("Usage Recommendations"), and DeepSeek-R1's
+  `generation_config.json`.
+- `qwen3`, `qwen3_non_thinking`: model cards of Qwen3 ("Best Practices"), which also name min_p 0.
+- `llama3`: `generation_config.json` of Llama-3.1-Instruct and Llama-3.2-Instruct.
+
+Qwen2.5-Math has no entry: its own evaluation decodes greedily.
+"""
+
+NO_CUT_OFF = {"top_p": 1, "top_k": 0, "min_p": 0}
+"""Values that cut nothing off, as transformers and vLLM write them."""
+
+
+def choose_drawing(family: str | None, given: Mapping[str, float | None]) -> Drawing:
+    """Return how tokens are drawn, by a family's name or by single settings.
+
+    Args:
+        family: A name of [`FAMILIES`], or None.
+        given: Values of [`Drawing`]'s fields by name; None where none was given.
+
+    Raises:
+        ValueError: There is no such family, or it stands beside other settings; a setting is out of
+            its range; or a cut-off stands beside greedy decoding.
+    """
+    named = {name: value for name, value in given.items() if value is not None}
+    if family is not None:
+        if family not in FAMILIES:
+            near = get_close_matches(family, FAMILIES, n=1)
+            hint = f"did you mean {near[0]}?" if near else "or give temperature, top_p and so on."
+            raise ValueError(
+                f"sampling must be one of {', '.join(FAMILIES)}, got {family!r}: {hint}"
+            )
+        for name, value in named.items():
+            raise ValueError(
+                f"{name} must be left out with sampling={family}, got {value:g}: it stands for "
+                f"{FAMILIES[family]}. Give those that you want one by one."
+            )
+        return FAMILIES[family]
+    _refuse_out_of_range(named)
+    kept = {name: value for name, value in named.items() if value != NO_CUT_OFF.get(name)}
+    for name, value in kept.items():
+        if name != "temperature" and not named.get("temperature"):
+            raise ValueError(
+                f"{name} must be left out with temperature 0, got {value:g}: greedy decoding takes "
+                "the likeliest token. Set a temperature to sample."
+            )
+    return Drawing(**kept)  # pyright: ignore[reportArgumentType]
+
+
+def _refuse_out_of_range(named: Mapping[str, float]) -> None:
+    rules = {
+        "temperature": ("be a number of 0 or more", lambda v: 0 <= v < inf, "0 is greedy."),
+        "top_p": ("lie above 0 and not above 1", lambda v: 0 < v <= 1, "1 keeps all tokens."),
+        "top_k": ("be 0 or more", lambda v: v >= 0, "0 keeps all tokens."),
+        "min_p": ("lie between 0 and 1", lambda v: 0 <= v <= 1, "0 keeps all tokens."),
+    }
+    for name, value in named.items():
+        rule, holds, hint = rules[name]
+        if not holds(value):
+            raise ValueError(f"{name} must {rule}, got {value}: {hint}")

@@ -1,0 +1,132 @@
+"""Problems that are made when they are asked for, which no model can have seen: reasoning-gym.
+
+Its tasks are many; here are those whose true answer is one number, by which our graders can judge.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, version
+
+LIBRARY = "reasoning_gym:"
+"""What a benchmark of this kind begins with."""
+
+TASKS = (
+    "aiw",
+    "basic_arithmetic",
+    "chain_sum",
+    "count_bits",
+    "count_primes",
+    "decimal_chain_sum",
+    "dice",
+    "gcd",
+    "gsm_symbolic",
+    "largest_island",
+    "lcm",
+    "leg_counting",
+    "letter_counting",
+    "number_sequence",
+    "products",
+    "rectangle_count",
+    "rotten_oranges",
+    "self_reference",
+    "simple_equations",
+    "simple_geometry",
+)
+"""Tasks of reasoning-gym with a number for an answer.
+
+Left out are those whose answers are texts, lists, moves or numerals of another base, those that
+round, and those where an equal expression is no answer: to simplify, factor, expand or integrate.
+"""
+
+SEEDS_APART = 1_000_000
+"""Distance of two seeds in the library's seeds, and most problems of a benchmark."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A benchmark that reasoning-gym makes, with the task's default difficulty.
+
+    Problem i is the one that the library makes with the seed `1_000_000 * seed + i`: it adds a
+    problem's number to its seed, so that its own seeds 0 and 1 have all but one problem in common.
+
+    Attributes:
+        task: One of [`TASKS`].
+        size: Problems, repeated ones included.
+        seed: At least 1: the library's small seeds are those that models are trained on.
+        version: The library's.
+    """
+
+    task: str
+    size: int
+    seed: int
+    version: str
+
+
+def parse_generated(text: str) -> Generated:
+    """Return the benchmark that a text such as `reasoning_gym:gcd:200:7` names.
+
+    Args:
+        text: The task, and if wanted the number of problems (100) and the seed (1).
+
+    Raises:
+        ImportError: reasoning-gym is not installed.
+        ValueError: There is no such task, or size and seed are no numbers in their range.
+    """
+    task, *numbers = text.removeprefix(LIBRARY).split(":")
+    if task not in TASKS:
+        near = get_close_matches(task, TASKS, n=1)
+        hint = (
+            f"did you mean {near[0]}?" if near else "the library's others have no numeric answer."
+        )
+        raise ValueError(
+            f"benchmarks must name a task of {LIBRARY}{{{', '.join(TASKS)}}}, got {task!r}: {hint}"
+        )
+    if len(numbers) > 2 or not all(map(str.isdecimal, numbers)):
+        raise ValueError(
+            f"benchmarks must be named {LIBRARY}TASK:SIZE:SEED, got {text!r}: for instance "
+            f"{LIBRARY}{task}:200:7."
+        )
+    size, seed = (*map(int, numbers), *(100, 1)[len(numbers) :])
+    if not 1 <= size <= SEEDS_APART:
+        raise ValueError(
+            f"benchmarks must have 1 to {SEEDS_APART:,} problems, got {size} in {text!r}: {LIBRARY}"
+            f"{task}:200 makes 200."
+        )
+    if seed < 1:
+        raise ValueError(
+            f"benchmarks must have a seed of at least 1, got {seed} in {text!r}: models may have "
+            "been trained on the problems of the library's small seeds."
+        )
+    try:
+        return Generated(task, size, seed, version("reasoning-gym"))
+    except PackageNotFoundError:
+        raise ImportError(
+            f"benchmarks must do without {LIBRARY}TASK where reasoning-gym is missing, got "
+            f"{text!r}: install it with `pip install 'barl-trl[generated]'`."
+        ) from None
+
+
+def generate(
+    source: Generated, limit: int | None = None
+) -> tuple[list[tuple[int, str, str]], dict[str, int]]:
+    """Return the problems, as number, text and true answer, and how many repeat an earlier one.
+
+    Args:
+        source: What to make.
+        limit: Most problems: the first ones.
+    """
+    from reasoning_gym import create_dataset  # pyright: ignore[reportMissingImports]
+
+    size = source.size if limit is None else min(limit, source.size)
+    made = create_dataset(source.task, seed=SEEDS_APART * source.seed, size=size)
+    texts: set[str] = set()
+    problems, skipped = [], Counter()
+    for number, row in enumerate(made):
+        text = row["question"].strip()
+        if text in texts:
+            skipped["repeated"] += 1
+            continue
+        texts.add(text)
+        problems.append((number, text, row["answer"].strip()))
+    return problems, dict(skipped)

@@ -1,0 +1,1 @@
+"""The page of `barl inspect`: records of rollouts in, a folder that opens without a server out."""

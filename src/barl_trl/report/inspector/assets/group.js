@@ -1,0 +1,120 @@
+"use strict";
+// A group at a glance: rollouts by steps, coloured by weight, and GRPO's flat advantage beside it.
+barl.group = (() => {
+  const { el, number, signed, plural } = barl;
+
+  // A grid of cells with one stop for the tab key; arrows move inside.
+  function grid(title, note, lines, bound, go) {
+    const columns = Math.max(1, ...lines.map((line) => line.cells.length));
+    const body = lines.map((line, r) => el("tr", {},
+      el("th", { scope: "row" }, el("a", { href: line.href, tabindex: "-1" }, line.name)),
+      line.cells.map((value, t) => barl.shaded(el("td", {
+        tabindex: r || t ? "-1" : "0", "data-r": r, "data-t": t, class: line.at === t ? "at" : null,
+        "aria-label": `${line.name}, step ${t}: ${signed(value)}`, title: `step ${t}: ${signed(value)}`,
+      }, columns <= 12 ? signed(value, 1) : ""), value, bound)),
+      Array.from({ length: columns - line.cells.length }, () => el("td", { class: "void" }))));
+    const table = el("table", { class: columns <= 12 ? "heat" : "heat dense", role: "grid", "aria-label": title },
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "rollout"),
+        Array.from({ length: columns }, (_, t) => el("th", { scope: "col" }, columns <= 12 || t % 5 === 0 ? String(t) : "")))),
+      el("tbody", {}, body));
+    const open = (cell) => go(lines[cell.dataset.r].state, Number(cell.dataset.t));
+    table.addEventListener("click", (event) => {
+      const cell = event.target.closest("td[data-t]");
+      if (cell) open(cell);
+    });
+    table.addEventListener("keydown", (event) => {
+      const cell = event.target.closest("td[data-t]");
+      if (!cell) return;
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); open(cell); return; }
+      const by = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      const next = table.querySelector(`td[data-r="${Number(cell.dataset.r) + by[0]}"][data-t="${Number(cell.dataset.t) + by[1]}"]`);
+      if (!next) return;
+      cell.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    });
+    return el("figure", { class: "matrix" }, el("figcaption", {}, el("strong", {}, title), el("span", {}, note)),
+      el("div", { class: "scroll" }, table));
+  }
+
+  function titleOf(group, spread) {
+    const outcomes = new Set(group.rollouts.map((rollout) => rollout.outcome));
+    const right = group.rollouts.filter((rollout) => rollout.kinds & (1 << barl.store.bit("right"))).length;
+    const many = group.rollouts.length;
+    if (outcomes.size === 1) {
+      return `All ${many} outcomes are equal, so GRPO teaches nothing here; step weights ${spread > 0.05
+        ? `still span ${number(spread, 2)}` : "say nothing either"}.`;
+    }
+    return `${right} of ${many} are right. GRPO gives every step of a rollout one number; step weights differ inside a rollout`
+      + ` (span ${number(spread, 2)}).`;
+  }
+
+  function lines(group, state, cells, runAt) {
+    return group.rollouts.map((rollout) => {
+      const at = { ...state, rollout: rollout.rollout, t: null };
+      const right = rollout.kinds & (1 << barl.store.bit("right"));
+      return { name: `${right ? "✓" : "✗"} ${rollout.rollout}`, href: barl.store.address(at), state: at,
+        cells: cells(rollout), at: state.rollout === rollout.rollout ? runAt : null };
+    });
+  }
+
+  function matrices(group, state, go) {
+    const run = barl.store.runs[0];
+    const flat = (rollout) => {
+      const value = rollout.advantage === null ? (rollout.methods.grpo || [])[0] : rollout.advantage;
+      return rollout.weights.map(() => value === undefined ? null : value);
+    };
+    const credit = run.metadata.credit ? `${run.metadata.credit}: weight of each step` : "weight of each step";
+    return [grid(`${credit}`, "what the policy gradient multiplies", lines(group, state, (r) => r.weights, state.t), run.bound, go),
+      grid("GRPO: flat advantage", "the same rollouts, the same scale", lines(group, state, flat, state.t), run.bound, go)];
+  }
+
+  // The partners of a group's rollouts in the second run.
+  async function partners(number, group, state, go) {
+    const { runs, joined } = barl.store;
+    if (!joined) return null;
+    const first = runs[0].starts[number];
+    const found = await Promise.all(group.rollouts.map((_, n) => barl.store.partner(first + n)));
+    const other = { rollouts: group.rollouts.map((rollout, n) => ({ ...rollout,
+      kinds: found[n] ? found[n].rollout.kinds : rollout.kinds, weights: found[n] ? found[n].rollout.weights : [] })) };
+    return grid(`${runs[1].name}: weight of each step`, "the run that is compared, the same scale",
+      lines(other, state, (r) => r.weights, state.t), runs[0].bound, go);
+  }
+
+  // A bare answer is all formula, if it looks like one.
+  const bare = (text) => /^[^\s$]*\\[^$]*$/.test(text || "") ? "bare" : "text";
+
+  function prompt(group) {
+    const text = barl.visible(barl.cut(group.prompt, 4000));
+    return el("div", { class: "prompt" },
+      el("details", { open: group.prompt.length < 600 }, el("summary", {}, "Prompt"), el("p", { class: "text", "data-math": "text" }, text)),
+      el("p", {}, "Truth: ", el("bdi", { class: "truth", "data-math": bare(group.solution) }, group.solution === null ? "–" : barl.visible(barl.cut(group.solution, 400)))));
+  }
+
+  async function show(state, go) {
+    const number = barl.store.runs[0].places.get(`${state.step}/${state.group}`);
+    if (number === undefined) return [el("h1", {}, `Group ${state.group}`), el("p", {}, "The run has no such group.")];
+    const group = await barl.store.group(number);
+    const all = group.rollouts.flatMap((rollout) => rollout.weights);
+    const spread = all.length ? Math.max(...all) - Math.min(...all) : 0;
+    return [
+      el("h1", {}, `Step ${state.step}, group ${state.group}`),
+      el("p", { class: "lead" }, titleOf(group, spread)),
+      prompt(group),
+      barl.legend(barl.store.runs[0].bound, "blamed to praised"),
+      el("div", { class: "matrices" }, matrices(group, state, go), await partners(number, group, state, go)),
+      barl.overview.table("Rollouts of the group", ["rollout", "answer", "outcome", "GRPO", "mean weight", "tokens", "why"],
+        group.rollouts.map((rollout, n) => {
+          const row = barl.store.runs[0].starts[number] + n;
+          return [barl.overview.link({ ...state, rollout: rollout.rollout, t: null }, `rollout ${rollout.rollout}`),
+            el("bdi", { class: "clip" }, rollout.answer === null ? "no answer" : barl.visible(barl.cut(rollout.answer, 80))),
+            barl.number(rollout.outcome, 2), signed(rollout.advantage), signed(barl.store.runs[0].rows.mean[row]),
+            plural(rollout.tokens.length, "token"), el("bdi", {}, barl.visible(barl.cut(rollout.reason || "–", 120)))];
+        })),
+    ];
+  }
+
+  return { show, prompt, bare };
+})();

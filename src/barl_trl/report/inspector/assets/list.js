@@ -1,0 +1,84 @@
+"use strict";
+// The list of selected rollouts: of a hundred thousand, those in sight are in the page.
+barl.list = (() => {
+  const HEIGHT = 50;
+  const box = document.getElementById("list");
+  const rowsBox = document.getElementById("rows");
+  let selection = [];
+  let active = -1;
+  let open = () => {};
+
+  function line(place) {
+    const row = selection[place];
+    const { rows } = barl.store.runs[0];
+    const at = barl.store.placeOf(row);
+    const right = (rows.kinds[row] & (1 << barl.store.bit("right"))) !== 0;
+    const answer = rows.answer[row];
+    const weight = barl.shaded(barl.el("span", { class: "chip" }, barl.signed(rows.mean[row])),
+      rows.mean[row], barl.store.runs[0].bound);
+    return barl.el("div", {
+      class: "row", id: `row-${row}`, role: "option", "aria-selected": String(place === active),
+      "aria-setsize": selection.length, "aria-posinset": place + 1, "data-place": place,
+      style: { top: `${place * HEIGHT}px` },
+    },
+    barl.el("span", { class: "where" }, `step ${at.step} · group ${at.group} · rollout ${at.rollout}`),
+    weight,
+    barl.el("span", { class: right ? "answer right" : "answer wrong" },
+      `${right ? "✓" : "✗"} ${answer === null ? "no answer" : barl.visible(barl.cut(answer, 40))}`),
+    barl.el("span", { class: "length" }, `${barl.whole(rows.tokens[row])} tokens`));
+  }
+
+  function draw() {
+    const first = Math.max(0, Math.floor(box.scrollTop / HEIGHT) - 4);
+    const last = Math.min(selection.length, first + Math.ceil(box.clientHeight / HEIGHT) + 8);
+    const lines = [];
+    for (let place = first; place < last; place++) lines.push(line(place));
+    rowsBox.replaceChildren(...lines);
+    if (active >= first && active < last) {
+      box.setAttribute("aria-activedescendant", `row-${selection[active]}`);
+    } else box.removeAttribute("aria-activedescendant");
+  }
+
+  function show(found, row) {
+    const isNew = found !== selection;
+    selection = found;
+    rowsBox.style.height = `${selection.length * HEIGHT}px`;
+    active = row < 0 ? -1 : selection.indexOf(row);
+    if (isNew && active < 0) box.scrollTop = 0;
+    if (active >= 0) {
+      const top = active * HEIGHT;
+      if (top < box.scrollTop || top + HEIGHT > box.scrollTop + box.clientHeight) {
+        box.scrollTop = top - box.clientHeight / 2;
+      }
+    }
+    draw();
+  }
+
+  function move(by) {
+    if (!selection.length) return;
+    const place = active < 0 ? (by > 0 ? 0 : selection.length - 1)
+      : Math.min(selection.length - 1, Math.max(0, active + by));
+    open(selection[place]);
+  }
+
+  let waits = false;
+  box.addEventListener("scroll", () => {
+    if (waits) return;
+    waits = true;
+    requestAnimationFrame(() => { waits = false; draw(); });
+  });
+  new ResizeObserver(() => { if (box.clientHeight) draw(); }).observe(box);
+  box.addEventListener("click", (event) => {
+    const found = event.target.closest(".row");
+    if (found) open(selection[Number(found.dataset.place)]);
+  });
+  box.addEventListener("keydown", (event) => {
+    const page = Math.max(1, Math.floor(box.clientHeight / HEIGHT) - 1);
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    move(by);
+  });
+
+  return { show, move, onOpen(call) { open = call; } };
+})();

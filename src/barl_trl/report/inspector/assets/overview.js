@@ -1,0 +1,191 @@
+"use strict";
+// The run: curves of how many rollouts are of each kind, and its steps. A step: its groups.
+barl.overview = (() => {
+  const { el, whole, number, signed, plural } = barl;
+  let charts = [];
+  let waiting = [];
+
+  function clear() {
+    for (const chart of charts) chart.destroy();
+    charts = [];
+    waiting = [];
+  }
+
+  // Draws the curves, once their places are in the page and have a width.
+  function draw() {
+    for (const call of waiting) call();
+    waiting = [];
+  }
+
+  // Of every step: rollouts, counts by filter, means.
+  function summaries(run) {
+    const { rows, heads, steps, starts } = run;
+    return [...steps].map(([step, groups]) => {
+      const found = { step, groups: groups.length, rollouts: 0, outcome: 0, judged: 0, tokens: 0, cost: 0,
+        counts: barl.store.index.filters.map(() => 0) };
+      for (const g of groups) {
+        for (let row = starts[g]; row < starts[g + 1]; row++) {
+          found.rollouts += 1;
+          if (rows.outcome[row] !== null) { found.outcome += rows.outcome[row]; found.judged += 1; }
+          found.tokens += rows.tokens[row];
+          found.cost += rows.cost[row] || 0;
+          for (let b = 0; b < found.counts.length; b++) found.counts[b] += (rows.kinds[row] >> b) & 1;
+        }
+      }
+      return found;
+    });
+  }
+
+  function facts(pairs) {
+    return el("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined)
+      .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
+  }
+
+  // A colour of the theme that is on: uPlot draws, and knows no variables.
+  function color(name) {
+    const probe = el("span", { style: { color: `var(${name})` } });
+    document.body.append(probe);
+    const found = getComputedStyle(probe).color;
+    probe.remove();
+    return found;
+  }
+
+  function curve(title, help, summary, value, unit, go) {
+    const holder = el("div", { class: "plot" });
+    const x = summary.map((found) => found.step);
+    const y = summary.map(value);
+    const last = y.at(-1);
+    const text = `${title}: from ${show(y[0])} at step ${x[0]} to ${show(last)} at step ${x.at(-1)}.`;
+    const figure = el("figure", { class: "curve", role: "group", "aria-label": text },
+      el("figcaption", { title: help || null }, title, el("output", {}, show(last))), holder);
+    function show(share) { return share === null ? "–" : unit === "%" ? `${number(100 * share, 1)} %` : whole(share); }
+    waiting.push(() => {
+      const [muted, grid, accent] = ["--muted", "--line", "--accent"].map(color);
+      const chart = new uPlot({
+        width: Math.max(150, holder.clientWidth), height: 84, legend: { show: false },
+        padding: [6, 6, 0, 0],
+        cursor: { y: false, sync: { key: "steps" }, points: { size: 6 } },
+        scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(high || 0, unit === "%" ? 0.01 : 1)] } },
+        axes: [
+          { size: 22, stroke: muted, grid: { show: false }, ticks: { show: false }, font: "11px system-ui", space: 60 },
+          { size: 40, stroke: muted, grid: { stroke: grid, width: 1 }, ticks: { show: false },
+            font: "11px system-ui", space: 26, values: (_, ticks) => ticks.map((v) => unit === "%" ? `${Math.round(v * 1000) / 10}%` : v >= 1000 ? `${v / 1000}k` : v) },
+        ],
+        series: [{}, { stroke: accent, width: 1.6, points: { show: x.length < 30, size: 4 } }],
+        hooks: { setCursor: [(plot) => {
+          const at = plot.cursor.idx;
+          figure.querySelector("output").textContent = at === null || at === undefined ? show(last)
+            : `step ${x[at]}: ${show(y[at])}`;
+        }] },
+      }, [x, y], holder);
+      chart.over.addEventListener("click", () => {
+        if (chart.cursor.idx !== null && chart.cursor.idx !== undefined) go({ step: x[chart.cursor.idx] });
+      });
+      charts.push(chart);
+    });
+    return figure;
+  }
+
+  function table(caption, columns, rows) {
+    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+      el("table", {}, el("caption", { class: "unseen" }, caption),
+        el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col" }, name)))),
+        el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell, n) =>
+          el(n ? "td" : "th", n ? {} : { scope: "row" }, cell)))))));
+  }
+
+  const link = (state, text) => el("a", { href: barl.store.address(state) }, text);
+
+  function comparison() {
+    const { runs, joined } = barl.store;
+    if (!joined) return null;
+    const { rows } = runs[0];
+    let equal = 0, prompt = 0, flips = 0, ours = 0, theirs = 0;
+    joined.other.forEach((other, row) => {
+      if (other < 0) return;
+      if (joined.same[row]) equal += 1; else prompt += 1;
+      ours += rows.outcome[row] || 0;
+      theirs += runs[1].rows.outcome[other] || 0;
+      if (rows.mean[row] * runs[1].rows.mean[other] < 0) flips += 1;
+    });
+    const pairs = equal + prompt;
+    return el("section", {}, el("h2", {}, `${runs[0].name} beside ${runs[1].name}`),
+      facts([["same completions", whole(equal)], ["same prompts, other completions", whole(prompt)],
+        ["without a partner", whole(rows.group.length - pairs)],
+        [`mean outcome, ${runs[0].name}`, pairs ? number(ours / pairs) : "–"],
+        [`mean outcome, ${runs[1].name}`, pairs ? number(theirs / pairs) : "–"],
+        ["praised by one, blamed by the other", whole(flips)]]));
+  }
+
+  function lead(rollouts, praised, tied) {
+    const first = praised ? `${whole(praised)} of ${plural(rollouts, "rollout")} are wrong but praised`
+      : "No wrong rollout is praised";
+    return tied ? `${first}. ${whole(tied)} are in groups of equal outcomes, where GRPO teaches nothing, yet their weights differ.`
+      : `${first}, and no group of equal outcomes has weights apart.`;
+  }
+
+  function run(state, go) {
+    clear();
+    const found = barl.store.runs[0];
+    const summary = summaries(found);
+    const total = (value) => summary.reduce((sum, item) => sum + value(item), 0);
+    const rollouts = total((item) => item.rollouts);
+    const { index } = barl.store;
+    const meta = found.metadata;
+    const counts = index.filters.map((filter, b) => [filter, total((item) => item.counts[b])]);
+    const nothing = counts.filter(([, count]) => !count).map(([filter]) => filter.label);
+    const praised = counts[0][1], tied = counts[2][1];
+    const curves = summary.length < 2 ? [] : [
+      ...counts.flatMap(([filter, count], b) => count && filter.id !== "wrong" ? [curve(filter.label, filter.help, summary,
+        (item) => item.counts[b] / item.rollouts, "%", go)] : []),
+      curve("mean tokens", "", summary, (item) => item.tokens / item.rollouts, "", go),
+      curve("mean tokens read to score", "", summary, (item) => item.cost / item.rollouts, "", go),
+    ];
+    return [
+      el("h1", {}, found.name),
+      el("p", { class: "lead" }, lead(rollouts, praised, tied)),
+      facts([["rollouts", whole(rollouts)], ["prompt groups", whole(found.heads.length)],
+        ["steps", whole(summary.length)], ["credit", meta.credit], ["model", meta.model],
+        ["consistency beta", meta.consistency_beta],
+        ["mean outcome", number(total((i) => i.outcome) / Math.max(1, total((i) => i.judged)))]]),
+      comparison(),
+      el("section", {}, el("h2", {}, curves.length ? "Share of rollouts of each kind, over training" : "Rollouts of each kind"),
+        curves.length ? [el("div", { class: "curves" }, curves), nothing.length ? el("p", { class: "note" }, `None: ${nothing.join("; ")}.`) : null]
+          : table("Rollouts of each kind", ["kind", "rollouts", "what it says"], counts.map(([filter, count]) =>
+            [link({ ...state, f: filter.id }, filter.label), whole(count), filter.help]))),
+      el("section", {}, el("h2", {}, "Steps"), table("Steps of the run",
+        ["step", "groups", "rollouts", "mean outcome", "mean tokens", "wrong but praised", "right but blamed", "equal outcomes"],
+        summary.map((item) => [link({ ...state, step: item.step, group: null, rollout: null, t: null }, `step ${item.step}`),
+          whole(item.groups), whole(item.rollouts), item.judged ? number(item.outcome / item.judged) : "–",
+          whole(item.tokens / item.rollouts), ...[0, 1, 2].map((b) => whole(item.counts[b]))]))),
+    ];
+  }
+
+  function step(state) {
+    clear();
+    const found = barl.store.runs[0];
+    const groups = found.steps.get(state.step);
+    if (!groups) return [el("h1", {}, `Step ${state.step}`), el("p", {}, "The run has no rollouts of this step.")];
+    const { rows, starts, heads } = found;
+    const lines = groups.map((g) => {
+      const own = Array.from({ length: starts[g + 1] - starts[g] }, (_, n) => starts[g] + n);
+      const outcomes = own.map((row) => rows.outcome[row]);
+      const spread = Math.max(...own.map((row) => rows.spread[row]));
+      const equal = new Set(outcomes).size === 1;
+      const right = own.filter((row) => rows.kinds[row] & (1 << barl.store.bit("right"))).length;
+      return { equal, cells: [link({ ...state, group: heads[g].group, rollout: null, t: null }, `group ${heads[g].group}`),
+        el("bdi", { class: "clip" }, barl.visible(heads[g].text)), `${right} of ${own.length}`,
+        equal ? "equal" : "differ", number(spread, 2)] };
+    });
+    const equal = lines.filter((item) => item.equal).length;
+    return [
+      el("h1", {}, `Step ${state.step}`),
+      el("p", { class: "lead" }, `In ${equal} of ${plural(lines.length, "group")} all outcomes are equal: `
+        + "GRPO gives these rollouts 0. The last column says whether their steps got weights apart."),
+      table("Groups of the step", ["group", "prompt", "right", "outcomes", "widest spread of weights"],
+        lines.map((item) => item.cells)),
+    ];
+  }
+
+  return { run, step, facts, table, link, clear, draw };
+})();

@@ -1,0 +1,112 @@
+"use strict";
+// The belief along the text: a band for each hypothesis, the truth at the bottom.
+barl.river = (() => {
+  const { el, svg, number, visible } = barl;
+  const WIDTH = 1000;
+  const HEIGHT = 200;
+  const ELIMINATED = 0.01;
+  const SHOWN = 9;
+
+  // Bands of all hypotheses; those beyond the palette, in order of their greatest belief, are one.
+  function bandsOf(rollout) {
+    const { w, hypotheses } = rollout;
+    const order = hypotheses.map((_, i) => i).slice(1)
+      .sort((a, b) => Math.max(...w.map((row) => row[b])) - Math.max(...w.map((row) => row[a])));
+    const own = [0, ...order.slice(0, order.length > SHOWN - 1 ? SHOWN - 2 : SHOWN - 1)];
+    const bands = own.map((i, n) => ({ color: `h${n}`, name: hypotheses[i], isTruth: i === 0,
+      isOwn: i === rollout.member, values: w.map((row) => row[i]) }));
+    const rest = order.slice(own.length - 1);
+    if (rest.length) {
+      bands.push({ color: "h-rest", name: `${rest.length} others`, isTruth: false, isOwn: rest.includes(rollout.member),
+        values: w.map((row) => rest.reduce((sum, i) => sum + row[i], 0)) });
+    }
+    return bands;
+  }
+
+  // `onPoint` and `onChoose` are told of steps; `mark` shows one.
+  function panel(rollout, { onPoint, onChoose }) {
+    const bands = bandsOf(rollout);
+    const places = [0, ...rollout.step_ends];
+    const total = Math.max(1, places.at(-1));
+    const x = (state) => (places[state] / total) * WIDTH;
+    const states = places.length;
+    const level = new Array(states).fill(0);
+    const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" });
+    for (const band of bands) {
+      const low = [...level];
+      band.values.forEach((value, t) => { level[t] += value; });
+      const at = (t, share) => `${x(t).toFixed(1)},${(HEIGHT * (1 - Math.min(1, share))).toFixed(2)}`;
+      const upper = level.map((share, t) => at(t, share));
+      const lower = low.map((share, t) => at(t, share)).reverse();
+      band.path = svg("path", { d: `M${upper.join("L")}L${lower.join("L")}Z`, class: `band ${band.color}` });
+      band.path.append(svg("title", {}, visible(barl.cut(band.name, 80))));
+      drawing.append(band.path);
+    }
+    for (let t = 1; t < states - 1; t++) {
+      drawing.append(svg("line", { x1: x(t), x2: x(t), y1: 0, y2: HEIGHT, class: "boundary" }));
+    }
+    const here = svg("rect", { x: 0, y: 0, width: 0, height: HEIGHT, class: "here" });
+    drawing.append(here);
+    const legend = el("ul", { class: "hypotheses" }, bands.map((band) => {
+      band.value = el("span", { class: "value" });
+      band.item = el("li", {}, el("span", { class: `swatch ${band.color}`, "aria-hidden": "true" }),
+        el("bdi", { class: "clip" }, visible(barl.cut(band.name, 60))),
+        band.isTruth ? el("span", { class: "tag" }, "truth") : null,
+        band.isOwn ? el("span", { class: "tag" }, "its answer") : null, band.value);
+      return band.item;
+    }));
+    const slider = el("div", { class: "river", role: "slider", tabindex: "0", "aria-label": "Belief along the text, by step",
+      "aria-valuemin": 0, "aria-valuemax": Math.max(0, states - 2), "aria-valuenow": 0 }, drawing);
+    let marked = null;
+
+    // The belief behind step t; null: at the end.
+    function mark(t) {
+      marked = t;
+      const isStep = t !== null && t < states - 1;
+      const state = isStep ? t + 1 : states - 1;
+      here.setAttribute("x", isStep ? x(t) : 0);
+      here.setAttribute("width", isStep ? x(t + 1) - x(t) : 0);
+      for (const band of bands) {
+        const before = isStep ? `${number(band.values[state - 1], 2)} → ` : "";
+        band.value.textContent = `${before}${number(band.values[state], 2)}`;
+        const isOut = band.values[state] < ELIMINATED;
+        band.item.classList.toggle("out", isOut);
+        band.path.classList.toggle("out", isOut && !band.isTruth);
+      }
+      slider.setAttribute("aria-valuenow", isStep ? t : Math.max(0, states - 2));
+      slider.setAttribute("aria-valuetext", `${isStep ? `behind step ${t}` : "at the end"}: `
+        + bands.map((band) => `${visible(barl.cut(band.name, 20))}${band.isTruth ? ", the truth," : ""} ${number(band.values[state], 2)}`).join("; "));
+    }
+    function stepAt(event) {
+      const box = slider.getBoundingClientRect();
+      const token = ((event.clientX - box.left) / box.width) * total;
+      return Math.min(states - 2, Math.max(0, barl.text.stepOf(rollout, Math.max(0, token))));
+    }
+    if (states > 1) {
+      slider.addEventListener("pointermove", (event) => onPoint(stepAt(event)));
+      slider.addEventListener("pointerleave", () => onPoint(null));
+      slider.addEventListener("click", (event) => onChoose(stepAt(event)));
+      slider.addEventListener("keydown", (event) => {
+        const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, Home: -Infinity, End: Infinity }[event.key];
+        if (!by) return;
+        event.preventDefault();
+        onChoose(Math.min(states - 2, Math.max(0, (marked === null ? -1 : marked) + by)));
+      });
+    }
+    mark(null);
+    const axis = el("div", { class: "axis", "aria-hidden": "true" }, el("span", {}, "prompt"), el("span", {}, `${barl.whole(total)} tokens`));
+    return { element: el("div", { class: "belief" }, slider, axis, legend), mark };
+  }
+
+  // What there is to see: where the belief in the truth begins and ends, and its greatest change.
+  function titleOf(rollout) {
+    const truth = rollout.w.map((row) => row[0]);
+    const changes = truth.slice(1).map((value, t) => value - truth[t]);
+    const greatest = changes.reduce((best, change, t) => Math.abs(change) > Math.abs(changes[best] || 0) ? t : best, 0);
+    const path = `Belief in the truth goes from ${number(truth[0], 2)} to ${number(truth.at(-1), 2)}`;
+    if (!changes.length || Math.abs(changes[greatest]) < 0.02) return `${path}; no step moves it.`;
+    return `${path}; step ${greatest} moves it most (${barl.signed(changes[greatest])}).`;
+  }
+
+  return { panel, titleOf, bandsOf };
+})();

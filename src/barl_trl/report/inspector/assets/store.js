@@ -1,0 +1,155 @@
+"use strict";
+// The list of all rollouts in columns, what the address says, and which rollouts are selected.
+barl.store = (() => {
+  const SORTS = [
+    ["order", "order of the run"], ["tokens", "longest"], ["cost", "dearest to score"],
+    ["praised", "most praised"], ["blamed", "most blamed"], ["spread", "widest spread of weights"],
+  ];
+  const BY = { tokens: "tokens", cost: "cost", praised: "mean", blamed: "mean", spread: "spread" };
+  const runs = [];
+  let index = null;
+  let joined = null;
+  let selection = [];
+  let selected = "";
+
+  // Reads the index and all lists. Lists that were full before are not read again.
+  async function open(again) {
+    index = await barl.load("index", again);
+    for (const [k, run] of index.runs.entries()) {
+      const old = runs[k];
+      const lists = await Promise.all(run.lists.map((name, n) =>
+        barl.load(name, again && n >= (old ? old.lists.length - 1 : 0))));
+      runs[k] = { ...run, ...columns(lists) };
+    }
+    joined = index.runs.length > 1 ? await barl.load("pairs", again) : null;
+    selected = "";
+  }
+
+  function columns(lists) {
+    const rows = {};
+    for (const name of index.columns) rows[name] = [].concat(...lists.map((list) => list[name]));
+    const heads = [].concat(...lists.map((list) => list.heads))
+      .map(([step, group, prompt, text, solution, shard]) => ({ step, group, prompt, text, solution, shard }));
+    const starts = new Int32Array(heads.length + 1);
+    for (const group of rows.group) starts[group + 1] += 1;
+    for (let g = 0; g < heads.length; g++) starts[g + 1] += starts[g];
+    const places = new Map(heads.map((head, g) => [`${head.step}/${head.group}`, g]));
+    const steps = new Map();
+    heads.forEach((head, g) => {
+      if (!steps.has(head.step)) steps.set(head.step, []);
+      steps.get(head.step).push(g);
+    });
+    const needles = heads.map((h) => `${h.prompt} ${h.text} ${h.solution}`.toLowerCase());
+    return { rows, heads, starts, places, steps, needles };
+  }
+
+  // #/step/5/group/3/rollout/2?t=1&color=entropy&f=wrong_praised&s=5&sort=tokens&q=text
+  function parse(hash = location.hash) {
+    const [path, query] = hash.replace(/^#\/?/, "").split("?");
+    const state = { step: null, group: null, rollout: null, t: null, color: "weight", f: "all",
+      s: "", sort: "order", q: "" };
+    const parts = path.split("/");
+    for (let k = 0; k + 1 < parts.length; k += 2) {
+      if (["step", "group", "rollout"].includes(parts[k]) && /^\d+$/.test(parts[k + 1])) {
+        state[parts[k]] = Number(parts[k + 1]);
+      }
+    }
+    for (const [name, value] of new URLSearchParams(query || "")) {
+      if (name === "t") state.t = /^\d+$/.test(value) ? Number(value) : null;
+      else if (["color", "f", "s", "sort", "q"].includes(name)) state[name] = value;
+    }
+    return state;
+  }
+
+  function address(state) {
+    let path = "#/";
+    for (const name of ["step", "group", "rollout"]) {
+      if (state[name] === null || state[name] === undefined) break;
+      path += `${path.endsWith("/") ? "" : "/"}${name}/${state[name]}`;
+    }
+    const query = new URLSearchParams();
+    if (state.t !== null && state.t !== undefined) query.set("t", state.t);
+    if (state.color !== "weight") query.set("color", state.color);
+    if (state.f !== "all") query.set("f", state.f);
+    if (state.s !== "") query.set("s", state.s);
+    if (state.sort !== "order") query.set("sort", state.sort);
+    if (state.q) query.set("q", state.q);
+    return query.size ? `${path}?${query}` : path;
+  }
+
+  const bit = (name) => index.filters.findIndex((filter) => filter.id === name);
+
+  // The rows of the list, by filter, step, search and order.
+  function select(state) {
+    const key = [state.f, state.s, state.q, state.sort].join("\n");
+    if (key === selected) return selection;
+    const { rows, heads, needles, starts } = runs[0];
+    const mask = 1 << bit(state.f);
+    const needle = state.q.trim().toLowerCase();
+    const found = [];
+    for (let g = 0; g < heads.length; g++) {
+      if (state.s !== "" && heads[g].step !== Number(state.s)) continue;
+      const all = !needle || needles[g].includes(needle);
+      for (let row = starts[g]; row < starts[g + 1]; row++) {
+        if (!keeps(row, state.f, mask)) continue;
+        if (all || (rows.answer[row] || "").toLowerCase().includes(needle)) found.push(row);
+      }
+    }
+    const by = rows[BY[state.sort]];
+    const sign = state.sort === "blamed" ? 1 : -1;
+    if (by) found.sort((a, b) => sign * ((by[a] || 0) - (by[b] || 0)) || a - b);
+    selection = found;
+    selected = key;
+    return found;
+  }
+
+  function keeps(row, filter, mask) {
+    if (filter === "all") return true;
+    if (filter !== "differ") return (runs[0].rows.kinds[row] & mask) !== 0;
+    const other = joined ? joined.other[row] : -1;
+    return other >= 0 && runs[0].rows.mean[row] * runs[1].rows.mean[other] < 0;
+  }
+
+  const filters = () => [
+    { id: "all", label: "all rollouts", help: "" }, ...index.filters,
+    ...(joined ? [{ id: "differ", label: "praised by one run, blamed by the other", help: "" }] : []),
+  ];
+
+  function placeOf(row, run = 0) {
+    const { rows, heads } = runs[run];
+    const head = heads[rows.group[row]];
+    return { step: head.step, group: head.group, rollout: rows.rollout[row] };
+  }
+
+  function rowOf(state) {
+    const group = runs[0].places.get(`${state.step}/${state.group}`);
+    if (group === undefined || state.rollout === null) return -1;
+    const { rows, starts } = runs[0];
+    for (let row = starts[group]; row < starts[group + 1]; row++) {
+      if (rows.rollout[row] === state.rollout) return row;
+    }
+    return -1;
+  }
+
+  // Everything on a group of a run.
+  async function group(number, run = 0) {
+    const shard = await barl.load(runs[run].heads[number].shard);
+    return shard.groups[number - shard.first];
+  }
+
+  async function rollout(row, run = 0) {
+    const number = runs[run].rows.group[row];
+    const found = await group(number, run);
+    return { group: found, rollout: found.rollouts[row - runs[run].starts[number]] };
+  }
+
+  // The rollout of the second run that stands for a row of the first.
+  async function partner(row) {
+    const other = joined ? joined.other[row] : -1;
+    if (other < 0) return null;
+    return { ...await rollout(other, 1), row: other, same: joined.same[row] === 1 };
+  }
+
+  return { SORTS, runs, open, parse, address, select, filters, bit, placeOf, rowOf, group, rollout,
+    partner, get index() { return index; }, get joined() { return joined; } };
+})();

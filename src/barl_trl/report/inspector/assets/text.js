@@ -1,0 +1,249 @@
+"use strict";
+// The text of a rollout, coloured; under the pointer, what is known of a token.
+barl.text = (() => {
+  const { el, number, signed, visible } = barl;
+  const WINDOW = 3000;
+  const LONGEST = 20000;
+  const tip = document.getElementById("tip");
+  const FORMULA = /\$\$([^$]+)\$\$|\$([^$\n]+)\$|\\\(([\s\S]+?)\\\)|\\\[([\s\S]+?)\\\]|(\\boxed\{(?:[^{}]|\{[^{}]*\})*\})/g;
+
+  const MODES = {
+    weight: { label: "step weight", title: "blamed to praised", bound: () => barl.store.runs[0].bound },
+    entropy: { label: "entropy", title: "entropy of the belief behind the step", bound: () => 1, sequential: true },
+    truth: { label: "truth mass", title: "belief in the truth behind the step", bound: () => 1, sequential: true },
+    ratio: { label: "importance ratio", title: "log of the importance ratio", bound: () => Math.log(2) },
+  };
+
+  function stepOf(rollout, token) {
+    let low = 0;
+    let high = rollout.step_ends.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (rollout.step_ends[middle] <= token) low = middle + 1; else high = middle;
+    }
+    return low;
+  }
+
+  // What colours a token: of step t, whose belief behind it is that of state t + 1.
+  function valueOf(rollout, mode, token, t) {
+    const isStep = t < rollout.step_ends.length;
+    if (mode === "weight") {
+      if (rollout.token_weights) return rollout.token_weights[token];
+      return isStep ? rollout.weights[t] : rollout.closing;
+    }
+    if (mode === "entropy") return rollout.entropy && isStep ? rollout.entropy[t + 1] : null;
+    if (mode === "truth") return rollout.w && isStep ? rollout.w[t + 1][0] : null;
+    const ratio = rollout.ratios ? rollout.ratios[token] : null;
+    return ratio === null || ratio <= 0 ? null : Math.log(ratio);
+  }
+
+  function has(rollout, mode) {
+    return mode === "weight" || (mode === "ratio" ? Boolean(rollout.ratios) : Boolean(rollout.w));
+  }
+
+  // Places in the tokens where thoughts begin and end: [first, behind the last] token.
+  function thoughts(tokens) {
+    const joined = tokens.join("");
+    const found = [];
+    for (let from = joined.indexOf("<think>"); from >= 0; from = joined.indexOf("<think>", from + 7)) {
+      const end = joined.indexOf("</think>", from);
+      found.push([from, end < 0 ? joined.length : end + 8]);
+      if (end < 0) break;
+      from = end;
+    }
+    if (!found.length && joined.includes("</think>")) found.push([0, joined.indexOf("</think>") + 8]);
+    return inTokens(tokens, found);
+  }
+
+  function inTokens(tokens, ranges) {
+    const ends = [];
+    let at = 0;
+    let k = 0;
+    for (const [from, to] of ranges) {
+      while (k < tokens.length && at + tokens[k].length <= from) { at += tokens[k].length; k += 1; }
+      const first = k;
+      while (k < tokens.length && at < to) { at += tokens[k].length; k += 1; }
+      if (k > first && (!ends.length || first >= ends.at(-1)[1])) ends.push([first, k]);
+    }
+    return ends;
+  }
+
+  function describe(rollout, token) {
+    const t = stepOf(rollout, token);
+    const isStep = t < rollout.step_ends.length;
+    const parts = [["token", visible(JSON.stringify(barl.cut(rollout.tokens[token], 60)))], ["id", rollout.token_ids[token]]];
+    const logp = rollout.logps ? rollout.logps[token] : null;
+    if (logp !== null) parts.push(["log-prob", `${number(logp)} (p ${number(Math.exp(logp))})`]);
+    if (rollout.ratios) parts.push(["ratio", number(rollout.ratios[token])]);
+    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], ["step", isStep ? t : "behind the last"]);
+    if (rollout.p && isStep) {
+      rollout.hypotheses.slice(0, 8).forEach((answer, i) => parts.push([
+        `p(${visible(barl.cut(answer, 24))})${i ? "" : " truth"}`,
+        `${number(rollout.p[t][i])} → ${number(rollout.p[t + 1][i])}`]));
+    }
+    return parts;
+  }
+
+  function showTip(rollout, token, target) {
+    tip.replaceChildren(el("dl", {}, describe(rollout, token).map(([name, value]) =>
+      el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, String(value)))))));
+    tip.hidden = false;
+    const box = target.getBoundingClientRect();
+    const left = Math.min(window.innerWidth - tip.offsetWidth - 8, Math.max(8, box.left));
+    const below = box.bottom + 6 + tip.offsetHeight < window.innerHeight;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${Math.max(8, below ? box.bottom + 6 : box.top - tip.offsetHeight - 6)}px`;
+  }
+  const hideTip = () => { tip.hidden = true; };
+
+  function piece(text) {
+    if (text.length <= LONGEST) return visible(text);
+    return `${visible(text.slice(0, LONGEST))} … ${barl.whole(text.length - LONGEST)} more characters, which the export has`;
+  }
+
+  // Elements of the tokens of a window, in runs of a step, folded where they are thoughts.
+  function spans(rollout, mode, from, to, maths) {
+    const { sequential, bound } = MODES[mode];
+    const limit = bound();
+    const folds = thoughts(rollout.tokens);
+    const formulas = maths ? inFormulas(rollout.tokens) : new Map();
+    const out = [];
+    let run = null;
+    let fold = null;
+    let k = from;
+    while (k < to) {
+      const inside = folds.find(([first, end]) => first <= k && k < end) || null;
+      const t = stepOf(rollout, k);
+      if (inside !== fold || !run || Number(run.dataset.t) !== t) {
+        if (inside !== fold) {
+          fold = inside;
+          if (fold) {
+            out.push(el("details", { open: true, class: "thought" },
+              el("summary", {}, `thought, ${barl.plural(fold[1] - fold[0], "token")}`)));
+          }
+        }
+        run = el("span", { class: "step", "data-t": t });
+        (fold ? out.at(-1) : { append: (child) => out.push(child) }).append(run);
+      }
+      const found = formulas.get(k);
+      const token = el("span", { class: "token", "data-k": k });
+      barl.shaded(token, valueOf(rollout, mode, k, t), limit, sequential);
+      if (found && found.end <= to) {
+        render(token, found);
+        k = found.end;
+      } else {
+        token.textContent = piece(rollout.tokens[k]);
+        k += 1;
+      }
+      run.append(token);
+    }
+    return out;
+  }
+
+  function inFormulas(tokens) {
+    const joined = tokens.join("");
+    if (joined.length > 200000) return new Map();
+    const matches = [...joined.matchAll(FORMULA)].filter((m) => m[0].length < 2000);
+    const found = new Map();
+    inTokens(tokens, matches.map((m) => [m.index, m.index + m[0].length])).forEach(([first, end]) => {
+      found.set(first, { end, text: tokens.slice(first, end).join("") });
+    });
+    return found;
+  }
+
+  // A formula as MathML, which KaTeX makes of elements, not of markup; else its text.
+  function formula(source, text, isBlock) {
+    const drawn = el("span", { class: source.startsWith("\\boxed") ? "formula boxed" : "formula" });
+    try {
+      katex.render(source, drawn, { output: "mathml", strict: "ignore", trust: false, maxExpand: 200, maxSize: 20, displayMode: isBlock });
+    } catch {
+      drawn.replaceChildren(visible(text));
+    }
+    return drawn;
+  }
+
+  function render(parent, { text }) {
+    let at = 0;
+    for (const match of text.matchAll(FORMULA)) {
+      const source = match.slice(1).find((part) => part !== undefined);
+      parent.append(visible(text.slice(at, match.index)), formula(source, match[0], Boolean(match[1] || match[4])));
+      at = match.index + match[0].length;
+    }
+    parent.append(visible(text.slice(at)));
+  }
+
+  // The panel: `onStep` is told of steps that are pointed at or chosen.
+  function panel(rollout, options) {
+    const { mode, maths, onPoint, onChoose, label } = options;
+    const box = el("div", { class: "text tokens", tabindex: "0", role: "group", "aria-label": label });
+    let from = 0;
+    let cursor = -1;
+
+    function windowEnd() {
+      let to = from;
+      for (let size = 0; to < rollout.tokens.length && to - from < WINDOW && size < 3 * LONGEST; to++) {
+        size += Math.min(LONGEST, rollout.tokens[to].length);
+      }
+      return to;
+    }
+    function draw() {
+      const to = windowEnd();
+      const jump = (text, place) => el("button", { type: "button", class: "window", onclick: () => { from = place; draw(); box.scrollTop = 0; } }, text);
+      box.replaceChildren(
+        ...(from ? [jump(`Earlier tokens (${barl.whole(from)})`, Math.max(0, from - WINDOW))] : []),
+        ...spans(rollout, mode, from, to, maths),
+        ...(to < rollout.tokens.length ? [jump(`Later tokens (${barl.whole(rollout.tokens.length - to)})`, to)] : []),
+        ...(rollout.tokens.length ? [] : [el("em", {}, "The completion is empty.")]));
+    }
+    function reveal(t) {
+      const begin = t ? rollout.step_ends[t - 1] : 0;
+      if (begin < from || begin >= windowEnd()) { from = Math.max(0, begin - 20); draw(); }
+    }
+    function mark(t, scroll) {
+      if (scroll && t !== null) reveal(t);
+      let first = null;
+      for (const step of box.querySelectorAll(".step")) {
+        const isAt = Number(step.dataset.t) === t;
+        step.classList.toggle("at", isAt);
+        if (isAt && !first) first = step;
+      }
+      if (scroll && first) {
+        const top = first.getBoundingClientRect().top - box.getBoundingClientRect().top + box.scrollTop;
+        if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - 60) box.scrollTop = top - 40;
+      }
+    }
+    const tokenOf = (event) => event.target.closest(".token");
+    box.addEventListener("pointerover", (event) => {
+      const token = tokenOf(event);
+      if (!token) { hideTip(); return; }
+      const k = Number(token.dataset.k);
+      showTip(rollout, k, token);
+      onPoint(stepOf(rollout, k));
+    });
+    box.addEventListener("pointerleave", () => { hideTip(); onPoint(null); });
+    box.addEventListener("click", (event) => {
+      const token = tokenOf(event);
+      if (token) onChoose(stepOf(rollout, Number(token.dataset.k)));
+    });
+    box.addEventListener("blur", hideTip);
+    box.addEventListener("keydown", (event) => {
+      if (event.target !== box || !["ArrowLeft", "ArrowRight", "Enter"].includes(event.key) || !rollout.tokens.length) return;
+      event.preventDefault();
+      if (event.key === "Enter") { if (cursor >= 0) onChoose(stepOf(rollout, cursor)); return; }
+      cursor = Math.min(rollout.tokens.length - 1, Math.max(0, cursor + (event.key === "ArrowRight" ? 1 : -1)));
+      reveal(stepOf(rollout, cursor));
+      box.querySelectorAll(".cursor").forEach((token) => token.classList.remove("cursor"));
+      const token = box.querySelector(`[data-k="${cursor}"]`);
+      if (!token) return;
+      token.classList.add("cursor");
+      token.scrollIntoView({ block: "nearest" });
+      showTip(rollout, cursor, token);
+      onPoint(stepOf(rollout, cursor));
+      barl.say(describe(rollout, cursor).map(([name, value]) => `${name} ${value}`).join(", "));
+    });
+    draw();
+    return { element: box, mark };
+  }
+
+  return { MODES, panel, has, stepOf, render, formula, hideTip, thoughts };
+})();

@@ -1,0 +1,181 @@
+"""What the page shows of a batch of rollouts: beliefs, values, weights, and other credits."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ...credit import CREDITS
+from ...credit.arms import weigh_steps
+from ...credit.barl import hypothesis_outcomes
+from ...credit.rollouts import ScoredRollouts
+from ...posterior import posterior, q_values, values_under
+
+Records = Sequence[Mapping[str, Any]]
+
+
+class Derived(NamedTuple):
+    """Numbers of a rollout with T steps, T + 1 states and H hypotheses; None where unscored."""
+
+    p: np.ndarray | None
+    """Plausibilities, (T + 1, H)."""
+    w: np.ndarray | None
+    """Posterior, (T + 1, H)."""
+    q: np.ndarray | None
+    """Values under each hypothesis, (T, H)."""
+    v: np.ndarray | None
+    """Outcome reward under each hypothesis, (H)."""
+    values: np.ndarray | None
+    """Posterior-weighted value of each step, (T), eq. (adv_algo)."""
+    entropy: np.ndarray | None
+    """Entropy of the posterior as a share of log H, (T + 1); 0 for one hypothesis."""
+    weights: np.ndarray
+    """Weight of each step in the policy gradient, (T)."""
+    methods: dict[str, np.ndarray]
+    """Value of each step under every credit that can be computed, (T)."""
+
+
+def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
+    """Compute what the page shows of the rollouts of one batch.
+
+    Weights are those that were recorded. Without any, the step values are standardised over the
+    tokens of the batch, as training does by default.
+
+    Args:
+        records: All rollouts of a file of records, not empty.
+        metadata: What the file says of all of them. Its `consistency_beta` and settings of credits,
+            such as `outcome_mode`, are used.
+    """
+    rollouts = scored_rollouts(records, beta=float(metadata.get("consistency_beta", 1.0)))
+    methods = method_values(rollouts, records, metadata)
+    mode = metadata.get("outcome_mode") or "ground_truth"
+    weights = _weights(records, methods)
+    found = []
+    numbers = _numbers(rollouts, mode) if rollouts.answer_logps.shape[-1] else None
+    for row, record in enumerate(records):
+        steps, size = len(record["step_ends"]), len(record["hypotheses"] or ())
+        scored: tuple[Any, ...] = (None,) * 6
+        if numbers is not None and size:
+            p, q, v, values = (of_all[row] for of_all in numbers)
+            w = rollouts.belief[row, : steps + 1, :size].numpy()
+            p, q = p[: steps + 1, :size], q[:steps, :size]
+            scored = p, w, q, v[:size], values[:steps], normalized_entropy(w)
+        own = {name: of_all[row, :steps] for name, of_all in methods.items()}
+        found.append(Derived(*scored, weights=weights[row], methods=own))
+    return found
+
+
+def _numbers(rollouts: ScoredRollouts, mode: str) -> tuple[np.ndarray, ...]:
+    """Return p, q, v and values of all rollouts, padded."""
+    logps, outcomes = rollouts.answer_logps, rollouts.outcomes
+    if mode == "hypothesis":
+        outcomes = hypothesis_outcomes(rollouts)
+    masks: dict[str, Any] = {"state_mask": rollouts.state_mask, "outcome": mode}
+    q = q_values(logps, outcomes, **masks)
+    values = values_under(rollouts.belief, logps, outcomes, **masks).steps
+    v = outcomes if outcomes.ndim == 2 else outcomes[:, None].expand_as(rollouts.hypothesis_mask)
+    return tuple(x.numpy() for x in (logps.clamp(max=0).exp(), q, v, values))
+
+
+def scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
+    """Return a batch of records as what estimators of credit see.
+
+    Args:
+        records: The records.
+        beta: Consistency coefficient, for records without a posterior.
+    """
+    states = max(len(r["step_ends"]) for r in records) + 1
+    size = max(len(r["hypotheses"] or ()) for r in records)
+    logps = torch.zeros(len(records), states, size)
+    belief = torch.zeros(len(records), states, size)
+    hypothesis_mask = torch.zeros(len(records), size, dtype=torch.bool)
+    for row, record in enumerate(records):
+        own, steps = len(record["hypotheses"] or ()), len(record["step_ends"])
+        hypothesis_mask[row, :own] = True
+        if own:
+            logps[row, : steps + 1, :own] = torch.tensor(record["answer_logps"])
+            recorded = record["posterior"]
+            belief[row, : steps + 1, :own] = (
+                torch.tensor(recorded)
+                if recorded is not None
+                else posterior(logps[row : row + 1, : steps + 1, :own], beta=beta)[0]
+            )
+    lengths = torch.tensor([len(r["step_ends"]) for r in records])
+    outcomes = torch.tensor([_number(r["outcome"]) for r in records])
+    is_judged = ~outcomes.isnan() & (hypothesis_mask.any(dim=1) if size else True)
+    return ScoredRollouts(
+        outcomes=torch.where(is_judged, outcomes, 0.0),
+        is_judged=is_judged,
+        is_cut_off=torch.tensor([bool(r["is_cut_off"]) for r in records]),
+        groups=torch.tensor([r["group"] for r in records]),
+        state_mask=torch.arange(states) <= lengths[:, None],
+        answer_logps=logps,
+        hypothesis_mask=hypothesis_mask,
+        belief=belief,
+        members=[r["member"] for r in records],
+    )
+
+
+def method_values(
+    rollouts: ScoredRollouts, records: Records, metadata: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Return the values of steps, (B, T), under each credit whose hypotheses were scored.
+
+    They are those behind the credit's own baseline, before whitening. The likelihoods are the
+    run's, also for a credit that would reduce them otherwise.
+    """
+    size = rollouts.answer_logps.shape[-1]
+    has_rollouts = any(len(r["hypotheses"] or ()) > 1 for r in records)
+    possible = {"none": True, "truth": size > 0, "rollouts": has_rollouts}
+    return {
+        name: weigh_steps(rollouts, credit, metadata).steps.numpy()
+        for name, credit in CREDITS.items()
+        if possible[credit.hypotheses]
+    }
+
+
+def normalized_entropy(belief: np.ndarray) -> np.ndarray:
+    """Return the entropy of each row of beliefs as a share of log H; 0 for one hypothesis."""
+    size = belief.shape[-1]
+    if size < 2:
+        return np.zeros(len(belief))
+    terms = np.where(belief > 0, -belief * np.log(np.maximum(belief, 1e-45)), 0.0)
+    return terms.sum(axis=-1) / np.log(size)
+
+
+def _weights(records: Records, methods: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Return the weights of each rollout's steps: recorded, or standardised over the batch."""
+    sizes = [np.diff([0, *r["step_ends"]]) for r in records]
+    if any(r["token_weights"] is not None for r in records):
+        return [_means(r["token_weights"], r["step_ends"]) for r in records]
+    computed = methods.get("barl", methods["grpo"])
+    values = [
+        np.asarray(r["step_values"] if r["step_values"] is not None else computed[row, : len(size)])
+        for row, (r, size) in enumerate(zip(records, sizes, strict=True))
+    ]
+    tokens, flat = np.concatenate(sizes), np.concatenate(values).astype(float)
+    if not tokens.sum():
+        return values
+    mean = np.average(flat, weights=tokens)
+    std = np.sqrt(max(np.average((flat - mean) ** 2, weights=tokens), 1e-8))
+    return [(value - mean) / std for value in values]
+
+
+def _means(token_weights: Sequence[float] | None, ends: Sequence[int]) -> np.ndarray:
+    if token_weights is None or not len(ends):
+        return np.zeros(len(ends))
+    starts = [0, *ends[:-1]]
+    sums = np.add.reduceat(np.asarray(token_weights[: ends[-1]], dtype=float), starts)
+    return sums / np.diff([0, *ends])
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def closing_value(record: Mapping[str, Any]) -> float | None:
+    """Return the weight of the tokens behind the last step, if any has one."""
+    end = record["step_ends"][-1] if record["step_ends"] else 0
+    weights = record["token_weights"] or ()
+    return weights[end] if len(weights) > end else None

@@ -1,0 +1,80 @@
+"""The page itself: one file with everything in it, or a small one that loads shards."""
+
+import base64
+import gzip
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ASSETS = Path(__file__).parent / "assets"
+STYLES = ("vendor/uPlot.min.css", "style.css")
+SCRIPTS = (
+    "vendor/uPlot.iife.min.js",
+    "core.js",
+    "store.js",
+    "list.js",
+    "overview.js",
+    "group.js",
+    "text.js",
+    "river.js",
+    "arithmetic.js",
+    "rollout.js",
+    "export.js",
+    "app.js",
+)
+LICENCES = ("vendor/uPlot.LICENSE", "vendor/katex.LICENSE")
+FORMULAS = "katex"
+"""Name of the shard with KaTeX."""
+
+
+def folder_page() -> str:
+    """Return `index.html` of a page that loads shards from `data`, scripts from `assets`."""
+    nonce = secrets.token_urlsafe(16)
+    styles = [f'<link rel="stylesheet" nonce="{nonce}" href="assets/{name}">' for name in STYLES]
+    scripts = [
+        f'<script nonce="{nonce}" src="assets/{name}"></script>'
+        for name in (*SCRIPTS[:-1], "../data/index.js", SCRIPTS[-1])
+    ]
+    return _page(nonce, styles, [*scripts])
+
+
+def single_page(shards: Iterable[tuple[str, str]]) -> str:
+    """Return a page that has everything in it.
+
+    Args:
+        shards: Name and safe JSON of each, the index among them.
+    """
+    nonce = secrets.token_urlsafe(16)
+    styles = [f'<style nonce="{nonce}">{_asset(name)}</style>' for name in STYLES]
+    # an element's id is also a global name: katex, say
+    data = [
+        f'<script type="application/json" id="shard-{name}">{text}</script>'
+        for name, text in shards
+    ]
+    scripts = [f'<script nonce="{nonce}">{_asset(name)}</script>' for name in SCRIPTS]
+    return _page(nonce, styles, [*data, *scripts])
+
+
+def shard_script(name: str, text: str) -> str:
+    """Return the script of a shard, which hands its JSON to the page."""
+    return f'barl.receive("{name}",{text});\n'
+
+
+def asset_files() -> Mapping[str, bytes]:
+    """Return all files of the page's `assets` by their names."""
+    return {name: (ASSETS / name).read_bytes() for name in (*STYLES, *SCRIPTS, *LICENCES)}
+
+
+def formulas_shard() -> str:
+    """Return KaTeX as a JSON text: packed to a third, it is unpacked where formulas are shown."""
+    code = (ASSETS / "vendor/katex.min.js").read_bytes()
+    return f'"{base64.b64encode(gzip.compress(code, mtime=0)).decode()}"'
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text()
+
+
+def _page(nonce: str, styles: Iterable[str], scripts: Iterable[str]) -> str:
+    text = _asset("index.html").replace("{nonce}", nonce)
+    return text.replace("{styles}", "\n".join(styles)).replace("{scripts}", "\n".join(scripts))

@@ -1,0 +1,150 @@
+"""Records as JSON for the page: a line of the list, and everything on a rollout."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .derived import Derived, closing_value, derive
+from .filters import kinds, mean_weight
+
+SNIPPET = 160
+"""Most characters of a text in the list."""
+DECIMALS = 5
+
+COLUMNS = ("group", "rollout", "outcome", "tokens", "cost", "mean", "spread", "kinds", "answer")
+"""Of the list of rollouts; `group` counts the groups of the run."""
+
+
+class Group(NamedTuple):
+    """A prompt's rollouts, as JSON."""
+
+    head: list[Any]
+    """Step, group, prompt id, the beginnings of prompt and solution."""
+    lines: list[list[Any]]
+    """Columns of the list, but `group`, for each rollout."""
+    details: dict[str, Any]
+    """Everything, for the page of a rollout."""
+    keys: list[tuple[str, int]]
+    """Prompt id, and hash of prompt and completion, of each rollout."""
+
+
+def groups_of(records: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> list[Group]:
+    """Return the groups of a file of records.
+
+    Args:
+        records: All of the file, not empty.
+        metadata: The file's.
+    """
+    derived = derive(records, metadata)
+    together: dict[tuple[int, str], list[tuple[Mapping[str, Any], Derived]]] = {}
+    for record, numbers in zip(records, derived, strict=True):
+        place = record["group"], record["prompt_id"]
+        together.setdefault(place, []).append((record, numbers))
+    start, stop = shared_ends({members[0][0]["prompt"] for members in together.values()})
+    return [_group(members, metadata, start, stop) for members in together.values()]
+
+
+def shared_ends(prompts: Collection[str]) -> tuple[int, int]:
+    r"""Return how many characters a chat template puts before and behind all prompts.
+
+    >>> shared_ends({"<s>\nTwo and two?</s>", "<s>\nTwo and three?</s>"})
+    (4, 4)
+    """
+    if len(prompts) < 2:
+        return 0, 0
+    before = _common_beginning(prompts)
+    behind = _common_beginning([prompt[::-1] for prompt in prompts])[::-1]
+    start = max(before.rfind(mark) for mark in "\n>") + 1
+    ends = [place for place in map(behind.find, "\n<") if place >= 0]
+    stop = len(behind) - min(ends, default=len(behind))
+    return (start, stop) if start + stop < min(map(len, prompts)) else (0, 0)
+
+
+def _common_beginning(texts: Collection[str]) -> str:
+    low, high = min(texts), max(texts)
+    length = next(
+        (k for k, pair in enumerate(zip(low, high, strict=False)) if len({*pair}) > 1), None
+    )
+    return low[:length]
+
+
+def _group(
+    members: Sequence[tuple[Mapping[str, Any], Derived]],
+    metadata: Mapping[str, Any],
+    start: int,
+    stop: int,
+) -> Group:
+    first = members[0][0]
+    head = [
+        *(first[name] for name in ("step", "group", "prompt_id")),
+        first["prompt"][start : len(first["prompt"]) - stop].strip()[:SNIPPET],
+        (first["solution"] or "")[:SNIPPET],
+    ]
+    bits = kinds(members)
+    lines = [_line(*member, bits[n]) for n, member in enumerate(members)]
+    details = {name: first[name] for name in ("step", "group", "prompt_id", "prompt", "solution")}
+    details["reward_names"] = metadata.get("reward_names", [])
+    details["rollouts"] = [_details(*member, bits[n]) for n, member in enumerate(members)]
+    keys = [(r["prompt_id"], hash((r["prompt_id"], "".join(r["tokens"])))) for r, _ in members]
+    return Group(head, lines, details, keys)
+
+
+def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
+    weights = derived.weights
+    return [
+        record["rollout"],
+        rounded(record["outcome"], 4),
+        len(record["token_ids"]),
+        record["scored_tokens"],
+        rounded(mean_weight(record, derived), 4),
+        rounded(np.ptp(weights) if len(weights) else 0.0, 4),
+        bits,
+        None if record["answer"] is None else record["answer"][:SNIPPET],
+    ]
+
+
+def _details(record: Mapping[str, Any], derived: Derived, bits: int) -> dict[str, Any]:
+    names = ("rollout", "hypotheses", "member", "answer", "reason", "is_cut_off", "scored_tokens")
+    names += ("tokens", "token_ids", "step_ends")
+    return {name: record[name] for name in names} | {
+        "kinds": bits,
+        "outcome": rounded(record["outcome"]),
+        "advantage": rounded(record["advantage"]),
+        "rewards": rounded(record["rewards"]),
+        "logps": rounded(record["token_logps"], 4),
+        "ratios": rounded(record["importance_ratios"], 4),
+        "step_values": rounded(record["step_values"]),
+        "token_weights": _uneven(record, derived),
+        "closing": rounded(closing_value(record)),
+        "weights": rounded(derived.weights),
+        "methods": {name: rounded(values) for name, values in derived.methods.items()},
+        **{name: rounded(getattr(derived, name)) for name in Derived._fields[:6]},
+    }
+
+
+def _uneven(record: Mapping[str, Any], derived: Derived) -> Any:
+    """Return the weights of tokens, where those of a step differ: else those of steps say all."""
+    recorded, ends = record["token_weights"], record["step_ends"]
+    if not recorded or not ends:
+        return rounded(recorded, 4)
+    flat = np.repeat(derived.weights, np.diff([0, *ends]))
+    is_even = np.allclose(recorded[: ends[-1]], flat, atol=1e-6)
+    return None if is_even and len(set(recorded[ends[-1] :])) < 2 else rounded(recorded, 4)
+
+
+def rounded(values: Any, decimals: int = DECIMALS) -> Any:
+    """Return numbers as JSON can hold them: rounded, and None for what is not finite."""
+    if values is None:
+        return None
+    array = np.round(np.asarray(values, dtype=float), decimals) + 0.0  # no negative zero
+    if np.isfinite(array).all():
+        return array.tolist()
+    return _finite(array.tolist())
+
+
+def _finite(values: Any) -> Any:
+    if isinstance(values, list):
+        return [_finite(value) for value in values]
+    return values if math.isfinite(values) else None

@@ -1,0 +1,151 @@
+"""From the folders of runs to the folder of a page, again and again while a run goes on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ...credit import CREDITS
+from ..rollout_records import read_metadata
+from .filters import FILTERS
+from .page import (
+    FORMULAS,
+    asset_files,
+    folder_page,
+    formulas_shard,
+    shard_script,
+    single_page,
+)
+from .rows import COLUMNS, groups_of
+from .shards import RunData, pairs, script_json
+
+SINGLE_FILE_ROLLOUTS = 2_000
+"""A page of so many is one file."""
+
+
+class Site:
+    """The page of a run, or of two that are compared.
+
+    Args:
+        folders: One or two folders of records.
+        names: Of the runs, to be shown.
+        output: Folder of the page.
+        is_live: Whether it grows: then it is never a single file, and looks for news itself.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], names: Sequence[str], output: Path, *, is_live: bool = False
+    ):
+        self.folders, self.names, self.output, self.is_live = folders, names, output, is_live
+        self.runs: list[RunData] = []
+        self._metadata: list[dict[str, Any]] = []
+        self._seen: dict[tuple[int, Path], int] = {}
+        self._begun = 0
+        self._kept: dict[str, str] | None = None
+
+    def update(self) -> int:
+        """Take in new files of records and write the page; return how many files were new.
+
+        The first time, and where a file was replaced (a run went on from a checkpoint), everything
+        is made anew.
+        """
+        found = {
+            (number, path): path.stat().st_mtime_ns
+            for number, folder in enumerate(self.folders)
+            for path in sorted(folder.glob("rollouts_*.parquet"))
+        }
+        if not self.runs or any(found.get(place) != time for place, time in self._seen.items()):
+            self._begin()
+        new = 0
+        for place, time in found.items():
+            if place not in self._seen:
+                self._seen[place] = time
+                self._add(*place)
+                new += 1
+        if new:
+            self._finish()
+        return new
+
+    @property
+    def rollouts(self) -> int:
+        """Number of rollouts of all runs."""
+        return sum(run.rollouts for run in self.runs)
+
+    def _add(self, number: int, path: Path) -> None:
+        self._metadata[number] = read_metadata(path)
+        records = pq.read_table(path).to_pylist()
+        if not records:
+            return
+        for name, text in self.runs[number].add(groups_of(records, self._metadata[number])):
+            self._write(name, text)
+
+    def _begin(self) -> None:
+        self.runs = [RunData(letter) for letter, _ in zip("ab", self.folders, strict=False)]
+        self._metadata = [{} for _ in self.folders]
+        self._seen = {}
+        self._begun += 1
+        self._kept = None if self.is_live else {}
+        data = self.output / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        for pattern in ("[ab]-*.js", "index.js", "pairs.js"):
+            for path in data.glob(pattern):
+                path.unlink()
+
+    def _write(self, name: str, text: str) -> None:
+        """Keep a shard while the page may become a single file; else write it."""
+        if self._kept is None:
+            _replace(self.output / "data" / f"{name}.js", shard_script(name, text))
+            return
+        self._kept[name] = text
+        if self.rollouts > SINGLE_FILE_ROLLOUTS:
+            kept, self._kept = self._kept, None
+            for shard in kept.items():
+                self._write(*shard)
+
+    def _finish(self) -> None:
+        for run in self.runs:
+            for shard in run.open_list():
+                self._write(*shard)
+        if len(self.runs) == 2:
+            self._write("pairs", script_json(pairs(*self.runs)))
+        self._write(FORMULAS, formulas_shard())
+        index = script_json(self._index())
+        if self._kept is not None:
+            (self.output / "data").rmdir()
+            _replace(
+                self.output / "index.html", single_page([*self._kept.items(), ("index", index)])
+            )
+            return
+        for name, content in asset_files().items():
+            path = self.output / "assets" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        self._write("index", index)
+        _replace(self.output / "index.html", folder_page())
+
+    def _index(self) -> dict[str, Any]:
+        return {
+            "live": self.is_live,
+            "begun": self._begun,
+            "columns": COLUMNS,
+            "filters": [{"id": name, "label": a, "help": b} for name, (a, b) in FILTERS.items()],
+            "likelihoods": {name: credit.answer_likelihood for name, credit in CREDITS.items()},
+            "runs": [
+                {
+                    "name": name,
+                    "letter": run.letter,
+                    "rollouts": run.rollouts,
+                    "bound": run.bound(),
+                    "lists": run.lists(),
+                    "metadata": metadata,
+                }
+                for name, run, metadata in zip(self.names, self.runs, self._metadata, strict=True)
+            ],
+        }
+
+
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(path)

@@ -1,0 +1,62 @@
+"""Columns of rollout records from padded arrays, without a Python object for each number."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+def ragged(values: Any, lengths: Sequence[int], *, exists: Sequence[bool] | None = None) -> Any:
+    """Return rows of padded numbers as a column of lists.
+
+    Args:
+        values: The numbers, (rows, longest). Where it has one column, each row repeats it.
+        lengths: Number of each row's values.
+        exists: The rows that are not null. Defaults to all.
+    """
+    values = np.asarray(values)
+    sizes = kept(lengths, exists)
+    if values.shape[1] == 1:
+        values = np.broadcast_to(values, (len(values), max(sizes, default=0)))
+    is_value = np.arange(values.shape[1]) < sizes[:, None]
+    return lists(values[is_value], sizes, exists)
+
+
+def ragged_of(rows: Sequence[Sequence[Any]], kind: pa.DataType) -> Any:
+    """Return rows of Python values as a column of lists."""
+    return lists(pa.array([*chain.from_iterable(rows)], kind), [*map(len, rows)])
+
+
+def matrices(
+    values: Any, row_mask: Any, column_mask: Any, *, exists: Sequence[bool] | None = None
+) -> Any:
+    """Return padded matrices as a column of lists of rows.
+
+    Args:
+        values: The numbers, (matrices, rows, columns).
+        row_mask: The rows of each matrix that there are, (matrices, rows).
+        column_mask: The columns of each, (matrices, columns).
+        exists: The matrices that are not null. Defaults to all.
+    """
+    row_mask, column_mask = (np.asarray(mask, dtype=bool) for mask in (row_mask, column_mask))
+    if exists is not None:
+        row_mask = row_mask & np.asarray(exists, dtype=bool)[:, None]
+    heights, widths = row_mask.sum(axis=1), column_mask.sum(axis=1)
+    flat = np.asarray(values)[row_mask[:, :, None] & column_mask[:, None]]
+    return lists(lists(flat, np.repeat(widths, heights)), heights, exists)
+
+
+def lists(values: Any, sizes: Any, exists: Sequence[bool] | None = None) -> Any:
+    """Cut values into lists of these sizes; those that do not exist are null, of size 0."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    mask = None if exists is None else pa.array(~np.asarray(exists, dtype=bool))
+    values = values if isinstance(values, pa.Array) else pa.array(values)
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=mask)
+
+
+def kept(lengths: Sequence[int], exists: Sequence[bool] | None) -> Any:
+    """Return the lengths, 0 where a row does not exist."""
+    sizes = np.asarray(lengths, dtype=np.int64)
+    return sizes if exists is None else sizes * np.asarray(exists, dtype=bool)

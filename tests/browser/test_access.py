@@ -1,0 +1,62 @@
+"""Light and dark, narrow and wide, for a reader of screens: axe-core finds nothing serious."""
+
+import pytest
+
+pytestmark = pytest.mark.browser
+PLACES = ("#/", "#/step/10", "#/step/10/group/1", "#/step/10/group/1/rollout/2?t=1")
+
+
+def serious(page):
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, options={"preload": False}).response["violations"]
+    return [
+        (rule["id"], rule["nodes"][0]["html"][:200])
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_serious(shown, scheme, width):
+    shown.page.emulate_media(color_scheme=scheme)
+    shown.page.set_viewport_size({"width": width, "height": 844})
+    for place in PLACES:
+        page = shown.at(place)
+        assert serious(page) == []
+
+
+def brightness(page):
+    color = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    return sum(int(part) for part in color.removeprefix("rgb(").rstrip(")").split(","))
+
+
+def test_dark_follows_the_system_and_the_button(shown):
+    page = shown.at(PLACES[-1])
+    assert brightness(page) > 600
+    page.emulate_media(color_scheme="dark")
+    assert brightness(page) < 150
+    page.keyboard.press("t")
+    assert page.locator("#theme").inner_text() == "Theme: light" and brightness(page) > 600
+    page.click("#theme")
+    assert page.locator("#theme").inner_text() == "Theme: dark" and brightness(page) < 150
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_wider_than_the_window(shown, width):
+    shown.page.set_viewport_size({"width": width, "height": 844})
+    for place in PLACES:
+        page = shown.at(place)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_list_is_behind_a_button_where_the_window_is_narrow(shown):
+    shown.page.set_viewport_size({"width": 390, "height": 844})
+    page = shown.at(PLACES[-1])
+    assert not page.locator("#list").is_visible()
+    page.click("#show-list")
+    assert page.locator("#list .row").first.is_visible()
+    page.locator("#list .row").first.click()
+    page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 0')")
+    assert not page.locator("#list").is_visible()

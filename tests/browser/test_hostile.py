@@ -1,0 +1,106 @@
+"""Texts of models and data that would be code, markup, or too much."""
+
+import pytest
+
+from ..report.inspector.rollouts import make_record
+
+pytestmark = pytest.mark.browser
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u2029\u202eabc<!--"
+SEEN = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)>⟨U+2028⟩⟨U+2029⟩⟨U+202E⟩abc<!--"
+)
+FORMULA = (
+    r"$\href{javascript:alert(3)}{x}$ $\htmlClass{a}{b}$ $\includegraphics{http://x.example/y}$"
+)
+
+
+def test_hostile_texts_are_texts(make_shown):
+    def hostile(records):
+        for record in records:
+            record |= dict.fromkeys(("solution", "reason", "answer"), HOSTILE)
+            record["prompt"] += HOSTILE + FORMULA
+            record["tokens"] = [HOSTILE, FORMULA, *record["tokens"][2:]]
+            record["hypotheses"] = [HOSTILE, *record["hypotheses"][1:]]
+        return records
+
+    shown = make_shown(
+        {"steps": [0], "change": hostile, "model": HOSTILE, "reward_names": [HOSTILE]}
+    )
+    for place in ("#/", "#/step/0", "#/step/0/group/1", "#/step/0/group/1/rollout/0?t=0"):
+        page = shown.at(place)
+        assert page.locator("img, iframe, object, a[href^=javascript]").count() == 0
+    assert page.locator(".token").first.text_content() == SEEN
+    assert page.locator(".hypotheses bdi").first.text_content().startswith("</script><script>")
+    page.locator(".token").first.hover()
+    page.click("#maths")
+    page.wait_for_selector(".tokens math")
+    assert page.locator("img, iframe, object, a[href^=javascript], [onerror]").count() == 0
+    page.keyboard.press("/")
+    page.keyboard.type("<img src=x onerror=alert(4)>")
+    page.keyboard.press("Enter")
+    shown.wait_for("barl.store.parse().q.length > 5")
+
+
+def test_scripts_without_the_nonce_do_not_run(page, site_made):
+    page.goto(site_made[0])  # the browser says in the console what it blocked
+    blocked = page.evaluate(
+        """() => new Promise((done) => {
+          document.addEventListener("securitypolicyviolation", (e) => done(e.effectiveDirective));
+          const script = document.createElement("script");
+          script.textContent = "window.ran = true";
+          document.head.append(script);
+        })"""
+    )
+    assert blocked == "script-src-elem"
+    assert page.evaluate("window.ran") is None
+
+
+def test_ten_megabytes_in_a_text_do_not_stop_the_page(make_shown):
+    def long(records):
+        records[0]["tokens"][1] = "y" * 10_000_000
+        records[1]["prompt"] = records[0]["prompt"] = "z" * 10_000_000
+        return records[:2]
+
+    shown = make_shown({"steps": [0], "change": long})
+    page = shown.at("#/step/0/group/0/rollout/0?t=0")
+    assert page.locator("main").evaluate("e => e.textContent.length") < 100_000
+    assert "9,980,000 more characters" in page.locator(".tokens").text_content()
+    page.keyboard.press("j")
+    page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 1')")
+
+
+def test_very_many_tokens_are_shown_in_parts(make_shown):
+    record = make_record(1, steps=4000)
+    shown = make_shown({"steps": [0], "change": lambda _: [record]})
+    page = shown.at("#/step/0/group/0/rollout/0?t=3000")
+    page.wait_for_selector(".step.at")
+    assert page.locator(".token").count() <= 3000
+    assert page.locator(".step.at").first.get_attribute("data-t") == "3000"
+    page.get_by_role("button", name="Earlier tokens").click()
+    assert page.locator(".token").count() <= 3000
+
+
+def test_run_without_beliefs_is_shown(make_shown):
+    def unscored(records):
+        nothing = dict.fromkeys(
+            [
+                *("hypotheses", "member", "answer_logps", "posterior", "step_values", "reason"),
+                *("token_logps", "token_weights", "importance_ratios", "answer", "scored_tokens"),
+            ]
+        )
+        return [r | nothing for r in records]
+
+    shown = make_shown({"steps": [0], "change": unscored, "credit": "grpo"})
+    page = shown.at("#/step/0/group/1/rollout/1?t=0")
+    assert "No beliefs were scored" in page.locator("main").inner_text()
+    assert page.locator("[data-mode=truth]").is_disabled()
+    assert page.locator("table.methods tbody th").all_inner_texts()[0].startswith("grpo")
+
+
+def test_empty_completion_is_shown(make_shown):
+    empty = make_record(1, steps=0)
+    empty |= {name: [] for name in ("tokens", "token_ids", "token_weights", "token_logps")}
+    empty["importance_ratios"] = []
+    shown = make_shown({"steps": [0], "change": lambda _: [empty]})
+    page = shown.at("#/step/0/group/0/rollout/0")
+    assert "The completion is empty." in page.locator(".tokens").inner_text()

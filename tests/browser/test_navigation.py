@@ -1,0 +1,95 @@
+"""From the run to a rollout and back, by links, keys and the address."""
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+def crumbs(shown):
+    return shown.texts("#crumbs li")
+
+
+def test_run_step_group_rollout_and_back(shown):
+    page = shown.at()
+    assert crumbs(shown) == ["run"]
+    page.get_by_role("link", name="step 10", exact=True).click()
+    page.wait_for_selector("h1:text-is('Step 10')")
+    page.get_by_role("link", name="group 1", exact=True).click()
+    page.wait_for_selector("h1:text-is('Step 10, group 1')")
+    page.get_by_role("link", name="rollout 2", exact=True).click()
+    page.wait_for_selector("h1:text-is('Step 10, group 1, rollout 2')")
+    assert shown.hash() == "#/step/10/group/1/rollout/2"
+    assert crumbs(shown) == ["run", "step 10", "group 1", "rollout 2"]
+    page.go_back()
+    page.wait_for_selector("h1:text-is('Step 10, group 1')")
+    page.go_back()
+    page.wait_for_selector("h1:text-is('Step 10')")
+    page.go_forward()
+    page.wait_for_selector("h1:text-is('Step 10, group 1')")
+
+
+def test_address_says_everything(shown):
+    page = shown.at("#/step/0/group/1/rollout/1?t=1&color=truth&f=wrong&sort=tokens&s=0&q=what")
+    assert page.locator("#filter").input_value() == "wrong"
+    assert page.locator("#sort").input_value() == "tokens"
+    assert page.locator("#in-step").input_value() == "0"
+    assert page.locator("#search").input_value() == "what"
+    assert page.locator("[data-mode=truth]").get_attribute("aria-pressed") == "true"
+    page.wait_for_selector("h3:text-matches('^Step 1: tokens 3 to 5')")
+
+
+def test_keys(shown):
+    page = shown.at()
+    for key, place in (("j", "0/rollout/0"), ("j", "0/rollout/1"), ("k", "0/rollout/0")):
+        page.keyboard.press(key)
+        shown.wait_for(f"location.hash === '#/step/0/group/{place}'")
+    page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 0')")
+    page.keyboard.press("]")
+    page.keyboard.press("]")
+    page.wait_for_selector("h3:text-matches('^Step 1: ')")
+    page.keyboard.press("[")
+    page.wait_for_selector("h3:text-matches('^Step 0: ')")
+    page.keyboard.press("3")
+    page.wait_for_selector("[data-mode=truth][aria-pressed=true]")
+    assert shown.hash() == "#/step/0/group/0/rollout/0?t=0&color=truth"
+    for heading in ("Step 0, group 0", "Step 0", "run"):
+        page.keyboard.press("u")
+        page.wait_for_selector(f"h1:text-is('{heading}')")
+    page.keyboard.press("/")
+    page.keyboard.type("j is text here")
+    assert page.locator("#search").input_value() == "j is text here"
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert page.locator("#keys").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#keys").is_visible()
+
+
+def test_arrows_move_inside_list_group_text_and_river(shown):
+    page = shown.at("#/step/0/group/1")
+    page.locator("td[data-r='0'][data-t='0']").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h3:text-matches('^Step 1: ')")
+    assert shown.hash() == "#/step/0/group/1/rollout/1?t=1"
+    page.locator(".river").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("h3:text-matches('^Step 2: ')")
+    assert page.locator(".river").get_attribute("aria-valuenow") == "2"
+    page.locator(".tokens").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#tip:visible")
+    assert "id" in page.locator("#say").inner_text()
+    page.locator("#list").focus()
+    page.keyboard.press("End")
+    shown.wait_for("location.hash.startsWith('#/step/20/group/2/rollout/3')")
+    active = page.locator("#list").get_attribute("aria-activedescendant")
+    assert page.locator(f"#{active}").get_attribute("aria-selected") == "true"
+
+
+def test_places_that_are_not_there_say_so(shown):
+    page = shown.at("#/step/7")
+    assert "no rollouts of this step" in page.locator("main").inner_text()
+    page = shown.at("#/step/0/group/0/rollout/99")
+    assert "no such rollout" in page.locator("main").inner_text()

@@ -1,0 +1,66 @@
+"""`barl inspect` as it is typed."""
+
+import os
+import signal
+import subprocess
+import urllib.request
+
+import pytest
+
+from barl_trl.commands.inspect import main
+
+from ..preloaded import PRELOADED
+from ..report.inspector.rollouts import write_run
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    write_run(tmp_path / "run", steps=[0])
+    return tmp_path / "run"
+
+
+def test_page_lies_beside_the_records_or_where_it_is_wanted(run_folder, tmp_path, capsys):
+    main([str(run_folder)])
+    page = run_folder / "inspect" / "index.html"
+    assert page.exists() and capsys.readouterr().out == f"12 rollouts. Open {page}\n"
+    main([str(run_folder / "beliefs"), "--output", str(tmp_path / "page")])
+    assert (tmp_path / "page" / "index.html").exists()
+
+
+def test_two_runs_make_one_page(run_folder, tmp_path, capsys):
+    main([str(run_folder), str(run_folder / "beliefs"), "--output", str(tmp_path / "page")])
+    assert "24 rollouts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("{0}/nowhere", "RUN must have records of rollouts, beliefs/rollouts_*.parquet, got"),
+        ("{0}/run {0}/run {0}/run", "RUN must be one folder, or two to compare, got 3."),
+        ("", "required: RUN"),
+        ("{0}/run --port 99999", "must be a port, 0 to 65535, got '99999'"),
+        ("{0}/run --output {0}/file", "--output must be a folder, got the file"),
+        ("{0}/run --sevre", "did you mean --serve?"),
+    ],
+)
+def test_mistakes_end_in_one_line(run_folder, tmp_path, capsys, options, said):
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as end:
+        main(options.format(tmp_path).split())
+    error = capsys.readouterr().err
+    assert end.value.code == 2 and said in error and error.count("\n") == 1
+
+
+def test_served_page_ends_with_a_line(run_folder, tmp_path):
+    command = [*PRELOADED, "barl_trl.cli", "inspect", str(run_folder), "--serve", "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env=os.environ, start_new_session=True,
+    ) as process:  # fmt: skip
+        line = process.stdout.readline()
+        address = line.split()[-1]
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{address}data/index.js") as answer:
+            assert b'"live":true' in answer.read()
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)

@@ -1,0 +1,75 @@
+"""`barl train` starts itself under `accelerate launch`, where it is asked to."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from accelerate.commands.launch import launch_command_parser
+
+from barl_trl.commands.launching import launch_command
+from barl_trl.commands.shipped import file_of
+
+
+def test_without_its_options_nothing_is_launched():
+    assert launch_command("barl train", ["--config", "demo", "--learning_rate", "-1"]) is None
+
+
+def test_its_options_go_to_accelerate_and_the_others_to_the_command():
+    given = ["--config", "demo", "--accelerate_config=zero2", "--num_processes", "4", "--beta", "0"]
+    command = launch_command("barl train", given)
+    assert command and command[:3] == [sys.executable, "-m", "accelerate.commands.launch"]
+    parsed = launch_command_parser().parse_args(command[3:])
+    assert parsed.config_file == str(file_of("accelerate_config", "zero2"))
+    assert parsed.num_processes == 4
+    assert (parsed.module, parsed.training_script) == (True, "barl_trl.cli")
+    assert parsed.training_script_args == ["train", "--config", "demo", "--beta", "0"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--accelerate_config", "zero22"], "got zero22: did you mean zero2?"),
+        (["--num_processes", "0"], "must be a whole number of at least 1, got '0'."),
+        (["--accelerate_config"], "expected one argument."),
+    ],
+)
+def test_wrong_values_are_said_before_anything_is_launched(given, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        launch_command("barl train", given)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.endswith(f"{message}\n")
+
+
+def test_under_a_launcher_nothing_is_launched_again(monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(SystemExit):
+        launch_command("barl train", ["--num_processes", "2"])
+    assert "--num_processes must be given where nothing is launched yet" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_recipe_by_name_trains_on_two_processes(tmp_path):
+    command = [sys.executable, "-m", "barl_trl.cli", "train", "--config", "demo"]
+    command += ["--accelerate_config", "cpu/ddp", "--max_steps", "1", "--save_strategy", "no"]
+    command += ["--num_processes", "2", "--output_dir", str(tmp_path / "out")]
+    command += ["--model_name_or_path", *_tiny(), "--dataset_name", str(_problems(tmp_path))]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
+    assert state["global_step"] == 1
+
+
+def _tiny():
+    from barl_trl.synthetic.search import TINY_MODEL_DIR
+
+    return [str(TINY_MODEL_DIR), "--prompt_template", "{problem}\n"]
+
+
+def _problems(folder):
+    path = folder / "problems.jsonl"
+    row = {"problem": "Which of 3, 8 satisfies 3x + 7 = 16?", "answer": "3"}
+    path.write_text("\n".join([json.dumps(row)] * 64))
+    return path

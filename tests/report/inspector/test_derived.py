@@ -1,0 +1,122 @@
+"""Numbers of the page, beside plain loops."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from barl_trl.credit import CREDITS
+from barl_trl.report.inspector.derived import closing_value, derive, normalized_entropy
+from barl_trl.whitening import whiten
+
+from ... import reference
+from .rollouts import METADATA, make_batch, make_record
+
+
+def test_posterior_values_and_their_sum_are_the_papers():
+    records = make_batch(0)
+    for record, numbers in zip(records, derive(records, METADATA), strict=True):
+        ell, v = record["answer_logps"], [record["outcome"]] * 3
+        np.testing.assert_allclose(numbers.p, np.exp(ell), atol=1e-6)
+        np.testing.assert_allclose(numbers.w, reference.posterior(ell, 1.0), atol=1e-5)
+        np.testing.assert_allclose(numbers.q, reference.q_values(ell, v), atol=1e-5)
+        np.testing.assert_allclose(numbers.v, v)
+        expected = reference.posterior_weighted_values(ell, v, 1.0)
+        np.testing.assert_allclose(numbers.values, expected, atol=1e-5)
+        np.testing.assert_allclose(numbers.methods["barl"], expected, atol=1e-5)
+
+
+def test_posterior_that_was_not_recorded_is_computed():
+    record = make_record(1) | {"posterior": None}
+    [numbers] = derive([record], METADATA | {"consistency_beta": 0.3})
+    expected = reference.posterior(record["answer_logps"], 0.3)
+    np.testing.assert_allclose(numbers.w, expected, atol=1e-5)
+
+
+def test_each_hypothesis_may_have_its_own_outcome():
+    wrong = make_record(3, outcome=0.0)
+    [numbers] = derive([wrong], METADATA | {"outcome_mode": "hypothesis"})
+    assert numbers.v.tolist() == [0.0, 1.0, 0.0]
+    expected = reference.q_values(wrong["answer_logps"], [0.0, 1.0, 0.0])
+    np.testing.assert_allclose(numbers.q, expected, atol=1e-5)
+
+
+def test_grpo_is_flat_and_standardised_in_the_group():
+    records = make_batch(0, groups=2)
+    for record, numbers in zip(records, derive(records, METADATA), strict=True):
+        of_group = [r["outcome"] for r in records if r["group"] == record["group"]]
+        expected = reference.standardized(record["outcome"], of_group)
+        np.testing.assert_allclose(numbers.methods["grpo"], expected, atol=1e-5)
+        assert set(numbers.methods) == set(CREDITS)
+
+
+def test_recorded_weights_are_averaged_over_steps():
+    record = make_record(1)
+    record["token_weights"][:3] = [0.0, 1.0, 5.0]
+    [numbers] = derive([record], METADATA)
+    expected = [2.0] + [record["token_weights"][3 * t] for t in (1, 2, 3)]
+    np.testing.assert_allclose(numbers.weights, expected, atol=1e-6)
+    assert closing_value(record) == record["token_weights"][-1]
+
+
+def test_without_weights_step_values_are_standardised_as_in_training():
+    records = [r | {"token_weights": None} for r in make_batch(0)]
+    values = torch.zeros(len(records), 20)
+    mask = torch.zeros(len(records), 20, dtype=torch.bool)
+    for row, record in enumerate(records):
+        spread = torch.tensor(record["step_values"]).repeat_interleave(3)
+        values[row, : len(spread)], mask[row, : len(spread)] = spread, True
+    groups = torch.zeros(len(records), dtype=torch.long)
+    white = whiten(values, mask, groups, num_groups=1, sum_over_processes=lambda x: x)
+    for row, numbers in enumerate(derive(records, METADATA)):
+        np.testing.assert_allclose(
+            numbers.weights, white[row, : 3 * len(numbers.weights) : 3], atol=1e-4
+        )
+
+
+def unscored(record):
+    return record | dict.fromkeys(
+        ("hypotheses", "answer_logps", "posterior", "step_values", "member")
+    )
+
+
+def test_run_without_beliefs_has_outcome_credits_alone():
+    records = [unscored(r) for r in make_batch(0)]
+    for numbers in derive(records, {"credit": "grpo"}):
+        assert (numbers.p, numbers.w, numbers.q, numbers.values) == (None,) * 4
+        assert set(numbers.methods) == {"grpo", "rloo"}
+
+
+def test_run_that_scored_the_truth_alone_has_no_credit_of_all_hypotheses():
+    records = [make_record(n, rollout=n, size=1) for n in range(2)]
+    [numbers, _] = derive(records, METADATA | {"credit": "progress"})
+    assert {"barl", "gae_posterior"}.isdisjoint(numbers.methods)
+    truth = [[row[0]] for row in records[0]["answer_logps"]]
+    expected = reference.posterior_weighted_values(truth, [1.0], 1.0)
+    np.testing.assert_allclose(numbers.methods["progress"], expected, atol=1e-5)
+
+
+def test_unscored_rollout_beside_scored_ones_changes_none():
+    others = make_batch(0, groups=2)
+    odd = unscored(make_record(99, group=7, steps=5)) | {"outcome": None}
+    alone, together = derive(others, METADATA), derive([*others, odd], METADATA)
+    for before, after in zip(alone, together, strict=False):
+        for name in CREDITS:
+            np.testing.assert_allclose(after.methods[name], before.methods[name], atol=1e-5)
+    assert together[-1].w is None and not together[-1].methods["barl"].any()
+
+
+def test_empty_completion_has_no_steps():
+    empty = make_record(1, steps=0) | {"tokens": [], "token_ids": [], "token_weights": []}
+    [numbers] = derive([empty], METADATA)
+    assert numbers.weights.shape == (0,) and numbers.w.shape == (1, 3)
+    assert closing_value(empty) is None
+
+
+@pytest.mark.parametrize(
+    ("belief", "entropy"),
+    [([0.25] * 4, 1.0), ([1.0, 0.0], 0.0), ([1.0], 0.0), ([0.5, 0.5, 0.0], math.log(2, 3))],
+)
+def test_entropy_is_a_share_of_the_largest(belief, entropy):
+    np.testing.assert_allclose(normalized_entropy(np.array([belief])), [entropy], atol=1e-6)

@@ -1,0 +1,63 @@
+"""What a rollout is counted as."""
+
+import pytest
+
+from barl_trl.report.inspector.derived import derive
+from barl_trl.report.inspector.filters import FILTERS, is_right, kinds, mean_weight
+
+from .rollouts import METADATA, make_record
+
+
+def names(group):
+    derived = derive(group, METADATA)
+    found = kinds(list(zip(group, derived, strict=True)))
+    return [{name for bit, name in enumerate(FILTERS) if bits >> bit & 1} for bits in found]
+
+
+def weighted(record, weight):
+    return record | {"token_weights": [weight] * len(record["tokens"])}
+
+
+PAIR = [weighted(make_record(n, rollout=n, outcome=float(n)), 0.0) for n in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "added"),
+    [
+        (0, lambda r: weighted(r, 0.1), "wrong_praised"),
+        (1, lambda r: weighted(r, -0.1), "right_blamed"),
+        (0, lambda r: r | {"is_cut_off": True}, "truncated"),
+        (0, lambda r: r | {"answer": None, "member": None}, "no_answer"),
+        (0, lambda r: r | {"reason": "timeout"}, "timed_out"),
+    ],
+)
+def test_kinds(place, change, added):
+    assert names(PAIR) == [{"wrong"}, {"right"}]
+    changed = list(PAIR)
+    changed[place] = change(changed[place])
+    found = names(changed)
+    assert found[place] == {["wrong", "right"][place], added}
+    assert found[1 - place] == names(PAIR)[1 - place]
+
+
+def test_equal_outcomes_with_weights_apart_are_a_kind_of_the_whole_group():
+    tied = [weighted(make_record(n, rollout=n), 0.3 * n) for n in range(3)]
+    assert all("tied_spread" in found for found in names(tied))
+    flat = [weighted(record, 0.3) for record in tied]
+    assert not any("tied_spread" in found for found in names(flat))
+    assert not any("tied_spread" in found for found in names([tied[0]]))
+
+
+def test_right_is_the_truth_and_without_hypotheses_a_reward():
+    record = make_record(1, outcome=0.0)
+    assert not is_right(record | {"outcome": 0.2})  # a reward for form, say
+    unscored = record | {"hypotheses": None, "member": None}
+    assert not is_right(unscored) and is_right(unscored | {"outcome": 1.0})
+    assert not is_right(unscored | {"outcome": None})
+
+
+def test_mean_weight_counts_tokens():
+    record = make_record(1) | {"token_weights": None, "step_ends": [1, 5, 6, 7]}
+    [derived] = derive([record], METADATA)
+    expected = sum(w * n for w, n in zip(derived.weights, (1, 4, 1, 1), strict=True)) / 7
+    assert mean_weight(record, derived) == pytest.approx(expected)

@@ -1,0 +1,93 @@
+"""Folders of records in, the folder of a page out."""
+
+import json
+import re
+
+import pytest
+
+from barl_trl.report.inspector import site
+from barl_trl.report.inspector.site import Site
+from barl_trl.report.rollout_records import write_records
+
+from .rollouts import METADATA, make_batch, write_run
+
+
+def shard(output, name):
+    text = (output / "data" / f"{name}.js").read_text()
+    return json.loads(re.fullmatch(r'barl\.receive\("[\w-]+",(.*)\);\n', text)[1])
+
+
+def test_small_run_is_one_file(tmp_path):
+    write_run(tmp_path / "run")
+    made = Site([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page")
+    assert (made.update(), made.rollouts) == (3, 36)
+    assert [path.name for path in (tmp_path / "page").iterdir()] == ["index.html"]
+
+
+def test_larger_run_is_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 30)
+    write_run(tmp_path / "run")
+    Site([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page").update()
+    index = shard(tmp_path / "page", "index")
+    [run] = index["runs"]
+    assert (run["name"], run["rollouts"], index["live"]) == ("run", 36, False)
+    heads = [head for name in run["lists"] for head in shard(tmp_path / "page", name)["heads"]]
+    groups = [
+        g for name in {h[-1] for h in heads} for g in shard(tmp_path / "page", name)["groups"]
+    ]
+    assert sum(len(group["rollouts"]) for group in groups) == 36
+
+
+def test_live_page_takes_in_new_files(tmp_path):
+    run = tmp_path / "run"
+    write_run(run, steps=[0])
+    made = Site([run / "beliefs"], ["run"], tmp_path / "page", is_live=True)
+    assert made.update() == 1
+    first = (tmp_path / "page" / "data" / "a-00001.js").read_bytes()
+    assert made.update() == 0
+    write_run(run, steps=[10])
+    assert made.update() == 1
+    index = shard(tmp_path / "page", "index")
+    assert (index["runs"][0]["rollouts"], index["begun"]) == (24, 1)
+    assert (tmp_path / "page" / "data" / "a-00001.js").read_bytes() == first
+
+
+def test_file_that_was_written_again_begins_anew(tmp_path):
+    run = tmp_path / "run"
+    write_run(run, steps=[0, 10])
+    made = Site([run / "beliefs"], ["run"], tmp_path / "page", is_live=True)
+    made.update()
+    (run / "beliefs" / "rollouts_00010.parquet").unlink()
+    write_records(run / "beliefs" / "rollouts_00000.parquet", make_batch(0)[:4], METADATA)
+    assert made.update() == 1
+    index = shard(tmp_path / "page", "index")
+    assert (index["runs"][0]["rollouts"], index["begun"]) == (4, 2)
+
+
+def test_page_that_is_made_again_leaves_nothing_of_the_old_and_touches_nothing_else(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 30)
+    write_run(tmp_path / "run")
+    output = tmp_path / "page"
+    (output / "data").mkdir(parents=True)
+    (output / "data" / "a-09999.js").write_text("old")
+    (output / "data" / "mine.txt").write_text("mine")
+    Site([tmp_path / "run" / "beliefs"], ["run"], output).update()
+    assert not (output / "data" / "a-09999.js").exists()
+    assert (output / "data" / "mine.txt").read_text() == "mine"
+
+
+def test_two_runs_are_joined(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 30)
+    for name in "ab":
+        write_run(tmp_path / name)
+    folders = [tmp_path / name / "beliefs" for name in "ab"]
+    Site(folders, ["one", "two"], tmp_path / "page").update()
+    assert shard(tmp_path / "page", "pairs") == {"other": list(range(36)), "same": [1] * 36}
+
+
+def test_later_schema_is_refused(tmp_path):
+    write_run(tmp_path / "run", steps=[0], version=99)
+    with pytest.raises(ValueError, match="update barl-trl"):
+        Site([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page").update()

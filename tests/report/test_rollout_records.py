@@ -1,0 +1,208 @@
+"""Files of rollout records: whole, in order, with a schema that the documentation has, too."""
+
+import os
+import re
+import runpy
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from barl_trl.report import rollout_records
+from barl_trl.report.rollout_records import (
+    SCHEMA,
+    VERSION,
+    file_name,
+    forget_from,
+    read_metadata,
+    read_records,
+    record_files,
+    record_table,
+    record_writer,
+    write_records,
+)
+
+from ..paths import ROOT
+
+
+def record(step=0, **known):
+    return {
+        "step": step,
+        "group": 0,
+        "rollout": 0,
+        "prompt_id": "0" * 12,
+        "prompt": "1+1?",
+        "token_ids": [1, 2],
+        "tokens": ["a", "b"],
+        "step_ends": [2],
+        "rewards": [1.0],
+        "outcome": 1.0,
+    } | known
+
+
+FULL = record(
+    solution="2",
+    token_logps=[-0.5, -1.0],
+    importance_ratios=[1.0, 1.5],
+    token_weights=[0.25, 0.0],
+    step_values=[0.5],
+    advantage=-1.0,
+    answer="3",
+    hypotheses=["2", "3"],
+    member=1,
+    answer_logps=[[-1.0, float("-inf")], [-2.0, -0.5]],
+    posterior=[[1.0, 0.0], [0.25, 0.75]],
+    reason="numbers",
+    is_cut_off=False,
+    scored_tokens=40,
+)
+
+
+def test_records_are_read_as_they_were_written(tmp_path):
+    write_records(tmp_path / file_name(3), [FULL, record()], {"credit": "barl"})
+    first, second = read_records(tmp_path)
+    assert first == FULL
+    assert second == dict.fromkeys(SCHEMA.names) | record()
+    assert read_metadata(tmp_path / file_name(3)) == {"version": VERSION, "credit": "barl"}
+
+
+def test_columns_are_written_as_records_are(tmp_path):
+    columns = {name: [row[name] for row in (FULL, FULL)] for name in FULL}
+    write_records(tmp_path / file_name(0), record_table(columns), {})
+    assert [*read_records(tmp_path)] == [FULL, FULL]
+    assert [*read_records(tmp_path, columns=["answer"])] == [{"answer": "3"}] * 2
+
+
+def test_a_column_that_all_have_cannot_be_left_out():
+    columns = {name: [value] for name, value in FULL.items()} | {"tokens": None}
+    with pytest.raises(ValueError, match="tokens must be known of every rollout, got none of 1"):
+        record_table(columns)
+
+
+def test_files_are_in_the_order_of_steps_and_of_batches_in_them(tmp_path):
+    places = [(5, 0), (100_000, 0), (20, 10), (20, 0), (20, 2)]
+    for n, place in enumerate(places):
+        write_records(tmp_path / file_name(*place), [record(place[0], group=n)], {})
+    (tmp_path / "rollouts_new.parquet").touch()
+    assert [step for step, _ in record_files(tmp_path)] == [5, 20, 20, 20, 100_000]
+    assert [found["group"] for found in read_records(tmp_path)] == [0, 3, 4, 2, 1]
+
+
+def test_parts_of_a_file_are_together_when_all_are_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(rollout_records, "ROWS_TOGETHER", 4)
+    path = tmp_path / file_name(0)
+    with record_writer(path, {"credit": "barl"}) as write:
+        for n in range(5):
+            write([record(group=n), record(group=n)])
+            assert not path.exists()
+    assert [found["group"] for found in read_records(tmp_path)] == [n // 2 for n in range(10)]
+    assert pq.ParquetFile(path).num_row_groups == 3
+
+
+def test_a_part_that_fails_leaves_no_file(tmp_path):
+    def fail():
+        with record_writer(tmp_path / file_name(0), {}) as write:
+            write([record()])
+            write([record(step="first")])
+
+    with pytest.raises(pa.ArrowInvalid):
+        fail()
+    assert record_files(tmp_path) == []
+    forget_from(tmp_path, 0)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_is_done_again_is_forgotten(tmp_path):
+    for place in [(5, 0), (8, 0), (8, 1), (12, 0)]:
+        write_records(tmp_path / file_name(*place), [record()], {})
+    (tmp_path / "rollouts_00020.partial").touch()
+    (tmp_path / "notes.txt").touch()
+    forget_from(tmp_path, 8)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", file_name(5)]
+    forget_from(tmp_path / "nowhere", 0)
+
+
+def test_files_of_others_and_of_the_future_are_refused(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / file_name(0))
+    with pytest.raises(ValueError, match=r"must be a file of rollout records, got .*no metadata\."):
+        [*read_records(tmp_path)]
+    write_records(tmp_path / file_name(0), [record()], {"version": VERSION + 1})
+    with pytest.raises(ValueError, match=f"must have records of version {VERSION} at most, got"):
+        [*read_records(tmp_path)]
+
+
+# Killed
+
+WRITER = """
+import sys
+from pathlib import Path
+from barl_trl.report.rollout_records import file_name, record_table, write_records
+from tests.report.test_rollout_records import FULL
+columns = {name: [value] * 4000 for name, value in FULL.items()}
+table = record_table(columns)
+for step in range(10**6):
+    write_records(Path(sys.argv[1]) / file_name(step), table, {"credit": "barl"})
+    print(step, flush=True)
+"""
+
+
+def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
+    """It is killed again and again, until it was in the middle of a file."""
+    for attempt in range(20):
+        folder = tmp_path / str(attempt)
+        command = [sys.executable, "-c", WRITER, str(folder)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+        for _ in range(2):
+            process.stdout.readline()  # it writes another one
+        while process.poll() is None and not [*folder.glob("*.partial")]:
+            time.sleep(0.0005)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        files = record_files(folder)
+        assert [step for step, _ in files] == [*range(len(files))] and len(files) >= 2
+        assert all(len(pq.read_table(path)) == 4000 for _, path in files)
+        assert read_metadata(files[-1][1])["credit"] == "barl"
+        if left := [*folder.glob("*.partial")]:
+            with pytest.raises(pa.ArrowInvalid):  # which has no end yet
+                pq.read_table(left[0])
+            break
+    else:
+        pytest.fail("it was never killed in the middle of a file")
+
+
+# Documentation
+
+
+def rows_of(text):
+    return re.findall(r"^\| `\w+`.*\|$", text, re.MULTILINE)
+
+
+def section():
+    page = (ROOT / "docs" / "inspector.md").read_text()
+    return page.split("\n## The files\n")[1].split("\n## ")[0]
+
+
+def test_the_page_has_the_columns_of_the_schema():
+    source = (ROOT / "src/barl_trl/report/rollout_records.py").read_text()
+    rows = rows_of(source)
+    assert rows == rows_of(section())
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert named == SCHEMA.names
+
+
+def test_the_pages_reader_reads(tmp_path, monkeypatch, capsys):
+    [code] = re.findall(r"```python\n(.*?)```", section(), re.DOTALL)
+    wrong, alone = FULL | {"outcome": 0.0}, record(hypotheses=None)
+    folder = tmp_path / "outputs" / "demo" / "beliefs"
+    write_records(folder / file_name(0), [FULL, wrong, alone], {"credit": "barl"})
+    write_records(folder / file_name(1), [wrong], {"credit": "progress"})
+    (tmp_path / "reader.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("reader.py")
+    printed = ["0 barl", "1 progress", "right 1 0.25", "wrong 2 0.25"]
+    assert capsys.readouterr().out.splitlines() == printed
