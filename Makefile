@@ -5,6 +5,7 @@ INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
 # Test files run beside each other, as many as there are cores.
 PYTEST := -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 LOWEST := .venv-lowest/bin/python
+INSTALL_INSPECT_AI := .venv-inspect-ai/bin/python $(PIP_INSTALL) -c constraints-inspect-ai.txt
 INSTALL_VLLM := .venv-vllm/bin/python $(PIP_INSTALL) -c constraints-vllm.txt
 CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
 # Without an NVIDIA driver the CPU build of torch serves, and spares gigabytes of CUDA libraries.
@@ -27,6 +28,9 @@ test-slow: setup  ## run the slow tests (DeepSpeed is installed for them)
 
 test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build, in .venv-vllm
 	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
+
+test-inspect-ai: .venv-inspect-ai/installed  ## read exported logs with inspect_ai, in .venv-inspect-ai
+	.venv-inspect-ai/bin/python -m pytest -q -m inspect_ai tests/evaluation tests/commands/analyses
 
 test-browser: setup  ## run the tests of the inspector's page in Debian's Chromium, which apt-get brings
 	command -v chromium >/dev/null || \
@@ -76,4 +80,11 @@ setup: .venv/installed  ## make .venv with everything in it
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
-.PHONY: help demo test test-all test-slow test-browser test-lowest test-vllm check fix tiny-model setup
+# inspect_ai wants other versions of two packages than constraints.txt has.
+.venv-inspect-ai/installed: pyproject.toml constraints-inspect-ai.txt
+	$(PYTHON) -m venv .venv-inspect-ai
+	$(INSTALL_INSPECT_AI) $(CPU_TORCH) torch
+	$(INSTALL_INSPECT_AI) --editable '.[inspect-ai]' beartype hypothesis pytest
+	touch $@
+
+.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-vllm check fix tiny-model setup

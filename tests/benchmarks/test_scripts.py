@@ -159,3 +159,17 @@ def test_all_parts_for_a_gpu_run_small(tmp_path):
     assert 0 < found["logp_difference"] < found["logp_spread"]
     (plan,) = records["plan"]
     assert 0.8 < plan["planned"] / plan["measured"] < 1.25
+
+
+@pytest.mark.slow
+def test_evaluation_times_all_ways_to_the_same_tokens(tmp_path):
+    path = tmp_path / "evaluation.json"
+    run_benchmark("evaluation.py", "--quick", "--json", str(path))
+    records = json.loads(path.read_text())
+    assert [record["model"] for record in records] == ["demo"] * 3 + ["40m"] * 3
+    assert {record["way"].split(",")[0] for record in records} == {
+        "barl_trl",
+        "generate",
+        "generate_batch",
+    }
+    assert all(record["equal"] == record["compared"] == 8 for record in records)

@@ -8,16 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from barl_trl import cli
 from barl_trl.data import load_problems
-from barl_trl.evaluation.checkpoints import checkpoint_id
+from barl_trl.evaluation.checkpoints import checkpoint_id, git_commit, record_training
 from barl_trl.evaluation.responses import one_writer
 from barl_trl.graders import GRADERS, verify
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
@@ -157,8 +158,73 @@ def test_a_run_that_was_killed_goes_on_to_the_same_responses(evaluate, tmp_path)
     resumed, _ = evaluate(killed, **SAMPLED)
     assert path.read_bytes().startswith(b"".join(lines[:-3]))
     assert records(killed) == records(tmp_path / "undisturbed")
-    assert resumed == undisturbed
+    first, second = resumed.pop("runs")
+    assert first["command"] == shlex.join(["barl", *command[3:]])
+    assert second["date"] >= first["date"]
+    assert resumed | {"runs": undisturbed["runs"]} == undisturbed
     assert resumed["benchmarks"]["search"]["pass@k"].keys() == {"1", "2", "3"}
+
+
+def test_the_record_of_a_run_says_where_and_how(evaluate, tmp_path):
+    options = {"limit": 3, "model_init_kwargs": '{"dtype": "float32"}'}
+    [run] = evaluate(**options)[0]["runs"]
+    assert run["command"] == shlex.join(
+        ["barl", "evaluate", *arguments(tmp_path / "out", **options)]
+    )
+    assert (run["dtype"], run["attention"], run["batch_size"]) == ("float32", "sdpa", 64)
+    assert run["attention_kernels"] == ["scaled_dot_product_flash_attention_for_cpu"]
+    assert run["hardware"]["gpus"] == []
+    report = (tmp_path / "out" / "results.md").read_text()
+    assert f"run of {run['date']}: {run['hardware']['cores']} cores of" in report
+    assert f"`{run['command']}`" in report
+    again, _ = evaluate(**options | {"limit": 5, "batch_size": 2})
+    assert again["runs"][0] == run
+    assert [one["batch_size"] for one in again["runs"]] == [64, 2]
+
+
+def test_a_checkpoint_of_training_names_its_commit(evaluate, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(TINY_MODEL_DIR, model)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    record_training(tokenizer)
+    tokenizer.save_pretrained(model)
+    results, _ = evaluate(limit=1, model=model)
+    assert results["trained_by"] == {"barl-trl": version("barl-trl"), "commit": git_commit()}
+
+
+AT_MODEL = """
+import os, sys
+from barl_trl import cli
+class Watch:
+    def find_spec(self, name, *_):
+        if name == "transformers.models.qwen2.modeling_qwen2":
+            times = os.times()
+            print("AT", times.user + times.system, *sorted(sys.modules))
+            sys.meta_path.remove(self)
+sys.meta_path.insert(0, Watch())
+cli.main(sys.argv[1:])
+"""
+LATE = {
+    "trl.trainer",
+    "vllm",
+    "peft",
+    "accelerate",
+    "matplotlib",
+    "scipy",
+    "statsmodels",
+    "sklearn",
+}
+LATE |= {"torch._dynamo", "transformers.modeling_utils", "psutil"}
+
+
+def test_what_a_run_does_not_need_is_not_imported_before_the_model(tmp_path):
+    """It starts in less than 3 s of CPU; each of these takes between 0.1 and 2 s."""
+    command = [sys.executable, "-c", AT_MODEL, "evaluate", *arguments(tmp_path, limit=1)]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    [line] = [line for line in shown.splitlines() if line.startswith("AT ")]
+    imported = set(line.split())
+    assert {"torch", "datasets", "barl_trl.evaluation.generation"} <= imported
+    assert LATE & imported == set()
 
 
 def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluate, tmp_path):

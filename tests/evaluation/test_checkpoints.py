@@ -1,12 +1,13 @@
 """A checkpoint is told from others of its name."""
 
 import shutil
+import subprocess
 
 import torch
 from huggingface_hub import constants
 from transformers import AutoModelForCausalLM
 
-from barl_trl.evaluation.checkpoints import checkpoint_id
+from barl_trl.evaluation.checkpoints import checkpoint_id, git_commit
 
 
 def test_other_weights_in_the_same_folder_are_another_checkpoint(model_path, tmp_path):
@@ -32,3 +33,21 @@ def test_a_checkpoint_of_the_hub_is_its_commit(model_path, tmp_path, monkeypatch
     shutil.copytree(model_path, repository / "snapshots" / earlier)
     (repository / "refs" / "v1").write_text(earlier)
     assert checkpoint_id("me/mine", revision="v1") == earlier
+
+
+def test_the_commit_of_training_says_whether_files_differ(tmp_path, monkeypatch):
+    def git(*command):
+        names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(["git", *names, *command], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git_commit() is None
+    git("init")
+    (tmp_path / "train.py").write_text("1")
+    git("add", ".")
+    git("commit", "-m", "one")
+    assert git_commit() == git("rev-parse", "HEAD")
+    (tmp_path / "train.py").write_text("2")
+    assert git_commit() == git("rev-parse", "HEAD") + "-dirty"

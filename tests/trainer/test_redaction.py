@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from barl_trl.trainer import BARLConfig
-from barl_trl.trainer.redaction import is_secret, redacted
+from barl_trl.trainer.redaction import is_secret, redacted, redacted_command
 
 CANARY = "hf_canary"
 SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_secret", "password"]
@@ -55,3 +55,18 @@ def test_copies_keep_them(args, duplicate):
     copied = duplicate(args)
     assert copied.hub_token == copied.model_init_kwargs["token"] == CANARY
     assert (copied.model_init_kwargs is args.model_init_kwargs) == (duplicate is copy.copy)
+
+
+@pytest.mark.parametrize(
+    ("argv", "shown"),
+    [
+        (["--hub_token", "x y"], "--hub_token '<HUB_TOKEN>'"),
+        (["--api-key=x"], "'--api-key=<API_KEY>'"),
+        (["--kwargs", '{"a": [{"token": "x"}]}'], """--kwargs '{"a": [{"token": "<TOKEN>"}]}'"""),
+        (["--model", "me/hf_abcdefghijklmnopqrst"], "--model 'me/<TOKEN>'"),
+        (["--push", "--seed", "1", "--max_tokens", "5"], "--push --seed 1 --max_tokens 5"),
+        (["--kwargs", "{broken", "--limit=[1]"], "--kwargs '{broken' '--limit=[1]'"),
+    ],
+)
+def test_a_command_line_has_none(argv, shown):
+    assert redacted_command(["barl", *argv]) == f"barl {shown}"

@@ -16,6 +16,7 @@ ANALYSES = {
     "compare": "whether one arm is better than another, over training seeds and problems",
     "credit": "which credit gives the best gradient, on the rollouts of checkpoints",
     "calibration": "whether beliefs are right: beside what the model goes on to answer",
+    "export": "responses as logs of inspect_ai: `inspect view` shows every one of them",
     "values": "what the steps of responses are worth under a checkpoint's belief: Bayesian values",
 }
 """Each is a module of `barl_trl.commands.analyses`."""

@@ -1,6 +1,10 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -25,9 +29,9 @@ from .recipe_parser import RecipeParser
 def main(argv: list[str]) -> None:
     """Parse options, [`run`], and print the results."""
     arguments: Any = (EvaluateArguments,)
-    with mistakes_in_one_line("barl evaluate"):
+    with mistakes_in_one_line("barl evaluate"), uncollected():
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
-        results = run(args)
+        results = run(args, ["barl", "evaluate", *argv])
     print_table(
         f"{Path(results['model']).name}, {args.drawing}", table_rows(results), align="right"
     )
@@ -43,8 +47,12 @@ def main(argv: list[str]) -> None:
         print_note(results["advice"])
 
 
-def run(args: EvaluateArguments) -> dict[str, Any]:
+def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     """Evaluate on all benchmarks, and write everything to the output folder.
+
+    Args:
+        args: What to evaluate, and how.
+        command: The command line, for the record.
 
     Returns:
         The results, as in `results.json`.
@@ -67,7 +75,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     datasets.disable_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
     template = choose_template(args.template, tokenizer, args.system_prompt)
-    settings, output_dir = settings_of(args, template, grader), Path(args.output_dir)
+    settings, output_dir = settings_of(args, tokenizer, template, grader), Path(args.output_dir)
     open_results(settings, output_dir)  # other settings are refused before benchmarks are loaded
     loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
     print_note(f"template: {template.name}")
@@ -76,10 +84,21 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     decoding = Decoding(end_ids, args.max_tokens, batch_size=args.batch_size, **drawing)
     output_dir.mkdir(parents=True, exist_ok=True)
     so_far = f"The responses so far are kept in {output_dir}."
+    gc.enable()
     with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
         results = open_results(settings, output_dir)
         backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
         write_results(results, output_dir)  # not before the model is there: a next try may differ
+        from ..evaluation.provenance import run_record
+
+        this_run = [run_record(command, backend.describe())]
+
+        def advance(task: Any, done: int, total: int) -> None:
+            if done < total and this_run:  # it has something to generate
+                results["runs"].append(this_run.pop())
+                write_results(results, output_dir)
+            progress.update(task, completed=done, total=total)
+
         evaluator = Evaluator(
             backend,
             tokenizer,
@@ -91,12 +110,7 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
             drawing=args.drawing,
         )
         for name, (problems, skipped) in loaded.items():
-            task = progress.add_task(name)
-            responses = evaluator.run(
-                name,
-                problems,
-                lambda done, total, task=task: progress.update(task, completed=done, total=total),
-            )
+            responses = evaluator.run(name, problems, partial(advance, progress.add_task(name)))
             results["benchmarks"][name] = {
                 "source": asdict(sources[name]),
                 "limit": args.limit,
@@ -114,9 +128,21 @@ def run(args: EvaluateArguments) -> dict[str, Any]:
     return results
 
 
-def settings_of(args: EvaluateArguments, template: Template, grader: Grader) -> dict[str, Any]:
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Leave garbage alone: imports make objects that stay, and looking at them takes a sixth."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def settings_of(
+    args: EvaluateArguments, tokenizer: Any, template: Template, grader: Grader
+) -> dict[str, Any]:
     """Return what `results.json` says of how the responses were made."""
-    from ..evaluation.checkpoints import checkpoint_id
+    from ..evaluation.checkpoints import TRAINED_BY, checkpoint_id
 
     packages = ("barl-trl", "torch", "transformers", "trl", "datasets", "math-verify")
     versions = {name: version(name) for name in packages}
@@ -135,5 +161,6 @@ def settings_of(args: EvaluateArguments, template: Template, grader: Grader) -> 
         "batch_size": args.batch_size,
         "seed": args.seed,
         "grader": grader.label,
+        "trained_by": tokenizer.init_kwargs.get(TRAINED_BY),
         "versions": versions,
     }

@@ -14,6 +14,7 @@ from packaging.version import Version
 from transformers import AutoTokenizer
 from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
 
+from ..evaluation.checkpoints import record_training
 from ..evaluation.templates import record_prompt
 from ..rewards import get_reward_func
 from ..trainer import BARLConfig
@@ -111,6 +112,7 @@ def prepare(
         prompt_template=script_args.prompt_template,
         chat_template_kwargs=template_kwargs,
     )
+    record_training(tokenizer)
     model_init_kwargs: Any = training_args.model_init_kwargs or {}
     training_args.model_init_kwargs = {
         "revision": model_args.model_revision,

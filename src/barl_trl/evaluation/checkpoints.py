@@ -1,10 +1,16 @@
-"""Which weights stand behind a model's name."""
+"""Which weights stand behind a model's name, and which code trained them."""
 
+import subprocess
 import zlib
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from transformers.utils import cached_file
 from transformers.utils.hub import extract_commit_hash
+
+TRAINED_BY = "barl_trained_by"
+"""Key of `tokenizer_config.json` under which training notes its code."""
 
 END = 2**24
 """Bytes at the end of each file of weights that are looked at."""
@@ -30,3 +36,21 @@ def checkpoint_id(model: str, revision: str | None = None) -> str | None:
             weights.seek(max(0, path.stat().st_size - END))
             checksum = zlib.crc32(weights.read(), checksum)
     return f"{checksum:08x}"
+
+
+def record_training(tokenizer: Any) -> None:
+    """Note in a tokenizer, for all that is saved with it, by which code a model was trained.
+
+    That is this package's version and the commit of the git repository in which `barl train` runs,
+    with `-dirty` behind it if files differ from the commit; `None` outside of a repository.
+    """
+    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": git_commit()}
+
+
+def git_commit() -> str | None:
+    """Return the commit of the working directory's repository, if it lies in one."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

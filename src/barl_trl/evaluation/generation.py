@@ -6,7 +6,7 @@ batches depend on what else is in its queue, and rounding on them.
 """
 
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -14,17 +14,15 @@ import torch
 from transformers import (
     AutoModelForCausalLM,
     GenerationConfig,
-    LogitsProcessor,
     LogitsProcessorList,
-    MinPLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
 )
 from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
 from ..trainer.environment_checks import refuse_missing_vllm
 from .decoding import Drawing
+from .seeded_sampling import SeededSampling, cut_offs_of
+from .shrinking_batch import decode_shrinking
 
 Key = tuple[int, int]
 """Problem and sample."""
@@ -61,54 +59,14 @@ class Backend(Protocol):
         """Yield completions as they are made: of all jobs not yet done, and perhaps of others."""
         ...
 
+    def describe(self) -> dict[str, Any]:
+        """Return device, dtype, attention, its kernels and the batch size, for `results.json`."""
+        ...
+
 
 def seed_of(seed: int, benchmark: str, key: Key) -> int:
     """Return the seed of a sample: another one for each, and the same on every machine."""
     return zlib.crc32(f"{seed} {benchmark} {key}".encode())
-
-
-class SeededSampling(LogitsProcessor):
-    """Make greedy decoding draw from `softmax(logits / temperature)`, by a generator for each row.
-
-    `argmax(logits / temperature - log E)` with exponential `E` is such a draw. What a row draws
-    does not depend on the other rows of its batch, as it does with transformers' own sampling.
-
-    Args:
-        seeds: One for each row.
-        temperature: Divides the logits.
-        device: Where the model is.
-        cut_offs: What rules tokens out once the logits are divided, in this order.
-    """
-
-    def __init__(
-        self,
-        seeds: Iterable[int],
-        temperature: float,
-        device: torch.device,
-        cut_offs: Sequence[Any] = (),
-    ):
-        self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self.temperature, self.cut_offs = temperature, cut_offs
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores whose greatest is the draw."""
-        # Not `exponential_`: on CPUs MKL draws a whole row from one number of the generator. In 64
-        # bits, as the token that is drawn may owe it to a very small E.
-        options: Any = {"device": scores.device, "dtype": torch.float64}
-        uniform = torch.stack(
-            [torch.rand(scores.shape[1], generator=g, **options) for g in self.generators]
-        )
-        scores = scores.double() / self.temperature
-        for cut_off in self.cut_offs:
-            scores = cut_off(input_ids, scores)
-        return scores - (-uniform.log()).log()
-
-
-def cut_offs_of(drawing: Drawing) -> list[LogitsProcessor]:
-    """Return what rules tokens out, in the order of transformers: top_k, top_p, min_p."""
-    warpers = {"top_k": TopKLogitsWarper, "top_p": TopPLogitsWarper, "min_p": MinPLogitsWarper}
-    given: dict[str, Any] = drawing.settings
-    return [warper(given[name]) for name, warper in warpers.items() if name in given]
 
 
 def complete_batch(
@@ -128,8 +86,10 @@ def complete_batch(
         max_tokens: Most tokens of a completion.
         end_ids: Tokens that end it.
         pad_id: What the prompts are padded with, on the left.
-        **options: As in `model.generate`.
+        **options: As in `model.generate`. Without `do_sample`, rows that have ended are dropped.
     """
+    if not options.get("do_sample"):
+        options["custom_generate"] = decode_shrinking
     length = max(map(len, prompts))
     ids = torch.tensor([[pad_id] * (length - len(p)) + list(p) for p in prompts])
     mask = torch.tensor([[0] * (length - len(p)) + [1] * len(p) for p in prompts])
@@ -214,6 +174,21 @@ class TransformersBackend:
             )
             yield list(zip(batch, completions, strict=True))
 
+    def describe(self) -> dict[str, Any]:
+        """See [`Backend`]. The kernels are those of two tokens behind two prompts, one padded."""
+        from .provenance import attention_kernels  # only now: others do not need it
+
+        ends, config = self.decoding.end_ids, self.model.config
+        how: Any = {"max_tokens": 2, "end_ids": ends, "pad_id": ends[0], "min_new_tokens": 2}
+        kernels = attention_kernels(lambda: complete_batch(self.model, [[0], [0] * 8], **how))
+        return {
+            "device": str(self.model.device),
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "attention": config._attn_implementation,
+            "attention_kernels": kernels,
+            "batch_size": self.decoding.batch_size,
+        }
+
 
 class VLLMBackend:
     """A vLLM engine in this process, which batches by itself.
@@ -231,7 +206,7 @@ class VLLMBackend:
         refuse_missing_vllm("backend must be transformers", "vllm")
         import vllm  # pyright: ignore[reportMissingImports]
 
-        self.end_ids, self.lora = decoding.end_ids, None
+        self.end_ids, self.batch_size, self.lora = decoding.end_ids, decoding.batch_size, None
         if find_adapter_config_file(model):
             from peft import PeftConfig
             from vllm.lora.request import LoRARequest  # pyright: ignore[reportMissingImports]
@@ -270,6 +245,18 @@ class VLLMBackend:
                 )
                 for output in finished
             ]
+
+    def describe(self) -> dict[str, Any]:
+        """See [`Backend`]. Kernels run in the engine's processes, where they are not seen."""
+        config = self.llm.llm_engine.vllm_config
+        backend = config.attention_config.backend
+        return {
+            "device": str(config.device_config.device_type),
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            "attention": backend.name if backend else "chosen by vLLM",
+            "attention_kernels": [],
+            "batch_size": self.batch_size,
+        }
 
 
 BACKENDS = {"transformers": TransformersBackend, "vllm": VLLMBackend}

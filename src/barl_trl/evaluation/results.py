@@ -14,7 +14,7 @@ from .several_samples import sample_rows, summarize_samples
 FAILURES = ("timeout", "crash")
 """Reasons of verdicts that say nothing of the answer."""
 
-FREE = {"versions", "batch_size"}
+FREE = {"versions", "batch_size", "trained_by"}
 """Settings that may differ between the runs of one folder."""
 
 
@@ -78,7 +78,7 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """
     path = folder / "results.json"
     if not path.exists():
-        return settings | {"benchmarks": {}}
+        return settings | {"runs": [], "benchmarks": {}}
     try:
         earlier = json.loads(path.read_text())
     except ValueError as error:
@@ -97,7 +97,8 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
         )
         for name, version in settings["versions"].items()
     }
-    return settings | {"versions": versions, "benchmarks": earlier["benchmarks"]}
+    kept = {"runs": earlier.get("runs", []), "benchmarks": earlier["benchmarks"]}
+    return settings | {"versions": versions} | kept
 
 
 def write_results(results: Mapping[str, Any], folder: Path) -> None:
@@ -105,8 +106,11 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
     partial = folder / "results.json.partial"  # a run may be killed at any time
     partial.write_text(json.dumps(results, indent=1) + "\n")
     partial.replace(folder / "results.json")
-    settings = {name: value for name, value in results.items() if name != "benchmarks"}
+    lists = {"runs", "benchmarks"}
+    settings = {name: value for name, value in results.items() if name not in lists}
     lines = [f"- {name}: {code(json.dumps(value))}" for name, value in settings.items()]
+    for run in results.get("runs", []):
+        lines.append(f"- run of {escape(run_in_words(run))}: {code(run['command'])}")
     for rows in filter(None, (table_rows(results), sample_rows(results))):
         lines += ["", *(_line(cells) for cells in (rows[0], ["---"] * len(rows[0])))]
         lines += [_line(row.values()) for row in rows]
@@ -128,6 +132,19 @@ def percent(mean: float, standard_error: float | None, number: int) -> str:
         return f"{100 * mean:.1f} [{ends}] %"
     error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
     return f"{100 * mean:.1f}{error} %"
+
+
+def run_in_words(run: Mapping[str, Any]) -> str:
+    """Return the record of a run on one line, for `results.md`."""
+    hardware, names = run["hardware"], [gpu["name"] for gpu in run["hardware"]["gpus"]]
+    gpus = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
+    machine = ", ".join(gpus) or f"{hardware['cores']} cores of {hardware['cpu']}"
+    driver = f", driver {hardware['driver']}" if hardware["driver"] else ""
+    kernels = ", ".join(run["attention_kernels"]) or "kernels not seen"
+    return (
+        f"{run['date']}: {machine}{driver}; {run['dtype']}, {run['attention']} attention "
+        f"({kernels}), batches of {run['batch_size']}"
+    )
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from trl.import_utils import is_vllm_available
-
 
 def refuse_unusable_folder(name: str, model: str) -> None:
     """Refuse a path that does not exist, which would be taken for a Hub id, and GGUF files."""
@@ -42,6 +40,8 @@ def refuse_missing_vllm(rule: str, value: object) -> None:
     Raises:
         ImportError: vLLM is not installed.
     """
+    from trl.import_utils import is_vllm_available  # only now: it imports torch
+
     if not is_vllm_available():
         raise ImportError(
             f"{rule} without vLLM, got {value!r}: install it with `pip install 'barl-trl[vllm]'`."

@@ -1,7 +1,9 @@
 """Secrets stay out of what is written: tokens, keys and passwords, by the names of their fields."""
 
+import json
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -38,6 +40,37 @@ def redacted(value: Any, *, is_forgotten: bool = False) -> Any:
     if type(value) in (list, tuple):
         return type(value)(redacted(item, is_forgotten=is_forgotten) for item in value)
     return value
+
+
+def redacted_command(argv: Sequence[str]) -> str:
+    r"""Return a command line without secrets, as a shell reads it.
+
+    Secrets are values of options with such a name, fields of JSON objects, and tokens of the Hub.
+
+    Example:
+        >>> redacted_command(["barl", "--hub_token", "x", "--kw={\"api_key\": \"k\"}", "--n=3"])
+        'barl --hub_token \'<HUB_TOKEN>\' \'--kw={"api_key": "<API_KEY>"}\' --n=3'
+    """
+    shown, option = [], ""
+    for text in argv:
+        name, equals, value = text.partition("=") if text.startswith("--") else (option, "", text)
+        is_value = bool(equals) or not text.startswith("--")
+        field = name.lstrip("-").replace("-", "_")
+        if is_value and is_secret(field):
+            value = f"<{field.upper()}>"
+        elif is_value:
+            value = re.sub(r"hf_[A-Za-z0-9]{16,}", "<TOKEN>", _redacted_json(value))
+        shown.append(f"{name}={value}" if equals else value if is_value else text)
+        option = "" if is_value else name
+    return shlex.join(shown)
+
+
+def _redacted_json(text: str) -> str:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return json.dumps(redacted(found)) if isinstance(found, dict | list) else text
 
 
 def is_secret(name: Any) -> bool:

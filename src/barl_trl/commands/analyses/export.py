@@ -1,0 +1,27 @@
+"""`barl analyze export`: responses as logs of inspect_ai, for its viewer."""
+
+import argparse
+import shlex
+from pathlib import Path
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the analysis's own options."""
+    command.add_argument(
+        "folders", nargs="+", type=Path, metavar="DIR", help="that `barl evaluate` wrote"
+    )
+    command.add_argument(
+        "--benchmarks",
+        type=lambda text: text.split(","),
+        help="which to take, separated by commas (default: all)",
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the logs, and say how to look at them."""
+    from ...evaluation.inspect_log import export
+
+    for folder in options.folders:
+        for path in export(folder, options.output_dir, benchmarks=options.benchmarks):
+            print(path)
+    print(f"To look at them: inspect view --log-dir {shlex.quote(str(options.output_dir))}")

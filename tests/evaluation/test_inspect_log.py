@@ -1,0 +1,111 @@
+"""Exported logs, read back by inspect_ai, against the responses and its own metrics."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+from barl_trl.evaluation.inspect_log import export
+from barl_trl.evaluation.metrics import accuracy, mean_pass_at_k
+
+from .files import problems, response, write_responses
+
+REWARDS = [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
+RESULTS = {
+    "model": "out/barl",
+    "model_init_kwargs": {"token": "<TOKEN>"},
+    "temperature": 1.0,
+    "max_tokens": 99,
+    "seed": 3,
+    "grader": {"name": "string", "version": "1"},
+    "versions": {"torch": "2.13.0"},
+    "runs": [{"date": "2026-11-23T10:00:00+00:00", "command": "barl evaluate"}],
+    "benchmarks": {"math500": {"source": {"path": "mine.jsonl"}, "accuracy": 0.5}},
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    groups = problems(REWARDS, answer="2")
+    cut = {"tokens": 99, "truncated": True, "answer": None, "text": "é $x$\u2028"}
+    groups[1][2] = response(1, 2, 0, reason="no answer", **cut)
+    path = write_responses(tmp_path / "run", groups)
+    (path / "results.json").write_text(json.dumps(RESULTS))
+    return path, [one for group in groups.values() for one in group]
+
+
+@pytest.mark.inspect_ai
+def test_every_response_is_read_back(folder, tmp_path):
+    from inspect_ai.log import read_eval_log
+
+    path, responses = folder
+    (written,) = export(path, tmp_path / "logs")
+    assert export(path, tmp_path / "logs") == [written]
+    log = read_eval_log(str(written))
+    assert (log.status, log.eval.task, log.eval.model) == ("success", "math500", "out/barl")
+    assert (log.eval.config.epochs, log.eval.dataset.samples) == (3, 4)
+    assert log.eval.dataset.sample_ids == [0, 1, 2, 3]
+    config = log.eval.model_generate_config
+    assert (config.temperature, config.max_tokens, config.seed) == (1.0, 99, 3)
+    assert log.eval.packages == RESULTS["versions"]
+    assert log.eval.metadata["runs"] == RESULTS["runs"]
+    assert log.stats.model_usage["out/barl"].output_tokens == sum(r.tokens for r in responses)
+    samples = sorted(log.samples, key=lambda sample: (sample.id, sample.epoch))
+    for sample, one in zip(samples, responses, strict=True):
+        assert (sample.id, sample.epoch) == (one.problem_id, one.sample + 1)
+        assert (sample.input, sample.target) == (one.problem, one.solution)
+        assert [m.text for m in sample.messages] == [one.prompt, one.response]
+        assert sample.output.completion == one.response
+        assert sample.output.stop_reason == ("max_tokens" if one.truncated else "stop")
+        assert sample.output.usage.output_tokens == one.tokens
+        score = sample.scores["string"]
+        assert (score.value, score.answer) == ("C" if one.reward else "I", one.answer)
+        assert score.explanation == one.reason
+
+
+@pytest.mark.inspect_ai
+def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
+    from inspect_ai.log import read_eval_log
+    from inspect_ai.scorer import SampleScore, mean_score, pass_at, stderr, value_to_float
+    from inspect_ai.scorer import accuracy as their_accuracy
+
+    (written,) = export(folder[0], tmp_path / "logs")
+    log = read_eval_log(str(written))
+    ours = {1: accuracy(REWARDS), 2: mean_pass_at_k(REWARDS, 2), 3: mean_pass_at_k(REWARDS, 3)}
+    assert [score.reducer for score in log.results.scores] == ["mean", "pass_at_2", "pass_at_3"]
+    for (k, estimate), score in zip(ours.items(), log.results.scores, strict=True):
+        found = {name: metric.value for name, metric in score.metrics.items()}
+        assert found == {"accuracy": estimate.mean, "stderr": estimate.standard_error}
+        reduce = mean_score(value_to_float()) if k == 1 else pass_at(k)
+        theirs = [
+            SampleScore(score=reduce([s.scores["string"] for s in log.samples if s.id == number]))
+            for number in range(len(REWARDS))
+        ]
+        assert their_accuracy()(theirs) == pytest.approx(estimate.mean)
+        assert stderr()(theirs) == pytest.approx(estimate.standard_error)
+
+
+@pytest.mark.inspect_ai
+def test_a_run_that_was_killed_is_exported_as_far_as_it_came(folder, tmp_path):
+    from inspect_ai.log import list_eval_logs, read_eval_log
+
+    path, _ = folder
+    (path / "results.json").write_text(json.dumps(RESULTS | {"benchmarks": {}, "runs": []}))
+    lines = (path / "math500.jsonl").read_text().splitlines(keepends=True)
+    (path / "math500.jsonl").write_text("".join(lines[:7]))
+    export(path, tmp_path / "logs")
+    (found,) = list_eval_logs(str(tmp_path / "logs"))
+    log = read_eval_log(found)
+    assert (log.status, len(log.samples)) == ("cancelled", 7)
+
+
+@pytest.mark.inspect_ai
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"must hold results.json, got none in .*: name one that"):
+        export(tmp_path, tmp_path / "logs")
+
+
+@pytest.mark.skipif(find_spec("inspect_ai") is not None, reason="inspect_ai is installed")
+def test_inspect_ai_is_missed_at_once(tmp_path):
+    with pytest.raises(ImportError, match=r"inspect_ai must be installed .*barl-trl\[inspect-ai\]"):
+        export(tmp_path, tmp_path / "logs")
