@@ -1,6 +1,7 @@
 """`barl inspect` as it is typed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import urllib.request
@@ -8,7 +9,9 @@ import urllib.request
 import pytest
 
 from barl_trl.commands.inspect import main
+from barl_trl.synthetic.search import TINY_MODEL_DIR
 
+from ..evaluation.files import problems, write_responses
 from ..preloaded import PRELOADED
 from ..report.inspector.rollouts import write_run
 
@@ -25,6 +28,25 @@ def test_page_lies_beside_the_records_or_where_it_is_wanted(run_folder, tmp_path
     assert page.exists() and capsys.readouterr().out == f"12 rollouts. Open {page}\n"
     main([str(run_folder / "beliefs"), "--output", str(tmp_path / "page")])
     assert (tmp_path / "page" / "index.html").exists()
+
+
+def test_records_of_one_benchmark_are_found_and_those_of_several_named(
+    run_folder, tmp_path, capsys
+):
+    analysis = tmp_path / "analysis"
+    shutil.copytree(run_folder / "beliefs", analysis / "mine" / "aime25" / "beliefs")
+    main([str(analysis), "--output", str(tmp_path / "page")])
+    assert "12 rollouts" in capsys.readouterr().out
+    shutil.copytree(run_folder / "beliefs", analysis / "mine" / "gsm8k" / "beliefs")
+    with pytest.raises(SystemExit):
+        main([str(analysis), "--output", str(tmp_path / "page")])
+    assert f"name one of {analysis}/mine/aime25, {analysis}/mine/gsm8k." in capsys.readouterr().err
+
+
+def test_responses_of_an_evaluation_are_converted(tmp_path, capsys):
+    write_responses(tmp_path / "evaluated", problems([[1, 0]]), model=str(TINY_MODEL_DIR))
+    main([str(tmp_path / "evaluated")])
+    assert "2 rollouts" in capsys.readouterr().out
 
 
 def test_two_runs_make_one_page(run_folder, tmp_path, capsys):

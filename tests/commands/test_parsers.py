@@ -88,7 +88,7 @@ def test_a_value_of_another_type(command, capsys):
         ("analyze reflections /nowhere", "a folder of responses must hold <benchmark>.jsonl"),
         (
             "trian",
-            "COMMAND must be one of train, plan, data, evaluate, analyze, reproduce, inspect",
+            "COMMAND must be one of train, recipes, plan, data, evaluate, analyze, reproduce",
         ),
     ],
 )
