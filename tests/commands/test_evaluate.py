@@ -63,16 +63,17 @@ def test_the_examples_are_the_demos_held_out_problems():
     assert rows == [{"problem": p.prompt.strip(), "answer": p.solution} for p in expected]
 
 
-def test_readme_shows_the_command_and_its_table(tmp_path, capsys, monkeypatch):
+def test_docs_show_the_command_and_its_table(tmp_path, capsys, monkeypatch):
     """The accuracy is that of the demo before training, which counts answers by itself."""
-    readme = (ROOT / "README.md").read_text()
-    command = re.search(r"^barl evaluate --model src.*$", readme, re.MULTILINE)[0]
+    page = (ROOT / "docs" / "evaluation.md").read_text()
+    command = re.search(r"^barl evaluate --model src.*$", page, re.MULTILINE)[0]
     monkeypatch.chdir(ROOT)
     cli.main([*shlex.split(command)[1:], "--output_dir", str(tmp_path)])
     shown = capsys.readouterr().out
     table = shown[shown.index("tiny-search, greedy") :].split("math_verify")[0]
-    assert "\n".join(line.rstrip() for line in table.splitlines()) in readme
-    accuracy = re.search(r"│ greedy accuracy +│ (.*?) %", readme)[1]
+    assert "\n".join(line.rstrip() for line in table.splitlines()) in page
+    demo = (ROOT / "README.md").read_text()
+    accuracy = re.search(r"│ greedy accuracy +│ (.*?) %", demo)[1]
     assert f"│ {accuracy} ±" in table
 
 

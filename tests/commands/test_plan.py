@@ -1,4 +1,4 @@
-"""`barl plan` as users start it: what the README shows, its refusals, and what it reads."""
+"""`barl plan` as users start it: what the docs show, its refusals, and what it reads."""
 
 import json
 
@@ -10,13 +10,13 @@ from ..trainer.hub import Commit
 from .qwen import RECIPE, SHALLOW, ZERO2, qwen, rows
 
 
-def test_readme_shows_the_plan_of_a_recipe_and_a_refusal(plan):
-    readme = (ROOT / "README.md").read_text()
+def test_docs_show_the_plan_of_a_recipe_and_a_refusal(plan):
+    page = (ROOT / "docs" / "command-line.md").read_text()
     output = plan("--accelerate_config", ZERO2, layers=28)
-    assert "\n".join(line.rstrip() for line in output.splitlines()) in readme
+    assert "\n".join(line.rstrip() for line in output.splitlines()) in page
     with pytest.raises(SystemExit) as refusal:
         plan("--num_processes", "7")
-    assert str(refusal.value) in " ".join(readme.split())
+    assert str(refusal.value) in " ".join(page.split())
 
 
 @pytest.mark.parametrize(

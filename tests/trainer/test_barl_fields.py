@@ -103,7 +103,7 @@ def table_row(option):
     return f"| `{option.name}` | `{default}` | {option.metadata['help']} |"
 
 
-def test_readme_table_is_the_fields_help():
-    readme = (ROOT / "README.md").read_text()
-    rows = re.findall(r"^\| `\w+` \| `.*` \| .* \|$", readme, re.MULTILINE)
+def test_the_table_in_docs_is_the_fields_help():
+    page = (ROOT / "docs" / "settings.md").read_text()
+    rows = re.findall(r"^\| `\w+` \| `.*` \| .* \|$", page, re.MULTILINE)
     assert rows == [table_row(option) for option in barl_fields()]

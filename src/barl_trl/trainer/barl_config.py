@@ -28,7 +28,7 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
     This class includes only the parameters that are specific to BARL training, and two defaults
     that differ from [`~trl.GRPOConfig`]: completions are as long as in the paper, and vLLM's
     importance ratio is truncated per token, as the weights are. Each field's meaning stands in its
-    `metadata["help"]` (`barl train --help`, README).
+    `metadata["help"]` (`barl train --help`, docs/settings.md).
 
     Raises:
         ValueError: A field breaks its rule, a setting of TRL's contradicts BARL, or batches do not

@@ -1,0 +1,57 @@
+"""What README and docs say is there: links, and the script that a newcomer runs first."""
+
+import re
+import subprocess
+import sys
+from urllib.parse import unquote
+
+import pytest
+
+from .paths import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += [ROOT / "benchmarks" / "RESULTS.md", *sorted((ROOT / "src").rglob("README.md"))]
+LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+def anchors(page):
+    """The names of a page's headings, as code hosts make them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    for path, anchor in LINK.findall(FENCED.sub("", page.read_text())):
+        target = (page.parent / unquote(path)).resolve() if path else page
+        assert target.exists(), f"{page.name}: {path}"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{page.name}: {path}#{anchor}"
+
+
+def test_the_readme_is_read_in_ten_minutes():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 180
+
+
+def test_the_readme_links_every_page():
+    readme = (ROOT / "README.md").read_text()
+    unlinked = {"decision-tree.md", "triplets.md"}  # paper.md links them
+    for page in (ROOT / "docs").glob("*.md"):
+        assert (f"docs/{page.name}" in readme) != (page.name in unlinked), page.name
+
+
+def test_the_readme_shows_the_quickstart():
+    script = (ROOT / "examples" / "quickstart.py").read_text().partition("\n\n")[2].strip()
+    assert f"```python\n{script}\n```" in (ROOT / "README.md").read_text()
+    assert len(script.splitlines()) <= 25
+
+
+@pytest.mark.slow
+def test_the_quickstart_trains_and_is_looked_at(tmp_path):
+    script = [sys.executable, str(ROOT / "examples" / "quickstart.py")]
+    subprocess.run(script, cwd=tmp_path, check=True, timeout=1200)
+    page = [sys.executable, "-m", "barl_trl.cli", "inspect", "outputs/quickstart"]
+    done = subprocess.run(page, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("1,280 rollouts.")
