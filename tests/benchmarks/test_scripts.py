@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import groupby
 
 import pytest
 
@@ -17,8 +18,9 @@ def run_benchmark(script, *options):
     """Runs a script; returns its Markdown tables, as row name -> column name -> cell."""
     command = [*PRELOADED, str(BENCHMARKS / script), *options]
     shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
-    blocks = [block.splitlines() for block in shown.split("\n\n") if block.startswith("| ")]
-    return [table_of(header, rows) for header, _, *rows in blocks]
+    by_kind = groupby(shown.splitlines(), key=lambda line: line.startswith("|"))
+    tables = [list(lines) for is_table, lines in by_kind if is_table]  # DeepSpeed prints lines, too
+    return [table_of(header, rows) for header, _, *rows in tables]
 
 
 def table_of(header, rows):
