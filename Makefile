@@ -30,7 +30,8 @@ test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build,
 	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
 
 test-inspect-ai: .venv-inspect-ai/installed  ## read exported logs with inspect_ai, in .venv-inspect-ai
-	.venv-inspect-ai/bin/python -m pytest -q -m inspect_ai tests/evaluation tests/commands/analyses
+	.venv-inspect-ai/bin/python -m pytest -q -m inspect_ai tests/evaluation/test_inspect_log.py \
+		tests/commands/analyses/test_export.py
 
 test-browser: setup  ## run the tests of the inspector's page in Debian's Chromium, which apt-get brings
 	command -v chromium >/dev/null || \
