@@ -147,6 +147,7 @@ def draw(summary: str | Path, path: str | Path) -> None:
                 continue
             axis.set(title=plain(name), xlabel="optimizer step", ylabel=_LABELS[kind])
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.tick_params(labelbottom=True)  # the panel below may be empty
             axis.set_ylim(bottom=0)
     if any(results["seeds"] > 1 for results in arms.values()):
         headline(figure, "Mean over seeds; band: ± one standard error")

@@ -107,7 +107,7 @@ def finish(figure, path, *, names: int) -> None:
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(names, 4))
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(names, 5))
     # the legend may be wider than the panels
     save(figure, path, bbox_inches="tight")
 
