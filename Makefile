@@ -35,7 +35,7 @@ test-inspect-ai: .venv-inspect-ai/installed  ## read exported logs with inspect_
 
 test-browser: setup  ## run the tests of the inspector's page in Debian's Chromium, which apt-get brings
 	command -v chromium >/dev/null || \
-		{ apt-get update && apt-get install --yes --no-install-recommends chromium; } || \
+		{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } || \
 		{ echo "make test-browser: needs Debian's chromium on PATH, which apt-get (as root) could not install." >&2; exit 1; }
 	$(INSTALL) --editable '.[browser]'
 	$(BIN)/python -m pytest -q -m browser tests/browser
@@ -43,6 +43,7 @@ test-browser: setup  ## run the tests of the inspector's page in Debian's Chromi
 test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
 	# transformers 5.17 resumes on several processes on GPUs only
 	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train*.py \
+		tests/evaluation/test_generation.py tests/evaluation/test_shrinking_batch.py \
 		--deselect tests/trainer/test_exact_resume.py::test_killed_on_two_processes
 
 check: setup  ## lint, format check, types, import contracts

@@ -112,7 +112,7 @@ def made_up(prompts: int, halves: list[int]) -> Callable[[TokenTexts], pa.Table]
     )
     sets = [group] * number
     found = [answers[member] for member in members]
-    scored = Scored(found, sets[:prompts], sets, members, ends, likelihoods)
+    scored = Scored(found, sets[:prompts], sets, ends, likelihoods)
     outcomes = (torch.rand(number) < 0.5).float()
     rollouts = ScoredRollouts(
         outcomes,

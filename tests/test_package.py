@@ -41,6 +41,6 @@ def test_the_wheel_trains_a_model_without_the_clone(tmp_path):
     assert "qwen2.5-math-1.5b" in run(barl, "recipes", cwd=tmp_path)
     run(barl, "demo", "--max_steps", "1", "--output_dir", "demo", cwd=tmp_path)
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
-    assert summary
-    plan = run(barl, "train", "--config", "demo", "--help", cwd=tmp_path)
-    assert "--consistency_beta" in plan
+    assert summary["held_out_problems"] == 400
+    assert (tmp_path / summary["page"]).exists()
+    assert "--consistency_beta" in run(barl, "train", "--help", cwd=tmp_path)

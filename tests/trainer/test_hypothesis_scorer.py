@@ -94,9 +94,9 @@ class Keeping(BARLTrainer):
         self.generated = self._batch.generated
         return output
 
-    def _log_beliefs(self, scored, *args):
+    def _log_belief_metrics(self, scored, *args):
         self.scored = scored
-        super()._log_beliefs(scored, *args)
+        super()._log_belief_metrics(scored, *args)
 
 
 def answer(text):

@@ -16,11 +16,10 @@ from torch import nn
 
 from ..graders import Grader
 from ..plausibility.elicitation import DEFAULT_ELICITATION
-from ..posterior import posterior
 from ..steps import chain_of_thought, step_ends_of
 from ..trainer.hypothesis_scorer import HypothesisScorer
 from .metrics import Estimate, mean_and_standard_error
-from .response_values import tokenized
+from .response_values import believe, tokenized
 from .responses import Response
 from .sampling import sample
 
@@ -134,29 +133,19 @@ def points(
         grader: Reads and judges the answers of the continuations.
 
     Returns:
-        A point for every state and hypothesis, and for every state one of the truth. None, if the
-        solution is no usable truth.
+        A point for every state and hypothesis, and for every state one of the truth. There are
+        none if the solution is no usable truth.
     """
-    scored = scorer.score(
-        model,
-        tokenized(scorer.tokenizer, responses),
-        [response.solution for response in responses],
-        start=0,
-        group_size=len(responses),
-        score_completions=False,
-        completion_temperature=1.0,
-        max_tokens=scorer.args.scoring_max_tokens,
-    )
-    [hypotheses] = scored.sets
+    believed = believe(model, scorer, responses)
+    [hypotheses] = believed.scored.sets
     if hypotheses is None:
         return []
-    logps, states, exists, *_ = scored.likelihoods
-    beta = scorer.args.consistency_beta
-    belief = posterior(logps, beta=beta, state_mask=states, hypothesis_mask=exists)
+    rollouts = believed.rollouts
+    logps, belief = rollouts.answer_logps, rollouts.belief
     keys = iter([key for _, key in _states(scorer, responses)])
     found, problem = [], responses[0].problem_id
     shares = {key: _shares(answers, hypotheses.answers, grader) for key, answers in texts.items()}
-    for row, is_state in enumerate(states.tolist()):
+    for row, is_state in enumerate(rollouts.state_mask.tolist()):
         for t in range(sum(is_state)):
             share = shares[next(keys)]
             if row and not t:  # the prompt is one state of all responses

@@ -112,41 +112,30 @@ def response_metadata(model: str | None, benchmark: str, **more: Any) -> dict[st
     return known | {"reward_names": ["accuracy"], "reward_weights": [1.0]} | more
 
 
-def convert_responses(
-    folder: Path,
-    output_dir: Path | None = None,
-    *,
-    tokenizer: Any = None,
-    benchmarks: Sequence[str] | None = None,
-) -> list[Path]:
+def convert_responses(folder: Path) -> list[Path]:
     """Write the responses of `barl evaluate` as records, without beliefs.
 
     `barl analyze values` writes them with beliefs.
 
     Args:
         folder: What `barl evaluate` wrote.
-        output_dir: Folder for `<benchmark>/beliefs/rollouts_00000.parquet`. Defaults to `folder`.
-        tokenizer: That of the model. Defaults to the one of the model in `results.json`.
-        benchmarks: Which to convert. `None`: all.
 
     Returns:
-        The files.
+        The files, `<folder>/<benchmark>/beliefs/rollouts_00000.parquet`.
 
     Raises:
         ValueError: A file is missing, or a line in it is no response.
     """
-    problems = read_responses(folder, benchmarks)
-    results = folder / "results.json"
-    settings = json.loads(results.read_text()) if results.exists() else {}
-    if tokenizer is None and "model" not in settings:
-        raise ValueError(f"tokenizer must be given without {results}, which names the model.")
-    if tokenizer is None:
-        tokenizer = AutoTokenizer.from_pretrained(settings["model"])
+    problems, results = read_responses(folder), folder / "results.json"
+    if not results.exists():
+        raise ValueError(f"folder must have results.json, which names the model, got {folder}.")
+    settings = json.loads(results.read_text())
+    tokenizer = AutoTokenizer.from_pretrained(settings["model"])
     how = {name: settings.get(name) for name in RESULTS}
     texts, paths = TokenTexts(tokenizer), []
     for benchmark, by_problem in problems.items():
-        path, first = record_path(output_dir or folder, benchmark), 0
-        metadata = response_metadata(settings.get("model"), benchmark, **how)
+        path, first = record_path(folder, benchmark), 0
+        metadata = response_metadata(settings["model"], benchmark, **how)
         with record_writer(path, metadata) as write:
             for responses in by_problem.values():
                 write(response_table(texts, responses, first=first, tokenizer=tokenizer))

@@ -74,11 +74,6 @@ class BelievedResponses(NamedTuple):
     """How estimators of credit see them."""
     beta: float
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether the solution is a usable truth, without which there is no belief."""
-        return self.scored.sets != [None]
-
 
 def believe(
     model: nn.Module, scorer: HypothesisScorer, responses: Sequence[Response]

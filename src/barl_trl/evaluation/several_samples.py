@@ -36,9 +36,9 @@ def summarize_samples(
     if most == 1:
         return found
     ks = sorted({most, *(2**i for i in range(most.bit_length()) if 2**i <= most)})
-    ends = share_interval(accuracy(rewards), len(rewards)) or (None, None)
-    interval = dict(zip(("low", "high"), ends, strict=True))
-    found["avg@k"] = {str(most): accuracy(rewards)._asdict() | interval}
+    average = accuracy(rewards)
+    low, high = share_interval(average, len(rewards)) or (None, None)
+    found["avg@k"] = {str(most): average._asdict() | {"low": low, "high": high}}
     if equivalent:
         votes = [count_votes(group, equivalent) for group in groups]
         found["cons@k"] = {

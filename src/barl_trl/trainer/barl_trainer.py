@@ -245,7 +245,7 @@ class BARLTrainer(
         weights = weights.masked_fill(~mask, 0.0)
         self._log_credit(own, weights, batch.local(outcomes), mask)
         weights = self._normalize(weights, mask)
-        self._log_beliefs(scored, own, steps, mask.any(dim=1), outcomes)
+        self._log_belief_metrics(scored, own, steps, mask.any(dim=1), outcomes)
         self._log_weights(scored, own, steps, weights, mask)
         return weights
 

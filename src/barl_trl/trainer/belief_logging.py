@@ -59,7 +59,7 @@ class BeliefLoggingMixin(RolloutRecordingMixin, HealthMixin):
         self._is_printed = True
         self.num_completions_to_print = -1  # TRL's table is one of 80 columns for three texts
 
-    def _log_beliefs(
+    def _log_belief_metrics(
         self,
         scored: Scored,
         own: ScoredRollouts,

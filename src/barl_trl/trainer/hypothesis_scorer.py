@@ -36,8 +36,6 @@ class Scored(NamedTuple):
     """Hypothesis set of each group of all processes."""
     local_sets: list[HypothesisSet | None]
     """Hypothesis set of each of this process's rollouts: that of its group."""
-    local_members: list[int | None]
-    """The hypothesis that each of this process's rollouts found, if it may form one."""
     step_ends: list[list[int]]
     likelihoods: AnswerLogLikelihoods
 
@@ -142,11 +140,7 @@ class HypothesisScorer:
                 answer_logps=likelihoods.answer_logps[..., :0],
                 hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
             )
-        members = [
-            hypotheses.members[n % group_size] if hypotheses and hypotheses.members else None
-            for n, hypotheses in zip(places, local_sets, strict=True)
-        ]
-        return Scored(answers, sets, local_sets, members, step_ends, likelihoods)
+        return Scored(answers, sets, local_sets, step_ends, likelihoods)
 
     def _merge(self, truth: str, answers: list[str | None]) -> HypothesisSet | None:
         return merge_hypotheses(

@@ -9,10 +9,10 @@ from string import Template
 from typing import Any, NamedTuple
 
 import torch
-import trl
 import yaml
 
 from ...synthetic.search import TINY_MODEL_DIR, search_rows
+from ..shipped import file_of
 
 SCALES = Path(__file__).parents[2] / "assets" / "scales"
 NUM_TRAINED, NUM_EVALUATED = 20_000, 200
@@ -100,7 +100,7 @@ def demo_scale(folder: Path, max_steps: int) -> Scale:
 
 def paper_scale() -> Scale:
     """Return the paper's models and data, on the GPUs of this machine."""
-    zero2 = Path(trl.__file__).parent / "accelerate_configs" / "zero2.yaml"
+    zero2 = file_of("accelerate_config", "zero2")
     devices = torch.accelerator.device_count() or 8
     return read_scale("paper", python=sys.executable, zero2=zero2, devices=devices)
 
