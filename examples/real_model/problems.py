@@ -17,7 +17,7 @@ THINGS = ("apples", "books", "cards", "coins", "eggs", "marbles", "pens", "shell
 
 def packs(rng: Random, name: str, thing: str) -> tuple[str, list[str], int]:
     """Return a problem of a product and a sum, the steps to its answer, and the answer."""
-    a, b, c = rng.randint(3, 9), rng.randint(4, 12), rng.randint(3, 30)
+    a, b, c = rng.randint(2, 5), rng.randint(2, 6), rng.randint(2, 9)
     problem = (
         f"{name} buys {a} packs of {b} {thing} and finds {c} more. "
         f"How many {thing} does {name} have?"
@@ -28,8 +28,8 @@ def packs(rng: Random, name: str, thing: str) -> tuple[str, list[str], int]:
 
 def gifts(rng: Random, name: str, thing: str) -> tuple[str, list[str], int]:
     """Return a problem of a sum, a product and a difference."""
-    a, b, c = rng.randint(30, 60), rng.randint(2, 5), rng.randint(3, 7)
-    more = rng.randint(5, 30)
+    a, b, c = rng.randint(12, 20), rng.randint(2, 4), rng.randint(2, 3)
+    more = rng.randint(2, 9)
     left = a + more - b * c
     problem = (
         f"{name} has {a} {thing}, gets {more} more, and gives {c} {thing} to each of {b} friends. "
@@ -45,7 +45,7 @@ def gifts(rng: Random, name: str, thing: str) -> tuple[str, list[str], int]:
 
 def days(rng: Random, name: str, thing: str) -> tuple[str, list[str], int]:
     """Return a problem of two products and a sum."""
-    a, b, c, d = (rng.randint(2, 9) for _ in range(4))
+    a, b, c, d = (rng.randint(2, 5) for _ in range(4))
     problem = (
         f"{name} finds {a} {thing} on each of {b} days, and then {c} {thing} on each of {d} days. "
         f"How many {thing} does {name} find in all?"

@@ -1,6 +1,6 @@
 """Show a model a few worked solutions, so that its answers stand in a box and can be rewarded.
 
-`python examples/real_model/warm_up.py MODEL SOLUTIONS.jsonl FOLDER [--steps 12]`. This is TRL's
+`python examples/real_model/warm_up.py MODEL SOLUTIONS.jsonl FOLDER [--steps 10]`. This is TRL's
 supervised fine-tuning, a step of eight solutions, all weights in float32 on the CPU.
 """
 
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("solutions")
     parser.add_argument("folder")
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--learning_rate", type=float, default=1e-4)
     args = parser.parse_args()
     rows = load_dataset("json", data_files=args.solutions, split="train")
