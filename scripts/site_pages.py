@@ -15,20 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from site_docstrings import page_has
+from site_names import refuse_faults
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "barl_trl"
 OUTPUT = ROOT / "build" / "pages"
 EXAMPLE = ROOT / "build" / "example-run" / "inspect" / "index.html"
 KATEX = PACKAGE / "report" / "inspector" / "assets" / "vendor" / "katex.min.js"
-MADE = {"docs/inspector-example.html": EXAMPLE, "docs/assets/katex.min.js": KATEX}
+ASSETS = Path("docs", "assets")
+MADE = {Path("docs", "inspector-example.html"): EXAMPLE, ASSETS / "katex.min.js": KATEX}
+MADE |= {path.relative_to(ROOT): path for path in (ROOT / ASSETS).iterdir()}
 """Files that only the site has, by their place in it."""
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)(?=[)#])")
 HELP = re.compile(r"^<!-- (barl .*--help) -->$", re.MULTILINE)
 
 
-def navigation(entries: list[Any]) -> Iterator[str]:
-    """Yield the pages of a navigation, in its order."""
+def navigation(entries: list[Any] | None = None) -> Iterator[str]:
+    """Yield the pages of a navigation, in its order; without one, that of the site."""
+    if entries is None:
+        entries = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
     for entry in entries:
         for target in entry.values() if isinstance(entry, dict) else [entry]:
             yield from [target] if isinstance(target, str) else navigation(target)
@@ -61,7 +66,7 @@ def linked_place(page: Path, link: str) -> tuple[Path | None, str]:
     """Return the file that a link of a page leads to, and the link as the site has it."""
     target = (page.parent / link).resolve()
     place = target.relative_to(ROOT)
-    if str(place) in MADE:
+    if place in MADE:
         return None, link
     up = "../" * (len(page.relative_to(ROOT).parts) - 1)
     if target.is_relative_to(PACKAGE) and target.suffix == ".py":
@@ -76,7 +81,6 @@ def linked_place(page: Path, link: str) -> tuple[Path | None, str]:
 def gather(pages: list[str]) -> None:
     """Copy pages, and all files that they link, into `OUTPUT`."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
-    shutil.copytree(ROOT / "docs" / "assets", OUTPUT / "docs" / "assets")
     for place, made in MADE.items():
         (OUTPUT / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made, OUTPUT / place)
@@ -100,5 +104,5 @@ def gather(pages: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    settings = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
-    gather(list(navigation(settings["nav"])))
+    refuse_faults()
+    gather(list(navigation()))
