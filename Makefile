@@ -52,9 +52,10 @@ docs: setup build/example-run/inspect/index.html  ## build the site into build/s
 	$(BIN)/zensical build --clean --strict
 
 # The page that docs/inspector.md shows: of three steps of training, seconds.
+build/example-run/inspect/index.html: SHELL := bash
 build/example-run/inspect/index.html: | setup
 	$(BIN)/barl train --config demo --model_name_or_path src/barl_trl/assets/tiny-search \
-		--dataset_name examples/search.jsonl --prompt_template '{problem} ' \
+		--dataset_name examples/search.jsonl --prompt_template $$'{problem}\n' --step_size 12 \
 		--max_steps 3 --per_device_train_batch_size 64 --output_dir build/example-run
 	$(BIN)/barl inspect build/example-run
 
