@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import warnings
 
 import pytest
@@ -20,8 +21,9 @@ from .command_lines import check_command, command_lines, parse_barl
 
 LANGUAGES = {"python", "pycon", "bash", "yaml", "json", "jsonl", "text", "bibtex"}
 PROCESSES = f"""
-barl() {{ python barl_trl.cli "$@"; }}
-python() {{ {shlex.join(PRELOADED)} "$@"; }}
+preloaded() {{ {shlex.join(PRELOADED)} "$@"; }}
+barl() {{ preloaded barl_trl.cli "$@"; }}
+python() {{ case "$1" in *.py) preloaded "$@";; *) {sys.executable} "$@";; esac; }}
 """
 """`barl` and `python FILE`, in processes that start at once."""
 
