@@ -72,6 +72,9 @@ fix: setup  ## mend what lint and format can mend
 tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
 	$(BIN)/python scripts/make_tiny_model.py
 
+notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (minutes)
+	$(BIN)/jupyter-execute --inplace examples/quickstart.ipynb
+
 setup: .venv/installed  ## make .venv with everything in it
 
 .venv/installed: pyproject.toml constraints.txt
@@ -102,4 +105,4 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(INSTALL_INSPECT_AI) --editable '.[inspect-ai]' beartype hypothesis pytest
 	touch $@
 
-.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-vllm docs check fix tiny-model setup
+.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-vllm docs check fix tiny-model notebook setup

@@ -105,4 +105,4 @@ def gather(pages: list[str]) -> None:
 
 if __name__ == "__main__":
     refuse_faults()
-    gather([page for page in navigation() if (ROOT / page).exists()])
+    gather(list(navigation()))
