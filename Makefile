@@ -46,6 +46,19 @@ test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest ver
 		tests/evaluation/test_generation.py tests/evaluation/test_shrinking_batch.py \
 		--deselect tests/trainer/test_exact_resume.py::test_killed_on_two_processes
 
+docs: setup build/example-run/inspect/index.html  ## build the site into build/site; anything that is amiss is an error
+	$(INSTALL) --editable '.[docs]'
+	$(BIN)/python scripts/site_pages.py
+	$(BIN)/zensical build --clean --strict
+
+# The page that docs/inspector.md shows: of three steps of training, seconds.
+build/example-run/inspect/index.html: SHELL := bash
+build/example-run/inspect/index.html: | setup
+	$(BIN)/barl train --config demo --model_name_or_path src/barl_trl/assets/tiny-search \
+		--dataset_name examples/search.jsonl --prompt_template $$'{problem}\n' --step_size 12 \
+		--max_steps 3 --per_device_train_batch_size 64 --output_dir build/example-run
+	$(BIN)/barl inspect build/example-run
+
 check: setup  ## lint, format check, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -58,6 +71,9 @@ fix: setup  ## mend what lint and format can mend
 
 tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
 	$(BIN)/python scripts/make_tiny_model.py
+
+notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (minutes)
+	$(BIN)/jupyter-execute --inplace examples/quickstart.ipynb
 
 setup: .venv/installed  ## make .venv with everything in it
 
@@ -89,4 +105,4 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(INSTALL_INSPECT_AI) --editable '.[inspect-ai]' beartype hypothesis pytest
 	touch $@
 
-.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-vllm check fix tiny-model setup
+.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-vllm docs check fix tiny-model notebook setup

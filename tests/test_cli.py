@@ -79,6 +79,18 @@ def test_all_options_are_listed_on_request(command, capsys):
     assert "--consistency_beta" in shown and "--gradient_checkpointing" in shown
 
 
+def test_a_credit_in_the_working_directory_is_found(tmp_path, monkeypatch):
+    """Also by the console script, whose path does not have that directory."""
+    (tmp_path / "own_credits.py").write_text("def own(rollouts):\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path])
+    options = ["--dataset_name", "d.jsonl", "--model_name_or_path", "./none"]
+    with pytest.raises(SystemExit, match="model_name_or_path must be a Hub id or an existing"):
+        cli.main(["plan", *options, "--credit", "own_credits.own"])
+    with pytest.raises(SystemExit, match="credit must be a dotted path that can be imported"):
+        cli.main(["plan", *options, "--credit", "no_credits.own"])
+
+
 def test_the_version_is_told_with_those_of_the_libraries(capsys):
     cli.main(["--version"])
     (line,) = capsys.readouterr().out.splitlines()

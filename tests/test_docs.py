@@ -9,7 +9,7 @@ import pytest
 
 from .paths import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES += [ROOT / "benchmarks" / "RESULTS.md", *sorted((ROOT / "src").rglob("README.md"))]
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -25,6 +25,8 @@ def anchors(page):
 def test_every_link_leads_somewhere(page):
     for path, anchor in LINK.findall(FENCED.sub("", page.read_text())):
         target = (page.parent / unquote(path)).resolve() if path else page
+        if target == ROOT / "docs" / "inspector-example.html":  # `make docs` makes it
+            continue
         assert target.exists(), f"{page.name}: {path}"
         if anchor and target.suffix == ".md":
             assert anchor in anchors(target), f"{page.name}: {path}#{anchor}"

@@ -27,7 +27,10 @@ FAILURES_WARNED_OF = 0.02
 """Share of a batch's completions."""
 
 Completion = str | list[dict[str, Any]]
+"""A text, or messages."""
+
 RewardFunc = Callable[..., Sequence[float | None]]
+"""TRL's signature: columns of rows -> a reward of each row, or None."""
 
 
 class AccuracyReward:
@@ -52,7 +55,7 @@ class AccuracyReward:
         solution: Sequence[str],
         log_extra: Callable[[str, list], None] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> list[float | None]:
         """Judge completions.
 
@@ -152,7 +155,7 @@ def resolve_rewards(
     return reward_funcs
 
 
-def format_reward(completions: Sequence[Completion], **kwargs) -> list[float]:
+def format_reward(completions: Sequence[Completion], **kwargs: Any) -> list[float]:
     r"""Reward 1.0 for a completion whose last `\boxed{` or `\fbox{` is closed, 0.0 for any other.
 
     Args:

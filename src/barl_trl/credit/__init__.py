@@ -8,6 +8,6 @@ and name it by its dotted path: `BARLConfig(credit="my_module.my_credit")`. Its 
 get the fields of the configuration that have their names.
 """
 
-from .registry import CREDITS as CREDITS
-from .registry import Credit as Credit
-from .registry import find_credit as find_credit
+from .registry import CREDITS, Credit, find_credit
+
+__all__ = ["CREDITS", "Credit", "find_credit"]

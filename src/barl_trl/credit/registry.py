@@ -16,8 +16,11 @@ class Credit(NamedTuple):
     """Which answers are scored: the truth and those of the prompt's rollouts, the truth alone, or
     none, which costs no forward pass."""
     answer_likelihood: Literal["mean", "sum", "token_mean"] = "mean"
+    """How an answer's tokens make its plausibility."""
     credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] = "none"
+    """What is subtracted from the values of steps."""
     value_normalization: Literal["batch", "group", "none"] = "batch"
+    """Over which tokens the values are whitened."""
 
     @property
     def function(self) -> Callable[..., Any]:

@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
+"""The paper's, which its prompts for Qwen begin with."""
+
 PROBLEM_COLUMNS = ("problem", "question", "prompt")
+"""Columns to look for the problem in, in this order."""
+
 ANSWER_COLUMNS = ("answer", "final_answer", "solution")
 """Columns to look for, in this order: `solution` is mostly a worked one, the answer in its box."""
 
 MOST_PARSED = 1000
+"""Most true answers of a data set that are tried on the grader."""
+
 NO_SELECTION = Selection()
+"""It leaves nothing out."""
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ class Selection:
 
     Attributes:
         deduplicate: Leave out rows whose problem an earlier row has, whatever their answer.
-        min_solve_rate, max_solve_rate: Leave out rows below or above, and those without a rate; in
-            [0, 1].
+        min_solve_rate: Leave out rows below, and those without a rate; in [0, 1].
+        max_solve_rate: Leave out rows above, and those without a rate; in [0, 1].
         evaluation_sets: Problems by the name of their set: rows that are among them are counted.
         decontaminate: Names of those sets whose problems are left out.
 

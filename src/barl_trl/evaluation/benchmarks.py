@@ -39,6 +39,7 @@ MATH_SUBJECTS = (
     "prealgebra",
     "precalculus",
 )
+"""The configurations of MATH, which are read one after another."""
 
 BENCHMARKS = {
     "gsm8k": Source("openai/gsm8k", "test", ("main",), "question", "answer"),
@@ -71,6 +72,7 @@ class Problem(NamedTuple):
     id: int
     """Its row, counted from 0; rows that cannot be used have a number, too."""
     text: str
+    """What is asked, without a prompt's frame."""
     solution: str
     """The true answer, bare."""
 
@@ -79,7 +81,9 @@ class Benchmark(NamedTuple):
     """Problems that can be judged, and how many rows cannot, by the reason."""
 
     problems: list[Problem]
+    """In the order of their rows."""
     skipped: dict[str, int]
+    """Reason -> number of rows."""
 
     @property
     def texts(self) -> list[str]:

@@ -34,12 +34,16 @@ QUANTITIES = {
     "plausibility": "plausibility p_i(t) of an answer",
     "truth_mass": "posterior w_0(t) of the truth",
 }
+"""What is believed, by name, and in words."""
 
 BINS = 10
+"""Equal parts of [0, 1] that beliefs are sorted into."""
+
 ROWS = 64
 """Continuations that are sampled together."""
 
 QUESTION = "What is the final answer?"
+"""What the next turn asks."""
 
 
 class Point(NamedTuple):

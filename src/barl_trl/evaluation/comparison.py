@@ -23,6 +23,7 @@ POWER = 0.8
 """Probability with which a detectable difference is found."""
 
 MOST_SEEDS = 100
+"""Beyond which no number of seeds is named."""
 
 Values = np.ndarray
 """An arm's values: seeds by problems, (S, N), or by k too, (S, N, K)."""
@@ -34,7 +35,8 @@ class Comparison(NamedTuple):
     Attributes:
         difference: First less second.
         standard_error: Over seeds and problems; over problems alone where both arms have one seed.
-        low, high: Its interval of 95 %.
+        low: Lower end of its interval of 95 %.
+        high: Upper end.
         p_value: Two-sided, that there is no difference.
         detectable: The smallest difference that is found with a probability of 0.8.
     """

@@ -14,6 +14,7 @@ class Estimate(NamedTuple):
     """A mean over problems and its standard error."""
 
     mean: float
+    """Of the values."""
     standard_error: float | None
     """None with one problem: its spread over problems is unknown."""
 
@@ -50,7 +51,14 @@ def clopper_pearson(count: int, number: int) -> tuple[float, float]:
 
 
 class Difference(NamedTuple):
-    """The mean of paired differences, with its interval of 95 %."""
+    """The mean of paired differences, with its interval of 95 %.
+
+    Attributes:
+        mean: First less second.
+        standard_error: Of the mean.
+        low: Lower end of the interval.
+        high: Upper end.
+    """
 
     mean: float
     standard_error: float

@@ -47,3 +47,4 @@ def get_grader(name: str, extraction: Extraction = "boxed") -> Grader:
 
 
 verify = GRADERS["math_verify"].verify
+"""The default grader's [`Grader.verify`]: true answer, other answer -> [`Verdict`]."""

@@ -7,6 +7,7 @@ class Verdict(NamedTuple):
     """Whether an answer is the true one, and how that was decided. It is true if correct."""
 
     correct: bool
+    """Whether it is the true answer."""
     reason: str
     """Some words, such as `"equal numbers"`, `"gold refused: length"` or `"timeout"`."""
 

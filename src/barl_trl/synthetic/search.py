@@ -32,6 +32,8 @@ STEP_DELIMITER = "."
 """Ends a line, and with it a reasoning step: the elicitation's line break follows a whole line."""
 
 CANDIDATE_COUNT = 7
+"""Numbers that a problem offers."""
+
 # Small ranges (396 equations), so that a model of a million parameters can know every sum.
 _SLOPES = range(2, 6)
 _OFFSETS = range(1, 10)

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
+from peft import PeftModel
 from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations import is_deepspeed_zero3_enabled
 from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
@@ -19,6 +21,7 @@ from trl.extras.profiling import profiling_context
 from ..credit.arms import weigh_steps
 from ..plausibility.budget import scoring_token_budget
 from ..plausibility.kv_cache import GenerationRecorder
+from ..rewards import RewardFunc
 from ..steps import StepSegmenter, fixed_size_steps, spread_over_tokens
 from ..whitening import whiten
 from .all_rollouts import scored_rollouts
@@ -62,12 +65,13 @@ class BARLTrainer(
     `eos_token_ids`, `reward_weights`, `_is_vlm`. `trl_contract.py` has all, and the mixins'.
 
     Args:
-        model, args, train_dataset, eval_dataset, processing_class, **kwargs: As in
-            [`~trl.GRPOTrainer`], with a [`BARLConfig`]. The dataset needs the column
-            `args.solution_column` with the true answers. Images, tools and environments are
-            refused.
+        model: As in [`~trl.GRPOTrainer`].
         reward_funcs: As in [`~trl.GRPOTrainer`], or names of [`get_reward_func`], such as a
             grader's; their weighted sum is the outcome reward.
+        args: Settings. Defaults to those of [`BARLConfig`].
+        train_dataset: Rows with the true answers in the column `args.solution_column`.
+        eval_dataset: As in [`~trl.GRPOTrainer`].
+        processing_class: A tokenizer. Defaults to the model's.
         answer_extractor: Completion -> its final answer, or `None`; or a grader's name. It forms
             the hypotheses; `reward_funcs` must read the same answers. Defaults to that of the first
             of them which has a grader, else to [`extract_answer`].
@@ -75,7 +79,8 @@ class BARLTrainer(
             the same grader's verdict.
         step_segmenter: Chain-of-thought token ids -> the ends of its reasoning steps. Defaults to
             steps of `args.step_size` tokens.
-        benchmarks: Evaluated greedily: see [`BenchmarkEvaluationMixin`].
+        **kwargs: As in [`~trl.GRPOTrainer`], but for images, tools and environments; and
+            `benchmarks`, evaluated greedily: see [`BenchmarkEvaluationMixin`].
 
     Raises:
         ValueError: A setting or a data set that BARL cannot honour, before any model is loaded; a
@@ -86,14 +91,8 @@ class BARLTrainer(
 
     Example:
     ```python
-    >>> from barl_trl import BARLConfig, BARLTrainer
-    >>> from barl_trl.rewards import accuracy_reward
-
     >>> trainer = BARLTrainer(
-    ...     model="Qwen/Qwen2.5-Math-1.5B",
-    ...     reward_funcs=accuracy_reward,
-    ...     args=BARLConfig(output_dir="outputs"),
-    ...     train_dataset=dataset,  # columns "prompt" and "solution"
+    ...     "Qwen/Qwen2.5-Math-1.5B", "accuracy_reward", train_dataset=dataset
     ... )  # doctest: +SKIP
     ```
     """
@@ -120,17 +119,17 @@ class BARLTrainer(
 
     def __init__(
         self,
-        model,
-        reward_funcs=None,
+        model: str | PreTrainedModel | PeftModel,
+        reward_funcs: RewardFunc | str | list[RewardFunc | str] | None = None,
         args: BARLConfig | None = None,
         train_dataset: Dataset | IterableDataset | None = None,
-        eval_dataset=None,
-        processing_class=None,
+        eval_dataset: Dataset | IterableDataset | dict[str, Any] | None = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
         *,
         answer_extractor: Callable[[str], str | None] | str | None = None,
         answer_equivalence: Callable[[str, str], bool] | str | None = None,
         step_segmenter: StepSegmenter | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         if args is None:
             name = model if isinstance(model, str) else model.config._name_or_path

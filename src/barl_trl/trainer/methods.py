@@ -28,7 +28,7 @@ class BaselineTrainer(
     """[`~trl.GRPOTrainer`] with everything of [`BARLTrainer`] that is not BARL's."""
 
 
-def make_trainer(method: str, *, args: BARLConfig, **kwargs) -> GRPOTrainer:
+def make_trainer(method: str, *, args: BARLConfig, **kwargs: Any) -> GRPOTrainer:
     """Make the trainer of a method, on otherwise equal settings.
 
     Args:

@@ -95,13 +95,13 @@ def _judge_section(folder: Path, seeds: int) -> Section:
             }
         )
     text = (
-        f"{checkpoints.JUDGEMENT.batches} batches of 64 rollouts each, gradients of all "
-        "parameters. Bias: cosine of the mean gradient with the true one. Quality: cosine of one "
-        "batch's. Both are corrected for noise; errors are of the jackknife, differences are "
-        "paired. Beyond control: quality less that of plain RL whose steps have the sizes of the "
-        "credit's. Answers, tokens and entropy: their change by a step in the mean direction of "
-        "such a length that plain RL gains a point of accuracy. Correlation: of the weights with "
-        "Monte-Carlo advantages. Noise: it hides the length of the mean gradient."
+        f"There are {checkpoints.JUDGEMENT.batches} batches of 64 rollouts. Bias is the cosine of "
+        "the mean gradient of all parameters with the true one, and quality that of one batch's. "
+        "Both are corrected for noise. Errors are of the jackknife, and differences are paired. "
+        "Beyond control is quality minus that of plain RL whose steps have the credit's sizes. "
+        "Answers, tokens and entropy say what a step in the mean direction changes, if plain RL "
+        "gains a point of accuracy by it. Correlation is that of the weights with Monte-Carlo "
+        "advantages. Noise says that noise hides the length of the mean gradient."
     )
     return {"title": "A. Gradients on the demo's model", "text": text, "tables": tables}
 
@@ -177,10 +177,10 @@ def _explorer_section(folder: Path, seeds: int) -> Section:
             }
         )
     text = (
-        f"Six parameters that make the demo's decisions, without language; {seeds} seeds, 80 "
-        "updates of 128 rollouts, 2,000 fresh evaluation problems for each seed. Accuracies in %, "
-        "mean ± standard error. Confident: the policy has a favourite guess, 3 nats, that is "
-        "mostly wrong. Cut off: 5 tries in training, 30 in the test with a long budget."
+        f"Six parameters make the demo's decisions, without language. Each of {seeds} seeds has "
+        "80 updates of 128 rollouts, and 2,000 fresh evaluation problems. Accuracies are in % ± "
+        "standard error. Confident: the policy has a favourite guess, 3 nats, that is mostly "
+        "wrong. Cut off: it has 5 tries in training, and 30 in the test with a long budget."
     )
     return {"title": "B. An explorer with six parameters", "text": text, "tables": tables}
 
@@ -242,9 +242,9 @@ def _search_values(
 
 
 _TRAINED = (
-    "The demo's model of 0.9 M parameters, 40 steps of 64 rollouts, {seeds} seeds; each seed has "
-    "its own 400 held-out problems, the same for all arms. Accuracies in %, mean ± standard error; "
-    "differences are paired by seed, in points, with their interval of 95 %. "
+    "The demo's model of 0.9 M parameters is trained for 40 steps of 64 rollouts with {seeds} "
+    "seeds. Each has its own 400 held-out problems, the same for all arms. Accuracies are in % ± "
+    "standard error, and differences in points, paired by seed, with their interval of 95 %. "
 )
 
 PARTS = {
@@ -260,22 +260,22 @@ PARTS = {
         "cut_off",
         ("grpo", "progress", "barl", "belief_critic", "belief_critic, no bootstrap"),
         8,
-        _TRAINED + "Trained with completions of at most 64 tokens, tested with 200.",
+        _TRAINED + "Completions have at most 64 tokens in training, and 200 in the test.",
     ),
     "D": _search_part(
         "D. Few problems, many epochs",
         "memorisation",
         ("grpo", "barl", "belief_critic"),
         8,
-        _TRAINED + "Trained on 32 problems over and over (10 epochs), tested on equations that "
-        "were never seen, and with more candidates: the paper's claim on generalisation.",
+        _TRAINED + "It is trained on 32 problems over and over (10 epochs), and tested on unseen "
+        "equations, also with more candidates. This tests the paper's claim on generalisation.",
     ),
     "E": _search_part(
         "E. The demo's task",
         "standard",
         ("grpo", "barl", "belief_critic"),
         20,
-        _TRAINED + "Always new problems, completions of at most 128 tokens.",
+        _TRAINED + "Problems are always new, and completions have at most 128 tokens.",
     ),
 }
 """Each part alone, by its letter."""

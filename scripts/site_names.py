@@ -1,0 +1,113 @@
+"""Public names: each must be on a reference page, documented, with typed parameters.
+
+Public is what `__all__` of the package and of its areas lists, and what a code block of the
+documentation imports.
+"""
+
+import logging
+import re
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+
+import griffe
+from site_docstrings import SiteDocstrings, documented, members_of, page_has
+
+ROOT = Path(__file__).parents[1]
+AREAS = ("", ".credit", ".data", ".graders", ".plausibility", ".trainer")
+IMPORT = re.compile(r"^from (barl_trl[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+
+
+def public_names() -> set[tuple[str, str]]:
+    """Return the module and the name of everything public."""
+    areas = [f"barl_trl{area}" for area in AREAS]
+    names = {(area, name) for area in areas for name in import_module(area).__all__}
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/*.py")]:
+        for module, imported in IMPORT.findall(page.read_text()):
+            names |= {(module, name.strip()) for name in imported.split(",")}
+    return names
+
+
+def read(package: str, folder: Path) -> tuple[griffe.Module, list[str]]:
+    """Read a package's sources: what is in them, and what is wrong with its docstrings' form."""
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger = logging.getLogger("griffe")
+    logger.addHandler(handler)
+    try:
+        module = griffe.load(
+            package,
+            search_paths=[folder],
+            extensions=griffe.load_extensions(SiteDocstrings),
+            docstring_parser="google",
+        )
+        for member in shown_members(module):
+            if member.docstring:
+                _ = member.docstring.parsed  # it warns
+    finally:
+        logger.removeHandler(handler)
+    return module, messages
+
+
+def shown_members(package: griffe.Module) -> list[griffe.Object]:
+    """Return everything that reference pages show of a package."""
+    paths = [path.removeprefix(f"{package.name}.") for path in documented()]
+    shown = [member for path in paths for member in members_of(package[path])]
+    return [member for member in shown if not re.search(r"\._(?!_init__)|\.logger$", member.path)]
+
+
+def faults(members: Iterable[griffe.Object]) -> list[str]:
+    """Return what of the members has no docstring, and which parameters have no type."""
+    found = []
+    for member in members:
+        if not member.has_docstring and not speaks_for_itself(member):
+            found.append(f"{member.path} must have a docstring.")
+        if isinstance(member, griffe.Function):
+            untyped = [
+                parameter.name
+                for parameter in member.parameters
+                if parameter.annotation is None and parameter.name not in ("self", "cls")
+            ]
+            found += [f"{member.path}: {name} must have a type." for name in untyped]
+    return found
+
+
+def speaks_for_itself(member: griffe.Object) -> bool:
+    """Return whether a docstring of its own is not needed: the class's has it, or no page shows it.
+
+    Attributes that the constructor does not take are not shown without a docstring.
+    """
+    owner = member.parent
+    if not isinstance(owner, griffe.Class):
+        return False
+    is_taken = member.name in {parameter.name for parameter in owner.parameters}
+    in_args = member.name in parameters_of(owner)
+    return member.name == "__init__" or (member.is_attribute and (in_args or not is_taken))
+
+
+def parameters_of(owner: griffe.Class) -> set[str]:
+    """Return the parameters that the docstring of a class describes."""
+    sections = owner.docstring.parsed if owner.docstring else []
+    kinds = (griffe.DocstringSectionKind.parameters, griffe.DocstringSectionKind.attributes)
+    return {entry.name for section in sections if section.kind in kinds for entry in section.value}
+
+
+def without_page(package: griffe.Module, names: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the public names that no reference page shows."""
+    paths = [f"{module}.{name}".partition(".")[2] for module, name in names]
+    lost = [path for path in paths if not page_has(package[path].canonical_path)]
+    return [f"barl_trl.{path} must be on a page of docs/reference." for path in sorted(lost)]
+
+
+def refuse_faults() -> None:
+    """End with a list of all faults, if there are any."""
+    package, messages = read("barl_trl", ROOT / "src")
+    found = messages + without_page(package, public_names())
+    found += faults(shown_members(package))
+    if found:
+        raise SystemExit("\n".join(found))
+
+
+if __name__ == "__main__":
+    refuse_faults()

@@ -1,0 +1,148 @@
+"""The site: what its reference lacks is found, and so is a link that leads nowhere."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import site_names
+import site_pages
+
+from .paths import ROOT
+
+PLANTED = '''
+"""A module."""
+
+from typing import NamedTuple
+
+
+def typed(number: int) -> int:
+    """Return a number.
+
+    Args:
+        number: Any.
+    """
+
+
+def untyped(number, *, other: int):
+    """Return nothing."""
+
+
+def undocumented() -> None: ...
+
+
+class Pair(NamedTuple):
+    """Two.
+
+    Attributes:
+        first: One.
+    """
+
+    first: int
+    second: int
+
+
+def misnamed(number: int) -> None:
+    """Return nothing.
+
+    Args:
+        numbr: Any.
+    """
+'''
+
+
+def test_every_public_name_is_documented():
+    site_names.refuse_faults()
+
+
+def test_faults_of_the_reference_are_found(tmp_path, monkeypatch):
+    (tmp_path / "planted.py").write_text(PLANTED)
+    monkeypatch.setattr(site_names, "documented", lambda: ["planted.typed", *WRONG])
+    package, messages = site_names.read("planted", tmp_path)
+    assert site_names.faults(site_names.shown_members(package)) == [
+        "planted.untyped: number must have a type.",
+        "planted.undocumented must have a docstring.",
+        "planted.Pair.second must have a docstring.",
+    ]
+    assert any("'numbr' does not appear in the function signature" in text for text in messages)
+
+
+WRONG = [f"planted.{name}" for name in ("untyped", "undocumented", "Pair", "misnamed")]
+
+
+def test_a_public_name_without_a_page_is_found():
+    package, _ = site_names.read("barl_trl", ROOT / "src")
+    names = [("barl_trl", "BARLTrainer"), ("barl_trl.graders.released", "verify")]
+    assert site_names.without_page(package, names) == [
+        "barl_trl.graders.released.verify must be on a page of docs/reference."
+    ]
+
+
+def test_public_names_are_those_of_the_package_and_of_the_pages():
+    names = site_names.public_names()
+    assert {("barl_trl", "q_values"), ("barl_trl.credit", "find_credit")} < names
+    assert ("barl_trl.credit.rollouts", "differences") in names  # docs/credit.md
+
+
+def test_every_page_is_in_the_navigation():
+    pages = set(site_pages.navigation())
+    there = {f"docs/{page.relative_to(ROOT / 'docs')}" for page in (ROOT / "docs").rglob("*.md")}
+    assert there <= pages
+    assert {"README.md", "benchmarks/RESULTS.md"} < pages
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with a page, a module and a file that no page of the site shows."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "code.py").write_text("x = 1\n")
+    for name in ("ROOT", "OUTPUT"):
+        monkeypatch.setattr(site_pages, name, tmp_path / ("out" if name == "OUTPUT" else ""))
+    monkeypatch.setattr(site_pages, "MADE", {})
+    return tmp_path
+
+
+def test_linked_files_come_along(repository):
+    (repository / "README.md").write_text("[a](docs/a.md#part) [paper](https://arxiv.org)\n")
+    (repository / "docs" / "a.md").write_text("# A\n\n[code](../code.py)\n")
+    site_pages.gather(["README.md"])
+    out = repository / "out"
+    assert (out / "code.py").read_text() == "x = 1\n"
+    assert (out / "docs" / "a.md").read_text() == "# A\n\n[code](../code.py)\n"
+
+
+def test_links_to_documented_modules_lead_to_the_reference():
+    page = ROOT / "docs" / "method.md"
+    place = site_pages.linked_place(page, "../src/barl_trl/posterior.py")
+    assert place == (None, "../docs/reference/credit.md#barl_trl.posterior")
+
+
+def test_a_link_to_nothing_ends_the_build(repository):
+    (repository / "README.md").write_text("[a](docs/a.md)\n")
+    with pytest.raises(SystemExit, match=r"README.md must link files, got docs/a.md: mend"):
+        site_pages.gather(["README.md"])
+
+
+def test_help_is_shown_as_it_is_printed(repository):
+    (repository / "README.md").write_text("<!-- barl recipes --help -->\n")
+    site_pages.gather(["README.md"])
+    command = [sys.executable, "-m", "barl_trl.cli", "recipes", "--help"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert (repository / "out" / "README.md").read_text() == f"```text\n{printed.rstrip()}\n```\n"
+
+
+def test_a_notebook_becomes_a_page(repository):
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "Text."]},
+        {
+            "cell_type": "code",
+            "source": ["print(1)"],
+            "outputs": [{"output_type": "stream", "text": ["1\n"]}],
+        },
+    ]
+    (repository / "README.md").write_text("[n](n.ipynb)\n")
+    (repository / "n.ipynb").write_text(json.dumps({"cells": cells}))
+    site_pages.gather(["README.md"])
+    page = "# Title\nText.\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n"
+    assert (repository / "out" / "n.md").read_text() == page
+    assert (repository / "out" / "README.md").read_text() == "[n](n.md)\n"
