@@ -229,7 +229,8 @@ def test_gradients_have_a_table_for_each_checkpoint(tmp_path):
     section = PARTS["A"].section(tmp_path, 1)
     judgement = checkpoints.JUDGEMENT
     rollouts = judgement.prompts * judgement.group_size
-    assert section["text"].startswith(f"There are {judgement.batches} batches of {rollouts} rollouts.")
+    opening = f"There are {judgement.batches} batches of {rollouts} rollouts."
+    assert section["text"].startswith(opening)
     captions = [table["caption"] for table in section["tables"]]
     assert captions[:3] == ["At: shipped, standard", "At: shipped, cut_off", "At: grpo after 20"]
     assert len(captions) == len(set(captions)) == len(judged)
