@@ -52,10 +52,10 @@ def test_a_block_has_a_language_and_a_reason_if_it_is_not_run(block):
     assert all(reason.strip() for reason in block.comments.values())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_block_is_merely_indented(page):
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_block_is_merely_indented(path):
     """Such a block has neither a language nor a comment."""
-    assert "code_block" not in {token.type for token in MarkdownIt().parse(page.read_text())}
+    assert "code_block" not in {token.type for token in MarkdownIt().parse(path.read_text())}
 
 
 @places([block for block in BLOCKS if block.language == "bash"])

@@ -132,7 +132,7 @@ def test_trainings_are_compared_by_their_last_evaluations(tmp_path, letter, seed
     values = training_files(letter, tmp_path, seeds)
     section = PARTS[letter].section(tmp_path, seeds)
     assert section["title"] == PARTS[letter].title
-    assert f" {seeds} seeds;" in section["text"]
+    assert f" {seeds} seeds. " in section["text"]
     [table] = section["tables"]
     tests = search_runs.CONDITIONS[TRAININGS[letter]].tests
     assert [re.findall(r"\d+", column) for column in table["columns"][1:-1:2]] == [
@@ -174,7 +174,7 @@ def explorer_files(folder, seeds):
 def test_the_explorer_has_a_table_for_each_condition(tmp_path, seeds):
     values = explorer_files(tmp_path, 4)  # of more seeds, the first ones are taken
     section = PARTS["B"].section(tmp_path, seeds)
-    assert f"; {seeds} seeds," in section["text"]
+    assert f" of {seeds} seeds " in section["text"]
     assert [table["caption"] for table in section["tables"]] == list(explorer.CONDITIONS)
     for table in section["tables"]:
         runs = {
@@ -229,7 +229,8 @@ def test_gradients_have_a_table_for_each_checkpoint(tmp_path):
     section = PARTS["A"].section(tmp_path, 1)
     judgement = checkpoints.JUDGEMENT
     rollouts = judgement.prompts * judgement.group_size
-    assert section["text"].startswith(f"{judgement.batches} batches of {rollouts} rollouts each")
+    opening = f"There are {judgement.batches} batches of {rollouts} rollouts."
+    assert section["text"].startswith(opening)
     captions = [table["caption"] for table in section["tables"]]
     assert captions[:3] == ["At: shipped, standard", "At: shipped, cut_off", "At: grpo after 20"]
     assert len(captions) == len(set(captions)) == len(judged)
