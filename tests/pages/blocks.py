@@ -40,8 +40,7 @@ class Block(NamedTuple):
 
 def blocks_of(page):
     """The blocks of a page, in their order."""
-    whole = {"not run": NOT_RUN[page]} if page in NOT_RUN else {}
-    found, comments = [], whole
+    found, comments = [], {}
     for token in MarkdownIt().parse(page.read_text()):
         if token.type == "html_block":
             comments = comments | dict(COMMENT.findall(token.content))
@@ -50,12 +49,10 @@ def blocks_of(page):
             title = re.fullmatch(r'title="(.+)"', options)
             line = token.map[0] + 1
             found.append(Block(page, line, language, token.content, comments, title and title[1]))
-            comments = whole
+            comments = {}
         else:
-            comments = whole
+            comments = {}
     return found
 
 
-NOT_RUN = {ROOT / "docs" / "paper.md": "the paper's experiments take minutes to hours"}
-"""Whole pages that are not run."""
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
