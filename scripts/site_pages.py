@@ -26,6 +26,7 @@ ASSETS = Path("docs", "assets")
 MADE = {Path("docs", "inspector-example.html"): EXAMPLE, ASSETS / "katex.min.js": KATEX}
 MADE |= {path.relative_to(ROOT): path for path in (ROOT / ASSETS).iterdir()}
 """Files that only the site has, by their place in it."""
+FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)(?=[)#])")
 HELP = re.compile(r"^<!-- (barl .*--help) -->$", re.MULTILINE)
 
@@ -99,7 +100,9 @@ def gather(pages: list[str]) -> None:
                 found.append(target)
             return written
 
-        text = HELP.sub(help_text, LINK.sub(place, text))
+        parts = FENCED.split(text)
+        parts[::2] = [LINK.sub(place, prose) for prose in parts[::2]]  # code has no links
+        text = HELP.sub(help_text, "".join(parts))
         copy.with_suffix(".md").write_text(text)
 
 
