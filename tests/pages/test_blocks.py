@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import yaml
@@ -43,6 +44,11 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    for block in BLOCKS:
+        if block.title:  # other tests have modules of the same name
+            name = Path(block.title).stem
+            monkeypatch.setitem(sys.modules, name, None)
+            monkeypatch.delitem(sys.modules, name)
     return tmp_path
 
 
