@@ -73,7 +73,7 @@ tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
 	$(BIN)/python scripts/make_tiny_model.py
 
 notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (minutes)
-	$(BIN)/jupyter-execute --inplace examples/quickstart.ipynb
+	$(BIN)/jupyter-nbconvert --execute --inplace --to notebook examples/quickstart.ipynb
 
 setup: .venv/installed  ## make .venv with everything in it
 

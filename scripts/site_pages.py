@@ -4,7 +4,6 @@ Pages keep their places, so that links which work on a code host work on the sit
 module lead to its reference page instead. `make docs` builds the site from what is gathered.
 """
 
-import json
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from nbconvert import MarkdownExporter
 from site_docstrings import page_has
 from site_names import refuse_faults
 
@@ -40,22 +40,6 @@ def navigation(entries: list[Any] | None = None) -> Iterator[str]:
             yield from [target] if isinstance(target, str) else navigation(target)
 
 
-def notebook_page(path: Path) -> str:
-    """Return a notebook as Markdown: its texts, its code, and what the code printed."""
-    parts = []
-    for cell in json.loads(path.read_text())["cells"]:
-        source = "".join(cell["source"])
-        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
-        for output in cell.get("outputs", []):
-            data = output.get("data", {})
-            printed = "".join(output.get("text", data.get("text/plain", "")))
-            if "image/png" in data:
-                parts.append(f"![output](data:image/png;base64,{data['image/png'].strip()})")
-            elif printed:
-                parts.append(f"```text\n{printed.rstrip()}\n```")
-    return "\n\n".join(parts) + "\n"
-
-
 def help_text(found: re.Match) -> str:
     """Return what a command's help prints, as a block of code."""
     command = [sys.executable, "-m", "barl_trl.cli", *found[1].split()[1:]]
@@ -66,8 +50,7 @@ def help_text(found: re.Match) -> str:
 def linked_place(page: Path, link: str) -> tuple[Path | None, str]:
     """Return the file that a link of a page leads to, and the link as the site has it."""
     target = (page.parent / link).resolve()
-    place = target.relative_to(ROOT)
-    if place in MADE:
+    if (OUTPUT / target.relative_to(ROOT)).is_file():
         return None, link
     up = "../" * (len(page.relative_to(ROOT).parts) - 1)
     if target.is_relative_to(PACKAGE) and target.suffix == ".py":
@@ -92,7 +75,12 @@ def gather(pages: list[str]) -> None:
         if path.suffix not in (".md", ".ipynb"):
             shutil.copyfile(path, copy)
             continue
-        text = path.read_text() if path.suffix == ".md" else notebook_page(path)
+        if path.suffix == ".md":
+            text = path.read_text()
+        else:
+            text, resources = MarkdownExporter().from_filename(str(path))
+            for name, image in resources["outputs"].items():
+                (copy.parent / name).write_bytes(image)
 
         def place(link: re.Match, page: Path = path) -> str:
             target, written = linked_place(page, link[1])

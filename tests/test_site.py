@@ -1,9 +1,10 @@
 """The site: what its reference lacks is found, and so is a link that leads nowhere."""
 
-import json
+import re
 import subprocess
 import sys
 
+import nbformat
 import pytest
 import site_names
 import site_pages
@@ -132,17 +133,18 @@ def test_help_is_shown_as_it_is_printed(repository):
 
 
 def test_a_notebook_becomes_a_page(repository):
+    image = nbformat.v4.new_output("display_data", {"image/png": "QUJD"})
     cells = [
-        {"cell_type": "markdown", "source": ["# Title\n", "Text."]},
-        {
-            "cell_type": "code",
-            "source": ["print(1)"],
-            "outputs": [{"output_type": "stream", "text": ["1\n"]}],
-        },
+        nbformat.v4.new_markdown_cell("# Title\n\n[code](code.py)"),
+        nbformat.v4.new_code_cell("print(1)", outputs=[image]),
     ]
     (repository / "README.md").write_text("[n](n.ipynb)\n")
-    (repository / "n.ipynb").write_text(json.dumps({"cells": cells}))
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), repository / "n.ipynb")
     site_pages.gather(["README.md"])
-    page = "# Title\nText.\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n"
-    assert (repository / "out" / "n.md").read_text() == page
-    assert (repository / "out" / "README.md").read_text() == "[n](n.md)\n"
+    out = repository / "out"
+    page = (out / "n.md").read_text()
+    assert page.startswith("# Title\n\n[code](code.py)\n") and "\nprint(1)\n" in page
+    [shown] = re.findall(r"!\[.*\]\((.*)\)", page)
+    assert (out / shown).read_bytes() == b"ABC"
+    assert (out / "code.py").exists()
+    assert (out / "README.md").read_text() == "[n](n.md)\n"

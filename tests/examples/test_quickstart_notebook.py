@@ -4,7 +4,7 @@ import re
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+from nbconvert.preprocessors import ExecutePreprocessor
 
 from ..paths import ROOT
 
@@ -50,9 +50,8 @@ def test_it_trains_and_the_model_is_better_behind_it(notebook, tmp_path):
     for cell in fresh.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    NotebookClient(
-        fresh, timeout=1200, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
-    ).execute()
+    execute = ExecutePreprocessor(timeout=1200, kernel_name="python3")
+    execute.preprocess(fresh, {"metadata": {"path": tmp_path}})
     assert (tmp_path / "outputs" / "notebook" / "inspect" / "index.html").exists()
     found = accuracies(fresh)
     assert found["after"][1] > found["before"][0]  # the lower end
