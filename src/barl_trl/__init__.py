@@ -15,49 +15,15 @@ credit        estimators: one scoring pass -> a value for every step, a file for
 posterior, steps, whitening   the paper's equations, and what spreads them over tokens; torch only
 
 Imports go down this list (`[tool.importlinter]` in pyproject.toml). Where new things go: an
-equation into a top module, an
-estimator into a file of `credit` and a line of its registry, what calls a model to score into
-`plausibility`, what overrides TRL into a mixin in `trainer`, what parses options or prints into
-`commands`, a grader into a folder and a line of its registry.
+equation into a top module, an estimator into a file of `credit` and a line of its registry, what
+calls a model to score into `plausibility`, what overrides TRL into a mixin in `trainer`, what
+parses options or prints into `commands`, a grader into a folder and a line of its registry. Public
+names are in `__init__.pyi`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+import lazy_loader
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from .hypotheses import answers_equivalent as answers_equivalent
-    from .hypotheses import extract_answer as extract_answer
-    from .plausibility import Answer as Answer
-    from .plausibility import Rollout as Rollout
-    from .plausibility import answer_log_likelihoods as answer_log_likelihoods
-    from .posterior import discrepancy as discrepancy
-    from .posterior import posterior_weighted_values as posterior_weighted_values
-    from .posterior import progress_rewards as progress_rewards
-    from .posterior import q_values as q_values
-    from .trainer import BARLConfig as BARLConfig
-    from .trainer import BARLTrainer as BARLTrainer
-
-# Resolved on first use: the pure core must import neither trl nor transformers. `posterior` is the
-# module here; its function of that name stays inside it.
-_MODULES = {
-    "BARLConfig": "trainer",
-    "BARLTrainer": "trainer",
-    "Answer": "plausibility",
-    "Rollout": "plausibility",
-    "answer_log_likelihoods": "plausibility",
-    "answers_equivalent": "hypotheses",
-    "extract_answer": "hypotheses",
-    "discrepancy": "posterior",
-    "posterior_weighted_values": "posterior",
-    "progress_rewards": "posterior",
-    "q_values": "posterior",
-}
-__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
-
-
-def __getattr__(name: str):
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+# Resolved on first use: the pure core must import neither trl nor transformers.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

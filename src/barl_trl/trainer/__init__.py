@@ -3,30 +3,17 @@
 README.md beside this file draws what runs when.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+import lazy_loader
 
 from .tested_versions import changed_trl
 
-if TYPE_CHECKING:
-    from .barl_config import BARLConfig as BARLConfig
-    from .barl_trainer import BARLTrainer as BARLTrainer
-    from .methods import make_trainer as make_trainer
-
 # Resolved on first use, as in `barl_trl`: the fields of a recipe are had without TRL.
-_MODULES = {
-    "BARLConfig": "barl_config",
-    "BARLTrainer": "barl_trainer",
-    "make_trainer": "methods",
-}
-__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
+_attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str):
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+        return _attribute(name)
     except ImportError as error:
         if not (error.name or "").startswith("trl."):
             raise
