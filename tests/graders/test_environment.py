@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import lazy_loader
 
 from ..paths import ROOT
 
@@ -39,6 +42,7 @@ def test_an_importable_gmpy2_is_said_in_one_line_and_not_used(tmp_path):
 
 def test_without_an_antlr_runtime_it_is_said_how_to_get_it_and_each_thing_but_once(tmp_path):
     (tmp_path / "gmpy2.py").touch()
+    (tmp_path / "lazy_loader").symlink_to(Path(lazy_loader.__file__).parent)
     without_installed = ("-S", "-c", SAYS)
     antlr, gmpy2 = python(f"{ROOT / 'src'}:{tmp_path}", *without_installed).stderr.splitlines()
     assert "must be 4.13.2 for the math_verify grader, got none" in antlr
