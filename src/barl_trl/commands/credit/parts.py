@@ -100,9 +100,8 @@ def _judge_section(folder: Path, seeds: int) -> Section:
         "batch's gradient with it. Both are corrected for noise. Errors are the jackknife's, and "
         "differences are paired. Beyond control is quality minus that of plain RL with each step's "
         "weight scaled to the credit's size. Answers, tokens and entropy say what a step along the "
-        "mean gradient changes, of a length with which plain RL gains a point of accuracy. "
-        "Correlation is between the weights and Monte-Carlo advantages. Noise: the mean gradient's "
-        "length is lost in noise."
+        "mean gradient changes, as long as plain RL needs for a point of accuracy. Correlation is "
+        "between weights and Monte-Carlo advantages. Noise: noise hides the mean gradient's length."
     )
     return {"title": "A. Gradients on the demo's model", "text": text, "tables": tables}
 
