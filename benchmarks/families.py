@@ -318,7 +318,7 @@ def shown(record: dict[str, Any]) -> dict[str, Any]:
     found["batches"] = "of equal length" if record.get("equal lengths") else "padded"
     found["why"] = " ".join(record["why"].split()).replace("|", "\\|").rstrip(".:")[:200]
     if record.get("ahead", 0) > WRONG:
-        found["why"] += "; its tokens see those behind them"
+        found["why"] += "; its tokens see later tokens"
     return found
 
 

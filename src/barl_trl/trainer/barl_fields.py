@@ -46,46 +46,46 @@ class BARLFields:
     """
 
     max_completion_length: int | None = option(
-        1024, "Maximum length of the generated completion (the paper's; TRL: 512)."
+        1024, "Maximum number of tokens of a completion (1024 is the paper's; TRL: 512)."
     )
     vllm_importance_sampling_mode: str = option(
         "token_truncate",
-        "How the mismatch between vLLM and the trainer is corrected. TRL's default, "
-        "`sequence_mask`, lets rounding decide about rollouts of a thousand tokens.",
+        "How the mismatch between vLLM and the trainer is corrected. With TRL's default, "
+        "`sequence_mask`, rounding alone can mask a rollout of a thousand tokens.",
     )
 
     # Batches
     prompts_per_rollout_batch: int | None = option(
-        None, "Prompts of a rollout batch (the paper's: 1024). Sets `generation_batch_size`."
+        None, "Prompts per rollout batch (the paper's: 1024). Sets `generation_batch_size`."
     )
     rollouts_per_optimizer_step: int | None = option(
         None,
-        "Rollouts of an optimizer step, of all processes (the paper's: 128). Sets "
-        "`gradient_accumulation_steps`. In transformers `train_batch_size` is another thing.",
+        "Rollouts per optimizer step, over all processes (the paper's: 128). Sets "
+        "`gradient_accumulation_steps`. It is not the `train_batch_size` of transformers.",
     )
 
     # Steps and states
     step_size: int = option(
         128,
-        "Completion tokens of one reasoning step. A `step_segmenter` of the trainer replaces it.",
+        "Completion tokens per reasoning step. A `step_segmenter` of the trainer replaces it.",
     )
     elicitation: str = option(
         DEFAULT_ELICITATION,
-        "Text placed behind a state to ask for an answer; `{answer}.` follows it. An "
-        "open `<think>` is closed first.",
+        "Text appended to a state to ask for an answer; `{answer}.` follows it. An open "
+        "`<think>` is closed first.",
     )
 
     # Credit
     credit: str = option(
         "barl",
-        f"Estimator of the weight of a step: `{'`, `'.join(CREDITS)}`, or the dotted path of your "
+        f"Rule for the weight of a step: `{'`, `'.join(CREDITS)}`, or the dotted path of your "
         "own. docs/credit.md says what each computes and costs.",
     )
     credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] | None = option(
         None,
-        "What is subtracted from the weights of steps before they are whitened: the mean of the "
-        "`batch`, of the prompt's `group`, of its other rollouts (`leave_one_out`), or of those "
-        "at the same `step`. None: the credit's own (`barl`: `none`).",
+        "What is subtracted from the step weights before whitening: the mean of the `batch`, of "
+        "the prompt's `group`, of its other rollouts (`leave_one_out`), or of those at the same "
+        "`step`; or `none`. None: the credit's own (`barl`: `none`).",
     )
     gae_lambda: float | None = option(
         None,
@@ -94,8 +94,8 @@ class BARLFields:
     )
     bootstrap_cut_off: bool | None = option(
         None,
-        "`belief_critic`: whether a rollout that was cut off is worth the critic's value at its "
-        "end, not its outcome. None: it is.",
+        "`belief_critic`: whether a rollout that was cut off ends with the critic's value (true) "
+        "or with its outcome (false). None: true.",
     )
     progress_space: Literal["probability", "log"] = option(
         "probability",
@@ -106,68 +106,70 @@ class BARLFields:
     # Answers and hypotheses
     extraction: Extraction = option(
         "boxed",
-        "What is read as the answer of a response. `boxed`: the last box. "
-        '`stated`: without one also "the answer is 42", `#### 42`, `<answer>42</answer>`, '
-        "`**42**`, `\\boxed 42`, in this order. `last_number`: at last the last number.",
+        "What is read as the answer of a response. `boxed`: the last box. `stated`: if there is no "
+        'box, also "the answer is 42", `#### 42`, `<answer>42</answer>`, `**42**`, '
+        "`\\boxed 42`, in this order. `last_number`: if there is none of these, the last number.",
     )
     solution_column: str = option(
-        "solution", "Dataset column with the true answer: bare, boxed, or behind `####`."
+        "solution", "Dataset column with the true answer: bare, boxed, or after `####`."
     )
     max_answer_chars: int = option(
-        64, "Longest answer in characters that becomes a hypothesis (released code: 20)."
+        64, "Most characters of an answer that becomes a hypothesis (released code: 20)."
     )
     max_hypotheses: int | None = option(
-        None, "Most hypotheses of a prompt, the truth included. The rarest answers are dropped."
+        None,
+        "Most hypotheses of a prompt, the truth included. The rarest answers are dropped. None: no "
+        "limit.",
     )
 
     # Values
     consistency_beta: float = option(
         1.0,
-        "The paper's beta: weight of the reward discrepancy in the posterior. From 0 "
-        "(plausibility alone) to `inf` (any discrepancy eliminates a hypothesis). TRL's `beta` "
-        "is the KL coefficient.",
+        "The paper's beta: weight of the discrepancy in the posterior, from 0 (plausibility "
+        "alone) to `inf` (any discrepancy eliminates a hypothesis). TRL's `beta` is the KL "
+        "coefficient.",
     )
     answer_likelihood: Literal["mean", "sum", "token_mean"] | None = option(
         None,
-        "`mean`: an answer's plausibility is the geometric mean of its token probabilities "
-        "(released code); it flatters long answers, whose later tokens are certain. `sum`: their "
-        "product (the paper's pi(y|s)). `token_mean`: their arithmetic mean. None: the credit's "
-        "own (`barl`: `mean`).",
+        "How an answer's plausibility follows from its token probabilities. `mean`: their "
+        "geometric mean (released code), which flatters long answers, whose later tokens are "
+        "certain. `sum`: their product (the paper's pi(y|s)). `token_mean`: their arithmetic mean. "
+        "None: the credit's own (`barl`: `mean`).",
     )
     plausibility_temperature: float = option(
-        1.0, "Temperature at which answers are scored. The sampling temperature is another setting."
+        1.0, "Temperature at which answers are scored. It is not the sampling temperature."
     )
     outcome_mode: Literal["ground_truth", "hypothesis"] = option(
         "ground_truth",
-        "`ground_truth`: every hypothesis's value contains the outcome reward against "
-        "the truth (the paper). `hypothesis`: its own, 1 where the rollout's answer is that "
-        "hypothesis; the truth's stays the reward.",
+        "Which outcome the value in a hypothesis contains. `ground_truth`: the outcome reward, in "
+        "all hypotheses (the paper). `hypothesis`: 1 if the rollout's answer is that hypothesis, "
+        "else 0; the truth keeps the outcome reward.",
     )
     value_normalization: Literal["batch", "group", "none"] | None = option(
         None,
-        "`batch`: token weights are whitened over the rollout batch of all processes "
-        "(released code). `group`: within each prompt's group. `none`: the paper's formula. None: "
+        "Over which tokens the weights are whitened. `batch`: the rollout batch of all processes "
+        "(released code). `group`: each prompt's group. `none`: not at all (the paper). None: "
         "the credit's own (`barl`: `batch`). Replaces `scale_rewards`.",
     )
 
     # Scoring
     scoring_method: Literal["shared_prefix", "reencode"] = option(
         "shared_prefix",
-        "`shared_prefix`: every token of a rollout is computed once, with all answers "
-        "of all its states. `reencode`: a sequence per state and answer, for models that do "
-        "not allow the first (found out by itself).",
+        "How answers are scored. `shared_prefix`: one row per rollout, with all answers of all its "
+        "states. `reencode`: one row per state and answer; models that do not allow "
+        "`shared_prefix` get it by themselves.",
     )
     scoring_max_tokens: int | None = option(
         None,
-        "Tokens of one forward pass that scores answers, padding included. None fits "
-        "it to the model and the free memory. Halved on all processes when memory runs out.",
+        "Most tokens of one scoring pass, padding included. None fits it to the model and the "
+        "free memory. It is halved on all processes when memory runs out.",
     )
 
     # Records
     log_beliefs: bool = option(
         False,
         "Write each rollout batch of training to `beliefs/rollouts_<step>.parquet` in "
-        "`output_dir`: what every rollout believed and what its tokens were worth "
+        "`output_dir`: the beliefs along every rollout and the weights of its tokens "
         "(docs/inspector.md).",
     )
 

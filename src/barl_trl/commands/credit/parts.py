@@ -96,12 +96,12 @@ def _judge_section(folder: Path, seeds: int) -> Section:
         )
     text = (
         f"There are {checkpoints.JUDGEMENT.batches} batches of 64 rollouts. Bias is the cosine of "
-        "the mean gradient of all parameters with the true one, and quality that of one batch's. "
-        "Both are corrected for noise. Errors are of the jackknife, and differences are paired. "
-        "Beyond control is quality minus that of plain RL whose steps have the credit's sizes. "
-        "Answers, tokens and entropy say what a step in the mean direction changes, if plain RL "
-        "gains a point of accuracy by it. Correlation is that of the weights with Monte-Carlo "
-        "advantages. Noise says that noise hides the length of the mean gradient."
+        "the mean gradient of all parameters with the true one, and quality is the cosine of one "
+        "batch's gradient with it. Both are corrected for noise. Errors are the jackknife's, and "
+        "differences are paired. Beyond control is quality minus that of plain RL with each step's "
+        "weight scaled to the credit's size. Answers, tokens and entropy say what a step along the "
+        "mean gradient changes, as long as plain RL needs for a point of accuracy. Correlation is "
+        "between weights and Monte-Carlo advantages. Noise: noise hides the mean gradient's length."
     )
     return {"title": "A. Gradients on the demo's model", "text": text, "tables": tables}
 
@@ -177,10 +177,11 @@ def _explorer_section(folder: Path, seeds: int) -> Section:
             }
         )
     text = (
-        f"Six parameters make the demo's decisions, without language. Each of {seeds} seeds has "
-        "80 updates of 128 rollouts, and 2,000 fresh evaluation problems. Accuracies are in % ± "
-        "standard error. Confident: the policy has a favourite guess, 3 nats, that is mostly "
-        "wrong. Cut off: it has 5 tries in training, and 30 in the test with a long budget."
+        "The explorer makes the demo's decisions with six parameters, without language. Each of "
+        f"{seeds} seeds has 80 updates of 128 rollouts, and 2,000 fresh evaluation problems. "
+        'Accuracies are in % ± standard error. In "confident", the policy prefers one guess by '
+        '3 nats, which is mostly wrong. In "cut_off", it has 5 tries in training, and 30 in the '
+        "test with a long budget."
     )
     return {"title": "B. An explorer with six parameters", "text": text, "tables": tables}
 
@@ -243,8 +244,8 @@ def _search_values(
 
 _TRAINED = (
     "The demo's model of 0.9 M parameters is trained for 40 steps of 64 rollouts with {seeds} "
-    "seeds. Each has its own 400 held-out problems, the same for all arms. Accuracies are in % ± "
-    "standard error, and differences in points, paired by seed, with their interval of 95 %. "
+    "seeds. Each seed has its own 400 held-out problems, the same for all credits. Accuracies are "
+    "in % ± standard error. Differences are in points, paired by seed, with intervals of 95 %. "
 )
 
 PARTS = {
@@ -267,8 +268,8 @@ PARTS = {
         "memorisation",
         ("grpo", "barl", "belief_critic"),
         8,
-        _TRAINED + "It is trained on 32 problems over and over (10 epochs), and tested on unseen "
-        "equations, also with more candidates. This tests the paper's claim on generalisation.",
+        _TRAINED + "It is trained on the same 32 problems for 10 epochs, and tested on unseen "
+        "equations, also with more candidates. It tests the paper's claim that BARL generalises.",
     ),
     "E": _search_part(
         "E. The demo's task",

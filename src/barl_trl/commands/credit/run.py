@@ -11,8 +11,8 @@ from .jobs import run_jobs, write_json
 from .parts import PARTS
 
 SUMMARY = (
-    "This report says what the weights of steps do in training, and which of them win. Null and "
-    "negative results are results. Sampled accuracy decides, because greedy chains loop."
+    "This report compares credits, the rules for the weights of steps, in training. Null and "
+    "negative results are results. Sampled accuracy decides, because greedy answers loop."
 )
 
 
