@@ -24,7 +24,7 @@ def bayesian_values(
     state_mask: Bool[Tensor, "batch state"] | None = None,
     hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
 ) -> Float[Tensor, "batch step"]:
-    r"""Compute the Bayesian state-action value of every step (the paper's ablation on the effectiveness of CoTs).
+    r"""Compute the Bayesian state-action value of every step (the paper's "Effectiveness of CoTs").
 
     The rollout is one sample of the policy, taken as it is:
 
