@@ -57,7 +57,7 @@ SCHEMA = pa.schema(
 | `importance_ratios` | ratio that corrects for another engine's sampling, L |
 | `token_weights` | weight of each token in the policy gradient, L; 0 where there is none |
 | `step_ends` | tokens up to the end of each step, T, ascending; later tokens have no step |
-| `step_values` | the credit's value of each step before whitening, T; null without a usable truth or an outcome |
+| `step_values` | the credit's value of each step, not whitened, T; null without truth or outcome |
 | `rewards` | one per reward function (names: `reward_names` of the metadata); NaN without one |
 | `outcome` | weighted sum of the rewards, the outcome reward v |
 | `advantage` | what GRPO gives every token: (v - mean of the group) / standard deviation |
@@ -68,7 +68,7 @@ SCHEMA = pa.schema(
 | `posterior` | belief in each hypothesis at each state, S rows of H, each of sum 1 |
 | `reason` | why the grader judged so |
 | `is_cut_off` | whether the completion reached its longest length before its end |
-| `scored_tokens` | tokens that the model read to score its answers; shared ones count for the first rollout |
+| `scored_tokens` | tokens that were fed to score its answers; shared ones count for the first |
 
 A column is null where the run has no such thing.
 """
