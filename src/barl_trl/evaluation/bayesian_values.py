@@ -31,7 +31,7 @@ def bayesian_values(
     $$B(t) = \sum_i w_i(t) \, r_i(t) + B(t+1), \qquad t = 0 \dots T-1, \qquad B(T) = v$$
 
     `w(t)`, the posterior, is the belief $b_t$, `r_i(t)` the progress reward, `v` the outcome
-    reward that eq. (def_q_m) adds behind the last step. The belief at t + 1 follows from the
+    reward that eq. (def_q_m) adds after the last step. The belief at t + 1 follows from the
     observed rewards, so that it is the same whichever hypothesis is drawn at t. With one hypothesis
     the sum telescopes to the progress return $p_0(T) - p_0(t) + v$, as `V(t)` does.
 

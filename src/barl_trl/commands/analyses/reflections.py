@@ -64,7 +64,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--keywords",
         type=Path,
         metavar="FILE",
-        help="keywords that show a reflection, one per line (default: the paper's)",
+        help="keywords that show a reflection, one per line (default: those of docs/analysis.md)",
     )
     text = "responses per problem that count (default: as many as every problem has; the paper: 6)"
     command.add_argument("--num_samples", type=int, help=text)
