@@ -11,15 +11,15 @@ from .commands.interruption import ended_in_one_line
 from .commands.parsers import Mistake
 
 COMMANDS = {
-    "train": "train a model with BARL or one of its baselines, from a YAML recipe and options",
+    "train": "train a model with BARL or a baseline, from a YAML recipe and options",
     "recipes": "list the shipped recipes, or print one: `barl recipes show NAME > my.yaml`",
-    "plan": "say what a recipe will do, before anything is loaded: batches, tokens, steps, memory",
-    "data": "`barl data check FILE`: list rows that cannot be used or deserve a look",
-    "evaluate": "accuracy and pass@k on benchmarks, with every response in a file",
-    "analyze": "token efficiency, reflections, values of chains of thought, from response files",
-    "reproduce": "examples and experiments: `barl reproduce triplets|tree|paper|credit`",
-    "inspect": "a page of what every rollout believed, and why each token was praised or blamed",
-    "demo": "train a tiny model on search problems, on a CPU in minutes: table, curves and beliefs",
+    "plan": "print the batches, tokens, steps and memory of a recipe, before anything is loaded",
+    "data": "list rows of a dataset that cannot be used or deserve a look: `barl data check FILE`",
+    "evaluate": "measure accuracy and pass@k on benchmarks, and write every response to a file",
+    "analyze": "compare models: accuracy, tokens, reflections, beliefs, values, gradients",
+    "reproduce": "run examples and experiments: `barl reproduce triplets|tree|paper|credit`",
+    "inspect": "make a page of what every rollout believed, and what weight each token had",
+    "demo": "train a tiny model on search problems, in minutes on a CPU",
 }
 
 MODULES = {"data": "check_data"}

@@ -37,7 +37,7 @@ def truth_answer(value: Any) -> str:
     which TeX reads as spaces, become spaces.
 
     Args:
-        value: A bare answer, or a worked solution with its answer in a box or behind `####`: text,
+        value: A bare answer, or a worked solution with its answer in a box or after `####`: text,
             a number, or a list of one of them. Anything else has no answer.
 
     Returns:
@@ -82,7 +82,7 @@ def why_inadmissible(
 ) -> str | None:
     r"""Return why an answer may not become a hypothesis, None if it may.
 
-    A hypothesis is put back behind a state as `\boxed{…}.`, so it has to be one line of plain,
+    A hypothesis is put back after a state as `\boxed{…}.`, so it has to be one line of plain,
     balanced text.
 
     Args:

@@ -62,7 +62,7 @@ class AccuracyReward:
         Args:
             completions: Completions: texts, or lists of messages, of which the last one is judged.
             solution: The true answer of each completion's problem: bare, in the last box of a text,
-                or behind `####`.
+                or after `####`.
             log_extra: Logs extra columns to the completions table: `"solution"` (the true answer),
                 `"answer"` and `"verdict"` (what decided). The trainer provides it.
             log_metric: Logs the share of comparisons that failed. The trainer provides it.

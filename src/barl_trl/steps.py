@@ -115,7 +115,7 @@ def spread_over_tokens(
         step_values: Value of each step, padded.
         step_ends: Ends of each rollout's steps, as a segmenter gives them; empty for an empty chain
             of thought.
-        closing_values: Value of the tokens behind the last step: the end-of-turn token is an action
+        closing_values: Value of the tokens after the last step: the end-of-turn token is an action
             at `s_T`, where the sum in eq. (def_q_m) is empty and the outcome reward alone remains.
         num_tokens: Length of the padded completions.
     """

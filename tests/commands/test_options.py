@@ -54,7 +54,7 @@ def test_help_is_a_line_for_each_option_and_needs_no_heavy_library(capsys):
     listed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  --")]
     assert [" ".join(line.split()) for line in listed[:3]] == [
         "--size How many [3]",
-        "--kind red | blue [red]",
+        "--kind Which one: red | blue [red]",
         "--name What it is called",
     ]
 

@@ -102,3 +102,12 @@ def test_of_a_launch_the_first_process_says_it(capsys, monkeypatch):
         OneLineParser(prog="barl test").parse_args(["--size"])
     assert stop.value.code == 2
     assert capsys.readouterr().err == ""
+
+
+def test_help_shows_what_must_be_given_and_each_option_once(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["evaluate", "--help"])
+    shown = capsys.readouterr().out
+    assert " --model MODEL --benchmarks BENCHMARKS [--backend " in " ".join(shown.split())
+    assert "--num_samples" in shown and "--num-samples" not in shown
+    assert "(default: 2048)" in shown and "None" not in shown

@@ -52,7 +52,7 @@ def test_quick_is_one_seed_and_an_eighth_of_the_iterations(tmp_path):
 
 @pytest.mark.slow
 def test_barl_generalises_and_rl_does_not_with_every_seed(tmp_path):
-    """The claims of the paper's section 4, in full: 2 seeds of the 6 in docs/triplets.md."""
+    """The claims of the paper's didactic example, in full: 2 seeds of the 6 in docs/triplets.md."""
     done = reproduce("triplets", "--seeds", 2, "--output_dir", tmp_path)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "results.json").read_text())

@@ -14,20 +14,24 @@ def main(argv: list[str]) -> None:
     parser = OneLineParser(prog="barl data")
     check = parser.add_subparsers(dest="command", required=True, metavar="COMMAND").add_parser(
         "check",
-        help="list the rows of a data set that cannot be trained on or deserve a look",
-        description="Lists rows without a problem or a usable true answer, true answers that no "
-        "grader can read, placeholders, duplicates and contradictions, and problems of the "
-        "evaluation sets. Exits with 1 if there are any.",
+        help="list the rows of a dataset that cannot be trained on or deserve a look",
+        description="Lists rows without a problem or without a usable true answer; true answers "
+        "that no grader can read; placeholders, duplicates and contradictions; and problems that "
+        "are in evaluation sets. The exit status is 1 if there are any.",
     )
-    check.add_argument("data", metavar="FILE", help="local file or folder, or Hub id")
-    check.add_argument("--split", default="train")
-    check.add_argument("--config", help="configuration of a Hub data set")
-    check.add_argument("--problem_column")
-    check.add_argument("--answer_column")
+    check.add_argument("data", metavar="FILE", help="a local file or folder, or a Hub id")
+    check.add_argument("--split", default="train", help="split to check (default: train)")
+    check.add_argument("--config", help="configuration of a Hub dataset")
+    check.add_argument(
+        "--problem_column", help="column of the problems (default: found by its name)"
+    )
+    check.add_argument(
+        "--answer_column", help="column of the true answers (default: found by its name)"
+    )
     check.add_argument(
         "--against",
         metavar="NAME,NAME=FILE",
-        help="benchmarks as in `barl evaluate`, to list the rows that are among their problems",
+        help="evaluation sets, named as in `barl evaluate`: lists the rows whose problem is in one",
     )
     options = vars(parser.parse_args(argv))
     del options["command"]

@@ -28,15 +28,16 @@ UNUSED = {
 
 @dataclass
 class DemoArguments:
-    """Arguments of `barl demo` beside [`BARLConfig`], whose values are those of `demo.yaml`."""
+    """Arguments of `barl demo` that [`BARLConfig`] does not have; `demo.yaml` has its values."""
 
     method: str = option(
         "barl",
-        "`barl`, or another method on the same problems, by the name that `barl train` takes.",
+        "Credit of each step, by a name that `barl train --method` takes.",
     )
 
     seeds: int = option(
-        1, "Trainings with seeds of their own, from `seed` on. Each takes as long as one."
+        1,
+        "Number of trainings. Their seeds count up from `seed`; each takes as long as one.",
     )
 
     def __post_init__(self):

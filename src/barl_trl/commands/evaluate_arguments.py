@@ -16,17 +16,18 @@ from ..trainer.barl_fields import help_of, option
 class EvaluateArguments:
     """Arguments of `barl evaluate`. The defaults are the paper's pass@1: greedy decoding."""
 
-    model: str = field(
-        metadata={"help": "Model: a Hub id, a local folder, or one of a LoRA adapter."}
-    )
+    model: str = field(metadata={"help": "Model or LoRA adapter: a Hub id or a local folder."})
     benchmarks: str = field(
         metadata={
-            "help": f"Benchmarks, separated by commas: {', '.join(BENCHMARKS)}, each from the Hub "
-            "or as NAME=PATH from a local file or folder in the same columns; or any name with the "
-            "path of your own problems (JSONL, JSON, CSV or parquet)."
+            "help": f"Benchmarks, separated by commas: {', '.join(BENCHMARKS)}. NAME alone is "
+            "loaded from the Hub, NAME=PATH from a local file or folder with the same columns. "
+            "Under any other name, PATH has your own problems (JSONL, JSON, CSV or parquet). "
+            "`reasoning_gym:TASK` makes problems."
         }
     )
-    backend: Literal["transformers", "vllm"] = option("transformers", "What generates.")
+    backend: Literal["transformers", "vllm"] = option(
+        "transformers", "Engine that generates the responses."
+    )
     model_init_kwargs: dict[str, Any] | str | None = option(
         None,
         "More arguments of `from_pretrained`, or of `vllm.LLM`, as JSON: for instance "
@@ -34,40 +35,42 @@ class EvaluateArguments:
     )
     template: str = option(
         "auto",
-        f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: as "
-        "`barl train` noted in the checkpoint; else by the tokenizer's chat template; plain where "
-        "there is none.",
+        f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: the prompt of "
+        "the training, if `barl train` made the checkpoint; else by the tokenizer's chat template; "
+        "`plain` without one.",
     )
     system_prompt: str | None = option(
-        None, "System prompt, instead of the template's; '' for none."
+        None, "System prompt that replaces the template's; '' for none."
     )
     sampling: str | None = option(
         None,
-        "Sampling as a family's authors advise: "
+        "Sampling that a family's authors advise: "
         + "; ".join(f"{name} ({drawing})" for name, drawing in FAMILIES.items())
-        + ". Instead of the next four.",
+        + ". It replaces the next four options.",
     )
     temperature: float | None = option(
-        None, "Sampling temperature. Default: 0, which is greedy decoding."
+        None, "Sampling temperature. Without it, decoding is greedy."
     )
     top_p: float | None = option(
         None, "Sample from the likeliest tokens whose probabilities add up to this."
     )
-    top_k: int | None = option(None, "Sample from so many of the likeliest tokens.")
+    top_k: int | None = option(None, "Sample from this many of the likeliest tokens.")
     min_p: float | None = option(
-        None, "Sample from tokens with at least this share of the likeliest one's probability."
+        None, "Sample from tokens with at least this share of the likeliest token's probability."
     )
-    num_samples: int = option(1, "Responses to each problem; 1 with greedy decoding.")
+    num_samples: int = option(1, "Responses to each problem. Greedy decoding allows one.")
     max_tokens: int = option(2048, "Most tokens of a response.")
     seed: int = option(0, "Seed of all samples.")
-    batch_size: int = option(64, "Responses generated at a time; fewer take less memory.")
-    limit: int | None = option(None, "Evaluate on the first rows of each benchmark only.")
-    grader: str = option("math_verify", f"How answers are found and judged: {', '.join(GRADERS)}.")
+    batch_size: int = option(64, "Responses that are generated at a time. Fewer need less memory.")
+    limit: int | None = option(None, "Evaluate only the first LIMIT rows of each benchmark.")
+    grader: str = option(
+        "math_verify", f"Grader that reads and judges answers: {', '.join(GRADERS)}."
+    )
     extraction: Extraction = option("boxed", help_of("extraction"))
     output_dir: str = option(
         "outputs/evaluation",
-        "Folder of the responses and results. A run that was killed goes on there; "
-        "further benchmarks are added.",
+        "Folder of the responses and results. The same command continues a run that was killed. "
+        "You can add benchmarks later.",
     )
 
     def __post_init__(self):

@@ -13,16 +13,16 @@ def main(argv: list[str]) -> None:
     parser = OneLineParser(
         prog="barl inspect",
         description="Makes a page that shows what every rollout of a run believed at every step, "
-        "and what its tokens were worth. It needs a browser and nothing else: no server, no "
-        "network. With two runs, the second is shown beside the first: rollouts with the same "
-        "completion are joined, then those to the same prompt.",
+        "and what weight its tokens had. You need only a browser: no server, no network. With two "
+        "runs, the page compares rollouts with the same completion, then rollouts that answer the "
+        "same prompt.",
     )
     parser.add_argument(
         "runs",
         nargs="+",
         type=Path,
         metavar="RUN",
-        help="folder of a run trained with log_beliefs, or what `barl evaluate` or `barl analyze "
+        help="folder of a run with log_beliefs, or of what `barl evaluate` or `barl analyze "
         "values` wrote",
     )
     parser.add_argument(
@@ -31,10 +31,10 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--serve",
         action="store_true",
-        help="serve it on 127.0.0.1, and take in what a live run goes on to write",
+        help="serve the page on 127.0.0.1, and add what a live run writes",
     )
     parser.add_argument(
-        "--port", type=_port, default=8321, help="of --serve; 0: a free one (default: 8321)"
+        "--port", type=_port, default=8321, help="port of --serve; 0: any free one (default: 8321)"
     )
     options = parser.parse_args(argv)
     with mistakes_in_one_line("barl inspect"):

@@ -21,7 +21,7 @@ class LaunchFields:
         "`accelerate config` made.",
     )
     num_processes: int | None = option(
-        None, "Processes, one for each device. Default: `accelerate_config`'s, or else 1."
+        None, "Number of processes, one for each device (default: `accelerate_config`'s, else 1)."
     )
 
 

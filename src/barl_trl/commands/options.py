@@ -38,7 +38,7 @@ def parse_options(
     Raises:
         ValueError: A field breaks its rule.
         SystemExit: Help was asked for, or an option is unknown, missing or of another type, in the
-            recipe or behind it.
+            recipe or in `argv`.
     """
     if {"-h", "--help"} & set(argv):
         _print_short_help(prog, first)
@@ -66,8 +66,8 @@ def _print_short_help(prog: str, first: Sequence[type]) -> None:
     table = Table.grid(padding=(0, 2))
     for option in (option for kind in first for option in fields(kind)):
         text = re.split(r"(?<=\.) (?=[A-Z`])", option.metadata["help"])[0].removesuffix(".")
-        choices = choices_of(option.type)
-        text = " | ".join(filter(None, choices)) or text
+        choices = " | ".join(filter(None, choices_of(option.type)))
+        text = f"{text}: {choices}" if choices else text
         is_shown = isinstance(option.default, str | int | float) and len(str(option.default)) < 20
         default = f" [{option.default}]" if is_shown else ""
         table.add_row(f"  --{option.name}", text + default)
@@ -76,6 +76,6 @@ def _print_short_help(prog: str, first: Sequence[type]) -> None:
     console.print(table)
     console.print(
         "\n  --config RECIPE  a YAML file of options, or a name that `barl recipes` lists\n"
-        "  --help-all       TRL's options too"
+        "  --help-all       every option, TRL's too, with its full text"
     )
     raise SystemExit

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from copy import copy
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -29,6 +30,19 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults other than None, and `--an_option` without its twin `--an-option`."""
+
+    def _get_help_string(self, action):
+        return action.help if action.default is None else super()._get_help_string(action)
+
+    def _format_action_invocation(self, action):
+        twins = {name.replace("_", "-") for name in action.option_strings if "_" in name}
+        shown = copy(action)
+        shown.option_strings = [name for name in action.option_strings if name not in twins]
+        return super()._format_action_invocation(shown)
+
+
 class OneLineParser(argparse.ArgumentParser):
     """A parser that says a mistake in one line.
 
@@ -41,6 +55,7 @@ class OneLineParser(argparse.ArgumentParser):
     knows_all = True
     lists_all = "--help"
     takes_recipe = False
+    _required: Sequence[argparse.Action] = ()
 
     def error(self, message: str) -> NoReturn:
         """End the command, without the usage that argparse puts before the mistake."""
@@ -54,6 +69,7 @@ class OneLineParser(argparse.ArgumentParser):
         required = [action for action in self._actions if action.required]
         for action in required:
             action.required = False
+        self._required = required
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and (self.knows_all or not unknown[0].startswith("-")):
             self.error(self._about(unknown))
@@ -62,6 +78,12 @@ class OneLineParser(argparse.ArgumentParser):
             names = [str(a.option_strings[0] if a.option_strings else a.metavar) for a in missing]
             self.error(f"the following arguments are required: {', '.join(names)}")
         return found, unknown
+
+    def format_help(self) -> str:
+        """Return the help, which shows what must be given without brackets."""
+        for action in self._required:
+            action.required = True
+        return super().format_help()
 
     def unknown_option(self, name: str, known: Iterable[str]) -> str:
         """Return what to say of an option that is none of the known ones."""

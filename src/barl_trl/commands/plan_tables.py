@@ -79,7 +79,7 @@ def print_plan(script_args: BARLScriptArguments, args: PlanConfig, model_args: M
     assumed = f"prompts of {shape.prompt} and completions of {shape.completion} tokens"
     if shape.hypotheses:
         assumed += (
-            f", {shape.hypotheses} hypotheses per prompt, {ANSWER_TOKENS} tokens per answer behind "
+            f", {shape.hypotheses} hypotheses per prompt, {ANSWER_TOKENS} tokens per answer after "
             f"{ELICITATION_TOKENS} of elicitation; scoring takes no more than a quarter of the "
             "memory that is free"
         )

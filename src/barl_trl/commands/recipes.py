@@ -16,11 +16,11 @@ def main(argv: list[str]) -> None:
     """List the files, or print one."""
     parser = OneLineParser(
         prog="barl recipes",
-        description="Without a command: lists the shipped recipes and accelerate configurations.",
+        description="Lists the shipped recipes and accelerate configurations; `show` prints one.",
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     show = commands.add_parser("show", help="print one: barl recipes show NAME > my.yaml")
-    show.add_argument("name", metavar="NAME")
+    show.add_argument("name", metavar="NAME", help="a name that `barl recipes` lists")
     options = parser.parse_args(argv)
     if options.command is None:
         for option, title in TITLES.items():

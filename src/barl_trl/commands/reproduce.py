@@ -11,6 +11,8 @@ from .console import at_least_one, mistakes_in_one_line, print_table
 from .interruption import kept
 from .parsers import OneLineParser
 
+FOLDER = "folder of the results (default: outputs/{})"
+
 
 def main(argv: list[str]) -> None:
     """Run `barl reproduce triplets|tree|paper|credit`."""
@@ -90,11 +92,11 @@ def triplets(options: argparse.Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog="barl reproduce",
-        description="The paper's didactic example (section 4), decision tree (Theorem 3) and "
-        "experiments (section 6).",
+        description="Runs the paper's didactic example, the decision tree of its Theorem 3, and "
+        "its experiments. docs/paper.md has the results.",
     )
     commands = parser.add_subparsers(dest="example", required=True, metavar="EXAMPLE")
-    triplets_help = "train policies to find the triplet that pays: RL against BARL (minutes)"
+    triplets_help = "train policies on the didactic example, with RL and with BARL (minutes)"
     one = commands.add_parser("triplets", help=triplets_help, description=triplets_help)
     one.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm (default: 3)")
     one.add_argument(
@@ -106,33 +108,51 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--more_arms",
         action="store_true",
-        help="also RL with BARL's entropy bonus, and the paper's text read literally",
+        help="add RL with BARL's entropy bonus, and the paper's text read literally",
     )
-    one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"))
+    one.add_argument(
+        "--output_dir", type=Path, default=Path("outputs/triplets"), help=FOLDER.format("triplets")
+    )
     one.set_defaults(run=triplets)
-    tree_help = "solve the trees of the theorem on the gap to Markovian policies (seconds)"
+    tree_help = "solve the tree of Theorem 3 exactly, for depth 2 to 6 (seconds)"
     two = commands.add_parser("tree", help=tree_help, description=tree_help)
-    two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"))
+    two.add_argument(
+        "--output_dir", type=Path, default=Path("outputs/tree"), help=FOLDER.format("tree")
+    )
     two.set_defaults(run=tree)
-    paper_help = "train and evaluate all arms, and write one report (demo: within an hour)"
+    paper_help = "train and evaluate all arms, and write a report (demo scale: within an hour)"
     three = commands.add_parser("paper", help=paper_help, description=paper_help)
     three.add_argument(
         "--scale",
         choices=("demo", "paper"),
         default="demo",
-        help="demo: search problems and a tiny model on a CPU. paper: its models and data, on GPUs",
+        help="demo: search problems and a tiny model, on a CPU; paper: the paper's models and "
+        "data, on GPUs (default: demo)",
     )
-    three.add_argument("--seeds", type=at_least_one, default=3, help="per arm (default: 3)")
-    three.add_argument("--plan", action="store_true", help="print cost and commands, run nothing")
-    three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"))
+    three.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm (default: 3)")
+    three.add_argument(
+        "--plan", action="store_true", help="print the cost and the commands, and run nothing"
+    )
+    three.add_argument(
+        "--output_dir", type=Path, default=Path("outputs/paper"), help=FOLDER.format("paper")
+    )
     three.set_defaults(run=paper)
-    credit_help = "compare the credits of steps: gradients and trainings (an hour or two)"
+    credit_help = (
+        "compare the credits of steps by gradients and trainings (four hours on two cores)"
+    )
     four = commands.add_parser("credit", help=credit_help, description=credit_help)
     four.add_argument(
-        "--parts", type=_parts, default="ABCDE", help="for instance BC (default: ABCDE)"
+        "--parts",
+        type=_parts,
+        default="ABCDE",
+        help="parts of docs/credit-evidence.md, such as BC (default: ABCDE)",
     )
-    four.add_argument("--seeds", type=at_least_one, help="per arm (default: 8 to 20, by part)")
-    four.add_argument("--output_dir", type=Path, default=Path("outputs/credit"))
+    four.add_argument(
+        "--seeds", type=at_least_one, help="seeds per arm (default: 8 to 20, by part)"
+    )
+    four.add_argument(
+        "--output_dir", type=Path, default=Path("outputs/credit"), help=FOLDER.format("credit")
+    )
     four.set_defaults(run=credit)
     return parser
 

@@ -1,4 +1,4 @@
-"""The arguments of `barl train` beside those of `BARLConfig` and TRL's model, and their checks."""
+"""The arguments of `barl train` that neither `BARLConfig` nor TRL's model has; their checks."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,70 +20,71 @@ class BARLScriptArguments:
 
     dataset_name: str = field(
         metadata={
-            "help": "Dataset: a Hub id, or a local JSONL, JSON, CSV or parquet file or folder."
+            "help": "Dataset (required, as is `--model_name_or_path`): a Hub id, or a local JSONL, "
+            "JSON, CSV or parquet file or folder."
         }
     )
     dataset_config: str | None = option(None, "Configuration of a Hub dataset.")
     dataset_train_split: str = option("train", "Split to train on.")
     dataset_test_split: str | None = option(
         None,
-        "Split to evaluate on, by samples as in training, if `eval_strategy` is set. "
+        "Split of TRL's own evaluation, which samples as training does, if `eval_strategy` is set. "
         "The default is `test`, or none with `eval_benchmarks`.",
     )
     problem_column: str | None = option(
-        None, "Column of the problems. Found by itself if named problem, question or prompt."
+        None, "Column of the problems. Not needed if it is named problem, question or prompt."
     )
     answer_column: str | None = option(
         None,
-        "Column of the true answers. Found by itself if named answer, final_answer or solution.",
+        "Column of the true answers. Not needed if it is named answer, final_answer or solution.",
     )
     system_prompt: str | None = option(
         PAPER_SYSTEM_PROMPT,
-        "System prompt of the conversation; by default the paper's. A `prompt_template` has none.",
+        "System prompt of the conversation (default: the paper's). A `prompt_template` has none.",
     )
     prompt_template: str | None = option(
         None,
-        "Prompt for models without chat template: plain text with `{problem}` in it. "
+        "Prompt for models without a chat template: plain text with `{problem}` in it. "
         "In a shell, $'{problem}\\n' ends it with a line break.",
     )
     max_prompt_length: int | None = option(
-        None, "Most tokens of a prompt. Rows with more are left out, and counted."
+        None, "Most tokens of a prompt. Rows with longer prompts are left out and counted."
     )
     reward_funcs: list[str] = field(
         default_factory=lambda: ["accuracy_reward"],
         metadata={
-            "help": "Reward functions by name or dotted import path. Names: `accuracy_reward`, a "
+            "help": "Reward functions, by name or dotted path. Names: `accuracy_reward`, a "
             "grader's (`math_verify`, `qwen`, `string`), `format_reward`, `think_format_reward`, "
             "`get_soft_overlong_punishment`."
         },
     )
     method: str = option(
         "barl",
-        f"The credit, by name ({', '.join(METHODS)}) or dotted path. `barl` is the paper's. `grpo` "
-        "is TRL's GRPOTrainer, `grpo_length_controlled` the same with completions of at most "
-        f"{LENGTH_CONTROLLED_TOKENS} tokens.",
+        f"Credit of each step, by name ({', '.join(METHODS)}) or dotted path. `barl` is the "
+        "paper's. `grpo` is TRL's GRPOTrainer, `grpo_length_controlled` the same with at most "
+        f"{LENGTH_CONTROLLED_TOKENS} completion tokens.",
     )
     eval_benchmarks: str | None = option(
         None,
-        "Benchmarks to evaluate greedily every `eval_steps` steps. Named as in `barl "
-        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`. Training problems that are "
-        "among theirs are counted.",
+        "Benchmarks that are evaluated greedily every `eval_steps` steps. Named as in `barl "
+        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`. Training problems that are in "
+        "them are counted.",
     )
     decontaminate: str | None = option(
         None,
         "Evaluation sets whose problems are left out of training. Named as in `eval_benchmarks`.",
     )
-    deduplicate: bool = option(False, "Leave out rows whose problem an earlier row has.")
+    deduplicate: bool = option(False, "Leave out rows that repeat the problem of an earlier row.")
     min_solve_rate: float | None = option(
-        None, f"Leave out rows whose `{SOLVE_RATE_COLUMN}` (Big-Math's) is below: too hard."
+        None, f"Leave out rows with a lower `{SOLVE_RATE_COLUMN}` (Big-Math's): too hard."
     )
     max_solve_rate: float | None = option(
-        None, "Leave out rows whose solve rate is above: too easy."
+        None, "Leave out rows with a higher solve rate: too easy."
     )
     save_on_interrupt: bool = option(
         False,
-        "On Ctrl-C or SIGTERM end the optimizer step, and save a checkpoint. A second signal ends "
-        "at once.",
+        "On Ctrl-C or SIGTERM, end the optimizer step and save a checkpoint. A second signal ends "
+        "the run at once.",
     )
 
     def __post_init__(self):

@@ -1,4 +1,4 @@
-"""The likelihood of the true answer behind a chain of thought: rewards without a verifier."""
+"""The likelihood of the true answer after a chain of thought: rewards without a verifier."""
 
 from ..posterior import StepValues
 from .outcome import for_all_steps, standardized_in_group
@@ -23,9 +23,9 @@ def rlpr(rollouts: ScoredRollouts) -> StepValues:
 
 
 def likelihood(rollouts: ScoredRollouts) -> StepValues:
-    r"""Give each step the log-likelihood of the true answer behind its rollout, $\log p_0(T)$.
+    r"""Give each step the log-likelihood of the true answer after its rollout, $\log p_0(T)$.
 
-    arXiv 2602.03979, its reward `log-prob` (the sum over the answer's tokens), behind the baseline
+    arXiv 2602.03979, its reward `log-prob` (the sum over the answer's tokens), minus the baseline
     `leave_one_out`. Deviation: the likelihood's own gradient, supervised learning of the answer, is
     left out: weights carry no gradient. Needs the truth, and no outcome.
     """

@@ -24,14 +24,14 @@ def bayesian_values(
     state_mask: Bool[Tensor, "batch state"] | None = None,
     hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
 ) -> Float[Tensor, "batch step"]:
-    r"""Compute the Bayesian state-action value of every step (the paper's section 6.3).
+    r"""Compute the Bayesian state-action value of every step (the paper's "Effectiveness of CoTs").
 
     The rollout is one sample of the policy, taken as it is:
 
     $$B(t) = \sum_i w_i(t) \, r_i(t) + B(t+1), \qquad t = 0 \dots T-1, \qquad B(T) = v$$
 
     `w(t)`, the posterior, is the belief $b_t$, `r_i(t)` the progress reward, `v` the outcome
-    reward that eq. (def_q_m) adds behind the last step. The belief at t + 1 follows from the
+    reward that eq. (def_q_m) adds after the last step. The belief at t + 1 follows from the
     observed rewards, so that it is the same whichever hypothesis is drawn at t. With one hypothesis
     the sum telescopes to the progress return $p_0(T) - p_0(t) + v$, as `V(t)` does.
 

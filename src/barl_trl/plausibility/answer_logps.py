@@ -67,7 +67,7 @@ def answer_log_likelihoods(
     r"""Compute the log-likelihood of every hypothesis's answer at every state.
 
     $\ell_i(t) = \sum_j \log \pi(y_{i,j} \mid s_t, e, y_{i,<j})$ over the scored tokens j of the
-    answer $y_i$ behind the state $s_t$ and the elicitation e, or the mean over them: the logarithm
+    answer $y_i$ after the state $s_t$ and the elicitation e, or the mean over them: the logarithm
     of the paper's plausibility. Or the logarithm of the mean of their probabilities.
 
     The model runs in evaluation mode and is left as it was, also after an exception. Where

@@ -23,7 +23,7 @@ class Elicitation:
 
     Args:
         tokenizer: Any transformers tokenizer.
-        text: What is placed behind a state, up to the opening brace of the answer.
+        text: What is placed after a state, up to the opening brace of the answer.
     """
 
     def __init__(self, tokenizer: Any, text: str = DEFAULT_ELICITATION):
@@ -42,11 +42,11 @@ class Elicitation:
         *,
         score_completion: bool = False,
     ) -> Rollout:
-        """Return a rollout whose states, at the prompt and behind each step, are asked for answers.
+        """Return a rollout whose states, at the prompt and after each step, are asked for answers.
 
         Args:
             prompt_ids: Token ids of the prompt.
-            completion_ids: Token ids of the chain of thought. What stands behind its steps, such
+            completion_ids: Token ids of the chain of thought. What stands after its steps, such
                 as an end-of-turn token, belongs to no state.
             step_ends: Ends of its steps, counted from the chain's first token.
             answers: Answers of the hypotheses, the truth first.
@@ -82,7 +82,7 @@ class Elicitation:
         return elicitations if any(ids is self.closing_token_ids for ids in elicitations) else None
 
     def answer(self, text: str) -> Answer:
-        """Return `{text}.`, scored behind its opening brace, which the elicitation forces.
+        """Return `{text}.`, scored after its opening brace, which the elicitation forces.
 
         Closing brace and dot are scored: without them "2" would be a prefix of "23". A token that
         joins the brace to the answer is scored as a whole.

@@ -76,7 +76,7 @@ class Rollout:
             )
 
     def elicitation(self, state: int, common: Sequence[int]) -> list[int]:
-        """Return the token ids placed behind a state: its own, or else the common ones."""
+        """Return the token ids placed after a state: its own, or else the common ones."""
         return list(common if self.state_elicitations is None else self.state_elicitations[state])
 
     @property

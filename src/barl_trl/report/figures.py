@@ -93,7 +93,7 @@ def beliefs(records: str | Path, path: str | Path) -> None:
         _write_steps(text_axis, record)
     headline(
         figure,
-        "What each step is worth (its value V), and what the model believes behind it.\n"
+        "What each step is worth (its value V), and what the model believes after it.\n"
         "Values above 0 are blue, below 0 red; the truth's row is green.",
     )
     save(figure, path, dpi=110)

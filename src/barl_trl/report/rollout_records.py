@@ -52,23 +52,23 @@ SCHEMA = pa.schema(
 | `group`, `rollout` | place of its prompt, and its own place, among the rollouts of that step |
 | `prompt_id` | the first 12 hex digits of the prompt's SHA-256: the same in all batches |
 | `prompt`, `solution` | the texts, messages as the model reads them; `solution` is the row's |
-| `token_ids`, `tokens` | L ids, and their texts, which joined are the completion |
+| `token_ids`, `tokens` | the L token ids, and their texts; the texts joined are the completion |
 | `token_logps` | log-probability of each token under the policy that is trained, L, in nats |
 | `importance_ratios` | ratio that corrects for another engine's sampling, L |
 | `token_weights` | weight of each token in the policy gradient, L; 0 where there is none |
-| `step_ends` | tokens up to the end of each step, T, ascending; the tokens behind have no step |
-| `step_values` | the credit's value of each step before whitening, T; null if it is not judged |
+| `step_ends` | tokens up to the end of each step, T, ascending; later tokens have no step |
+| `step_values` | the credit's value of each step, not whitened, T; null without truth or outcome |
 | `rewards` | one per reward function (names: `reward_names` of the metadata); NaN without one |
-| `outcome` | their weighted sum, the outcome reward v |
+| `outcome` | weighted sum of the rewards, the outcome reward v |
 | `advantage` | what GRPO gives every token: (v - mean of the group) / standard deviation |
-| `answer` | the final answer that was read |
+| `answer` | the answer of the completion |
 | `hypotheses` | answers of the H hypotheses; the first is the truth |
-| `member` | index of the hypothesis that the rollout answers |
+| `member` | index of the hypothesis that is the rollout's answer |
 | `answer_logps` | log-likelihood of each hypothesis at each state, S rows of H, in nats |
 | `posterior` | belief in each hypothesis at each state, S rows of H, each of sum 1 |
 | `reason` | why the grader judged so |
 | `is_cut_off` | whether the completion reached its longest length before its end |
-| `scored_tokens` | tokens that were fed to read its beliefs; shared ones count for the first |
+| `scored_tokens` | tokens that were fed to score its answers; shared ones count for the first |
 
 A column is null where the run has no such thing.
 """

@@ -1,4 +1,4 @@
-r"""The paper's didactic example (its section 4): find the triplet of actions that pays.
+r"""The paper's didactic example: find the triplet of actions that pays.
 
 An episode is a prompt token and 29 actions from {0, 1, 2}; it is solved when the prompt token came
 three times in a row. A hypothesis M says which triplet pays: $r_M(t) = 1$ at the step that

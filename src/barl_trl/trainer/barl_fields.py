@@ -39,53 +39,53 @@ def option(default: Any, text: str) -> Any:
 
 @dataclass
 class BARLFields:
-    """The fields of a [`BARLConfig`] that are BARL's own, or have a default of its own.
+    """The fields of a [`BARLConfig`] that TRL does not have, or that have another default.
 
     Raises:
         ValueError: A field has a value of another type, or breaks its rule.
     """
 
     max_completion_length: int | None = option(
-        1024, "Maximum number of tokens of a completion (1024 is the paper's; TRL: 512)."
+        1024, "Most tokens of a completion (the paper has 1024, TRL's default is 512)."
     )
     vllm_importance_sampling_mode: str = option(
         "token_truncate",
-        "How the mismatch between vLLM and the trainer is corrected. With TRL's default, "
-        "`sequence_mask`, rounding alone can mask a rollout of a thousand tokens.",
+        "How the loss corrects that vLLM's log-probabilities differ from the trainer's. With TRL's "
+        "default, `sequence_mask`, rounding decides which rollouts of a thousand tokens count.",
     )
 
     # Batches
     prompts_per_rollout_batch: int | None = option(
-        None, "Prompts per rollout batch (the paper's: 1024). Sets `generation_batch_size`."
+        None, "Prompts of a rollout batch (the paper's: 1024). Sets `generation_batch_size`."
     )
     rollouts_per_optimizer_step: int | None = option(
         None,
-        "Rollouts per optimizer step, over all processes (the paper's: 128). Sets "
-        "`gradient_accumulation_steps`. It is not the `train_batch_size` of transformers.",
+        "Rollouts of an optimizer step, on all processes together (the paper's: 128). Sets "
+        "`gradient_accumulation_steps`.",
     )
 
     # Steps and states
     step_size: int = option(
         128,
-        "Completion tokens per reasoning step. A `step_segmenter` of the trainer replaces it.",
+        "Completion tokens of one reasoning step. The trainer's `step_segmenter` replaces it.",
     )
     elicitation: str = option(
         DEFAULT_ELICITATION,
-        "Text appended to a state to ask for an answer; `{answer}.` follows it. An open "
+        "Text that asks for an answer after each state; `{answer}.` follows it. An open "
         "`<think>` is closed first.",
     )
 
     # Credit
     credit: str = option(
         "barl",
-        f"Rule for the weight of a step: `{'`, `'.join(CREDITS)}`, or the dotted path of your "
-        "own. docs/credit.md says what each computes and costs.",
+        f"Function that gives each step its weight: `{'`, `'.join(CREDITS)}`, or the dotted "
+        "path of your own. docs/credit.md says what each computes and costs.",
     )
     credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] | None = option(
         None,
-        "What is subtracted from the step weights before whitening: the mean of the `batch`, of "
-        "the prompt's `group`, of its other rollouts (`leave_one_out`), or of those at the same "
-        "`step`; or `none`. None: the credit's own (`barl`: `none`).",
+        "Mean that is subtracted from the steps' weights before whitening. That of the `batch`, of "
+        "the prompt's `group`, of the prompt's other rollouts (`leave_one_out`), or of all "
+        "weights at the same `step`. None: the credit's own (`barl`: `none`).",
     )
     gae_lambda: float | None = option(
         None,
@@ -94,83 +94,80 @@ class BARLFields:
     )
     bootstrap_cut_off: bool | None = option(
         None,
-        "`belief_critic`: whether a rollout that was cut off ends with the critic's value (true) "
-        "or with its outcome (false). None: true.",
+        "With `belief_critic`, whether the critic's value at the end replaces the outcome of a "
+        "rollout that was cut off. None: it does.",
     )
     progress_space: Literal["probability", "log"] = option(
         "probability",
-        "Whether `progress` and `information_gain` take differences of probabilities or of their "
-        "logarithms.",
+        "Whether `progress` and `information_gain` take differences of probabilities or of "
+        "log-probabilities.",
     )
 
     # Answers and hypotheses
     extraction: Extraction = option(
         "boxed",
-        "What is read as the answer of a response. `boxed`: the last box. `stated`: if there is no "
-        'box, also "the answer is 42", `#### 42`, `<answer>42</answer>`, `**42**`, '
-        "`\\boxed 42`, in this order. `last_number`: if there is none of these, the last number.",
+        "Text of a response that is read as its answer. `boxed`: the last box. `stated`: without "
+        'a box also "the answer is 42", `#### 42`, `<answer>42</answer>`, `**42**`, '
+        "`\\boxed 42`, in this order. `last_number`: without any of these the last number.",
     )
     solution_column: str = option(
         "solution", "Dataset column with the true answer: bare, boxed, or after `####`."
     )
     max_answer_chars: int = option(
-        64, "Most characters of an answer that becomes a hypothesis (released code: 20)."
+        64, "Longest answer in characters that becomes a hypothesis (released code: 20)."
     )
     max_hypotheses: int | None = option(
-        None,
-        "Most hypotheses of a prompt, the truth included. The rarest answers are dropped. None: no "
-        "limit.",
+        None, "Most hypotheses of a prompt, with the true answer. The rarest answers are dropped."
     )
 
     # Values
     consistency_beta: float = option(
         1.0,
-        "The paper's beta: weight of the discrepancy in the posterior, from 0 (plausibility "
-        "alone) to `inf` (any discrepancy eliminates a hypothesis). TRL's `beta` is the KL "
-        "coefficient.",
+        "Weight of the reward discrepancy in the posterior, the paper's beta. From 0 (only "
+        "plausibility counts) to `inf` (any discrepancy eliminates a hypothesis). TRL's `beta` "
+        "is the KL coefficient.",
     )
     answer_likelihood: Literal["mean", "sum", "token_mean"] | None = option(
         None,
-        "How an answer's plausibility follows from its token probabilities. `mean`: their "
-        "geometric mean (released code), which flatters long answers, whose later tokens are "
-        "certain. `sum`: their product (the paper's pi(y|s)). `token_mean`: their arithmetic mean. "
-        "None: the credit's own (`barl`: `mean`).",
+        "How an answer's plausibility follows from its token probabilities. `mean`: geometric "
+        "mean (released code); it flatters long answers, whose later tokens are certain. `sum`: "
+        "product (the paper's pi(y|s)). `token_mean`: arithmetic mean. None: the credit's own "
+        "(`barl`: `mean`).",
     )
     plausibility_temperature: float = option(
-        1.0, "Temperature at which answers are scored. It is not the sampling temperature."
+        1.0, "Temperature at which answers are scored. `temperature` is that of sampling."
     )
     outcome_mode: Literal["ground_truth", "hypothesis"] = option(
         "ground_truth",
-        "Which outcome the value in a hypothesis contains. `ground_truth`: the outcome reward, in "
-        "all hypotheses (the paper). `hypothesis`: 1 if the rollout's answer is that hypothesis, "
-        "else 0; the truth keeps the outcome reward.",
+        "Outcome reward in the value of each hypothesis. `ground_truth`: the rollout's reward, for "
+        "all (the paper). `hypothesis`: 1 where the rollout's answer is that hypothesis, else 0; "
+        "for the truth the rollout's reward.",
     )
     value_normalization: Literal["batch", "group", "none"] | None = option(
         None,
-        "Over which tokens the weights are whitened. `batch`: the rollout batch of all processes "
-        "(released code). `group`: each prompt's group. `none`: not at all (the paper). None: "
-        "the credit's own (`barl`: `batch`). Replaces `scale_rewards`.",
+        "Where token weights are whitened; replaces `scale_rewards`. `batch`: over the rollout "
+        "batch of all processes (released code). `group`: within each prompt's group. `none`: "
+        "nowhere (the paper's formula). None: the credit's own (`barl`: `batch`).",
     )
 
     # Scoring
     scoring_method: Literal["shared_prefix", "reencode"] = option(
         "shared_prefix",
-        "How answers are scored. `shared_prefix`: one row per rollout, with all answers of all its "
-        "states. `reencode`: one row per state and answer; models that do not allow "
-        "`shared_prefix` get it by themselves.",
+        "How answers are scored. `shared_prefix`: every token of a rollout is computed once, with "
+        "all answers at all states. `reencode`: a sequence per state and answer. Models that do "
+        "not allow the first get the second.",
     )
     scoring_max_tokens: int | None = option(
         None,
-        "Most tokens of one scoring pass, padding included. None fits it to the model and the "
-        "free memory. It is halved on all processes when memory runs out.",
+        "Most tokens of a forward pass that scores answers, padding included. None: fitted to the "
+        "model and the free memory. Halved on all processes when memory runs out.",
     )
 
     # Records
     log_beliefs: bool = option(
         False,
         "Write each rollout batch of training to `beliefs/rollouts_<step>.parquet` in "
-        "`output_dir`: the beliefs along every rollout and the weights of its tokens "
-        "(docs/inspector.md).",
+        "`output_dir`, for `barl inspect` (docs/inspector.md).",
     )
 
     def __post_init__(self):

@@ -115,14 +115,19 @@ def calibration(
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
-    command.add_argument("responses", type=Path, metavar="DIR", help="responses of a model")
+    command.add_argument(
+        "responses",
+        type=Path,
+        metavar="DIR",
+        help="responses of a model: a folder that `barl evaluate` wrote",
+    )
     command.add_argument("--model", help="checkpoint (default: the one that gave the responses)")
     command.add_argument(
         "--benchmarks",
         type=lambda text: text.split(","),
-        help="which to take, separated by commas (default: all)",
+        help="benchmarks, separated by commas (default: all)",
     )
-    only = "take only the first so many problems"
+    only = "take only the first N problems"
     command.add_argument("--max_problems", type=at_least_one, metavar="N", help=only)
     samples = "samples from every state, at least 2 (default: 16)"
     command.add_argument(
@@ -130,7 +135,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     most = "most tokens of a response (default: 1024)"
     command.add_argument("--max_tokens", type=at_least_one, default=1024, metavar="N", help=most)
-    command.add_argument("--seed", type=int, default=0, help="of the samples (default: 0)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the samples (default: 0)")
     size = BARLFields.step_size
     command.add_argument(
         "--step_size", type=at_least_one, default=size, help=f"tokens of a step (default: {size})"
@@ -138,7 +143,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--step_delimiter",
         metavar="TEXT",
-        help="text that ends a step, in place of step_size tokens",
+        help="text that ends a step; replaces step_size",
     )
     add_grader_options(command)
 

@@ -17,12 +17,15 @@ Rows = list[dict[str, Any]]
 def add_model_options(command: argparse.ArgumentParser) -> None:
     """Add the options of analyses that compare models on benchmarks."""
     command.add_argument(
-        "--names", nargs="+", metavar="NAME", help="of the models (default: of the folders)"
+        "--names",
+        nargs="+",
+        metavar="NAME",
+        help="names of the models (default: those of the folders)",
     )
     command.add_argument(
         "--benchmarks",
         type=lambda text: text.split(","),
-        help="which to take, separated by commas (default: all)",
+        help="benchmarks, separated by commas (default: all)",
     )
 
 

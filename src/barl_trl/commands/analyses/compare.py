@@ -109,7 +109,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--benchmarks",
         type=lambda text: text.split(","),
-        help="which to take, separated by commas (default: those of the last arm)",
+        help="benchmarks, separated by commas (default: those of the last arm)",
     )
 
 

@@ -27,38 +27,59 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "models", nargs="+", metavar="MODEL", help="checkpoints along training: folders or Hub ids"
     )
-    command.add_argument("--names", nargs="+", metavar="NAME", help="of the models")
     command.add_argument(
-        "--data", required=True, metavar="FILE", help="problems with answers: a file or a Hub id"
+        "--names",
+        nargs="+",
+        metavar="NAME",
+        help="names of the models (default: those of the folders)",
     )
-    command.add_argument("--template", default="auto", help="of the prompts, as in `barl evaluate`")
+    command.add_argument(
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="problems with true answers: a file or a Hub id",
+    )
+    command.add_argument("--template", default="auto", help="prompt, as in `barl evaluate`")
     command.add_argument(
         "--methods",
         nargs="+",
         metavar="NAME",
-        help="credits, dotted paths of your own, and those of the evidence (default: these)",
+        help="credits by name or dotted path (default: those of docs/credit-evidence.md)",
     )
-    command.add_argument("--batches", type=at_least_one, default=16, help="at least 3 (default 16)")
-    command.add_argument("--prompts", type=at_least_one, default=8, help="of a batch (default 8)")
     command.add_argument(
-        "--num_generations", type=at_least_one, default=8, help="of a prompt (default 8)"
+        "--batches", type=at_least_one, default=16, help="rollout batches, at least 3 (default: 16)"
     )
-    command.add_argument("--max_completion_length", type=at_least_one, default=1024)
+    command.add_argument(
+        "--prompts", type=at_least_one, default=8, help="prompts of a batch (default: 8)"
+    )
+    command.add_argument(
+        "--num_generations", type=at_least_one, default=8, help="rollouts of a prompt (default: 8)"
+    )
+    command.add_argument(
+        "--max_completion_length",
+        type=at_least_one,
+        default=1024,
+        help="most tokens of a rollout (default: 1024)",
+    )
     command.add_argument(
         "--continuations",
         type=int,
         default=4,
-        help="of each state, for its Monte-Carlo value; 0: none (default 4)",
+        help="samples from each state, for its Monte-Carlo value; 0: none (default: 4)",
     )
-    command.add_argument("--step_size", type=at_least_one, default=128)
-    command.add_argument("--step_delimiter", metavar="TEXT", help="in place of step_size tokens")
+    command.add_argument(
+        "--step_size", type=at_least_one, default=128, help="tokens of a step (default: 128)"
+    )
+    command.add_argument(
+        "--step_delimiter", metavar="TEXT", help="text that ends a step; replaces step_size"
+    )
     add_grader_options(command)
     command.add_argument(
         "--parameters",
         metavar="REGEX",
-        help="those whose gradients are taken (default: all): a few layers of a large model",
+        help="names of the parameters whose gradients are taken (default: all)",
     )
-    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--seed", type=int, default=0, help="seed of the rollouts (default: 0)")
 
 
 def run(options: argparse.Namespace) -> None:

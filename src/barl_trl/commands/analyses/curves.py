@@ -46,8 +46,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="[ARM=]RUN_DIR",
-        help="output folders of `barl train`: those with the same ARM are its seeds. Without ARM, "
-        "the folder's name counts, up to a number at its end",
+        help="output folders of `barl train`. Folders with the same ARM are its seeds. Without "
+        "ARM, the folder's name counts, without a number at its end",
     )
 
 

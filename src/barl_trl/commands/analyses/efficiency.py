@@ -66,10 +66,10 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--sampled", nargs="+", type=Path, required=True, metavar="DIR", help=sampled
     )
-    greedy = "greedy responses of the same models, in the same order, for the figure that has them"
+    greedy = "greedy responses of the same models, in the same order; they give a second figure"
     command.add_argument("--greedy", nargs="+", type=Path, metavar="DIR", help=greedy)
     command.add_argument(
-        "--max_k", type=int, help="largest k (default: as many samples as there are)"
+        "--max_k", type=int, help="largest k (default: as many as every problem has samples)"
     )
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
     command.add_argument(
-        "folders", nargs="+", type=Path, metavar="DIR", help="that `barl evaluate` wrote"
+        "folders", nargs="+", type=Path, metavar="DIR", help="a folder that `barl evaluate` wrote"
     )
     command.add_argument(
         "--benchmarks",
         type=lambda text: text.split(","),
-        help="which to take, separated by commas (default: all)",
+        help="benchmarks, separated by commas (default: all)",
     )
 
 

@@ -54,12 +54,19 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
     add_model_options(command)
     command.add_argument(
-        "sampled", nargs="+", type=Path, metavar="DIR", help="samples of each model"
+        "sampled",
+        nargs="+",
+        type=Path,
+        metavar="DIR",
+        help="samples of each model: a folder that `barl evaluate` wrote",
     )
     command.add_argument(
-        "--keywords", type=Path, metavar="FILE", help="texts that show a reflection, one per line"
+        "--keywords",
+        type=Path,
+        metavar="FILE",
+        help="keywords that show a reflection, one per line (default: those of docs/analysis.md)",
     )
-    text = "responses per problem (default: as many as there are; the paper: 6)"
+    text = "responses per problem that count (default: as many as every problem has; the paper: 6)"
     command.add_argument("--num_samples", type=int, help=text)
 
 

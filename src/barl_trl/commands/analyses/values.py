@@ -128,31 +128,36 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
     add_model_options(command)
     command.add_argument(
-        "responses", nargs="+", type=Path, metavar="DIR", help="responses of each model"
+        "responses",
+        nargs="+",
+        type=Path,
+        metavar="DIR",
+        help="responses of each model: a folder that `barl evaluate` wrote",
     )
     model = (
-        "checkpoint whose beliefs are read; repeat it for one of each folder (default: the model "
-        "that gave the responses)"
+        "checkpoint whose beliefs are read; repeat the option to give each folder its own "
+        "(default: the model that gave the responses)"
     )
     command.add_argument("--model", action="append", help=model)
     command.add_argument(
         "--step_delimiter",
         metavar="TEXT",
-        help="text that ends a step, in place of step_size tokens",
+        help="text that ends a step; replaces step_size",
     )
     add_grader_options(command)
-    only = "take only the first so many problems of each benchmark"
+    only = "take only the first N problems of each benchmark"
     command.add_argument("--max_problems", type=at_least_one, metavar="N", help=only)
     for option in barl_fields():
         if option.name in SCORING_FIELDS:
             choices = choices_of(option.type)
             kind = str if choices else int
+            default = "" if option.default is None else f" (default: {option.default!r})"
             command.add_argument(
                 f"--{option.name}",
                 type=kind if option.default is None else type(option.default),
                 default=option.default,
                 choices=choices or None,
-                help=f"{option.metadata['help']} (default: {option.default!r})".replace("%", "%%"),
+                help=f"{option.metadata['help']}{default}".replace("%", "%%"),
             )
 
 

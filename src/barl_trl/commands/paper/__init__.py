@@ -1,1 +1,1 @@
-"""`barl reproduce paper`: the experiments of the paper's section 6, at two scales."""
+"""`barl reproduce paper`: the paper's experiments, at two scales."""

@@ -44,7 +44,7 @@ barl.arithmetic = (() => {
     const steps = rollout.step_ends.length;
     if (t === null) return el("p", { class: "hint" }, "Choose a step, in the text or in the river, to see its arithmetic.");
     if (t >= steps) {
-      return el("p", {}, `The tokens behind the last step get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain but the outcome.`);
+      return el("p", {}, `The tokens after the last step get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain but the outcome.`);
     }
     const from = t ? rollout.step_ends[t - 1] : 0;
     const recorded = rollout.step_values ? rollout.step_values[t] : null;

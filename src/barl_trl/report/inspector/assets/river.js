@@ -74,7 +74,7 @@ barl.river = (() => {
         band.path.classList.toggle("out", isOut && !band.isTruth);
       }
       slider.setAttribute("aria-valuenow", isStep ? t : Math.max(0, states - 2));
-      slider.setAttribute("aria-valuetext", `${isStep ? `behind step ${t}` : "at the end"}: `
+      slider.setAttribute("aria-valuetext", `${isStep ? `after step ${t}` : "at the end"}: `
         + bands.map((band) => `${visible(barl.cut(band.name, 20))}${band.isTruth ? ", the truth," : ""} ${number(band.values[state], 2)}`).join("; "));
     }
     function stepAt(event) {

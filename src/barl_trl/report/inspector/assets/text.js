@@ -9,8 +9,8 @@ barl.text = (() => {
 
   const MODES = {
     weight: { label: "step weight", title: "blamed to praised", bound: () => barl.store.runs[0].bound },
-    entropy: { label: "entropy", title: "entropy of the belief behind the step", bound: () => 1, sequential: true },
-    truth: { label: "truth mass", title: "belief in the truth behind the step", bound: () => 1, sequential: true },
+    entropy: { label: "entropy", title: "entropy of the belief after the step", bound: () => 1, sequential: true },
+    truth: { label: "truth mass", title: "belief in the truth after the step", bound: () => 1, sequential: true },
     ratio: { label: "importance ratio", title: "log of the importance ratio", bound: () => Math.log(2) },
   };
 
@@ -75,7 +75,7 @@ barl.text = (() => {
     const logp = rollout.logps ? rollout.logps[token] : null;
     if (logp !== null) parts.push(["log-prob", `${number(logp)} (p ${number(Math.exp(logp))})`]);
     if (rollout.ratios) parts.push(["ratio", number(rollout.ratios[token])]);
-    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], ["step", isStep ? t : "behind the last"]);
+    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], ["step", isStep ? t : "after the last"]);
     if (rollout.p && isStep) {
       rollout.hypotheses.slice(0, 8).forEach((answer, i) => parts.push([
         `p(${visible(barl.cut(answer, 24))})${i ? "" : " truth"}`,
