@@ -8,6 +8,8 @@ Every block is run by the tests, unless a comment says why not. Readers do not s
     <!-- status: 1 -->                   the exit status of its last command, if it is not 0
 
 A block with a title (```python title="my_credits.py") is written to that file, too.
+
+Not Sybil: its parsers pass over a block that has a title, no language, or one that nobody runs.
 """
 
 import re

@@ -50,8 +50,8 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "blocks",
     [
-        pytest.param(blocks, id=str(blocks[0]), marks=[pytest.mark.slow] * is_slow)
-        for (_, is_slow), blocks in RUNS.items()
+        pytest.param(blocks, id=str(page.relative_to(ROOT)), marks=[pytest.mark.slow] * is_slow)
+        for (page, is_slow), blocks in RUNS.items()
     ],
 )
 def test_the_blocks_of_a_page_run_one_after_the_other(blocks, folder, capsys):

@@ -82,10 +82,10 @@ def check_command(name, *words):
     if name == "barl":
         parse_barl(*words)
     elif name == "make":
-        subprocess.run(["make", "--dry-run", *words], cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(["make", "--dry-run", *words], cwd=ROOT, check=True)
     elif name == "pip":
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        extras = [extra for word in words for extra in re.findall(r"[[,]([\w-]+)(?=[],])", word)]
+        extras = [extra for word in words for extra in re.findall(r"[\[,]([\w-]+)(?=[\],])", word)]
         assert set(extras) <= set(project["optional-dependencies"])
     else:
         assert name in OTHERS
