@@ -1,0 +1,119 @@
+"""The commands and recipes of the pages that are not run: the parsers know their options."""
+
+import re
+import shlex
+import subprocess
+import tomllib
+from contextlib import suppress
+
+import pytest
+import yaml
+
+from barl_trl import cli
+from barl_trl.commands.parsers import OneLineParser
+from barl_trl.commands.recipe_parser import RecipeParser
+from barl_trl.commands.train_arguments import check_recipe
+from barl_trl.evaluation.benchmarks import parse_benchmarks
+from barl_trl.graders import get_grader
+
+from ..paths import ROOT
+from .blocks import BLOCKS
+
+RECORD = """
+exec 3>&1
+command_not_found_handle() { printf "%q " "$@" >&3; echo >&3; }
+PATH=/nowhere
+"""
+"""No command is found: the shell expands loops, variables and quotes, and writes each down."""
+OTHERS = {"accelerate", "inspect", "make", "pip", "python", "unzip", "vllm"}
+
+
+def command_lines(text, folder):
+    """The words of each command of a shell block."""
+    shell = ["/bin/bash", "-euc", RECORD + text]
+    done = subprocess.run(shell, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
+    return [shlex.split(line) for line in done.stdout.splitlines()]
+
+
+class Parsed(BaseException):
+    """All options of a command are read: nothing is run."""
+
+
+def stopping_behind(parse):
+    def stop(parser, *args, **kwargs):
+        found = parse(parser, *args, **kwargs)
+        if parser.knows_all:
+            raise Parsed(found)
+
+    return stop
+
+
+@pytest.fixture(autouse=True)
+def _commands_end_behind_their_parsers(monkeypatch):
+    for kind, name in (OneLineParser, "parse_args"), (RecipeParser, "parse_args_and_config"):
+        monkeypatch.setattr(kind, name, stopping_behind(getattr(kind, name)))
+    monkeypatch.chdir(ROOT)
+
+
+def parse_barl(command, *options):
+    """Read the options of a `barl` command, and check their values.
+
+    Raises:
+        SystemExit: One is wrong.
+        ValueError: One is wrong.
+    """
+    # the devices of this machine do not matter to a plan, which takes the same options
+    command = "plan" if command == "train" else command
+    with pytest.raises(Parsed) as parsed:
+        cli.main([command, *options])
+    if command == "plan":
+        check_recipe(*parsed.value.args[0])
+    if command == "evaluate":
+        (args,) = parsed.value.args[0]
+        get_grader(args.grader, args.extraction)
+        with suppress(FileNotFoundError):  # a command before it makes the file
+            parse_benchmarks(args.benchmarks)
+
+
+def check_command(name, *words):
+    """Check what can be checked of a command without running it."""
+    if "barl_trl.cli" in words:  # whatever launches it
+        parse_barl(*words[words.index("barl_trl.cli") + 1 :])
+    if name == "barl":
+        parse_barl(*words)
+    elif name == "make":
+        subprocess.run(["make", "--dry-run", *words], cwd=ROOT, check=True)
+    elif name == "pip":
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        extras = [extra for word in words for extra in re.findall(r"[\[,]([\w-]+)(?=[\],])", word)]
+        assert set(extras) <= set(project["optional-dependencies"])
+    else:
+        assert name in OTHERS
+    for word in words:
+        if re.match("(accelerate_configs|examples|src)/", word):
+            assert (ROOT / word).exists()
+
+
+NOT_RUN = [block for block in BLOCKS if {"not run", "slow"} & block.comments.keys()]
+
+
+def each_in(language):
+    blocks = [block for block in NOT_RUN if block.language == language]
+    return pytest.mark.parametrize("block", blocks, ids=str)
+
+
+@each_in("bash")
+def test_commands_have_options_that_exist(block, tmp_path):
+    lines = command_lines(block.text, tmp_path)
+    assert lines
+    for words in lines:
+        check_command(*words)
+
+
+@each_in("yaml")
+def test_recipes_have_options_that_exist(block, tmp_path):
+    """Model and data are added to a part of one."""
+    given = {"model_name_or_path": "model", "dataset_name": "data.jsonl", "output_dir": "out"}
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(yaml.safe_dump(given | yaml.safe_load(block.text)))
+    parse_barl("train", "--config", str(recipe))
