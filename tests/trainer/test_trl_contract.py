@@ -129,7 +129,7 @@ def test_another_order_is_named(tmp_path, method, one, other):
     text = source(method).replace(f"def {method}(", "def METHOD(")
     text = swapped(text, one, other).replace("def METHOD(", f"def {method}(")
     found = "; ".join(changes(patched_trainer(tmp_path, {method: text}), GRPOConfig))
-    assert f"GRPOTrainer.{method} does not use {other} behind {one}" in found
+    assert f"GRPOTrainer.{method} does not use {other} after {one}" in found
 
 
 def test_calls_that_moved_into_another_method_are_found(tmp_path):

@@ -92,7 +92,7 @@ def ended_in_one_line(argv: Sequence[str]) -> Iterator[None]:
             yield
     except Interrupted as interrupt:
         if os.environ.get("RANK", "0") == "0":
-            end_of_line = "\n" if sys.stderr.isatty() else ""  # behind ^C
+            end_of_line = "\n" if sys.stderr.isatty() else ""  # after ^C
             sys.stderr.write(f"{end_of_line}{_line(argv, interrupt)}\n")
         sys.stderr.flush()
         if "RANK" in os.environ:  # the interpreter's end would wait for the other processes

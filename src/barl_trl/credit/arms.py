@@ -14,7 +14,7 @@ from .rollouts import ScoredRollouts
 def weigh_steps(
     rollouts: ScoredRollouts, credit: Credit, settings: Mapping[str, Any]
 ) -> StepValues:
-    """Return the values of steps that a credit gives, behind its baseline.
+    """Return the values of steps that a credit gives, minus its baseline.
 
     Args:
         rollouts: With the hypotheses that the credit asks for.

@@ -42,7 +42,7 @@ def record_training(tokenizer: Any) -> None:
     """Note in a tokenizer, for all that is saved with it, by which code a model was trained.
 
     That is this package's version and the commit of the git repository in which `barl train` runs,
-    with `-dirty` behind it if files differ from the commit; `None` outside of a repository.
+    with `-dirty` after it if files differ from the commit; `None` outside of a repository.
     """
     tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": git_commit()}
 

@@ -45,7 +45,7 @@ class CompletionTokens(NamedTuple):
 
     @classmethod
     def of(cls, token_ids: Sequence[int], end_ids: Collection[int]) -> "CompletionTokens":
-        """Return what was generated up to the end of the turn; padding may stand behind it."""
+        """Return what was generated up to the end of the turn; padding may stand after it."""
         kept = list(chain_of_thought(token_ids, end_ids))
         return cls(kept, truncated=len(kept) == len(token_ids))
 
@@ -175,7 +175,7 @@ class TransformersBackend:
             yield list(zip(batch, completions, strict=True))
 
     def describe(self) -> dict[str, Any]:
-        """See [`Backend`]. The kernels are those of two tokens behind two prompts, one padded."""
+        """See [`Backend`]. The kernels are those of two tokens after two prompts, one padded."""
         from .provenance import attention_kernels  # only now: others do not need it
 
         ends, config = self.decoding.end_ids, self.model.config

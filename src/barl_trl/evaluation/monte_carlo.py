@@ -67,7 +67,7 @@ def _state_values(
     number: int,
     generator: torch.Generator,
 ) -> dict[tuple[int, ...], float]:
-    """Return the mean outcome behind each state, given the prompt's length and the true answer."""
+    """Return the mean outcome after each state, given the prompt's length and the true answer."""
     rows = sorted(states, key=len) * number
     rows.sort(key=len)  # rows of one length need no padding
     right = dict.fromkeys(states, 0.0)

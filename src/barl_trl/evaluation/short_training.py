@@ -29,7 +29,7 @@ class ShortTraining:
         warmup_steps: Steps until it is reached.
         max_grad_norm: Where gradients are clipped.
         evaluate_every: Steps between two evaluations; the first is before the training, the last
-            behind it.
+            after it.
     """
 
     steps: int = 60

@@ -40,7 +40,7 @@ def decode_shrinking(
         input_ids: The prompts, padded on the left, `[B, L]`.
         logits_processor: Changes the logits of the next token. Those with a state for each row are
             [`RowsProcessor`]s.
-        generation_config: Has the tokens that end a row, the padding that then stands behind it,
+        generation_config: Has the tokens that end a row, the padding that then stands after it,
             and the length L + T.
         stopping_criteria: In the signature of such a loop; rows end by token and length alone.
         **model_kwargs: What `generate` prepared for the forward pass: cache, mask and the like.

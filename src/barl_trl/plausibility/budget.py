@@ -38,7 +38,7 @@ def _peaks(config: PreTrainedConfig, dtype: torch.dtype) -> list[tuple[int, int]
     The first is inside an MLP: the residual, its norm and the sum; the gate, the other projection
     and their product; in a mixture of experts, those of all experts that a token is sent to. The
     second is inside the head: the last hidden states, and the logits of some places in 32 bits,
-    divided by the temperature and in exponents. A model that scales or caps logits behind its head
+    divided by the temperature and in exponents. A model that scales or caps logits after its head
     holds those of all places that are read, at most as many as tokens, three times. The scores of
     eager attention are not counted.
     """

@@ -1,4 +1,4 @@
-"""What could be wrong with rows that are trees, padded or behind a cache: looked for on a model.
+"""What could be wrong with rows that are trees, padded or read from a cache: looked for on a model.
 
 In bfloat16 rounding changes a log-probability more than some faults do. So structure decides
 first, in rows of equal shape, where equal kernels give equal bits: other tokens where a place must
@@ -252,7 +252,7 @@ def _unseen(probe: Rollout, row: Row, which: int) -> list[int]:
 
 
 def branch(row: Row, position: int) -> range:
-    """Return the places of the branch behind a state of `position` tokens, of one rollout."""
+    """Return the places of the branch after a state of `position` tokens, of one rollout."""
     trunk_stop = row.blocks[0].trunk_stop
     start = row.subtree_ends[position] if position < trunk_stop else trunk_stop
     return range(start, row.subtree_ends[position - 1])

@@ -52,7 +52,7 @@ def int_tensor(values: Sequence[object]) -> Tensor:
 
 
 def packed_micro_batches(rows: Sequence[Row], max_tokens: int) -> Iterator[MicroBatch]:
-    """Put rows behind each other, up to `max_tokens` together; a longer row goes alone."""
+    """Put rows one after the other, up to `max_tokens` together; a longer row goes alone."""
     for cut in within_budget((row.size for row in rows), max_tokens):
         joined = rows[cut]
         *starts, _ = accumulate((row.size for row in joined), initial=0)

@@ -101,7 +101,7 @@ def rope_depends_on_length(config: PreTrainedConfig) -> bool:
 
 
 def scales_logits(config: PreTrainedConfig) -> bool:
-    """Say whether a model scales or caps logits behind its head, by its description."""
+    """Say whether a model scales or caps logits after its head, by its description."""
     text = config.get_text_config()
     names = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
     return any(getattr(text, name, None) not in (None, 1) for name in names)

@@ -5,7 +5,7 @@ the elicitation, then a trie of the answers. One row holds the tree in preorder,
 
     s_0 | step 0 | step 1 | branch of s_2 | branch of s_1 | branch of s_0
 
-The descendants of a token are then the run of tokens right behind it, so one int per token, its
+The descendants of a token are then the run of tokens right after it, so one int per token, its
 `subtree_end`, says who sees whom: the key k is visible to the query q iff
 `k <= q < subtree_end[k]`. That holds for trunk, branches, shared answer tokens and padding alike.
 Position ids are depths in the tree.
@@ -26,12 +26,12 @@ from .answer_trie import Branch, answer_tokens, branch_of
 from .queries import Rollout
 
 Layout = Literal["packed", "masked", "plain"]
-"""How rows are fed: trees behind each other in one row, with attention of their own; trees below
+"""How rows are fed: trees one after the other in one row, with attention of their own; trees below
 each other, with a mask; sequences.
 """
 
 SHARE_FROM = 0.2
-"""Share of the tokens that a shared prompt must save. Attention of a trunk behind a shared prompt
+"""Share of the tokens that a shared prompt must save. Attention of a trunk after a shared prompt
 is no plain causal attention, and costs what a fifth of the tokens would (benchmarks/RESULTS.md).
 """
 
@@ -131,7 +131,7 @@ def shared_prefix_rows(
     Args:
         rollouts: What to score.
         elicitation_ids: The common elicitation.
-        max_shared_tokens: Most tokens of such rollouts in one row behind their first state, where
+        max_shared_tokens: Most tokens of such rollouts in one row after their first state, where
             sharing it saves enough of them. With 0 every rollout has a row of its own.
         num_cached: As in [`build_rows`].
     """

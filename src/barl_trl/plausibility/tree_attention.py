@@ -23,7 +23,7 @@ from .model_traits import layer_types, takes_masks
 
 NAME = "barl_tree"
 QUERIES = 128
-"""Queries of one kernel call where a mask is needed: with the keys behind them cut off, it stays
+"""Queries of one kernel call where a mask is needed: with the keys after them cut off, it stays
 small and most of the future is skipped."""
 
 
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
         queries: A run of places.
         cached: How many of a rollout's leading tokens are keys, and which rollout's: they are
             cached.
-        keys: Runs of places, behind those.
+        keys: Runs of places, after those.
         spans: The first query that sees each key, and one past the last, counted from the first of
             the piece; `None` for plain causal attention.
     """
@@ -61,7 +61,7 @@ def pieces(batch: MicroBatch) -> list[Piece]:
                 last = min(first + QUERIES, stop)
                 before = torch.arange(shared or row.num_cached)
                 keys = torch.cat([before, torch.arange(start, last)])
-                # branches of shallow states see none of the trunk behind them
+                # branches of shallow states see none of the trunk after them
                 keys = keys[ends[keys] > first]
                 num_cached = int((keys < row.num_cached).sum())
                 found.append(

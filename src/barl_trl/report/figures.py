@@ -62,7 +62,7 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
 
 @styled
 def beliefs(records: str | Path, path: str | Path) -> None:
-    """Draw each step's value, the posterior over the hypotheses behind it, and its text.
+    """Draw each step's value, the posterior over the hypotheses after it, and its text.
 
     Args:
         records: JSON list with, per rollout: `prompt`, `answers` (H, the truth first), `steps` (T

@@ -14,13 +14,13 @@ LOST = "\N{REPLACEMENT CHARACTER}"
 """What a tokenizer gives for a part of a character."""
 
 MOST_PARTS = 16
-"""Tokens behind which what is no character yet is taken for none; one has 4 bytes at most."""
+"""Tokens after which what is no character yet is taken for none; one has 4 bytes at most."""
 
 
 class TokenTexts:
     """Texts of token ids. Each id is decoded once, so that millions of tokens cost little.
 
-    An id is decoded behind another token: alone, some tokenizers take the space in front of it
+    An id is decoded after another token: alone, some tokenizers take the space in front of it
     away. Where several tokens make one character, the last of them has it, and the others are
     empty. Texts of special tokens are kept.
 

@@ -29,7 +29,7 @@ LINE_TOKENS = 12
 ANSWER_TOKENS = 5
 """The last one ends the turn. A line that is cut off has as many: they are what was left."""
 
-_FOUND, _ANSWERED = 0.99, 0.985  # of the solution behind "yes", of an answer behind itself
+_FOUND, _ANSWERED = 0.99, 0.985  # of the solution after "yes", of an answer after itself
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _decide(
     give_up = 1 / (1 + np.exp(-parameters[2 + stage])) if t else 0.0
     p_end = np.where(found, 1.0, give_up)
     ends = luck[0] < p_end
-    # behind the solution there is no guess
+    # after the solution there is no guess
     guess = np.where(found[:, None], np.arange(guess.shape[1]) == 0, guess)
     attempt = exists * np.exp(parameters[0] * tried)
     options = np.where(ends[:, None], guess, attempt / attempt.sum(axis=1, keepdims=True))

@@ -81,7 +81,7 @@ def _whitened_over_tokens(
     sizes, lengths = torch.from_numpy(rollouts.step_tokens), torch.from_numpy(rollouts.num_tokens)
     ends = sizes.cumsum(dim=1)
     places = torch.arange(int(lengths.max())).expand(len(sizes), -1).contiguous()
-    step_of = torch.searchsorted(ends, places, right=True)  # behind the last one the turn ends
+    step_of = torch.searchsorted(ends, places, right=True)  # after the last one the turn ends
     of_tokens = torch.cat([values.steps, values.closing[:, None]], dim=1).gather(1, step_of)
     whitened = whiten(
         of_tokens,

@@ -161,11 +161,11 @@ def parse_chain(problem: SearchProblem, completion: str) -> ChainReport:
     r"""Count what a completion did, line by line.
 
     A last line that was cut off counts as malformed. An answer counts only at the very end, in the
-    words of the elicitation: with text behind it, the chain did not stop with an answer.
+    words of the elicitation: with text after it, the chain did not stop with an answer.
 
     Args:
         problem: the problem of the prompt.
-        completion: text behind the prompt, without special tokens.
+        completion: text after the prompt, without special tokens.
 
     Returns:
         see there.

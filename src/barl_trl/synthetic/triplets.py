@@ -136,7 +136,7 @@ class Policy(nn.Module):
     def forward(
         self, prompts: Int[Tensor, " batch"], actions: Int[Tensor, "batch step"]
     ) -> Float[Tensor, "batch state 3"]:
-        """Return log-probabilities of the action at every state, also behind the last action."""
+        """Return log-probabilities of the action at every state, also after the last action."""
         hidden = self._embed(prompts, actions)
         mask = nn.Transformer.generate_square_subsequent_mask(hidden.shape[1])
         return self._logps(hidden, hidden, mask)

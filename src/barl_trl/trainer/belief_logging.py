@@ -122,7 +122,7 @@ class BeliefLoggingMixin(RolloutRecordingMixin, HealthMixin):
     def _log_clipped_ratios(self, output: dict[str, Any]) -> None:
         """Log the share of tokens whose vLLM importance ratio was truncated or masked.
 
-        TRL logs the ratios as they are behind that.
+        TRL logs the ratios as they are after that.
         """
         counts = clipped_tokens(
             output["importance_sampling_ratio"],

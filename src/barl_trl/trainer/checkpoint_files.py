@@ -160,7 +160,7 @@ def _missing(folder: Path, args: GRPOConfig) -> str | None:
             if path.exists() and path.stat().st_size != size:
                 return f"a part of {name}"
     elif args.use_adaptive_entropy and not (folder / _ENTROPY).exists():
-        return _ENTROPY  # TRL writes it behind `trainer_state.json`
+        return _ENTROPY  # TRL writes it after `trainer_state.json`
     for index in folder.glob("*.index.json"):
         for name in sorted(set(json.loads(index.read_text())["weight_map"].values())):
             if not (folder / name).exists():

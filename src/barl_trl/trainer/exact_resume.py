@@ -31,7 +31,7 @@ class ExactResumeMixin(GRPOTrainer):
 
     A checkpoint also holds what TRL forgets: each process's rollouts that are still to be trained
     on, the place within them, metrics that are still to be logged, and the moving reference of
-    `sync_ref_model`. Epochs that lie behind the checkpoint have taken their orders from the
+    `sync_ref_model`. Epochs that lie after the checkpoint have taken their orders from the
     sampler. Processes wait for each other before `trainer_state.json` is written. Behind it TRL
     writes the state of adaptive entropy, so an end marker ([`write_end_marker`]) comes last, and
     older checkpoints are deleted only then.

@@ -116,7 +116,7 @@ class HealthMixin(GRPOTrainer):
         if positions and length and length > positions:
             self._say_once(
                 LENGTH,
-                f"{length} tokens are more than the model's {positions} positions, behind which "
+                f"{length} tokens are more than the model's {positions} positions, after which "
                 f"its tokens are of little use: max_completion_length={positions} less the prompt "
                 "is the most.",
             )

@@ -65,7 +65,7 @@ class HypothesisScorer:
 
     @cached_property
     def elicitation(self) -> Elicitation:
-        """What is placed behind a state."""
+        """What is placed after a state."""
         return Elicitation(self.tokenizer, self.args.elicitation)
 
     @cached_property

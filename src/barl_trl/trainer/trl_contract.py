@@ -270,8 +270,8 @@ def _are(names: Sequence[str], expected: str) -> bool:
 
 def _out_of_order(names: Iterator[str], expected: str) -> Iterator[str]:
     for before, name in pairwise(["", *expected.split()]):
-        if name not in names:  # it goes on behind what was found
-            yield f"does not use {name}" + (f" behind {before}" if before else "")
+        if name not in names:  # it goes on after what was found
+            yield f"does not use {name}" + (f" after {before}" if before else "")
             return
 
 

@@ -118,7 +118,7 @@ def _epochs(fixed: list[Any], seed: int) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """Measures a model on a seed's held-out problems; all its tests before and behind training."""
+    """Measures a model on a seed's held-out problems; all its tests before and after training."""
 
     task: CreditTask
     condition: Condition

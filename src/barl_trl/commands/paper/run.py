@@ -81,7 +81,7 @@ class Book:
         Args:
             lanes: The lanes.
             at_once: How many lanes at a time.
-            advance: Called behind each command.
+            advance: Called after each command.
 
         Raises:
             RuntimeError: A command failed. What was running is ended, and nothing more starts.

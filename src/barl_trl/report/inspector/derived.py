@@ -122,7 +122,7 @@ def method_values(
 ) -> dict[str, np.ndarray]:
     """Return the values of steps, (B, T), under each credit whose hypotheses were scored.
 
-    They are those behind the credit's own baseline, before whitening. The likelihoods are the
+    They are those minus the credit's own baseline, before whitening. The likelihoods are the
     run's, also for a credit that would reduce them otherwise.
     """
     size = rollouts.answer_logps.shape[-1]
@@ -175,7 +175,7 @@ def _number(value: float | None) -> float:
 
 
 def closing_value(record: Mapping[str, Any]) -> float | None:
-    """Return the weight of the tokens behind the last step, if any has one."""
+    """Return the weight of the tokens after the last step, if any has one."""
     end = record["step_ends"][-1] if record["step_ends"] else 0
     weights = record["token_weights"] or ()
     return weights[end] if len(weights) > end else None

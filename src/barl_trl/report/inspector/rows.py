@@ -47,7 +47,7 @@ def groups_of(records: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any])
 
 
 def shared_ends(prompts: Collection[str]) -> tuple[int, int]:
-    r"""Return how many characters a chat template puts before and behind all prompts.
+    r"""Return how many characters a chat template puts before and after all prompts.
 
     >>> shared_ends({"<s>\nTwo and two?</s>", "<s>\nTwo and three?</s>"})
     (4, 4)

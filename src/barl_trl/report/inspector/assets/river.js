@@ -59,7 +59,7 @@ barl.river = (() => {
       "aria-valuemin": 0, "aria-valuemax": Math.max(0, states - 2), "aria-valuenow": 0 }, drawing);
     let marked = null;
 
-    // The belief behind step t; null: at the end.
+    // The belief after step t; null: at the end.
     function mark(t) {
       marked = t;
       const isStep = t !== null && t < states - 1;

@@ -24,7 +24,7 @@ barl.text = (() => {
     return low;
   }
 
-  // What colours a token: of step t, whose belief behind it is that of state t + 1.
+  // What colours a token: of step t, whose belief after it is that of state t + 1.
   function valueOf(rollout, mode, token, t) {
     const isStep = t < rollout.step_ends.length;
     if (mode === "weight") {
@@ -41,7 +41,7 @@ barl.text = (() => {
     return mode === "weight" || (mode === "ratio" ? Boolean(rollout.ratios) : Boolean(rollout.w));
   }
 
-  // Places in the tokens where thoughts begin and end: [first, behind the last] token.
+  // Places in the tokens where thoughts begin and end: [first, after the last] token.
   function thoughts(tokens) {
     const joined = tokens.join("");
     const found = [];
