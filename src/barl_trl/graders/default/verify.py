@@ -12,7 +12,7 @@ from ..processes import compare
 from ..verdict import Verdict
 from .claims import claims, variables
 from .nouns import apart, words_against
-from .numbers import equal_numbers, is_decimal_comma_of, number
+from .numbers import equal_numbers, number
 
 VERSION = "3"
 """Changes whenever a verdict may change."""
@@ -75,7 +75,7 @@ def _same_value(truth: str, given: str) -> Verdict:
     gold_number, answer_number = number(gold.core), number(answer.core)
     if gold_number and answer_number:
         return Verdict(equal_numbers(gold_number, answer_number), "numbers")
-    if is_decimal_comma_of(answer.core, gold.core):
+    if gold_number and answer.core.replace(",", ".") == gold.core:  # 2,75 for 2.75
         return Verdict(True, "numbers")
     for side, form in (("gold", gold.core), ("answer", answer.core)):
         why = why_not_compared(form, gold.core)
