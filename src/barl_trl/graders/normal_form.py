@@ -38,7 +38,7 @@ _NAMES = r"""
     ½ \frac{1}{2} ∅ \emptyset \varnothing \emptyset \degree ^\circ {:} : \% %
     \dfrac \frac \tfrac \frac \cfrac \frac \lbrace \{ \rbrace \} \langle ( \rangle )
 """
-_PLAIN = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))
+_PLAIN: dict[str, str] = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))
 _OTHER_NAME = re.compile("|".join(map(re.escape, _PLAIN)))
 _ESCAPED_TWICE = re.compile(r"(?:[^\\]|\\\\)*\\\\[A-Za-z](?:[^\\]|\\\\)*")
 _REPLACED = tuple(
@@ -145,11 +145,10 @@ def words(answer: str) -> str | None:
     letters stay products.
     """
     form = without_frame(answer).removesuffix(".")
-    if form.lower() in _SHORT_WORDS:
-        return form.lower()
     wrapped = TEXT.fullmatch(form) or _OLD_FONT.fullmatch(form)
     content = " ".join((wrapped[1] if wrapped else form).removesuffix(".").split())
     letters = content.translate(str.maketrans("", "", " -'"))
-    if not letters.isalpha() or len(letters) < (2 if wrapped else 3):
+    fewest = 2 if wrapped or form.lower() in _SHORT_WORDS else 3
+    if not letters.isalpha() or len(letters) < fewest:
         return None
     return _ARTICLE.sub("", content.casefold(), count=1)

@@ -36,10 +36,6 @@ def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     Args:
         gold: The true answer, in its normal form.
         answer: The answer to judge, in its normal form.
-
-    Example:
-        >>> claims("6", "5=6"), claims("x=6", "x=2+4=6"), claims("x+y=6", "6=y+x")
-        (('6', ['5', '6']), ('6', ['2+4', '6']), ('x+y=6', ['6=y+x']))
     """
     gold = _exact_part(gold, set())
     truth, answer = _without_member(gold, _exact_part(answer, _names(gold)))
@@ -75,8 +71,8 @@ def _in_variable_of(name: str, sides: list[str]) -> list[str]:
     true, given = _FUNCTION.fullmatch(name), _FUNCTION.fullmatch(sides[0])
     if not true or not given or len(sides) < 2 or true[2] in "".join(sides):
         return sides
-    pieces = re.compile(rf"\\[A-Za-z]+|{given[2]}")
-    return [pieces.sub(lambda it: it[0] if it[0][1:] else true[2], side) for side in sides]
+    pieces, new = re.compile(rf"\\[A-Za-z]+|{given[2]}"), true[2]
+    return [pieces.sub(lambda it: it[0] if it[0][1:] else new, side) for side in sides]
 
 
 def _without_member(gold: str, answer: str) -> tuple[str, str]:
