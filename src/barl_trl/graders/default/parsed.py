@@ -32,6 +32,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _I = re.compile(r"\\[A-Za-z]+|I")  # to the parser it is the imaginary unit
 _NO_VALUE = re.compile(r"(?<![A-Za-z])[A-Za-z]_\{?$|\\text\{[^{}]*$")  # x_1
 _DIGITS = 60
+_COMPARED = (sp.Expr, sp.FiniteSet, sp.Tuple, sp.Interval, sp.Union)  # all parts, by math-verify
 
 
 def parsed_equal(gold: str, answer: str) -> bool:
@@ -216,24 +217,13 @@ def _is_loose(value: Any) -> bool:
 
 
 def _numbers_read(value: Any) -> Counter[str]:
-    """Return how often each whole number stands in a value of which all parts are compared."""
-    if not isinstance(
-        value, sp.Expr | sp.FiniteSet | sp.Tuple | sp.Interval | sp.Union | sp.MatrixBase
-    ):
+    """Return how often each whole number was surely read: 1/x and -x need no 1, and roots no 2."""
+    is_matrix = isinstance(value, sp.MatrixBase)
+    if not is_matrix and not isinstance(value, _COMPARED):
         return Counter()
-    parts = value.flat() if isinstance(value, sp.MatrixBase) else [value]
-    return Counter(str(abs(number)) for part in parts for number in _integers(part))
-
-
-def _integers(node: Any) -> Iterator[Any]:
-    """Yield what is surely written: 1/x and -x need no 1, and roots no 2."""
-    if node.is_Integer and node is not sp.S.NegativeOne:
-        yield node
-    is_plain = not node.is_Pow or (
-        node.exp is not sp.S.NegativeOne and (node.exp.is_Integer or node.exp.args)
-    )
-    for part in node.args if is_plain else node.args[:1]:
-        yield from _integers(part)
+    parts = value.flat() if is_matrix else [value]
+    nodes: list[Any] = [node for part in parts for node in sp.preorder_traversal(part)]
+    return Counter(str(abs(n)) for n in nodes if n.is_Integer and n is not sp.S.NegativeOne)
 
 
 def _clearly_differ(gold: Any, answer: Any) -> bool:
