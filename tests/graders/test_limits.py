@@ -15,7 +15,7 @@ def test_a_character_that_is_not_seen_is_found(character):
     "answer",
     [
         *(r"e^{-x^2}", r"2^{100}", r"10!", r"\binom{10}{3}", r"(x+1)^2(x-1)^3", "(n+1)!"),
-        *(r"\{1,2,3\}", "(x^2)^3", "2^{3^2}", r"x^{10^4}", r"\lambda=3"),
+        *(r"\{1,2,3\}", "(x^2)^3", "2^{3^2}", r"x^{10^4}", r"\lambda=3", "1000!"),
     ],
 )
 def test_ordinary_answers_are_compared(answer):
@@ -33,18 +33,16 @@ def test_ordinary_answers_are_compared(answer):
         ("9^{99999}", "exponent"),
         ("9^{9^{9}}", "exponent"),
         ("((x^{99})^{99})^{99}", "exponent"),
+        ("9^9^9^9", "exponent"),
+        ("2^{3^{3^3}}", "exponent"),
         ("1001!", "factorial or binomial"),
         (r"\binom{1001}{2}", "factorial or binomial"),
-        ("1" * 101, "digit run"),
         ("(5!)!", "nested factorial"),
         (r"\sum_{k=1}^n k", "costly operation"),
         (r"\def\x{1}", "code"),
         ("lambda: 42", "code"),
         (r"5\phantom{6}", "hidden"),
-        ("1," * 65, "commas"),
         ("|" * 9, "bars"),
-        ("&" * 201, "matrix cells"),
-        ("+" * 257, "operators"),
     ],
 )
 def test_what_may_cost_a_parser_seconds_is_not_compared(answer, reason):

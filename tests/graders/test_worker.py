@@ -169,7 +169,7 @@ def test_one_is_replaced_before_a_hard_limit_on_its_cpu_time_ends_it():
     limit = int(cpu_seconds(pid)) + 2
     resource.prlimit(pid, resource.RLIMIT_CPU, (limit, limit))
     assert pool("math_verify", "1/2", "0.5") == "equal"
-    assert pid not in [process.child.pid for process in pool._all]
+    assert pid not in [process.child.pid for process in pool._idle]
     assert pool("math_verify", "1/2", "0.5") == "equal"
     pool.close()
 

@@ -41,17 +41,15 @@ _NUMBER = re.compile(
 def extract_answer(text: str, extraction: Extraction = "boxed") -> str | None:
     r"""Return the answer of a completion, blanks around it removed. Time is linear in the text.
 
-    `"boxed"`: the last `\boxed{…}` or `\fbox{…}`, raw. Braces are balanced and escapes respected
-    (`\{` is no brace, `\\boxed` is a line break and a word). If it is inside other boxes, the
-    outermost of them that is closed is the box.
+    `"boxed"`: the last `\boxed{…}` or `\fbox{…}`, raw; of nested ones the outermost that is closed.
+    Braces are balanced, escapes respected (`\{` is no brace, `\\boxed` a line break and a word).
 
     `"stated"`: where no box has content, the first of these kinds that there is: "the answer is 42"
     ("final answer is", "answer: 42"), `#### 42`, `<answer>42</answer>`, `**42**`, `\boxed 42`. The
-    last of a kind counts, a number or formula before words. `"last_number"`: without any of them
-    the last number.
+    last of a kind counts, a number or formula before words. `"last_number"`: else the last number.
 
-    If the last box is never closed there is no answer: no earlier one, and nothing stated. What
-    stands in front of the last `</think>` counts only where nothing stands behind it.
+    If the last box is never closed there is no answer. What stands in front of the last `</think>`
+    counts only where nothing stands behind it.
 
     Args:
         text: A completion.
@@ -63,16 +61,13 @@ def extract_answer(text: str, extraction: Extraction = "boxed") -> str | None:
     Example:
         >>> extract_answer(r"First \boxed{1}, no: \boxed{\frac{1}{2}}.")
         '\\frac{1}{2}'
-        >>> extract_answer("Hence the final answer is **42**.", "stated")
-        '42'
     """
     thought, _, behind = text.rpartition("</think>")
     for part in (behind, thought):
         box, is_open = _last_box(part)
         if is_open or box or (box is not None and extraction == "boxed"):
             return box
-        stated = None if extraction == "boxed" else _stated(part)
-        if stated is not None:
+        if extraction != "boxed" and (stated := _stated(part)) is not None:
             return stated
     if extraction != "last_number":
         return None

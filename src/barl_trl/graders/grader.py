@@ -4,8 +4,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import starmap
+from typing import Any
 
 from .extraction import EXTRACTIONS, Extraction, extract_answer
 from .limits import MAX_TRUTH_CHARS
@@ -33,43 +35,29 @@ def _texts(gold: str, answer: str) -> Pair:
     return gold, answer
 
 
+@dataclass(eq=False)
 class Grader:
-    """How answers are read from completions and judged. Safe to use from any thread.
+    """How answers are read from completions and judged. Safe to use from any thread."""
 
-    Args:
-        name: The name by which recipes and result files know it.
-        version: Changes whenever a verdict may change; stands in result files beside the name.
-        extract_answer: Completion -> its final answer, or None.
-        judge: True answer, answer -> verdict. Its verdicts are remembered, the latest 65536 of
-            them.
-        uses_processes: Whether it compares in processes, which [`start`] then tries.
-        extraction: How [`~barl_trl.graders.extract_answer`] reads, if it is what reads.
-    """
+    name: str
+    """The name by which recipes and result files know it."""
+    version: str
+    """Changes whenever a verdict may change; stands in result files beside the name."""
+    extract_answer: Callable[[str], str | None] = field(repr=False)
+    """Completion -> its final answer, or None."""
+    judge: Callable[[str, str], Verdict] = field(repr=False)
+    """True answer, answer -> verdict. The latest 65536 verdicts are remembered."""
+    uses_processes: bool = field(default=False, repr=False)
+    """Whether it compares in processes, which [`start`] then tries."""
+    extraction: Extraction | None = None
+    """How [`~barl_trl.graders.extract_answer`] reads, if it is what reads."""
 
-    def __init__(
-        self,
-        name: str,
-        version: str,
-        extract_answer: Callable[[str], str | None],
-        judge: Callable[[str, str], Verdict],
-        uses_processes: bool = False,
-        extraction: Extraction | None = None,
-    ):
-        self.name = name
-        self.version = version
-        self.extract_answer = extract_answer
-        self._judge = judge
-        self._uses_processes = uses_processes
-        self.extraction = extraction
+    def __post_init__(self):
         self._lock = threading.Lock()
         self._verdicts: OrderedDict[Pair, Verdict] = OrderedDict()
 
     def __reduce__(self):
-        how = (self.extract_answer, self._judge, self._uses_processes, self.extraction)
-        return Grader, (self.name, self.version, *how)
-
-    def __repr__(self) -> str:
-        return f"Grader({self.name!r}, version {self.version})"
+        return Grader, tuple(getattr(self, one.name) for one in fields(self))
 
     @property
     def label(self) -> dict[str, str]:
@@ -96,7 +84,7 @@ class Grader:
                 f"{extraction!r}: it reads answers in its own way. math_verify takes it."
             )
         reads = partial(extract_answer, extraction=extraction)
-        return Grader(self.name, self.version, reads, self._judge, self._uses_processes, extraction)
+        return replace(self, extract_answer=reads, extraction=extraction)
 
     def start(self) -> None:
         """Start a process that compares, if it uses them: before training, not in the first batch.
@@ -104,7 +92,7 @@ class Grader:
         Raises:
             RuntimeError: If none can be started.
         """
-        if self._uses_processes:
+        if self.uses_processes:
             compare.start()
 
     def verify(self, gold: str, answer: str) -> Verdict:
@@ -121,7 +109,7 @@ class Grader:
         pair = _texts(gold, answer)
         verdict = self._verdicts.get(pair)
         if verdict is None:
-            verdict = self._judge(*pair)
+            verdict = self.judge(*pair)
             self.remember({pair: verdict})
         return verdict
 
@@ -148,15 +136,9 @@ class Grader:
                 verdict; without an answer it is "no answer".
         """
         pairs = list(pairs)
-        judged = self.verify_all(whole(pairs))
-        return [
-            None
-            if truth is None
-            else Verdict(False, "no answer")
-            if answer is None
-            else judged[truth, answer]
-            for truth, answer in pairs
-        ]
+        judged: dict[Any, Verdict] = {**self.verify_all(whole(pairs))}
+        none = Verdict(False, "no answer")
+        return [None if pair[0] is None else judged.get(pair, none) for pair in pairs]
 
     def remember(self, verdicts: Mapping[Pair, Verdict]) -> None:
         """Take over verdicts, such as another process's: a time-out may differ between two."""

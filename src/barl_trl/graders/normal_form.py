@@ -33,13 +33,13 @@ _MONEY = {"$": "dollar", "€": "euro", "£": "pound", "¥": "yen"}
 _AMOUNT = re.compile(r"([+-]?) ?\\?([$€£¥]) ?([\d.].*)|([^$]*\d) ?\\?([$€£¥])")
 
 # Characters and commands
-_CHARACTERS = str.maketrans(
-    {
-        **{"\N{MINUS SIGN}": "-", "π": r"\pi ", "∞": r"\infty ", "×": r"\times ", "·": r"\cdot "},
-        **{"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∈": r"\in "},
-        **{"²": "^2", "³": "^3", "½": r"\frac{1}{2}", "°": r"^\circ ", "∅": r"\emptyset"},
-    }
-)
+_NAMES = r"""
+    − - π \pi ∞ \infty × \times · \cdot ≤ \le ≥ \ge ≠ \ne ∪ \cup ∈ \in ² ^2 ³ ^3 ° ^\circ
+    ½ \frac{1}{2} ∅ \emptyset \varnothing \emptyset \degree ^\circ {:} : \% %
+    \dfrac \frac \tfrac \frac \cfrac \frac \lbrace \{ \rbrace \} \langle ( \rangle )
+"""
+_PLAIN: dict[str, str] = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))
+_OTHER_NAME = re.compile("|".join(map(re.escape, _PLAIN)))
 _ESCAPED_TWICE = re.compile(r"(?:[^\\]|\\\\)*\\\\[A-Za-z](?:[^\\]|\\\\)*")
 _REPLACED = tuple(
     (re.compile(rf"(?:{pattern})"), new)
@@ -49,18 +49,10 @@ _REPLACED = tuple(
         r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|bf|rm|it)(?![A-Za-z])\.?": "",
         r"\\(?:text)?color ?\{[a-z]+\}": "",
         r"\\(?:underline|boldsymbol|bm|mathbf|bold|vec|overrightarrow) ?(?=\{)": "",
-        r"\{:\}": ":",
-        r"\\[dtc]frac(?![A-Za-z])": r"\\frac",
         r"\\(begin|end)\{(?:[bB]|small)matrix\}": r"\\\1{pmatrix}",
-        r"\\degree(?![A-Za-z])|\^ ?\{ ?\\circ ?\}": r"^\\circ ",
+        r"\^ ?\{ ?\\circ ?\}": r"^\\circ ",
         r"(?<=\d)[eE]([+-]?\d{1,3})(?![\w.])": r"\\times 10^{\1}",
         r"√(\d+|[A-Za-z])": r"\\sqrt{\1}",
-        r"\\varnothing": r"\\emptyset",
-        r"\\lbrace(?![a-z])": r"\\{",
-        r"\\rbrace(?![a-z])": r"\\}",
-        r"\\langle(?![a-z])": "(",
-        r"\\rangle(?![a-z])": ")",
-        r"\\%": "%",
         r"(?<=[\d}]) ?(?:\\text\{ ?)?(?:percent(?:age)?|pct)\.?(?: ?\})?$": "%",
         r"(?:(?<=\d)|(?<=\d[A-F]))_\{(\d+)\}": r"_\1",
         r"(?:[ ,;]|\\quad)*\\text\{[ ,]*and[ ,]*\}(?:[ ,]|\\quad)*|,? and ": ",",
@@ -68,13 +60,16 @@ _REPLACED = tuple(
         r" ?([^|:]*[<>=].*|.*\\[lg]e.*)\\\}$": r"\1",
     }.items()
 )
-_SPACING = re.compile(r"(\\\\)|\\(?:[,;:! ]|quad(?![A-Za-z])|qquad(?![A-Za-z]))|~")
+_SPACING = re.compile(r"(\\\\)|\\(?:[,;:! ]|q?quad(?![A-Za-z]))|~")
 # Spaces between two digits, letters or after a comma mean something: `1 1/2`, `x y`, `1, 200`.
 _IDLE_SPACE = re.compile(r"(?<![0-9A-Za-z,]) | (?![0-9A-Za-z])")
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
 _DEGREES = re.compile(r"(\d+(?:\.\d+)?) ?\^\\circ ?")
 _CODE = re.compile(r"\*\*|(?:sqrt|sin|cos|tan|sec|csc|cot|log|ln|exp)\(|\bpi\b")
-_CODE_FUNCTION = re.compile(r"(?<![\\A-Za-z])(a?(?:sin|cos|tan)h?|sec|csc|cot|log|ln|exp)(?=\()")
+_CODE_FUNCTION = re.compile(
+    r"(?<![\\A-Za-z])(a?(?:sin|cos|tan)h?|sec|csc|cot|log|ln|exp|sqrt)(?=\()"
+)
+_IN_BRACKETS = re.compile(r"(\^|\\sqrt)\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
 
 
 def without_frame(text: str) -> str:
@@ -102,7 +97,8 @@ def normal_form(answer: str) -> str:
         return " ".join(form.split())
     if _ESCAPED_TWICE.fullmatch(form):
         form = form.replace(r"\\", "\\")
-    form = _OLD_FONT.sub(r"\\text{\1}", form.translate(_CHARACTERS))
+    form = _OTHER_NAME.sub(lambda it: _PLAIN[it[0]] + " " * (it[0][0] not in "\\{"), form)
+    form = _OLD_FONT.sub(r"\\text{\1}", form)
     form = TEXT.sub(_numbers_and_words, form)
     for pattern, new in _REPLACED:
         form = pattern.sub(new, form)
@@ -110,9 +106,8 @@ def normal_form(answer: str) -> str:
     if _TRIGONOMETRIC.search(form):
         form = _DEGREES.sub(r"\\frac{\1\\pi}{180}", form)
     if amount := _AMOUNT.fullmatch(form):
-        form = (
-            rf"{amount[1] or ''}{amount[3] or amount[4]}\text{{{_MONEY[amount[2] or amount[5]]}}}"
-        )
+        sign, before, number, other_number, behind = amount.groups("")
+        form = rf"{sign}{number or other_number}\text{{{_MONEY[before or behind]}}}"
     if "\\" not in form and _CODE.search(form):
         form = _tex_of_code(form)
     if r"\text" not in form:
@@ -134,18 +129,12 @@ def _numbers_and_words(text: re.Match[str]) -> str:
 
 
 def _tex_of_code(form: str) -> str:
-    """Write `2**(x/4)`, `sqrt(3)*pi` and `exp(x)` as TeX, where brackets are balanced."""
+    """Write `2**(x/4)`, `sqrt(3)*pi` and `exp(x)` as TeX."""
     form = re.sub(r"\bpi\b", r"\\pi ", form.replace("**", "^"))
     form = _CODE_FUNCTION.sub(lambda f: "\\" + re.sub("^a(?=[sct])", "arc", f[1]), form)
-    for opening, command in (("sqrt(", r"\sqrt{"), ("^(", "^{")):
-        while (start := form.find(opening)) >= 0:
-            depth, end = 1, start + len(opening)
-            while depth and end < len(form):
-                depth += (form[end] == "(") - (form[end] == ")")
-                end += 1
-            if depth:
-                return form
-            form = form[:start] + command + form[start + len(opening) : end - 1] + "}" + form[end:]
+    before = None
+    while form != before:
+        before, form = form, _IN_BRACKETS.sub(r"\1{\2}", form)
     return form.replace("*", r"\cdot ")
 
 
@@ -156,11 +145,10 @@ def words(answer: str) -> str | None:
     letters stay products.
     """
     form = without_frame(answer).removesuffix(".")
-    if form.lower() in _SHORT_WORDS:
-        return form.lower()
     wrapped = TEXT.fullmatch(form) or _OLD_FONT.fullmatch(form)
     content = " ".join((wrapped[1] if wrapped else form).removesuffix(".").split())
     letters = content.translate(str.maketrans("", "", " -'"))
-    if not letters.isalpha() or len(letters) < (2 if wrapped else 3):
+    fewest = 2 if wrapped or form.lower() in _SHORT_WORDS else 3
+    if not letters.isalpha() or len(letters) < fewest:
         return None
     return _ARTICLE.sub("", content.casefold(), count=1)

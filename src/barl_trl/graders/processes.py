@@ -17,9 +17,9 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from functools import cache
+from importlib import metadata
 from typing import IO, Literal, cast
-
-from .environment import warn_of_environment
 
 logger = logging.getLogger(__name__)
 
@@ -27,10 +27,11 @@ Outcome = Literal["equal", "different", "timeout", "crash"]
 
 _MODULE = "barl_trl.graders.worker"
 _START_SECONDS = 120.0
+_ANTLR_VERSION = "4.13.2"
 
 
 class _Process:
-    """A child that compares, and the two pipes to it. It imports its libraries while we go on."""
+    """A child that compares, and the two pipes to it."""
 
     def __init__(self, cpu_seconds: int):
         self.child = subprocess.Popen(
@@ -42,85 +43,63 @@ class _Process:
             # An operation of gmpy2 may abort the process where Python raises a MemoryError.
             env={**os.environ, "SYMPY_GROUND_TYPES": "python", "MPMATH_NOGMPY": "1"},
         )
-        self._requests = cast(IO[bytes], self.child.stdin)
-        self._replies = cast(IO[bytes], self.child.stdout)
-        self._is_ready = False
-        self.is_worn = False
-        self.comparisons = 0
-
-    def is_ready(self) -> bool:
-        """Return whether it answers, once it had the time to start."""
-        if not self._is_ready:
-            self._is_ready = self._receive(_START_SECONDS) == "ready"
-        return self._is_ready and self.child.poll() is None
+        self.is_fit = self.receive(_START_SECONDS) == "ready"
 
     def ask(self, comparison: str, gold: str, answer: str, wall_seconds: float) -> Outcome:
-        self.comparisons += 1
+        """Return the outcome of a comparison; `is_fit` says whether another one may follow."""
+        self.is_fit = False  # also after a KeyboardInterrupt: a late reply is not the next one's
         request = json.dumps([comparison, gold, answer]).encode() + b"\n"
         with contextlib.suppress(BrokenPipeError):
-            self._requests.write(request)
-        reply = self._receive(wall_seconds)
+            cast(IO[bytes], self.child.stdin).write(request)
+        reply = self.receive(wall_seconds)
         outcome, _, state = (reply or "").partition(" ")
-        self.is_worn = state == "worn"
         if outcome in ("equal", "different"):
+            self.is_fit = state != "worn"
             return outcome
-        if reply is None:
-            return "timeout"
-        return "timeout" if self.child.wait() == -signal.SIGXCPU else "crash"
+        is_late = reply is None or self.child.wait() == -signal.SIGXCPU
+        return "timeout" if is_late else "crash"
 
-    def _receive(self, seconds: float) -> str | None:
+    def receive(self, seconds: float) -> str | None:
         """Return the next line, which the child writes in one piece; None if it is late."""
+        replies = cast(IO[bytes], self.child.stdout).fileno()
         poller = select.poll()
-        poller.register(self._replies, select.POLLIN)
-        if not poller.poll(seconds * 1000):
-            return None
-        return os.read(self._replies.fileno(), 64).decode().strip()
+        poller.register(replies, select.POLLIN)
+        return os.read(replies, 64).decode().strip() if poller.poll(1000 * seconds) else None
 
     def kill(self) -> None:
-        self.child.kill()
-        self._requests.close()
-        self._replies.close()
-        self.child.wait()
+        with self.child:  # closes the pipes and waits
+            self.child.kill()
 
 
 class ProcessPool:
     """Compare two answers in one of several child processes, within limits on time and memory.
 
-    Processes start when they are first needed, and one more than is needed is kept warm. One that
-    does not answer is killed. Safe to call from any thread; each call has a process to itself.
+    Processes start when they are needed; one that does not answer is killed. Safe to call from any
+    thread: each call has a process to itself.
 
     Args:
         size: Most comparisons at the same time. Defaults to the CPU cores that this process may
             use, shared among the processes of a `torchrun` or `accelerate` launch, but at most 4.
         cpu_seconds: CPU time of one comparison in seconds, up to 1 s more; the kernel ends the
-            process. It is the limit that matters: unlike the wall time it does not depend on the
-            machine's load.
-        wall_seconds: Wall time of one comparison in seconds, for a process that waits and does not
-            compute.
-        recycle_after: Comparisons after which a process is replaced, for what its libraries
-            remember.
+            process. Unlike the wall time it does not depend on the machine's load.
+        wall_seconds: Wall time of one comparison in seconds, for a process that only waits.
     """
 
     def __init__(
-        self,
-        *,
-        size: int | None = None,
-        cpu_seconds: int = 3,
-        wall_seconds: float = 15.0,
-        recycle_after: int = 5000,
+        self, *, size: int | None = None, cpu_seconds: int = 3, wall_seconds: float = 15.0
     ):
-        self.size = size or _default_size()
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        own_cores = cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        self.size = size or max(1, min(4, own_cores))
         self._cpu_seconds = cpu_seconds
         self._wall_seconds = wall_seconds
-        self._recycle_after = recycle_after
         self._has_worked = False
-        self._reset()
+        self.forget()
 
-    def _reset(self) -> None:
+    def forget(self) -> None:
+        """Let go of all processes: after `os.fork`, in the child, they belong to the parent."""
         self._slots = threading.BoundedSemaphore(self.size)
-        self._lock = threading.Lock()
         self._idle: deque[_Process] = deque()
-        self._all: set[_Process] = set()
 
     def __call__(self, comparison: str, gold: str, answer: str) -> Outcome:
         """Return the outcome of a comparison that [`~barl_trl.graders.worker`] knows by name.
@@ -136,73 +115,63 @@ class ProcessPool:
                     raise
                 logger.warning("a comparison counts as a crash: %s", error)
                 return "crash"
-            outcome: Outcome = "crash"
             try:
-                with self._lock:
-                    if not self._idle and len(self._all) <= self.size:
-                        self._idle.append(self._start())  # warm when the next one is needed
-                outcome = process.ask(comparison, gold, answer, self._wall_seconds)
+                return process.ask(comparison, gold, answer, self._wall_seconds)
             finally:
-                # Also after a KeyboardInterrupt: a late verdict must not be read as the next one.
-                is_fit = outcome in ("equal", "different") and not process.is_worn
-                if is_fit and process.comparisons < self._recycle_after:
+                if process.is_fit:
                     self._idle.appendleft(process)
                 else:
-                    self._drop(process)
-            return outcome
+                    process.kill()
 
     def start(self) -> None:
         """Start a process, if there is none, and wait until it answers.
 
         Raises:
-            RuntimeError: If none does.
+            RuntimeError: If it does not.
         """
         with self._slots:
             self._idle.appendleft(self._take())
 
     def close(self) -> None:
-        """End all processes; a later call starts others."""
-        for process in [*self._all]:
-            self._drop(process)
-        self._idle.clear()
-
-    def forget(self) -> None:
-        """After `os.fork`, in the child: let go of what belongs to the parent."""
-        for process in self._all:
-            process.child.returncode = 0  # not ours to wait for: no warning about it
-        self._reset()
+        """End the processes that wait; a later call starts others. One at work ends after it."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.popleft().kill()
 
     def _take(self) -> _Process:
-        """Return a process that answers, or raise a RuntimeError."""
-        while True:
-            with self._lock:
-                is_new = not self._idle
-                process = self._start() if is_new else self._idle.popleft()
-            if process.is_ready():
-                self._has_worked = True
-                return process
-            self._drop(process)
-            if is_new:  # an idle one may just have died meanwhile
-                raise RuntimeError(
-                    "the grader's process must start, got none that answers: run "
-                    f"`{sys.executable} -m {_MODULE} {self._cpu_seconds} 0 < /dev/null` to see why "
-                    "(is `math-verify[antlr4_13_2]` installed, do `ulimit -t` and `-v` allow it?)."
-                )
-
-    def _start(self) -> _Process:
-        warn_of_environment()
+        with contextlib.suppress(IndexError):
+            while True:
+                process = self._idle.popleft()
+                if process.child.poll() is None:
+                    return process
+                process.kill()  # it died meanwhile
+        _warn_of_antlr()
         process = _Process(self._cpu_seconds)
-        self._all.add(process)
+        if not process.is_fit:
+            process.kill()
+            raise RuntimeError(
+                "the grader's process must start, got none that answers: run "
+                f"`{sys.executable} -m {_MODULE} {self._cpu_seconds} 0 < /dev/null` to see why "
+                "(is `math-verify[antlr4_13_2]` installed, do `ulimit -t` and `-v` allow it?)."
+            )
+        self._has_worked = True
         return process
 
-    def _drop(self, process: _Process) -> None:
-        process.kill()
-        self._all.discard(process)
 
-
-def _default_size() -> int:
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(1, min(4, cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
+@cache
+def _warn_of_antlr() -> None:
+    """Say once that under the versions that hydra (4.9) and lm-eval (4.11) ask for, `%` fails."""
+    try:
+        installed = metadata.version("antlr4-python3-runtime")
+    except metadata.PackageNotFoundError:
+        installed = "none"
+    if installed != _ANTLR_VERSION:
+        logger.warning(
+            "antlr4-python3-runtime must be %s for the math_verify grader, got %s: answers with a "
+            "percent sign will be judged wrong; pip install 'math-verify[antlr4_13_2]'",
+            _ANTLR_VERSION,
+            installed,
+        )
 
 
 compare = ProcessPool()

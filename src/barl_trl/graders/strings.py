@@ -17,10 +17,8 @@ def is_balanced(text: str) -> bool:
     """
     depth = 0
     for token in _BRACE.finditer(text):
-        if token[0] == "\\":
-            return False
         depth += (token[0] == "{") - (token[0] == "}")
-        if depth < 0:
+        if depth < 0 or token[0] == "\\":
             return False
     return depth == 0
 
@@ -29,25 +27,14 @@ def plain_text(value: Any) -> str | None:
     """Return a cell as text: the float 27.0 as "27", a list of one item as that item."""
     if isinstance(value, list) and len(value) == 1:
         return plain_text(value[0])
-    if isinstance(value, str):
-        return value if _is_unicode(value) else None
+    if isinstance(value, str):  # JSON may escape half of a surrogate pair
+        return None if re.search("[\ud800-\udfff]", value) else value
     if isinstance(value, bool | int):
         return str(value)
-    if isinstance(value, float) and not abs(value) < _EXACT_FLOAT:  # nan, inf too
-        return None
-    if isinstance(value, float | Decimal):
+    if isinstance(value, Decimal) or (isinstance(value, float) and abs(value) < _EXACT_FLOAT):
         number = Decimal(str(value))
         if abs(number.adjusted()) > _MAX_DIGITS:  # 1e999999999 would fill the memory
             return str(number)
         whole = number.to_integral_value()
         return format(whole if number == whole else number, "f")
     return None
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether the text can be stored: JSON may escape half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,24 +1,26 @@
 """The child's end of [`~barl_trl.graders.processes`]: compares answers until its input ends.
 
-`python -m barl_trl.graders.worker CPU_SECONDS PARENT` reads one JSON line `[comparison, gold,
-answer]` at a time and writes `equal` or `different`, and `worn` behind it if it should be replaced.
-It ends with its standard input, that is: with its parent. It does not catch what a parser raises,
-but dies of it: after a MemoryError or a RecursionError nobody knows what a library's caches hold,
-and the parent has a fresh process waiting.
+`python -m barl_trl.graders.worker CPU_SECONDS PARENT` answers each JSON line `[comparison, gold,
+answer]` with `equal` or `different`, and `worn` behind it if it should be replaced. It does not
+catch what a parser raises, but dies of it: after a MemoryError or a RecursionError nobody knows
+what a library's caches hold.
 """
 
 import json
 import logging
+import mmap
 import os
 import resource
-import select
+import signal
 import sys
+import time
 
 _PARENT_CHECK_SECONDS = 5.0
+_MEMORY = 1 << 30
 
 
 def main(cpu_seconds: int, parent: int) -> None:
-    """Answer comparisons until standard input ends.
+    """Answer comparisons until standard input ends, or the parent.
 
     Args:
         cpu_seconds: CPU time of one comparison in seconds. The kernel ends the process when it is
@@ -32,10 +34,8 @@ def main(cpu_seconds: int, parent: int) -> None:
     replies = os.dup(1)
     os.dup2(2, 1)  # the parsers print; the pipe is for verdicts
     _limit(resource.RLIMIT_CORE, 0)
-    memory = 1 << 30
     if sys.platform == "linux":
-        _limit(resource.RLIMIT_AS, memory)
-        memory = resource.getrlimit(resource.RLIMIT_AS)[0]
+        _limit(resource.RLIMIT_AS, _MEMORY)
 
     from .default.parsed import is_readable, parsed_equal
     from .qwen.parsed import symbolic_equal
@@ -54,14 +54,15 @@ def main(cpu_seconds: int, parent: int) -> None:
     os.dup2(silence, 1)
     os.dup2(silence, 2)  # from here on a traceback is the answer's fault, or the parent has ended
     os.write(replies, b"ready\n")
-    for comparison, gold, answer in _requests(parent):
+    # A process that the parent forked, such as a data loader's, may hold the pipe open after it.
+    signal.signal(signal.SIGALRM, lambda *_: os.getppid() == parent or os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, _PARENT_CHECK_SECONDS, _PARENT_CHECK_SECONDS)
+    for request in sys.stdin.buffer:
+        comparison, gold, answer = json.loads(request)
         _limit_cpu(cpu_seconds)
-        is_equal = comparisons[comparison](gold, answer)
-        # A library may have caught a MemoryError, and kept what it has; or the hard limit on CPU
-        # time would end the next comparison. The parent replaces us.
-        is_worn = _resident_bytes() > memory // 2 or not _limit_cpu(cpu_seconds)
-        reply = b"equal" if is_equal else b"different"
-        os.write(replies, reply + (b" worn\n" if is_worn else b"\n"))
+        reply = b"equal" if comparisons[comparison](gold, answer) else b"different"
+        is_fit = _limit_cpu(cpu_seconds) and _has_room()
+        os.write(replies, reply + (b"\n" if is_fit else b" worn\n"))
 
 
 def _limit(kind: int, wanted: int) -> bool:
@@ -74,33 +75,17 @@ def _limit(kind: int, wanted: int) -> bool:
 
 def _limit_cpu(seconds: int) -> bool:
     """Limit the CPU time of a comparison from now on; return whether the hard limit allows it."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    end = int(used.ru_utime + used.ru_stime) + 1 + seconds
-    return _limit(resource.RLIMIT_CPU, end)
+    return _limit(resource.RLIMIT_CPU, int(time.process_time()) + 1 + seconds)
 
 
-def _resident_bytes() -> int:
-    """Memory in use. Not the peak, which on Linux begins with that of the parent."""
-    if sys.platform != "linux":
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
-
-
-def _requests(parent: int):
-    """Yield the requests of the parent until it closes the pipe or is gone.
-
-    A process that the parent forked, such as a data loader's, may hold the pipe open after it.
-    """
-    buffer = b""
-    while os.getppid() == parent:
-        if not select.select([0], [], [], _PARENT_CHECK_SECONDS)[0]:
-            continue
-        received = os.read(0, 1 << 16)
-        if not received:
-            return
-        *lines, buffer = (buffer + received).split(b"\n")
-        yield from map(json.loads, lines)
+def _has_room() -> bool:
+    """Whether half the memory is free: a library may have caught a MemoryError, and kept all."""
+    try:
+        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+        mmap.mmap(-1, min(_MEMORY, soft) // 2, mmap.MAP_PRIVATE).close()
+    except OSError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

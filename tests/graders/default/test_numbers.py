@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.graders.default.numbers import Number, equal_numbers, is_decimal_comma_of, number
+from barl_trl.graders.default.numbers import Number, equal_numbers, number
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,3 @@ def test_every_decimal_is_read_exactly(value):
 )
 def test_only_decimals_of_six_places_may_be_rounded(gold, answer, equal):
     assert equal_numbers(number(gold), number(answer)) is equal
-
-
-def test_a_decimal_comma_is_known_beside_the_same_number_with_a_point():
-    assert is_decimal_comma_of("1000,99", "1000.99")
-    assert not is_decimal_comma_of("1,500", "1.500"), "three digits are a group of thousands"
-    assert not is_decimal_comma_of("1,22", "1.23")

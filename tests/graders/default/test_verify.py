@@ -105,6 +105,13 @@ def test_a_verdict_says_what_decided(gold, answer, correct, reason):
     assert bool(verify(gold, answer)) is correct
 
 
+def test_a_decimal_comma_is_known_beside_the_same_number_with_a_point():
+    assert verify("1000.99", "1000,99") == (True, "numbers")
+    assert not verify("1.500", "1,500"), "three digits are a group of thousands"
+    assert not verify("1.23", "1,22")
+    assert not verify("1000,99", "1000.99"), "two numbers"
+
+
 def test_the_truth_is_the_first_argument():
     assert verify("x=5", "5")
     assert not verify("(3,5)", r"\{5,3\}")

@@ -9,6 +9,7 @@ from ..normal_form import TEXT
 from .numbers import number
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
+# No parser at hand knows the value of remainders and determinants: they name what follows.
 _UNREAD = re.compile(r"\\(?:[bp]?mod|sum|prod|i*nt|lim)(?![a-z])|\\begin\{vmatrix\}")
 _GREEK = re.compile(
     r"\\(?:var)?(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|rho"
@@ -18,7 +19,7 @@ _GREEK = re.compile(
 _GROUP = re.compile(r"(?<!\\)\{[^{}]*(?<!\\)\}")
 _EQUALS = re.compile(r"(?<![<>!:=])==?(?!=)")
 _APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|≈")
-_NO_NAME = re.compile(r"\d|[<>]|\\(?:l|g|n)eq?(?![A-Za-z])|\\approx|\b(?:or|not|no|wrong)\b")
+_NO_NAME = re.compile(r"\A-|\d|[<>]|\\(?:l|g|n)eq?(?![A-Za-z])|\\approx|\b(?:or|not|no|wrong)\b")
 _SUBSCRIPT = re.compile(r"\^\{-1\}|_(?:\{[^{}]*\}|\w)|[A-Za-z]\([^()]*\)")
 _SEVERAL = re.compile(r"\b(?:or|and)\b|[,;]|\\(?:lor|vee|land|wedge|pm|mp|cup|in)(?![A-Za-z])")
 _BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]")
@@ -35,26 +36,22 @@ def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     Args:
         gold: The true answer, in its normal form.
         answer: The answer to judge, in its normal form.
-
-    Example:
-        >>> claims("6", "5=6"), claims("x=6", "x=2+4=6"), claims("x+y=6", "6=y+x")
-        (('6', ['5', '6']), ('6', ['2+4', '6']), ('x+y=6', ['6=y+x']))
     """
     gold = _exact_part(gold, set())
     truth, answer = _without_member(gold, _exact_part(answer, _names(gold)))
-    whole = truth, [answer]
     sides = _sides(truth)
     name, value = sides[0], sides[-1]
     own = _in_variable_of(name, _sides(answer))
-    if len(sides) == len(own) == 2 and name == own[0] and _names(name) != _names(value):
+    is_same_name = name == own[0]
+    if len(sides) == len(own) == 2 and is_same_name and _names(name) != _names(value):
         return value, own[1:]
-    if any(_SEVERAL.search(_BRACKETS.sub("", form)) for form in (truth, answer)):
-        return whole
-    if len(sides) > 1 and not _is_name(name, _names(value)):  # an equation
-        return whole
     is_renamed = len(own) == 2 and ("(" in name) != ("(" in own[0])  # y = 2x, f(x) = 2x
-    if len(sides) == 2 and len(own) > 1 and name != own[0] and not is_renamed:  # x = 2, y = 2
-        return whole
+    if (
+        any(_SEVERAL.search(_BRACKETS.sub("", form)) for form in (truth, answer))
+        or (len(sides) > 1 and not _is_name(name, _names(value)))  # an equation
+        or (len(sides) == 2 and len(own) > 1 and not (is_same_name or is_renamed))  # x = 2, y = 2
+    ):
+        return truth, [answer]
     while len(own) > 1 and _is_name(own[0], _names(value)):
         own.pop(0)
     return value, own
@@ -74,9 +71,8 @@ def _in_variable_of(name: str, sides: list[str]) -> list[str]:
     true, given = _FUNCTION.fullmatch(name), _FUNCTION.fullmatch(sides[0])
     if not true or not given or len(sides) < 2 or true[2] in "".join(sides):
         return sides
-    pieces = re.compile(rf"\\[A-Za-z]+|{given[2]}")
-    old, new = given[2], true[2]
-    return [pieces.sub(lambda it: new if it[0] == old else it[0], side) for side in sides]
+    pieces, new = re.compile(rf"\\[A-Za-z]+|{given[2]}"), true[2]
+    return [pieces.sub(lambda it: it[0] if it[0][1:] else new, side) for side in sides]
 
 
 def _without_member(gold: str, answer: str) -> tuple[str, str]:
@@ -93,9 +89,9 @@ def _exact_part(form: str, known: set[str]) -> str:
     parts = [part.strip() for part in _APPROXIMATELY.split(form) if part.strip()] or [form]
     while len(parts) > 1 and _is_name(parts[0], known):
         parts.pop(0)
-    ends = [part.rpartition("=")[2] for part in parts]
-    numbers = [found.value for end in ends if (found := number(end))]
-    is_near = all(abs(numbers[0] - other) * 100 <= abs(numbers[0]) for other in numbers[1:])
+    found = [number(part.rpartition("=")[2]) for part in parts]
+    first, *others = [value.value for value in found if value] or [0]
+    is_near = all(abs(first - other) * 100 <= abs(first) for other in others)
     return parts[0] if is_near and "=" not in "".join(parts[1:]) else "=".join(parts)
 
 
@@ -105,22 +101,14 @@ def _is_name(segment: str, known: set[str]) -> bool:
         return True
     bare = _SUBSCRIPT.sub("", segment)
     letters = [letter for letter in bare if letter.isalpha()]
-    if bare[:1] == "(" and letters != sorted(letters):
-        return False
-    return bool(_names(segment) - known) and not (bare[:1] == "-" or _NO_NAME.search(bare))
+    is_unsorted = bare[:1] == "(" and letters != sorted(letters)
+    return bool(_names(segment) - known) and not is_unsorted and not _NO_NAME.search(bare)
 
 
 def _names(form: str) -> set[str]:
-    r"""Return words, Greek letters and variables, but for pi, which is a number.
-
-    Remainders and determinants too: no parser at hand knows what `17 \bmod 5` is.
-    """
-    return {
-        *TEXT.findall(form),
-        *_GREEK.findall(form),
-        *_UNREAD.findall(form),
-        *variables(form),
-    }
+    """Return words, Greek letters and variables, but for pi, which is a number."""
+    found = (pattern.findall(form) for pattern in (TEXT, _GREEK, _UNREAD))
+    return variables(form).union(*found)
 
 
 def variables(form: str) -> set[str]:

@@ -8,18 +8,16 @@ _ROUNDED_PLACES = 6  # as in math-verify
 _RELATIVE = Fraction(1, 100_000)
 _MAX_CHARS = 100
 
-_INTEGER = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)"
-_DECIMAL = re.compile(rf"([+-]?)(?:({_INTEGER})(?:\.(\d*))?|\.(\d+))", re.ASCII)
+_DECIMAL = re.compile(
+    r"([+-]?)(?=\.?\d|\.\\)([1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d*)"
+    r"(?:\.(\d*)(?:\\overline\{(\d+)\})?)?"
+    r"(?: ?\\(?:times|cdot) ?10\^(?:\{([+-]?\d{1,3})\}|(\d)))?",
+    re.ASCII,
+)
 _FRACTION = re.compile(
     r"([+-]?)(?:(\d+) ?)??(?:\\frac(?:\{([+-]?\d+)\}|(\d))(?:\{(\d+)\}|(\d))|(\d+)/(\d+))",
     re.ASCII,
 )
-_REPEATING = re.compile(r"([+-]?)(\d*)\.(\d*)\\overline\{(\d+)\}", re.ASCII)
-_SCIENTIFIC = re.compile(
-    r"([+-]?\d+(?:\.\d+)?) ?(?:\\times|\\cdot) ?10\^(?:\{([+-]?\d{1,3})\}|(\d))", re.ASCII
-)
-# Three digits behind the comma are a group of thousands (but not behind 0).
-_DECIMAL_COMMA = re.compile(r"([+-]?\d+),(\d{1,2}|\d{4,})", re.ASCII)
 
 
 class Number(NamedTuple):
@@ -38,35 +36,24 @@ def number(form: str) -> Number | None:
     """
     if len(form) > _MAX_CHARS:
         return None
-    if form.endswith("%"):
-        found = number(form[:-1].rstrip())
-        return (found and not found.is_percent and found._replace(is_percent=True)) or None
-    decimal = _DECIMAL.fullmatch(form)
-    if decimal:
-        sign, whole, *decimals = decimal.groups()
-        places = next(filter(None, decimals), "")
-        digits = f"{sign}{re.sub('[, ]', '', whole or '0')}.{places or '0'}"
-        return Number(Fraction(digits), len(places))
-    scientific = _SCIENTIFIC.fullmatch(form)
-    if scientific:
-        mantissa, *exponent = scientific.groups()
-        power = Fraction(10) ** int(next(filter(None, exponent)))
-        return Number(Fraction(mantissa) * power)
-    repeating = _REPEATING.fullmatch(form)
-    if repeating:
-        sign, whole, places, period = repeating.groups()
-        nines = (10 ** len(period) - 1) * 10 ** len(places)
-        value = Fraction(f"{whole or 0}.{places}0") + Fraction(int(period), nines)
-        return Number(-value if sign == "-" else value)
-    match = _FRACTION.fullmatch(form)
-    if not match:
+    bare, places = form.removesuffix("%").rstrip(), ""
+    if decimal := _DECIMAL.fullmatch(bare):
+        sign, whole, places, period, *exponents = decimal.groups("")
+        value = Fraction(f"{re.sub('[, ]', '', whole) or 0}.{places or 0}")
+        if period:
+            value += Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(places))
+        exponent = "".join(exponents)
+        value *= Fraction(10) ** int(exponent or 0)
+        places = "" if period or exponent else places
+    elif fraction := _FRACTION.fullmatch(bare):
+        sign, whole, *parts = fraction.groups("")
+        numerator, denominator = (int(part) for part in parts if part)
+        if denominator == 0 or (whole and not 0 <= numerator < denominator):
+            return None
+        value = int(whole or 0) + Fraction(numerator, denominator)
+    else:
         return None
-    sign, whole, *parts = match.groups()
-    numerator, denominator = (int(part) for part in parts if part)
-    if denominator == 0 or (whole and (numerator < 0 or numerator >= denominator)):
-        return None
-    value = int(whole or 0) + Fraction(numerator, denominator)
-    return Number(-value if sign == "-" else value)
+    return Number(-value if sign == "-" else value, len(places), form.endswith("%"))
 
 
 def equal_numbers(gold: Number, answer: Number) -> bool:
@@ -89,9 +76,3 @@ def _equal(gold: Number, answer: Number) -> bool:
         a.places >= _ROUNDED_PLACES and difference * 2 * 10**a.places <= 1 for a in (gold, answer)
     )
     return difference == 0 or (is_rounded and difference <= _RELATIVE * abs(gold.value))
-
-
-def is_decimal_comma_of(form: str, other: str) -> bool:
-    """Return whether a form is another one, like `2.75`, with a comma for its point."""
-    comma = _DECIMAL_COMMA.fullmatch(form)
-    return comma is not None and f"{comma[1]}.{comma[2]}" == other

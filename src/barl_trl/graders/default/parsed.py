@@ -13,33 +13,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+import sympy as sp
 from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse
 from math_verify import verify as verify_parsed
-from sympy import (
-    And,
-    Basic,
-    Derivative,
-    Eq,
-    Expr,
-    FiniteSet,
-    Float,
-    I,
-    Interval,
-    MatrixBase,
-    N,
-    Or,
-    Rational,
-    S,
-    Symbol,
-    Tuple,
-    Union,
-    cancel,
-    nan,
-    oo,
-    simplify,
-    zoo,
-)
 from sympy.core.relational import Relational
 
 # No ExprExtractionConfig: of what LaTeX's grammar does not cover it would take the last number.
@@ -55,6 +32,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _I = re.compile(r"\\[A-Za-z]+|I")  # to the parser it is the imaginary unit
 _NO_VALUE = re.compile(r"(?<![A-Za-z])[A-Za-z]_\{?$|\\text\{[^{}]*$")  # x_1
 _DIGITS = 60
+_COMPARED = (sp.Expr, sp.FiniteSet, sp.Tuple, sp.Interval, sp.Union)  # all parts, by math-verify
 
 
 def parsed_equal(gold: str, answer: str) -> bool:
@@ -65,120 +43,9 @@ def parsed_equal(gold: str, answer: str) -> bool:
         answer: The answer to judge.
     """
     try:
-        return _are_equal(gold, answer)
+        return _match(gold, answer) and not _has_unread_numbers(gold, answer)
     except (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError):
         return False  # sympy gives up in many ways
-
-
-def _are_equal(gold: str, answer: str) -> bool:
-    def is_unread(form: str, others: list[str]) -> bool:
-        """Whether a number could be any other."""
-        for other in others:
-            if _parse(other)[:1] == _parse(form)[:1]:
-                continue
-            pair = (gold, other) if form is answer else (other, answer)
-            if _clearly_differ(*pair) or not _match(*pair, is_changed=True):
-                return False
-        return True
-
-    if not _match(gold, answer):
-        return False
-    values = {form: _parse(form)[0] for form in (answer, gold)}
-    is_loose = any(map(_is_loose, values.values()))
-    return not any(
-        is_unread(form, others)
-        for form, value in values.items()
-        for others in _other_numbers(form, Counter() if is_loose else _numbers_read(value))
-    )
-
-
-def _clearly_differ(gold: str, answer: str) -> bool:
-    """Whether no comparison is needed: math-verify compares all parts of what it has read."""
-    found = [value for form in (gold, answer) for value in _parse(form)[:1]]
-    if len(found) < 2 or any(map(_is_loose, found)):
-        return False
-    if not all(isinstance(value, Expr) for value in found):
-        return True
-    letters = sorted(found[0].free_symbols | found[1].free_symbols, key=str)
-    place = {letter: Rational(2 * k + 7, k + 5) for k, letter in enumerate(letters)}
-    x, y = (N(value.doit().subs(place), _DIGITS) for value in found)
-    return bool(abs(x - y) > 1e-9 * (1 + abs(x)))
-
-
-def _is_loose(value: Any) -> bool:
-    """Whether math-verify compares it in part (a relation), rounded, or as a string."""
-    return isinstance(value, Relational | And | str) or value.has(Float)
-
-
-def _numbers_read(value: Any) -> Counter[str]:
-    """Return how often each whole number stands in a value of which all parts are compared."""
-    if not isinstance(value, Expr | FiniteSet | Tuple | Interval | Union | MatrixBase):
-        return Counter()
-    parts = value.flat() if isinstance(value, MatrixBase) else [value]
-    return Counter(str(abs(number)) for part in parts for number in _integers(part))
-
-
-def _integers(node: Any) -> Iterator[Any]:
-    """Yield what is surely written: 1/x and -x need no 1, and roots no 2."""
-    if node.is_Integer and node is not S.NegativeOne:
-        yield node
-    is_plain = not node.is_Pow or (
-        node.exp is not S.NegativeOne and (node.exp.is_Integer or node.exp.args)
-    )
-    for part in node.args if is_plain else node.args[:1]:
-        yield from _integers(part)
-
-
-def _other_numbers(form: str, read: Counter[str]) -> Iterator[list[str]]:
-    """Yield the form with others in place of each number that may not have been read."""
-    written = Counter(_NUMBER.findall(form))
-    for found in _NUMBER.finditer(form):
-        before, behind = form[: found.start()], form[found.end() :]
-        if read[found[0]] < written[found[0]] and not _NO_VALUE.search(before):
-            whole, point, decimals = found[0].partition(".")
-            # two: C(5, 2) is C(5, 3)
-            yield [f"{before}{int(whole) + more}{point}{decimals}{behind}" for more in (1, 5)]
-
-
-def _match(gold: str, answer: str, *, is_changed: bool = False) -> bool:
-    expected, got = _parse(gold), _parse(answer)
-    if not expected or not got or not all(map(_is_sound, (expected[0], got[0]))):
-        return False
-    if not _are_comparable(expected[0], got[0]):
-        return False
-    if is_changed and isinstance(expected[0], Eq) and isinstance(got[0], Eq):
-        return _equal_at_second_look(expected[0], got[0])  # solving both takes a second
-    if not verify_parsed(expected, got, allow_set_relation_comp=True, timeout_seconds=0):
-        return _equal_at_second_look(expected[0], got[0])
-    is_percent = ("%" in gold) != ("%" in answer)  # 50 %, 50 and 0.5 are the same to a reader
-    return _agree(expected[0], got[0], scales=(1, 100) if is_percent else (1,))
-
-
-def _are_comparable(gold: Any, answer: Any) -> bool:
-    """Whether not one is an inequality and the other a list. An identity is compared as written."""
-    if any(map(_is_inequality, (gold, answer))):
-        return not any(isinstance(side, FiniteSet | Tuple) for side in (gold, answer))
-    if isinstance(gold, Eq) and isinstance(answer, Eq) and any(map(_is_identity, (gold, answer))):
-        return {*map(_tree, gold.args)} == {*map(_tree, answer.args)}
-    return True
-
-
-def _is_inequality(value: Any) -> bool:
-    return isinstance(value, Relational | And) and not isinstance(value, Eq)
-
-
-def _tree(value: Any) -> Any:
-    """Return an expression as it is written, but for the order of commuting parts."""
-    parts = [_tree(part) for part in value.args]
-    is_ordered = not (value.is_Add or value.is_Mul)
-    return (value.func, *(parts if is_ordered else sorted(parts, key=str))) if parts else value
-
-
-def _is_identity(equation: Any) -> bool:
-    left, right = equation.lhs, equation.rhs
-    if not equation.free_symbols:
-        return True
-    return isinstance(left, Expr) and isinstance(right, Expr) and simplify(left - right) == 0
 
 
 def is_readable(gold: str) -> bool:
@@ -196,27 +63,83 @@ def _parse(answer: str) -> list[Any]:
 
 def _as_meant(value: Any) -> Any:
     """Return the set of `x < 1 or x > 3`; dy/dx as a name, for to sympy it is 0."""
-    parts: Any = value.args if isinstance(value, FiniteSet) else ()
+    parts: Any = value.args if isinstance(value, sp.FiniteSet) else ()
     if parts and all(map(_is_inequality, parts)):
-        return Or(*parts).as_set()
-    if isinstance(value, str) or not value.has(Derivative):
+        return sp.Or(*parts).as_set()
+    if isinstance(value, str) or not value.has(sp.Derivative):
         return value
     return value.replace(
-        lambda node: isinstance(node, Derivative) and node.expr.is_Symbol,
-        lambda node: Symbol(str(node)),
+        lambda node: isinstance(node, sp.Derivative) and node.expr.is_Symbol,
+        lambda node: sp.Symbol(str(node)),
     )
+
+
+# Whether the values match
+
+
+def _match(gold: str, answer: str, *, is_changed: bool = False) -> bool:
+    expected, got = _parse(gold), _parse(answer)
+    if not expected or not got:
+        return False
+    first, other = expected[0], got[0]
+    if not (_is_sound(first) and _is_sound(other) and _are_comparable(first, other)):
+        return False
+    if is_changed and _clearly_differ(first, other):
+        return False
+    is_slow = is_changed and isinstance(first, sp.Eq) and isinstance(other, sp.Eq)  # solves both
+    if is_slow or not verify_parsed(expected, got, allow_set_relation_comp=True, timeout_seconds=0):
+        return _equal_at_second_look(first, other)
+    is_percent = ("%" in gold) != ("%" in answer)  # 50 %, 50 and 0.5 are the same to a reader
+    return _agree(first, other, scales=(1, 100) if is_percent else (1,))
+
+
+def _is_sound(value: Any) -> bool:
+    """Whether infinities are the ends of intervals, or all there is: oo - x is 0 to sympy."""
+    if value in (sp.oo, -sp.oo) or not isinstance(value, sp.Basic):
+        return True
+    if isinstance(value, sp.Interval | sp.Union):
+        return all(map(_is_sound, value.args))
+    return not value.has(sp.oo, -sp.oo, sp.zoo, sp.nan)
+
+
+def _are_comparable(gold: Any, answer: Any) -> bool:
+    """Whether not one is an inequality and the other a list. An identity is compared as written."""
+    if _is_inequality(gold) or _is_inequality(answer):
+        return not any(isinstance(side, sp.FiniteSet | sp.Tuple) for side in (gold, answer))
+    are_equations = isinstance(gold, sp.Eq) and isinstance(answer, sp.Eq)
+    if are_equations and (_is_identity(gold) or _is_identity(answer)):
+        return {*map(_tree, gold.args)} == {*map(_tree, answer.args)}
+    return True
+
+
+def _is_inequality(value: Any) -> bool:
+    return isinstance(value, Relational | sp.And) and not isinstance(value, sp.Eq)
+
+
+def _is_identity(equation: Any) -> bool:
+    left, right = equation.args
+    are_terms = isinstance(left, sp.Expr) and isinstance(right, sp.Expr)
+    return not equation.free_symbols or (are_terms and sp.simplify(left - right) == 0)
+
+
+def _tree(value: Any) -> Any:
+    """Return an expression as it is written, but for the order of commuting parts."""
+    parts = [_tree(part) for part in value.args]
+    is_ordered = not (value.is_Add or value.is_Mul)
+    return (value.func, *(parts if is_ordered else sorted(parts, key=str))) if parts else value
 
 
 def _agree(gold: Any, answer: Any, scales: tuple[int, ...] = (1,)) -> bool:
     """Return whether two numbers have the same value; of all else, whether their parts do."""
-    gold, answer = _value_of(gold, answer), _value_of(answer, gold)
-    if isinstance(gold, MatrixBase) and isinstance(answer, MatrixBase):
+    if isinstance(gold, sp.Eq) != isinstance(answer, sp.Eq):  # 5 of `x = 5` beside a bare value
+        gold, answer = (side.rhs if isinstance(side, sp.Eq) else side for side in (gold, answer))
+    if isinstance(gold, sp.MatrixBase) and isinstance(answer, sp.MatrixBase):
         return all(_agree(x, y, scales) for x, y in zip(gold.flat(), answer.flat(), strict=True))
-    if not (isinstance(gold, Basic) and isinstance(answer, Basic)) or gold == answer:
+    if not (isinstance(gold, sp.Basic) and isinstance(answer, sp.Basic)) or gold == answer:
         return True
-    if isinstance(gold, FiniteSet) and isinstance(answer, FiniteSet):
+    if isinstance(gold, sp.FiniteSet) and isinstance(answer, sp.FiniteSet):
         return all(any(_agree(x, y, scales) for y in answer) for x in gold)
-    if isinstance(gold, Expr) and isinstance(answer, Expr):
+    if isinstance(gold, sp.Expr) and isinstance(answer, sp.Expr):
         return not (gold.is_number and answer.is_number) or _equal_numbers(gold, answer, scales)
     if gold.func != answer.func or len(gold.args) != len(answer.args):
         return True
@@ -224,24 +147,10 @@ def _agree(gold: Any, answer: Any, scales: tuple[int, ...] = (1,)) -> bool:
     return all(_agree(x, y, scales) for x, y in parts) or _equal_at_second_look(gold, answer)
 
 
-def _is_sound(value: Any) -> bool:
-    """Whether infinities are the ends of intervals, or all there is: oo - x is 0 to sympy."""
-    if value in (oo, -oo) or not isinstance(value, Basic):
-        return True
-    if isinstance(value, Interval | Union):
-        return all(map(_is_sound, value.args))
-    return not value.has(oo, -oo, zoo, nan)
-
-
-def _value_of(side: Any, other: Any) -> Any:
-    """5 of `x = 5` beside a bare value."""
-    return side.rhs if isinstance(side, Eq) and not isinstance(other, Eq) else side
-
-
-def _equal_numbers(gold: Expr, answer: Expr, scales: tuple[int, ...]) -> bool:
-    tolerance = 1e-5 if gold.has(Float) or answer.has(Float) else 1e-40
+def _equal_numbers(gold: Any, answer: Any, scales: tuple[int, ...] = (1,)) -> bool:
+    tolerance = 1e-5 if gold.has(sp.Float) or answer.has(sp.Float) else 1e-40
     # Parsed expressions are not evaluated: 50 % is 50*(1/100).
-    x, y = N(gold.doit(), _DIGITS), N(answer.doit(), _DIGITS)
+    x, y = sp.N(gold.doit(), _DIGITS), sp.N(answer.doit(), _DIGITS)
     if not (x.is_finite and y.is_finite):
         return bool(x == y)
     pairs = [pair for scale in scales for pair in ((x, scale * y), (scale * x, y))]
@@ -250,28 +159,80 @@ def _equal_numbers(gold: Expr, answer: Expr, scales: tuple[int, ...]) -> bool:
 
 
 def _equal_at_second_look(gold: Any, answer: Any) -> bool:
-    if isinstance(gold, Expr) and isinstance(answer, Expr):
-        return _equal_complex_numbers(gold, answer)
-    if isinstance(gold, Eq) and isinstance(answer, Eq):
-        sides: list[Any] = [gold.lhs, gold.rhs, answer.lhs, answer.rhs]
-        if not all(isinstance(side, Expr) for side in sides):
+    """Return whether complex numbers, lines or inequalities are equal."""
+    if isinstance(gold, sp.Expr) and isinstance(answer, sp.Expr):
+        symbols = gold.free_symbols | answer.free_symbols
+        if {str(symbol) for symbol in symbols} != {"i"}:
+            return False
+        values = [side.subs(dict.fromkeys(symbols, sp.I)) for side in (gold, answer)]
+        return _equal_numbers(values[0], values[1])
+    if isinstance(gold, sp.Eq) and isinstance(answer, sp.Eq):
+        sides: list[Any] = [*gold.args, *answer.args]
+        if not all(isinstance(side, sp.Expr) for side in sides):
             return False
         left, right = sides[0] - sides[1], sides[2] - sides[3]
-        return right != 0 and cancel(left / right).is_number
-    if isinstance(gold, And | Relational) and isinstance(answer, And | Relational):
-        return _canonical(gold) == _canonical(answer)
-    return False
-
-
-def _equal_complex_numbers(gold: Expr, answer: Expr) -> bool:
-    symbols = gold.free_symbols | answer.free_symbols
-    if {str(symbol) for symbol in symbols} != {"i"}:
-        return False
-    values: list[Any] = [side.subs(dict.fromkeys(symbols, I)) for side in (gold, answer)]
-    return _equal_numbers(*values, scales=(1,))
+        return right != 0 and sp.cancel(left / right).is_number
+    are_relations = all(isinstance(side, sp.And | Relational) for side in (gold, answer))
+    return are_relations and _canonical(gold) == _canonical(answer)
 
 
 def _canonical(relation: Any) -> set[Any]:
     """Return the parts of `1 < x < 2`, each the same way round."""
-    parts = relation.args if isinstance(relation, And) else (relation,)
+    parts = relation.args if isinstance(relation, sp.And) else (relation,)
     return {part.canonical for part in parts if isinstance(part, Relational)}
+
+
+# Whether all numbers were read
+
+
+def _has_unread_numbers(gold: str, answer: str) -> bool:
+    """Whether some number could be any other, and the answer would still match."""
+    values = {form: _parse(form)[0] for form in (answer, gold)}
+    is_loose = any(map(_is_loose, values.values()))
+    return any(
+        all(
+            _parse(other)[:1] == [value]
+            or _match(*(gold, other) if form is answer else (other, answer), is_changed=True)
+            for other in others
+        )
+        for form, value in values.items()
+        for others in _other_numbers(form, Counter() if is_loose else _numbers_read(value))
+    )
+
+
+def _other_numbers(form: str, read: Counter[str]) -> Iterator[list[str]]:
+    """Yield the form with others in place of each number that may not have been read."""
+    written = Counter(_NUMBER.findall(form))
+    for found in _NUMBER.finditer(form):
+        before, behind = form[: found.start()], form[found.end() :]
+        if read[found[0]] < written[found[0]] and not _NO_VALUE.search(before):
+            whole, point, decimals = found[0].partition(".")
+            # two: C(5, 2) is C(5, 3)
+            yield [f"{before}{int(whole) + more}{point}{decimals}{behind}" for more in (1, 5)]
+
+
+def _is_loose(value: Any) -> bool:
+    """Whether math-verify compares it in part (a relation), rounded, or as a string."""
+    return isinstance(value, Relational | sp.And | str) or value.has(sp.Float)
+
+
+def _numbers_read(value: Any) -> Counter[str]:
+    """Return how often each whole number was surely read: 1/x and -x need no 1, and roots no 2."""
+    is_matrix = isinstance(value, sp.MatrixBase)
+    if not is_matrix and not isinstance(value, _COMPARED):
+        return Counter()
+    parts = value.flat() if is_matrix else [value]
+    nodes: list[Any] = [node for part in parts for node in sp.preorder_traversal(part)]
+    return Counter(str(abs(n)) for n in nodes if n.is_Integer and n is not sp.S.NegativeOne)
+
+
+def _clearly_differ(gold: Any, answer: Any) -> bool:
+    """Whether no comparison is needed: math-verify compares all parts of what it has read."""
+    if _is_loose(gold) or _is_loose(answer):
+        return False
+    if not (isinstance(gold, sp.Expr) and isinstance(answer, sp.Expr)):
+        return True
+    letters = sorted(gold.free_symbols | answer.free_symbols, key=str)
+    place: Any = {letter: sp.Rational(2 * k + 7, k + 5) for k, letter in enumerate(letters)}
+    x, y = (sp.N(value.doit().subs(place), _DIGITS) for value in (gold, answer))
+    return bool(abs(x - y) > 1e-9 * (1 + abs(x)))
