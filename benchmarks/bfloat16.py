@@ -9,7 +9,7 @@ The model samples rollouts of small sums, a third of them right. Each is scored
 - as the check of rows that are trees sees it, in four ways: float32, bfloat16, float32 under
   bfloat16 autocast, and bfloat16 with a LoRA adapter that changes the values. No refusal is right:
   the model's attention is causal and reads positions.
-- behind generation's cache, and behind the cache of weights that are 2 % larger.
+- after generation's cache, and after the cache of weights that are 2 % larger.
 - in float32 and in bfloat16, with four answers each. Of both the posterior-weighted values follow:
   by how much they differ, and whether the steps of a rollout keep their order.
 """
@@ -33,6 +33,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config
 from barl_trl import posterior_weighted_values
 from barl_trl.plausibility import Answer, Rollout, answer_log_likelihoods, faults
 from barl_trl.plausibility.kv_cache import GenerationCache, GenerationRecorder
+from barl_trl.plausibility.reference import Reference, reference
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -83,9 +84,9 @@ def sampled(
     return found[:number]
 
 
-def known(model: nn.Module, rollout: Rollout, elicitation: list[int]) -> faults.Reference:
+def known(model: nn.Module, rollout: Rollout, elicitation: list[int]) -> Reference:
     """Return what the rows of a rollout are compared with."""
-    return faults.reference(model, rollout, elicitation, MAX_TOKENS)
+    return reference(model, rollout, elicitation, MAX_TOKENS)
 
 
 def refusals(model: nn.Module, rollouts: list[Rollout], elicitation: list[int], autocast: bool):

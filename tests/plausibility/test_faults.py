@@ -9,7 +9,6 @@ from transformers import Qwen2ForCausalLM
 from barl_trl.plausibility import faults, forward, tree_attention
 from barl_trl.plausibility.faults import (
     branch,
-    reference,
     shifted,
     why_not_exact,
     why_not_padded,
@@ -17,6 +16,7 @@ from barl_trl.plausibility.faults import (
 )
 from barl_trl.plausibility.kv_cache import GenerationCache
 from barl_trl.plausibility.queries import Answer, Rollout
+from barl_trl.plausibility.reference import reference
 
 from .cases import ELICITATION, ids
 from .models import DEPENDING_ON_PADDING, EXPERTS, REENCODED, adapted, make
@@ -177,7 +177,12 @@ def test_a_cache_of_other_weights_or_of_another_rollout_is_found(dtype):
         assert stale(rollout, cache.select([row])) is None
     mixed = GenerationCache(cache.select([1]).layers, cache.select([0]).token_ids)
     assert stale(rollouts[0], mixed).startswith("its keys and values are off by")
+    few = cache.select([0])  # indexing copies
+    for layer in range(len(few.layers)):
+        few.prefix(layer, 0, 5)[1].neg_()
+    assert stale(rollouts[0], few).startswith("answers after its keys and values are off by")
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(1.05)
-    assert stale(rollouts[0], cache.select([0])).startswith("its keys and values are off by")
+            parameter.mul_(1.02)
+    for row, rollout in enumerate(rollouts):
+        assert stale(rollout, cache.select([row])).startswith("its keys and values are off by")

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from .faults import Reference, reference, why_not_exact, why_not_padded, why_stale
+from .faults import why_not_exact, why_not_padded, why_stale
 from .kv_cache import GenerationCache
 from .model_traits import (
     ROPE_DEPENDS_ON_LENGTH,
@@ -18,6 +18,7 @@ from .model_traits import (
     why_not_shared_prefix,
 )
 from .queries import Rollout
+from .reference import Reference, reference
 from .rows import Layout
 
 _Verdicts = WeakKeyDictionary[nn.Module, tuple[int, str | None]]

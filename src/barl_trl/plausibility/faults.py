@@ -3,77 +3,38 @@
 In bfloat16 rounding changes a log-probability more than some faults do. So structure decides
 first, in rows of equal shape, where equal kernels give equal bits: other tokens where a place must
 not see change nothing there, and where it must see they do. Positions are right if those that are
-off by one fit worse. At last values are compared with re-encoding, against the noise that the same
-model makes of one rounding of its embeddings.
+off by one fit worse. At last values are compared with re-encoding, and a cache with keys and values
+that the model computes now, against the noise that the same model makes of one rounding of its
+embeddings.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from transformers import PreTrainedModel
+from transformers import DynamicCache
 
 from .forward import ForwardRequest, token_logps
-from .kv_cache import GenerationCache
-from .model_traits import causal_lm, shared_layout
-from .queries import Answer, Rollout
+from .kv_cache import GenerationCache, GenerationRecorder
+from .model_traits import causal_lm, compute_device, shared_layout
+from .queries import Rollout
+from .reference import (
+    MOST_NOISE,
+    NEGLIGIBLE,
+    Reference,
+    embeddings_rounded,
+    mean_difference,
+    why_too_far,
+)
 from .rows import Layout, Row, reencoded_rows, shared_prefix_rows
-
-PROBE_TOKENS = 24
-"""Tokens of a rollout that are scored like an answer: enough values for a mean."""
-
-MOST_NOISE = 2.0
-"""How many times the noise two ways may differ. With SmolLM2 in bfloat16 right rows and caches
-differ by 0.5 to 1.4 of it (100 rollouts), caches of weights that were 2 % smaller by 1.6 to 4.
-"""
 
 FITS_BETTER = 0.75
 """Share of the difference that is left if wrong positions are the right ones."""
 
-NEGLIGIBLE = 1e-3
-"""Nats per token that are no fault: TF32, say, which no dtype tells."""
-
-
-class Reference(NamedTuple):
-    """What the values of a rollout are compared with.
-
-    Args:
-        probes: The part of the rollout that is looked at; none in a process that only joins in.
-        logps: Log-probabilities of its answers' tokens, re-encoded.
-        noise: Mean change of them by one rounding of the embeddings, in nats.
-    """
-
-    probes: list[Rollout]
-    logps: Float[Tensor, "S H L"]
-    noise: float
-
-
-def reference(
-    model: nn.Module, rollout: Rollout | None, elicitation_ids: Sequence[int], max_tokens: int
-) -> Reference:
-    """Re-encode a rollout, and again with rounded embeddings.
-
-    Args:
-        model: The model.
-        rollout: What is scored. Without one the same forwards run, for those of other processes.
-        elicitation_ids: The common elicitation.
-        max_tokens: Tokens of one forward pass.
-    """
-    probes = [_probe(model, rollout, elicitation_ids)] if rollout else []
-
-    def logps(probes: list[Rollout]) -> Float[Tensor, "S H L"]:
-        rows = reencoded_rows(probes, elicitation_ids)
-        request = ForwardRequest(probes, rows, "plain", max_tokens, same_length=True)
-        return token_logps(model, request).answers.flatten(0, 1)  # of one rollout or none
-
-    exact = logps(probes)
-    with _embeddings_rounded(causal_lm(model)):
-        noisy = logps(probes)
-    return Reference(probes, exact, _mean_difference(noisy, exact))
+NEGLIGIBLE_SHARE = 1e-2
+"""Share of the norm of keys and values that is no fault: TF32 again. bfloat16 makes up to 0.03."""
 
 
 def why_not_exact(
@@ -115,10 +76,10 @@ def why_not_exact(
         return "tokens see what their tree hides from them"
     if not seen.any(1).all():
         return "tokens do not see their state"
-    gap, *off = (_mean_difference(logps, known.logps) for logps in (clean, *moved))
+    gap, *off = (mean_difference(logps, known.logps) for logps in (clean, *moved))
     if gap > NEGLIGIBLE and min(off) < FITS_BETTER * gap:
         return f"positions are wrong: {gap:.2g} nats per token, {min(off):.2g} if moved by one"
-    return _why_too_far("packed rows are", gap, known.noise)
+    return why_too_far("packed rows are", gap, known.noise)
 
 
 def why_not_padded(
@@ -153,8 +114,8 @@ def why_not_padded(
     alone, padded = found
     if sizes[0] != sizes[1] and halves:
         return "it picks the top k places of a row, and padding may change which"
-    gap = _mean_difference(alone, padded[:, : alone.shape[1]])
-    return _why_too_far("padded rows are", gap, known.noise)
+    gap = mean_difference(alone, padded[:, : alone.shape[1]])
+    return why_too_far("padded rows are", gap, known.noise)
 
 
 def why_stale(
@@ -166,6 +127,9 @@ def why_stale(
 ) -> str | None:
     """Say how far the cache of a rollout is from what the model computes, None if it is not.
 
+    Half of the places in each layer decide, for a mixture of experts may send a few to others.
+    Then the values of answers that are read after the cache are compared, too.
+
     Args:
         model: The model.
         known: What is compared with.
@@ -174,10 +138,43 @@ def why_stale(
         cache: Keys and values of the rollout alone.
     """
     probes = known.probes
-    rows = shared_prefix_rows(probes, elicitation_ids, num_cached=cache.lengths(probes))
+    (length,) = cache.lengths(probes)
+    fresh = _filled(model, probes[0].token_ids[:length])
+    with embeddings_rounded(causal_lm(model)):
+        rounded = _filled(model, probes[0].token_ids[:length])
+    for layer in range(len(cache.layers)):
+        kept, now, noisy = (each.prefix(layer, 0, length) for each in (cache, fresh, rounded))
+        for gap, noise in zip(map(_share, kept, now), map(_share, noisy, now), strict=True):
+            if gap > max(MOST_NOISE * noise, NEGLIGIBLE_SHARE):
+                return (
+                    f"its keys and values are off by {gap:.2g} of their norm in layer {layer} "
+                    f"(one rounding makes {noise:.2g})"
+                )
+    rows = shared_prefix_rows(probes, elicitation_ids, num_cached=[length])
     request = ForwardRequest(probes, rows, shared_layout(model), max_tokens, cache=cache)
-    gap = _mean_difference(token_logps(model, request).answers[0], known.logps)
-    return _why_too_far("its keys and values are", gap, known.noise)
+    gap = mean_difference(token_logps(model, request).answers[0], known.logps)
+    return why_too_far("answers after its keys and values are", gap, known.noise)
+
+
+def _filled(model: nn.Module, token_ids: Sequence[int]) -> GenerationCache:
+    """Return the keys and values of the tokens, computed now."""
+    base, inputs = causal_lm(model), torch.tensor([token_ids], device=compute_device(model))
+    with GenerationRecorder(model) as recorder:
+        base(
+            input_ids=inputs,
+            position_ids=torch.arange(len(token_ids), device=inputs.device)[None],
+            past_key_values=DynamicCache(config=base.config),
+            use_cache=True,
+        )
+    cache = recorder.cache(1)
+    assert cache is not None, "generation kept a cache of this model"
+    return cache
+
+
+def _share(a: Float[Tensor, "1 G N d"], b: Float[Tensor, "1 G N d"]) -> float:
+    """Return by which share of its norm half the places of b differ from a."""
+    difference, norm = (each.float().transpose(1, 2).flatten(2).norm(dim=-1) for each in (a - b, b))
+    return (difference / norm.clamp(min=1e-30)).median().item()
 
 
 class _TopK(TorchFunctionMode):
@@ -193,46 +190,6 @@ class _TopK(TorchFunctionMode):
             scores = args[0] if args else kwargs["input"]
             self.sizes.add(scores.shape[args[2] if len(args) > 2 else kwargs.get("dim", -1)])
         return func(*args, **kwargs)
-
-
-def _why_too_far(what: str, gap: float, noise: float) -> str | None:
-    if gap <= max(MOST_NOISE * noise, NEGLIGIBLE):
-        return None
-    return f"{what} off by {gap:.2g} nats per token (one rounding makes {noise:.2g})"
-
-
-def _probe(model: nn.Module, rollout: Rollout, elicitation_ids: Sequence[int]) -> Rollout:
-    """Return the rollout with few of its states and answers, and its own last tokens as an answer.
-
-    A model may have no positions for them.
-    """
-    states = rollout.state_positions
-    few = sorted({states[0], states[len(states) // 2], states[-1]})
-    config = causal_lm(model).config.get_text_config()
-    most = getattr(config, "max_position_embeddings", None) or float("inf")
-    room = int(min(PROBE_TOKENS, most - states[-1] - len(elicitation_ids)))
-    own = [Answer(rollout.token_ids[-room:])] if room > 0 else []
-    return Rollout(rollout.token_ids, few, [*rollout.answers[:2], *own])
-
-
-@contextmanager
-def _embeddings_rounded(base: PreTrainedModel) -> Iterator[None]:
-    """Change each number of the embeddings by one unit in the last place, up or down."""
-    generator = torch.Generator().manual_seed(0)
-
-    def change(_, args, output: Tensor) -> Tensor:
-        kind = output.device.type
-        is_cast = torch.is_autocast_enabled(kind)
-        dtype = torch.get_autocast_dtype(kind) if is_cast else output.dtype
-        signs = torch.randint(0, 2, output.shape, generator=generator).to(output) * 2 - 1
-        return output * (1 + torch.finfo(dtype).eps * signs)
-
-    embeddings: Any = base.get_input_embeddings()
-    hook = embeddings.register_forward_hook(change)
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 def _unseen(probe: Rollout, row: Row, which: int) -> list[int]:
@@ -285,10 +242,3 @@ def shifted(row: Row, by: int) -> Row:
     trunk_stop = row.blocks[0].trunk_stop
     depths = [max(depth + by, 0) for depth in row.position_ids[trunk_stop:]]
     return row._replace(position_ids=[*row.position_ids[:trunk_stop], *depths])
-
-
-def _mean_difference(a: Float[Tensor, "*L"], b: Float[Tensor, "*L"]) -> float:
-    """Return the mean absolute difference of the values that are not padding."""
-    scored = (a != 0) | (b != 0)
-    difference = torch.where(a == b, 0, (a - b).abs())  # both -inf are equal
-    return (difference.sum() / scored.sum().clamp(min=1)).item()
