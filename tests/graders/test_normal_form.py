@@ -17,6 +17,7 @@ from .hostile_texts import soup
         (r"$1$, $2$", "1, 2"),
         ("6 $5$", "6$5$"),  # a formula of its own
         (r"\boxed{\boxed{42}}", "42"),
+        (r"\framebox{\mathboxed{42}}", "42"),
         (r"6\boxed{5}", r"6\boxed{5}"),
         ("x.", "x"),
         (r"\left(1, 2\right)", "(1, 2)"),

@@ -17,7 +17,7 @@ _MATH_MODE = re.compile(
     r"(?<!\\)(?:(\$\$?)(?P<a>[^$]+)(?<!\\)\1|\\\((?P<b>.+?)\\\)|\\\[(?P<c>.+?)\\\])", re.DOTALL
 )
 _BESIDE_MATH = re.compile(r"[A-Za-z ,;.^]*")
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
+_BOX = re.compile(r"\\(?:[a-z]*boxed|f(?:rame)?box)\s*\{(.*)\}", re.DOTALL)
 
 # Words
 _OLD_FONT = re.compile(r"\{ ?\\(?:rm|bf|it|sf) +([^{}\\]*)\}")

@@ -9,6 +9,7 @@ embeddings.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import DynamicCache
 
 from .forward import ForwardRequest, token_logps
-from .kv_cache import GenerationCache, GenerationRecorder
+from .kv_cache import GenerationCache
 from .model_traits import causal_lm, compute_device, shared_layout
 from .queries import Rollout
 from .reference import (
@@ -157,18 +158,16 @@ def why_stale(
 
 
 def _filled(model: nn.Module, token_ids: Sequence[int]) -> GenerationCache:
-    """Return the keys and values of the tokens, computed now."""
+    """Return the keys and values of the tokens, computed now and without a head's logits."""
     base, inputs = causal_lm(model), torch.tensor([token_ids], device=compute_device(model))
-    with GenerationRecorder(model) as recorder:
-        base(
-            input_ids=inputs,
-            position_ids=torch.arange(len(token_ids), device=inputs.device)[None],
-            past_key_values=DynamicCache(config=base.config),
-            use_cache=True,
-        )
-    cache = recorder.cache(1)
-    assert cache is not None, "generation kept a cache of this model"
-    return cache
+    cache: Any = DynamicCache(config=base.config)
+    base.base_model(
+        input_ids=inputs,
+        position_ids=torch.arange(len(token_ids), device=inputs.device)[None],
+        past_key_values=cache,
+        use_cache=True,
+    )
+    return GenerationCache([(layer.keys, layer.values) for layer in cache.layers], [[*token_ids]])
 
 
 def _share(a: Float[Tensor, "1 G N d"], b: Float[Tensor, "1 G N d"]) -> float:
