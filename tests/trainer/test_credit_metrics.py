@@ -124,7 +124,7 @@ def test_without_a_signal_inside_prompts_nothing_is_explained(outcomes):
             0.07,
             0.98,
             1.0,
-            "is 1.03 with a spread of 0.07: BARL's weights are those of plain RL.",
+            "is 1.03 with a spread of 0.07: BARL's weights are nearly those of plain RL.",
         ),
     ],
 )

@@ -119,7 +119,7 @@ def advice(gain: float, spread: float, outcome_r2: float, *, consistency_beta: f
     if all(gap < EQUALS_PLAIN_RL for gap in (abs(gain - 1), spread, 1 - outcome_r2)):
         return (
             f"barl/outcome_gain is {gain:.2f} with a spread of {spread:.2f}: BARL's weights are "
-            "those of plain RL. --method grpo has them without scoring; where rollouts are cut "
-            "off, try --method progress."
+            "nearly those of plain RL. --method grpo needs no scoring for that. Where rollouts are "
+            "cut off, try --method progress."
         )
     return None
