@@ -5,8 +5,8 @@ Each of the demo's model, one of 40 M parameters with random weights, and every 
 a tokenizer) takes two steps: all parameters or LoRA, with and without gradient checkpointing, with
 one and two micro-batches in a step. Completions are as long as they may be. Measured is the most
 memory that the process held (`ru_maxrss`), or on a GPU what PyTorch's allocator had given out. A
-plan does not count what an allocator keeps in reserve, so glibc's is told to keep nothing. With
-`--large` the one with random weights has the shape of Qwen2.5-1.5B, in bfloat16.
+plan does not count what an allocator keeps in reserve, so glibc's is told to keep nothing, but with
+`--reserve`. With `--large` the one with random weights has the shape of Qwen2.5-1.5B, in bfloat16.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def planned(settings: dict[str, object]) -> float:
     return float(found[1])
 
 
-def measured(settings: dict[str, object], folder: Path) -> float:
+def measured(settings: dict[str, object], folder: Path, reserve: bool) -> float:
     """Train, and return the most memory that it took, in GiB."""
     more = {"output_dir": folder / "run", "save_strategy": "no", "disable_tqdm": True}
     more["generation_kwargs"] = json.dumps({"min_new_tokens": COMPLETION})
@@ -104,7 +104,9 @@ def measured(settings: dict[str, object], folder: Path) -> float:
     written = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     log = (os.POSIX_SPAWN_OPEN, 1, str(folder / "log"), written, 0o600)
     streams = [log, (os.POSIX_SPAWN_DUP2, 1, 2)]
-    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
+    environment = dict(os.environ)
+    if not reserve:
+        environment["MALLOC_MMAP_THRESHOLD_"] = "65536"
     process = os.posix_spawn(words[0], words, environment, file_actions=streams)
     _, status, usage = os.wait4(process, 0)
     said = (folder / "log").read_text()
@@ -119,6 +121,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
     parser.add_argument("--quick", action="store_true", help="one run of the demo's model")
     parser.add_argument("--large", action="store_true", help="the shape of Qwen2.5-1.5B")
+    parser.add_argument("--reserve", action="store_true", help="leave glibc its reserve")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the records")
     options = parser.parse_args()
     records = []
@@ -135,7 +138,8 @@ def main() -> None:
                 settings |= LORA if lora else {}
                 settings["gradient_checkpointing"] = checkpointing
                 settings["gradient_accumulation_steps"] = micro_batches
-                plan, peak = planned(settings), measured(settings, Path(folder))
+                plan = planned(settings)
+                peak = measured(settings, Path(folder), options.reserve)
                 record = {"model": model.name, "lora": lora, "checkpointing": checkpointing}
                 record |= {"micro_batches": micro_batches, "planned": plan, "measured": peak}
                 records.append(record)

@@ -64,7 +64,7 @@ def test_what_is_no_text_is_refused(gold, answer, message):
     for call in calls:
         with pytest.raises(TypeError, match=message):
             call(gold, answer)
-    assert own.grade([(None, "1"), ("1", None)]) == [None, Verdict(False, "no answer")]
+    assert own.grade([(None, "1"), ["1", None]]) == [None, Verdict(False, "no answer")]
 
 
 def test_those_that_compare_in_processes_try_one_at_the_start(monkeypatch):

@@ -15,7 +15,7 @@ def test_a_character_that_is_not_seen_is_found(character):
     "answer",
     [
         *(r"e^{-x^2}", r"2^{100}", r"10!", r"\binom{10}{3}", r"(x+1)^2(x-1)^3", "(n+1)!"),
-        *(r"\{1,2,3\}", "(x^2)^3", "2^{3^2}", r"x^{10^4}", r"\lambda=3", "1000!"),
+        *(r"\{1,2,3\}", "(x^2)^3", "{x^{2}}^{14}", "2^{3^2}", r"x^{10^4}", r"\lambda=3", "1000!"),
     ],
 )
 def test_ordinary_answers_are_compared(answer):
@@ -35,6 +35,9 @@ def test_ordinary_answers_are_compared(answer):
         ("((x^{99})^{99})^{99}", "exponent"),
         ("9^9^9^9", "exponent"),
         ("2^{3^{3^3}}", "exponent"),
+        ("9^{(9^9)}", "exponent"),
+        ("2^{(3^{(3^3)})}", "exponent"),
+        ("(9^{9999999})^{0}", "exponent"),
         ("1001!", "factorial or binomial"),
         (r"\binom{1001}{2}", "factorial or binomial"),
         ("(5!)!", "nested factorial"),

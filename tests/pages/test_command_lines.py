@@ -90,7 +90,7 @@ def check_command(name, *words):
     else:
         assert name in OTHERS
     for word in words:
-        if re.match("(accelerate_configs|examples|src)/", word):
+        if re.match("(accelerate_configs|benchmarks|examples|scripts|src)/", word):
             assert (ROOT / word).exists()
 
 

@@ -162,9 +162,14 @@ def test_a_window_that_only_packed_rows_have_is_found(dtype, monkeypatch):
     assert found(model, ROLLOUTS[0])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_cache_of_other_weights_or_of_another_rollout_is_found(dtype):
-    model = make("qwen2").to(dtype)
+@pytest.mark.parametrize("dtype", [*DTYPES, "autocast"])
+@pytest.mark.parametrize("family", ["qwen2", "mixtral"])
+def test_a_cache_of_other_weights_or_of_another_rollout_is_found(family, dtype):
+    model = make(family, **EXPERTS)
+    if dtype == "autocast":  # as accelerate wraps a model
+        model.forward = torch.autocast("cpu", torch.bfloat16)(model.forward)
+    else:
+        model.to(dtype)
     rollouts, recorder = generated(model)
     cache = recorder.cache(4)
 

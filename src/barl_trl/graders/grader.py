@@ -138,7 +138,9 @@ class Grader:
         pairs = list(pairs)
         judged: dict[Any, Verdict] = {**self.verify_all(whole(pairs))}
         none = Verdict(False, "no answer")
-        return [None if pair[0] is None else judged.get(pair, none) for pair in pairs]
+        return [
+            None if truth is None else judged.get((truth, answer), none) for truth, answer in pairs
+        ]
 
     def remember(self, verdicts: Mapping[Pair, Verdict]) -> None:
         """Take over verdicts, such as another process's: a time-out may differ between two."""

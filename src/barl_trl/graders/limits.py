@@ -61,5 +61,8 @@ def why_not_compared(answer: str, gold: str = "") -> str | None:
 
 def _exponent(powers: str) -> int:
     """Return the size of `^{2^3}`, or of `^2)^3`; of a tower at least whether it is huge."""
-    sizes = [int(size) for size in re.findall(r"\d+", powers)]
-    return prod(sizes) if ")" in powers else reduce(lambda e, n: n ** min(e, 14), sizes[::-1], 1)
+    towers = [
+        reduce(lambda e, n: n ** min(e, 14), map(int, re.findall(r"\d+", tower)[::-1]), 1)
+        for tower in re.split(r"[)}][\s})]*(?=\^|\*\*)", powers)
+    ]
+    return max(prod(towers), *towers)

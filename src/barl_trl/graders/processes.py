@@ -41,7 +41,13 @@ class _Process:
             bufsize=0,
             start_new_session=True,  # Ctrl-C is for the parent
             # An operation of gmpy2 may abort the process where Python raises a MemoryError.
-            env={**os.environ, "SYMPY_GROUND_TYPES": "python", "MPMATH_NOGMPY": "1"},
+            # lazy_loader would import torch, for which there is no room.
+            env={
+                **os.environ,
+                "SYMPY_GROUND_TYPES": "python",
+                "MPMATH_NOGMPY": "1",
+                "EAGER_IMPORT": "",
+            },
         )
         self.is_fit = self.receive(_START_SECONDS) == "ready"
 
@@ -94,12 +100,15 @@ class ProcessPool:
         self._cpu_seconds = cpu_seconds
         self._wall_seconds = wall_seconds
         self._has_worked = False
+        self._idle: deque[_Process] = deque()
         self.forget()
 
     def forget(self) -> None:
         """Let go of all processes: after `os.fork`, in the child, they belong to the parent."""
+        for process in self._idle:
+            process.child.returncode = 0  # it does not warn that it still runs
         self._slots = threading.BoundedSemaphore(self.size)
-        self._idle: deque[_Process] = deque()
+        self._idle = deque()
 
     def __call__(self, comparison: str, gold: str, answer: str) -> Outcome:
         """Return the outcome of a comparison that [`~barl_trl.graders.worker`] knows by name.

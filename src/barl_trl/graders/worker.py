@@ -82,7 +82,7 @@ def _has_room() -> bool:
     """Whether half the memory is free: a library may have caught a MemoryError, and kept all."""
     try:
         soft = resource.getrlimit(resource.RLIMIT_AS)[0]
-        mmap.mmap(-1, min(_MEMORY, soft) // 2, mmap.MAP_PRIVATE).close()
+        mmap.mmap(-1, min(_MEMORY, soft) // 2, mmap.MAP_PRIVATE, mmap.PROT_READ).close()
     except OSError:
         return False
     return True

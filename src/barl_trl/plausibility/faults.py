@@ -140,11 +140,13 @@ def why_stale(
     """
     probes = known.probes
     (length,) = cache.lengths(probes)
-    fresh = _filled(model, probes[0].token_ids[:length])
+    checked = min(length, max_tokens)
+    token_ids = probes[0].token_ids[:checked]
+    fresh = _filled(model, token_ids)
     with embeddings_rounded(causal_lm(model)):
-        rounded = _filled(model, probes[0].token_ids[:length])
+        rounded = _filled(model, token_ids)
     for layer in range(len(cache.layers)):
-        kept, now, noisy = (each.prefix(layer, 0, length) for each in (cache, fresh, rounded))
+        kept, now, noisy = (each.prefix(layer, 0, checked) for each in (cache, fresh, rounded))
         for gap, noise in zip(map(_share, kept, now), map(_share, noisy, now), strict=True):
             if gap > max(MOST_NOISE * noise, NEGLIGIBLE_SHARE):
                 return (
@@ -158,15 +160,20 @@ def why_stale(
 
 
 def _filled(model: nn.Module, token_ids: Sequence[int]) -> GenerationCache:
-    """Return the keys and values of the tokens, computed now and without a head's logits."""
+    """Return the keys and values of the tokens, computed now. The head sees the last one only."""
     base, inputs = causal_lm(model), torch.tensor([token_ids], device=compute_device(model))
     cache: Any = DynamicCache(config=base.config)
-    base.base_model(
-        input_ids=inputs,
-        position_ids=torch.arange(len(token_ids), device=inputs.device)[None],
-        past_key_values=cache,
-        use_cache=True,
-    )
+    head: Any = base.get_output_embeddings()
+    hook = head.register_forward_pre_hook(lambda _, args: (args[0][:, -1:],))
+    try:
+        base(
+            input_ids=inputs,
+            position_ids=torch.arange(len(token_ids), device=inputs.device)[None],
+            past_key_values=cache,
+            use_cache=True,
+        )
+    finally:
+        hook.remove()
     return GenerationCache([(layer.keys, layer.values) for layer in cache.layers], [[*token_ids]])
 
 

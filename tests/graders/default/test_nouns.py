@@ -19,6 +19,8 @@ def against(gold, answer):
         ("10 cm^2", "10"),
         ("10 square units", "10"),
         ("100 dollars", "100"),
+        ("12 people", "12"),
+        ("60 students per day", "60"),
         ("€50", "50"),
         (r"90^\circ", "90"),
         (r"12\pi cm^3", r"12\pi"),

@@ -29,6 +29,7 @@ _CHANGING = """
 """
 CHANGING = frozenset(_CHANGING.split())
 """Words that change what stands beside them."""
+_NOUNS = {"square", "sq", "cubic", "per", "people", "students", "ways"}
 
 _PIECE = re.compile(rf"{TEXT.pattern}(?:\^\{{?(-?\d)\}}?)?")
 _JOINT = re.compile(r"[ ,]*(?:and|or|if|for|where|when)[ ,]*", re.IGNORECASE)
@@ -65,7 +66,7 @@ def apart(form: str) -> Parts:
     core = _PIECE.sub(take, form).strip()
     for name, suffix in _SUFFIXES.items():
         found = suffix.search(core)
-        if found and (name or all(_unit(w) or w in CHANGING or w == "/" for w in _words(found[1]))):
+        if found and (name or all(map(_is_known, _words(found[1])))):
             said.insert(0, name + found[1])
             core = core[: found.start()].strip()
     if core.endswith("%"):  # a unit too, though it stays in the number
@@ -89,6 +90,10 @@ def _unit(word: str) -> str | None:
     name, _, power = word.partition("^")
     found = UNITS.get(name) or UNITS.get(name.removesuffix("s"))
     return found and found + (f"^{power}" if power else "")
+
+
+def _is_known(word: str) -> bool:
+    return word == "/" or word in CHANGING | _NOUNS or _unit(word) is not None
 
 
 def words_against(gold: Parts, answer: Parts) -> str | None:
