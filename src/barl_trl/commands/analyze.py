@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
                 "--output_dir",
                 type=Path,
                 default=Path("outputs/analysis"),
-                help="folder of the results (default: outputs/analysis)",
+                help="folder of the results",
             )
             analysis = import_module(f".analyses.{name}", __package__)
             analysis.add_options(command)

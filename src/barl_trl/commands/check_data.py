@@ -20,7 +20,7 @@ def main(argv: list[str]) -> None:
         "are in evaluation sets. The exit status is 1 if there are any.",
     )
     check.add_argument("data", metavar="FILE", help="a local file or folder, or a Hub id")
-    check.add_argument("--split", default="train", help="split to check (default: train)")
+    check.add_argument("--split", default="train", help="split to check")
     check.add_argument("--config", help="configuration of a Hub dataset")
     check.add_argument(
         "--problem_column", help="column of the problems (default: found by its name)"

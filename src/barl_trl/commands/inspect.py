@@ -33,9 +33,7 @@ def main(argv: list[str]) -> None:
         action="store_true",
         help="serve the page on 127.0.0.1, and add what a live run writes",
     )
-    parser.add_argument(
-        "--port", type=_port, default=8321, help="port of --serve; 0: any free one (default: 8321)"
-    )
+    parser.add_argument("--port", type=_port, default=8321, help="port of --serve; 0: any free one")
     options = parser.parse_args(argv)
     with mistakes_in_one_line("barl inspect"):
         folders = _folders(options.runs)

@@ -31,10 +31,12 @@ def is_first_process() -> bool:
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults other than None, and `--an_option` without its twin `--an-option`."""
+    """Shows defaults but None and a flag's, and `--an_option` without its twin `--an-option`."""
 
     def _get_help_string(self, action):
-        return action.help if action.default is None else super()._get_help_string(action)
+        if action.default is None or action.nargs == 0:
+            return action.help
+        return super()._get_help_string(action)
 
     def _format_action_invocation(self, action):
         twins = {name.replace("_", "-") for name in action.option_strings if "_" in name}
@@ -56,6 +58,9 @@ class OneLineParser(argparse.ArgumentParser):
     lists_all = "--help"
     takes_recipe = False
     _required: Sequence[argparse.Action] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **{"formatter_class": HelpFormatter} | kwargs)
 
     def error(self, message: str) -> NoReturn:
         """End the command, without the usage that argparse puts before the mistake."""

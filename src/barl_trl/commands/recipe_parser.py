@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from trl import TrlParser
 
-from .parsers import HelpFormatter, OneLineParser
+from .parsers import OneLineParser
 from .shipped import file_of
 
 KINDS = {"int": "a whole number", "float": "a number", "string_to_bool": "true or false"}
@@ -19,9 +19,6 @@ class RecipeParser(OneLineParser, TrlParser):
     """TRL's parser of options, and of a YAML recipe (`--config FILE`) that gives their defaults."""
 
     takes_recipe = True
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **{"formatter_class": HelpFormatter} | kwargs)
 
     def parse_args_and_config(self, args: Iterable[str], **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Check the recipe, and parse as TRL."""

@@ -11,7 +11,7 @@ from .console import at_least_one, mistakes_in_one_line, print_table
 from .interruption import kept
 from .parsers import OneLineParser
 
-FOLDER = "folder of the results (default: outputs/{})"
+FOLDER = "folder of the results"
 
 
 def main(argv: list[str]) -> None:
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="example", required=True, metavar="EXAMPLE")
     triplets_help = "train policies on the didactic example, with RL and with BARL (minutes)"
     one = commands.add_parser("triplets", help=triplets_help, description=triplets_help)
-    one.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm (default: 3)")
+    one.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm")
     one.add_argument(
         "--iterations",
         type=at_least_one,
@@ -110,15 +110,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="add RL with BARL's entropy bonus, and the paper's text read literally",
     )
-    one.add_argument(
-        "--output_dir", type=Path, default=Path("outputs/triplets"), help=FOLDER.format("triplets")
-    )
+    one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"), help=FOLDER)
     one.set_defaults(run=triplets)
     tree_help = "solve the tree of Theorem 3 exactly, for depth 2 to 6 (seconds)"
     two = commands.add_parser("tree", help=tree_help, description=tree_help)
-    two.add_argument(
-        "--output_dir", type=Path, default=Path("outputs/tree"), help=FOLDER.format("tree")
-    )
+    two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"), help=FOLDER)
     two.set_defaults(run=tree)
     paper_help = "train and evaluate all arms, and write a report (demo scale: within an hour)"
     three = commands.add_parser("paper", help=paper_help, description=paper_help)
@@ -127,15 +123,13 @@ def _parser() -> argparse.ArgumentParser:
         choices=("demo", "paper"),
         default="demo",
         help="demo: search problems and a tiny model, on a CPU; paper: the paper's models and "
-        "data, on GPUs (default: demo)",
+        "data, on GPUs",
     )
-    three.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm (default: 3)")
+    three.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm")
     three.add_argument(
         "--plan", action="store_true", help="print the cost and the commands, and run nothing"
     )
-    three.add_argument(
-        "--output_dir", type=Path, default=Path("outputs/paper"), help=FOLDER.format("paper")
-    )
+    three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"), help=FOLDER)
     three.set_defaults(run=paper)
     credit_help = (
         "compare the credits of steps by gradients and trainings (four hours on two cores)"
@@ -145,14 +139,12 @@ def _parser() -> argparse.ArgumentParser:
         "--parts",
         type=_parts,
         default="ABCDE",
-        help="parts of docs/credit-evidence.md, such as BC (default: ABCDE)",
+        help="parts of docs/credit-evidence.md, such as BC",
     )
     four.add_argument(
         "--seeds", type=at_least_one, help="seeds per arm (default: 8 to 20, by part)"
     )
-    four.add_argument(
-        "--output_dir", type=Path, default=Path("outputs/credit"), help=FOLDER.format("credit")
-    )
+    four.add_argument("--output_dir", type=Path, default=Path("outputs/credit"), help=FOLDER)
     four.set_defaults(run=credit)
     return parser
 

@@ -129,17 +129,15 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     only = "take only the first N problems"
     command.add_argument("--max_problems", type=at_least_one, metavar="N", help=only)
-    samples = "samples from every state, at least 2 (default: 16)"
+    samples = "samples from every state, at least 2"
     command.add_argument(
         "--continuations", type=at_least_two, default=16, metavar="N", help=samples
     )
-    most = "most tokens of a response (default: 1024)"
+    most = "most tokens of a response"
     command.add_argument("--max_tokens", type=at_least_one, default=1024, metavar="N", help=most)
-    command.add_argument("--seed", type=int, default=0, help="seed of the samples (default: 0)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the samples")
     size = BARLFields.step_size
-    command.add_argument(
-        "--step_size", type=at_least_one, default=size, help=f"tokens of a step (default: {size})"
-    )
+    command.add_argument("--step_size", type=at_least_one, default=size, help="tokens of a step")
     command.add_argument(
         "--step_delimiter",
         metavar="TEXT",

@@ -31,9 +31,9 @@ def add_model_options(command: argparse.ArgumentParser) -> None:
 
 def add_grader_options(command: argparse.ArgumentParser) -> None:
     """Add the options that say how answers are read."""
-    text = "grader that reads and merges the answers (default: math_verify)"
+    text = "grader that reads and merges the answers"
     command.add_argument("--grader", default="math_verify", help=text)
-    text = f"{help_of('extraction')} (default: boxed)"
+    text = help_of("extraction")
     command.add_argument("--extraction", choices=EXTRACTIONS, default="boxed", help=text)
 
 

@@ -47,29 +47,25 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="credits by name or dotted path (default: those of docs/credit-evidence.md)",
     )
     command.add_argument(
-        "--batches", type=at_least_one, default=16, help="rollout batches, at least 3 (default: 16)"
+        "--batches", type=at_least_one, default=16, help="rollout batches, at least 3"
     )
+    command.add_argument("--prompts", type=at_least_one, default=8, help="prompts of a batch")
     command.add_argument(
-        "--prompts", type=at_least_one, default=8, help="prompts of a batch (default: 8)"
-    )
-    command.add_argument(
-        "--num_generations", type=at_least_one, default=8, help="rollouts of a prompt (default: 8)"
+        "--num_generations", type=at_least_one, default=8, help="rollouts of a prompt"
     )
     command.add_argument(
         "--max_completion_length",
         type=at_least_one,
         default=1024,
-        help="most tokens of a rollout (default: 1024)",
+        help="most tokens of a rollout",
     )
     command.add_argument(
         "--continuations",
         type=int,
         default=4,
-        help="samples from each state, for its Monte-Carlo value; 0: none (default: 4)",
+        help="samples from each state, for its Monte-Carlo value; 0: none",
     )
-    command.add_argument(
-        "--step_size", type=at_least_one, default=128, help="tokens of a step (default: 128)"
-    )
+    command.add_argument("--step_size", type=at_least_one, default=128, help="tokens of a step")
     command.add_argument(
         "--step_delimiter", metavar="TEXT", help="text that ends a step; replaces step_size"
     )
@@ -79,7 +75,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="REGEX",
         help="names of the parameters whose gradients are taken (default: all)",
     )
-    command.add_argument("--seed", type=int, default=0, help="seed of the rollouts (default: 0)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the rollouts")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -151,13 +151,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
         if option.name in SCORING_FIELDS:
             choices = choices_of(option.type)
             kind = str if choices else int
-            default = "" if option.default is None else f" (default: {option.default!r})"
             command.add_argument(
                 f"--{option.name}",
                 type=kind if option.default is None else type(option.default),
                 default=option.default,
                 choices=choices or None,
-                help=f"{option.metadata['help']}{default}".replace("%", "%%"),
+                help=option.metadata["help"].replace("%", "%%"),
             )
 
 
