@@ -73,7 +73,8 @@ tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
 	$(BIN)/python scripts/make_tiny_model.py
 
 notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (minutes)
-	$(BIN)/jupyter-nbconvert --execute --inplace --to notebook examples/quickstart.ipynb
+	$(BIN)/jupyter-nbconvert --execute --inplace --to notebook \
+		--ExecutePreprocessor.record_timing=False examples/quickstart.ipynb
 
 setup: .venv/installed  ## make .venv with everything in it
 

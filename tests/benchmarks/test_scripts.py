@@ -164,6 +164,17 @@ def test_all_parts_for_a_gpu_run_small(tmp_path):
 
 
 @pytest.mark.slow
+def test_refusals_are_of_other_weights_alone(tmp_path):
+    path = tmp_path / "refusals.json"
+    run_benchmark("refusals.py", "qwen2", "olmoe", "--rollouts", "8", "--json", str(path))
+    records = json.loads(path.read_text())
+    assert [record["family"] for record in records] == ["qwen2", "qwen2", "olmoe", "olmoe"]
+    for record in records:
+        assert record["refused"] == record["caches refused"] == 0
+        assert record["other weights' refused"] == record["caches"] == 2
+
+
+@pytest.mark.slow
 def test_evaluation_times_all_ways_to_the_same_tokens(tmp_path):
     path = tmp_path / "evaluation.json"
     run_benchmark("evaluation.py", "--quick", "--json", str(path))

@@ -10,6 +10,7 @@ from barl_trl.plausibility.model_traits import (
     causal_lm,
     evaluating,
     has_dropout,
+    has_experts,
     is_sharded,
     layer_types,
     layer_values,
@@ -21,7 +22,7 @@ from barl_trl.plausibility.model_traits import (
 from barl_trl.plausibility.queries import Answer, Rollout
 
 from .cases import ALL, ids
-from .models import REENCODED, SHARED, adapted, make
+from .models import EXPERTS, REENCODED, SHARED, adapted, make
 from .oracle import assert_matches, oracle, refusals, score
 
 LONG = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
@@ -47,6 +48,13 @@ def test_other_modules_are_refused():
 def test_a_model_is_sharded_if_its_parameters_are_gathered(sharded):
     assert is_sharded(sharded)
     assert not is_sharded(make("qwen2"))
+
+
+@pytest.mark.parametrize(
+    "family", ["mixtral", "olmoe", "granitemoe", "qwen2_moe", "qwen2", "olmo2"]
+)
+def test_who_has_experts(family):
+    assert has_experts(make(family, **EXPERTS)) == (family not in ("qwen2", "olmo2"))
 
 
 # Modes

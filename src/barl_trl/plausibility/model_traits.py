@@ -1,6 +1,7 @@
 """What a model is, and what it allows: its wrappers, its layers, its attention and its head."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -75,6 +76,11 @@ def has_dropout(model: nn.Module) -> bool:
         if "drop" in name or "jitter" in name or (isinstance(module, nn.Dropout) and name == "p")
     ]
     return any(isinstance(rate, int | float) and rate > 0 for rate in rates)
+
+
+def has_experts(model: nn.Module) -> bool:
+    """Say whether tokens go to experts: what these compute depends on how many there are."""
+    return any(re.search("(?i)expert|moe", type(module).__name__) for module in model.modules())
 
 
 def layer_values(config: PreTrainedConfig, name: str) -> list[Any]:
