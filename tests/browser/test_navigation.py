@@ -38,6 +38,16 @@ def test_address_says_everything(shown):
     page.wait_for_selector("h3:text-matches('^Step 1: tokens 3 to 5')")
 
 
+KEYS = """for (const key of "jjjk")
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }))"""
+
+
+def test_keys_that_come_before_the_page_hears_of_its_new_address(shown):
+    page = shown.at()
+    page.evaluate(KEYS)
+    page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 1')")
+
+
 def test_keys(shown):
     page = shown.at()
     for key, place in (("j", "0/rollout/0"), ("j", "0/rollout/1"), ("k", "0/rollout/0")):

@@ -65,7 +65,7 @@ def why_not_exact(
         shared_layout(model),
         max_tokens=1,  # each row alone: equal shapes, equal kernels
     )
-    found = token_logps(model, request).answers
+    found = token_logps(model, request).answers.cpu()
     if not known.probes:
         return None
     clean, (*shallow, deepest, seen), moved = found[0], found[1:-2], found[-2:]
@@ -80,7 +80,7 @@ def why_not_exact(
         return "tokens see what their tree hides from them"
     if not (seen != clean).flatten(1).any(1).all():
         return "tokens do not see their state"
-    gap, *off = (mean_difference(logps, known.logps) for logps in (clean, *moved))
+    gap, *off = (mean_difference(logps, known.logps.cpu()) for logps in (clean, *moved))
     if gap > NEGLIGIBLE and min(off) < FITS_BETTER * gap:
         return f"positions are wrong: {gap:.2g} nats per token, {min(off):.2g} if moved by one"
     return why_too_far("packed rows are", gap, known.noise)

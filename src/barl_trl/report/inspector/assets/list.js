@@ -56,9 +56,9 @@ barl.list = (() => {
 
   function move(by) {
     if (!selection.length) return;
-    const place = active < 0 ? (by > 0 ? 0 : selection.length - 1)
+    active = active < 0 ? (by > 0 ? 0 : selection.length - 1)
       : Math.min(selection.length - 1, Math.max(0, active + by));
-    open(selection[place]);
+    open(selection[active]); // shown later: the next key may come before
   }
 
   let waits = false;
