@@ -55,6 +55,19 @@ from .hostile_texts import soup
         (r"\text{6:00 AM}", r"6:00\text{AM}"),
         (r"\mathrm{sin}x", r"\sin x"),
         ("101_{2}", "101_2"),
+        ("(101)_2", "101_2"),
+        (r"\text{2A}_{16}", "2A_16"),
+        ("x_{1,2}=3", "x=3"),
+        (r"4\text{ to }7", "4:7"),
+        (r"0.1666\ldots", r"0.1\overline{6}"),
+        ("0.66\u2026", "0.66\u2026"),  # too few to see what repeats
+        (r"\{k\pi \mid k \in \mathbb{Z}\}", r"k\pi, k\in\mathbb{Z}"),
+        ("\uff08\uff11\uff0c\uff0d\uff12\uff09\u3002", "(1,-2)"),  # full width
+        # units
+        (r"9.8 \mathrm{~m} / \mathrm{s}^{2}", r"9.8\text{m/s}^{2}"),
+        (r"40\,\frac{\text{km}}{\text{h}}", r"40\text{km/h}"),
+        (r"5 \mathrm{~N} \cdot \mathrm{m}", r"5\text{N m}"),
+        (r"5\,\mathrm{m/s^{2}}", r"5\text{m/s^}2"),
         # code
         ("2**(1/4)", "2^{1/4}"),
         ("7*sin(pi*x/5)+1", r"7\cdot\sin(\pi\cdot x/5)+1"),
@@ -83,6 +96,8 @@ def test_of_a_very_long_answer_spaces_alone_are_changed():
         (r"{\rm odd}", "odd"),
         (r"\text{ab}", "ab"),
         ("No", "no"),
+        ("DNE", "does not exist"),
+        (r"\text{No solutions.}", "no solution"),
         ("ab", None),  # a times b
         ("x+y", None),
         ("42", None),

@@ -12,10 +12,14 @@ TEXT = re.compile(
     r"\s*\{([^{}\\]*)\}"
 )
 
+_PLAIN_CHARS = {**{n: n - 0xFEE0 for n in range(0xFF01, 0xFF5F)}, 0x3002: ".", ord("~"): " "}
+"""Full-width characters and blanks: `－5`, `（1，2）`, `5~cm`."""
+
 # Frames
 _MATH_MODE = re.compile(
     r"(?<!\\)(?:(\$\$?)(?P<a>[^$]+)(?<!\\)\1|\\\((?P<b>.+?)\\\)|\\\[(?P<c>.+?)\\\])", re.DOTALL
 )
+_FULL_STOP = re.compile(r"(?<!\.)\.$")
 _BESIDE_MATH = re.compile(r"[A-Za-z ,;.^]*")
 _BOX = re.compile(r"\\(?:[a-z]*boxed|f(?:rame)?box)\s*\{(.*)\}", re.DOTALL)
 
@@ -23,12 +27,28 @@ _BOX = re.compile(r"\\(?:[a-z]*boxed|f(?:rame)?box)\s*\{(.*)\}", re.DOTALL)
 _OLD_FONT = re.compile(r"\{ ?\\(?:rm|bf|it|sf) +([^{}\\]*)\}")
 _NUMBER = re.compile(r"(\d[\d.,:]*\d|\d|,)")
 _ARTICLE = re.compile(r"(?:an?|the) (?=\w{3})")
-_LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_]\.[^\W\d_]|[^\W\d_]/")
+_LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_][. ][^\W\d_]|[^\W\d_]/")
+_TEXT_OF_UNITS = tuple(
+    (re.compile(pattern.replace("TEXT", r"\\(?:text|mathrm) ?\{ ?")), new)
+    for pattern, new in {
+        r"(TEXT[^{}]*\^)\{(-?\d)\}": r"\1\2",  # m/s^{2}
+        r"\\frac ?\{ ?TEXT([^{}]*)\} ?\} ?\{ ?TEXT([^{}]*)\}([^{}]*)\}": r"\\text{\1/\2}\3",
+        r"(TEXT[^{}]*)\} ?/ ?TEXT": r"\1/",
+        r"(TEXT[^{}]*)\} ?\\cdot ?TEXT": r"\1 ",
+    }.items()
+)
 _UNIT = re.compile(r"\\(?:text|mathrm|mbox)\{ ?[mgshlLACFKNJWV]\}")
 _QUANTITY = re.compile(r"(?:[\d}\s]|\\circ|\\[,;: ])$")
 _FUNCTION = re.compile(r" *((?:arc)?(?:sin|cos|tan)|cot|sec|csc|log|ln|exp) *")
 _CHINESE = re.compile("[\u3000-\u9fff\uff00-\uffef]+")
 _SHORT_WORDS = frozenset({"no", "on"})
+_SAME_WORDS = {
+    "dne": "does not exist",
+    "no solutions": "no solution",
+    "infinite": "infinitely many",
+    "infinite solutions": "infinitely many",
+    "infinitely many solutions": "infinitely many",
+}
 _MONEY = {"$": "dollar", "€": "euro", "£": "pound", "¥": "yen"}
 _AMOUNT = re.compile(r"([+-]?) ?\\?([$€£¥]) ?([\d.].*)|([^$]*\d) ?\\?([$€£¥])")
 
@@ -54,13 +74,19 @@ _REPLACED = tuple(
         r"(?<=\d)[eE]([+-]?\d{1,3})(?![\w.])": r"\\times 10^{\1}",
         r"√(\d+|[A-Za-z])": r"\\sqrt{\1}",
         r"(?<=[\d}]) ?(?:\\text\{ ?)?(?:percent(?:age)?|pct)\.?(?: ?\})?$": "%",
+        r"(?<=[A-Za-z])_\{1, ?2\}(?= ?=)": "",  # x_{1,2} = 1 ± 2
+        r"(?<![\\\w}])[({]([0-9A-F]+)[)}](?=_)": r"\1",  # (101)_2
         r"(?:(?<=\d)|(?<=\d[A-F]))_\{(\d+)\}": r"_\1",
+        r"(?<=\d) ?\\text\{ ?to ?\} ?(?=\d)": ":",
+        r"(?<=\.)(\d{0,9}?)(\d{1,9}?)\2{2,}(?:\\[lc]?dots|\.\.\.|…)$": r"\1\\overline{\2}",
         r"(?:[ ,;]|\\quad)*\\text\{[ ,]*and[ ,]*\}(?:[ ,]|\\quad)*|,? and ": ",",
         r"\\\{ ?\w ?(?:\\in ?\\mathbb ?\{?R\}? ?)?(?:[|:∣]|\\mid|\\vert)"  # {x | x > 1}
         r" ?([^|:]*[<>=].*|.*\\[lg]e.*)\\\}$": r"\1",
+        r"\\\{ ?([^|:∣]{2,}?) ?(?:[|:∣]|\\mid|\\vert)"  # {k\pi | k \in Z}
+        r" ?(\w ?\\in ?\\mathbb ?\{?[A-Z]\}?) ?\\\}$": r"\1, \2",
     }.items()
 )
-_SPACING = re.compile(r"(\\\\)|\\(?:[,;:! ]|q?quad(?![A-Za-z]))|~")
+_SPACING = re.compile(r"(\\\\)|\\(?:[,;:! ]|q?quad(?![A-Za-z]))")
 # Spaces between two digits, letters or after a comma mean something: `1 1/2`, `x y`, `1, 200`.
 _IDLE_SPACE = re.compile(r"(?<![0-9A-Za-z,]) | (?![0-9A-Za-z])")
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
@@ -74,7 +100,7 @@ _IN_BRACKETS = re.compile(r"(\^|\\sqrt)\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\
 
 def without_frame(text: str) -> str:
     r"""Return the text without blanks, boxes and `$…$`, `\(…\)` or `\[…\]` around all of it."""
-    text, before = text.strip(), None
+    text, before = text.translate(_PLAIN_CHARS).strip(), None
     while text != before and len(text) <= _MAX_CHARS:
         before = text
         box = _BOX.fullmatch(text)
@@ -92,13 +118,15 @@ def normal_form(answer: str) -> str:
     stop, sizes, styles and colours, `\dfrac`, `10{,}000`, a row without cells, Unicode signs,
     `1.5e3`, `€5` for `5\text{euro}`, `5 percent`, `\{x | x > 1\}`, and code: `2**(1/4)`.
     """
-    form = without_frame(answer).removesuffix(".")
+    form = _FULL_STOP.sub("", without_frame(answer))
     if len(form) > _MAX_CHARS:
         return " ".join(form.split())
     if _ESCAPED_TWICE.fullmatch(form):
         form = form.replace(r"\\", "\\")
     form = _OTHER_NAME.sub(lambda it: _PLAIN[it[0]] + " " * (it[0][0] not in "\\{"), form)
     form = _OLD_FONT.sub(r"\\text{\1}", form)
+    for pattern, new in _TEXT_OF_UNITS:
+        form = pattern.sub(new, form)
     form = TEXT.sub(_numbers_and_words, form)
     for pattern, new in _REPLACED:
         form = pattern.sub(new, form)
@@ -151,4 +179,5 @@ def words(answer: str) -> str | None:
     fewest = 2 if wrapped or form.lower() in _SHORT_WORDS else 3
     if not letters.isalpha() or len(letters) < fewest:
         return None
-    return _ARTICLE.sub("", content.casefold(), count=1)
+    content = _ARTICLE.sub("", content.casefold(), count=1)
+    return _SAME_WORDS.get(content, content)

@@ -29,6 +29,11 @@ def is_equal(gold: str, answer: str) -> bool:
         ("[1,5]", r"[1,3]\cup[2,5]"),
         ("x_1+x_2", "x_2+x_1"),  # indices are no numbers
         ("I^2R", "RI^2"),  # I is a letter
+        (r"x=\frac{1\pm\sqrt{5}}{2}", r"x=\frac{1+\sqrt{5}}{2}, x=\frac{1-\sqrt{5}}{2}"),
+        (r"\{1\mp2\}", r"\frac{2\pm4}{2}"),
+        (r"(0,1)\cup(1,\infty)", r"(0,\infty)\setminus\{1\}"),
+        (r"\begin{pmatrix}-2\\5\end{pmatrix}", "(-2,5)"),
+        ("(1,2,3)", r"\begin{pmatrix}1&2&3\end{pmatrix}"),
         # at second look
         ("(1+i)^2", "2i"),
         ("y=2x+3", "2x-y+3=0"),
@@ -56,6 +61,9 @@ def test_what_means_the_same(gold, answer):
         ("1", "?"),
         ("-2,2", "-2<x<2"),  # an inequality is no list
         ("-2,2", "x^2<4"),
+        (r"\frac{1\pm\sqrt{5}}{2}", r"\frac{1+\sqrt{5}}{2}"),
+        (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\{1,2\}"),  # no order
+        (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1&2\end{pmatrix}"),
         (r"\log_2 8=3", "0=0"),  # identities say nothing
         ("a^2-b^2=(a-b)(a+b)", "a^2-b^2=a^2-b^2"),
     ],

@@ -17,10 +17,19 @@ OWN_CASES = ROOT / "tests" / "cases"
 PUBLIC_CASES = ROOT.parent / "shared" / "verify_cases.jsonl"
 
 MISSED = {  # right answers in forms that are not understood; no wrong answer is accepted
-    ("2A_{16}", r"\text{2A}_{16}"),
     (r"\text{July 4, 1776}", "July 4, 1776"),
     (r"\text{March } 5", "March 5"),
+    (r"1:20 \text{ p.m.}", "13:20"),
+    (r"2 \text{ hours and } 30 \text{ minutes}", r"2.5 \text{ hours}"),
+    (r"\$0.75", r"75 \text{ cents}"),
+    (r"\frac{5\pi}{6}", r"150^\circ"),
     ("3-4i", r"\overline{3+4i}"),
+    ("(1,4)", "P(1, 4)"),
+    (r"2\mathbf{i}-3\mathbf{j}", r"\langle 2,-3\rangle"),
+    ("No", r"\text{No, it is not possible}"),
+    (r"x \equiv 7 \pmod{12}", r"x = 12k + 7, k \in \mathbb{Z}"),
+    ("12.57", r"4\pi \approx 12.57"),
+    ("y=Ce^{-2x}", "y = C_1 e^{-2x}"),
 }
 
 
@@ -87,8 +96,14 @@ def test_pairs_of_public_suites():
         (r"\text{Evelyn}", "evelyn", True, "words"),
         (r"\text{seat}", r"\text{east}", False, "words"),
         ("B", "(b)", True, "choices"),
+        ("B", r"\textbf{(B)}\ 20", True, "choices"),
+        ("B", "C = B", False, "choices"),
+        ("B", r"A \approx B \approx C", False, "choices"),
         ("1/2", "0.5", True, "numbers"),
         (r"2\sqrt{3}", r"\sqrt{12}", True, "math-verify"),
+        (r"k\pi, k\in\mathbb{Z}", r"n\pi\ (n\in\mathbb{Z})", True, "equal strings"),
+        (r"k\pi, k\in\mathbb{Z}", r"n\pi, n\in\mathbb{N}", False, "math-verify"),
+        ("1/3", "0.333...", True, "numbers"),
         (r"\log_2 8", "3", True, "math-verify"),
         ("6", "5=6", False, "numbers"),
         ("5", r"5\text{ million}", False, "doubt: words"),

@@ -24,6 +24,10 @@ _SUBSCRIPT = re.compile(r"\^\{-1\}|_(?:\{[^{}]*\}|\w)|[A-Za-z]\([^()]*\)")
 _SEVERAL = re.compile(r"\b(?:or|and)\b|[,;]|\\(?:lor|vee|land|wedge|pm|mp|cup|in)(?![A-Za-z])")
 _BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]")
 _FUNCTION = re.compile(r"([A-Za-z])\(([A-Za-z])\)")
+_DOMAIN = re.compile(
+    r"(.*[^ ,(;])[ ,(;]*(?:\\text\{[ ,]*(?:where|for|with)\b[a-z ,]*\}[ ,]*)?"
+    r"\(?([A-Za-z]) ?\\in ?\\mathbb ?\{?([A-Z])\}?\)?"
+)
 _MEMBER = re.compile(r"((?:[A-Za-z]|\\[a-z]+) ?)\\in(?![A-Za-z]) ?(?=[^A-Za-z])")
 
 
@@ -37,6 +41,7 @@ def claims(gold: str, answer: str) -> tuple[str, list[str]]:
         gold: The true answer, in its normal form.
         answer: The answer to judge, in its normal form.
     """
+    gold, answer = _of_all(gold, answer)
     gold = _exact_part(gold, set())
     truth, answer = _without_member(gold, _exact_part(answer, _names(gold)))
     sides = _sides(truth)
@@ -57,6 +62,21 @@ def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     return value, own
 
 
+def _of_all(gold: str, answer: str) -> tuple[str, str]:
+    r"""`k\pi` of `k\pi, k\in\mathbb{Z}`; of `n\pi, n\in\mathbb{Z}` too, in the same variable."""
+    true, given = _DOMAIN.fullmatch(gold), _DOMAIN.fullmatch(answer)
+    if not true or (given and given[3] != true[3]):
+        return gold, answer
+    if given and true[2] not in variables(given[1]):
+        return true[1], _renamed(given[1], given[2], true[2])
+    return true[1], given[1] if given and given[2] == true[2] else answer
+
+
+def _renamed(form: str, old: str, new: str) -> str:
+    pieces = rf"{TEXT.pattern}|\\[A-Za-z]+|{old}"
+    return re.sub(pieces, lambda it: it[0] if it[0][1:] else new, form)
+
+
 def _sides(form: str) -> list[str]:
     """Split at the equals signs outside braces: `k=1` of a sum is none."""
     masked, before = form, ""
@@ -71,8 +91,7 @@ def _in_variable_of(name: str, sides: list[str]) -> list[str]:
     true, given = _FUNCTION.fullmatch(name), _FUNCTION.fullmatch(sides[0])
     if not true or not given or len(sides) < 2 or true[2] in "".join(sides):
         return sides
-    pieces, new = re.compile(rf"\\[A-Za-z]+|{given[2]}"), true[2]
-    return [pieces.sub(lambda it: it[0] if it[0][1:] else new, side) for side in sides]
+    return [_renamed(side, given[2], true[2]) for side in sides]
 
 
 def _without_member(gold: str, answer: str) -> tuple[str, str]:
@@ -85,10 +104,12 @@ def _without_member(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _exact_part(form: str, known: set[str]) -> str:
-    r"""Return a of `a \approx b`, and `a = b` if the numbers differ by more than 1 %."""
+    r"""Return a of `a \approx b`; `a = b` if both are names, or numbers more than 1 % apart."""
     parts = [part.strip() for part in _APPROXIMATELY.split(form) if part.strip()] or [form]
     while len(parts) > 1 and _is_name(parts[0], known):
         parts.pop(0)
+    if all(_is_name(part, set()) for part in parts):  # A \approx B
+        return "=".join(parts)
     found = [number(part.rpartition("=")[2]) for part in parts]
     first, *others = [value.value for value in found if value] or [0]
     is_near = all(abs(first - other) * 100 <= abs(first) for other in others)

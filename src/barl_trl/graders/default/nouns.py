@@ -25,7 +25,8 @@ _CHANGING = """
     wrong incorrect false except but without least most more less fewer greater larger smaller over
     under above below up than between from to until before after at was maybe perhaps
     possibly either neither undefined opposite inverse reciprocal factorial modulo mod power
-    sum product difference quotient
+    sum product difference quotient doubled tripled halved neg nope unless unlike otherwise fails
+    january february march april june july august september october november december
 """
 CHANGING = frozenset(_CHANGING.split())
 """Words that change what stands beside them."""
@@ -75,9 +76,10 @@ def apart(form: str) -> Parts:
 
 
 def _words(text: str) -> list[str]:
-    """`square cm` and `cm squared` are `cm^2`, `a.m.` is `am`, `mph` is `mile/hour`."""
+    """`square cm` is `cm^2`, `s^-1` is `/s`, `a.m.` is `am`, `mph` is `mile/hour`."""
     text = text.lower().replace(".", "").replace(" per ", "/").replace("mph", "mile/hour")
     text = re.sub("kmh|kph", "km/hour", text)
+    text = re.sub(r" ?([a-z]+)\^-(\d)", r"/\1^\2", text).replace("^1", "")  # s^-1, cm^-3
 
     def power(found: re.Match[str]) -> str:
         unit, word = found[2] or found[3], found[1] or found[4]

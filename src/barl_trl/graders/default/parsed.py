@@ -7,6 +7,7 @@ where a decimal stands in one of them, for it rounds to six decimals. What it fi
 second look: it takes i for a variable, and some equations of the same line for different.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -31,7 +32,9 @@ _CONFIG = (
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _I = re.compile(r"\\[A-Za-z]+|I")  # to the parser it is the imaginary unit
 _NO_VALUE = re.compile(r"(?<![A-Za-z])[A-Za-z]_\{?$|\\text\{[^{}]*$")  # x_1
+_PLUS, _MINUS = re.compile(r"\\pm(?![A-Za-z])"), re.compile(r"\\mp(?![A-Za-z])")
 _DIGITS = 60
+_WITH_SIGNS = (sp.Expr, sp.Tuple, sp.Eq, sp.FiniteSet)  # what ± may stand in
 _COMPARED = (sp.Expr, sp.FiniteSet, sp.Tuple, sp.Interval, sp.Union)  # all parts, by math-verify
 
 
@@ -57,15 +60,23 @@ def is_readable(gold: str) -> bool:
 def _parse(answer: str) -> list[Any]:
     # A parser given bare `3\\pi` reads the number 3, hence the box. 0: no signals.
     latex = _I.sub(lambda i: i[0] if i[0] != "I" else r"\Xi ", answer).replace("%", r"\%")
+    if _PLUS.search(latex) or _MINUS.search(latex):
+        both = [_parse(_MINUS.sub(minus, _PLUS.sub(plus, answer))) for plus, minus in ("+-", "-+")]
+        values = [found[0] for found in both if found]
+        if len(values) == 2 and all(isinstance(value, _WITH_SIGNS) for value in values):
+            sets = [one if isinstance(one, sp.FiniteSet) else sp.FiniteSet(one) for one in values]
+            return [sp.FiniteSet(*itertools.chain(*sets)), answer]
     found = parse(f"\\boxed{{{latex}}}", extraction_config=_CONFIG, parsing_timeout=0)
     return [_as_meant(found[0]), *found[1:]] if found else found
 
 
 def _as_meant(value: Any) -> Any:
-    """Return the set of `x < 1 or x > 3`; dy/dx as a name, for to sympy it is 0."""
+    """Return the set of `x < 1 or x > 3`, and of A without B; dy/dx as a name: sympy has 0."""
     parts: Any = value.args if isinstance(value, sp.FiniteSet) else ()
     if parts and all(map(_is_inequality, parts)):
         return sp.Or(*parts).as_set()
+    if isinstance(value, sp.Complement):
+        return value.doit()
     if isinstance(value, str) or not value.has(sp.Derivative):
         return value
     return value.replace(
@@ -81,6 +92,9 @@ def _match(gold: str, answer: str, *, is_changed: bool = False) -> bool:
     expected, got = _parse(gold), _parse(answer)
     if not expected or not got:
         return False
+    are_vectors = [_is_vector(found[0]) for found in (expected, got)]
+    if any(are_vectors) and any(isinstance(x[0], sp.Tuple | sp.Interval) for x in (expected, got)):
+        expected, got = ([_as_tuple(found[0]), *found[1:]] for found in (expected, got))
     first, other = expected[0], got[0]
     if not (_is_sound(first) and _is_sound(other) and _are_comparable(first, other)):
         return False
@@ -91,6 +105,18 @@ def _match(gold: str, answer: str, *, is_changed: bool = False) -> bool:
         return _equal_at_second_look(first, other)
     is_percent = ("%" in gold) != ("%" in answer)  # 50 %, 50 and 0.5 are the same to a reader
     return _agree(first, other, scales=(1, 100) if is_percent else (1,))
+
+
+def _as_tuple(value: Any) -> Any:
+    """Return the vector of 1 and 2, or the interval (1, 2), as the tuple (1, 2)."""
+    if _is_vector(value):
+        return sp.Tuple(*value.flat())
+    is_open = isinstance(value, sp.Interval) and value.left_open and value.right_open
+    return sp.Tuple(*value.args[:2]) if is_open else value
+
+
+def _is_vector(value: Any) -> bool:
+    return isinstance(value, sp.MatrixBase) and 1 in value.shape
 
 
 def _is_sound(value: Any) -> bool:

@@ -18,6 +18,13 @@ VERSION = "3"
 """Changes whenever a verdict may change."""
 
 _CHOICE = re.compile(r"\(?(?:(?:\\text)?\{)?\(?([A-Ja-j])\)?\}?\)?")
+_CHOICES = re.compile(r"(?<![A-Za-z\\])[A-J](?![A-Za-z])")
+_LABEL = re.compile(  # `(B) 20`, without another label or a doubt
+    r"[({ ]{0,3}(?:\\text\{ ?)?(?:(?:option|choice) )?[({]{0,3}([A-J])(?:[)}. ]{0,3}|[)}]{0,3}[).:]"
+    r"[} ]{0,3}(?=[a-z0-9$({.-]|\\(?:frac|sqrt|text|pi|\$))"
+    rf"(?!.*\b(?:or|isn?|wrong|incorrect|maybe)\b)(?-i:(?!.*{_CHOICES.pattern})).*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _PAIRS = re.compile(r"[)\]] ?(?:,|\\cup) ?[(\[]")
 _DOTS = re.compile(r"\\[lc]?dots(?![A-Za-z])|\.\.\.|…")
 
@@ -48,9 +55,11 @@ def verify(gold: str, answer: str) -> Verdict:
         return Verdict(False, "empty")
     if truth == given:
         return Verdict(True, "equal strings")
-    gold_choice, choice = _CHOICE.fullmatch(truth), _CHOICE.fullmatch(given)
+    gold_choice, choice = _CHOICE.fullmatch(truth), _LABEL.fullmatch(given)
     if gold_choice and choice:
         return Verdict(gold_choice[1].upper() == choice[1].upper(), "choices")
+    if gold_choice and {*_CHOICES.findall(given)} - {gold_choice[1].upper()}:  # C = B
+        return Verdict(False, "choices")
     gold_words = words(truth)
     if gold_words is not None:
         return Verdict(gold_words == words(given), "words")
