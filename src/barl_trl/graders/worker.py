@@ -37,11 +37,12 @@ def main(cpu_seconds: int, parent: int) -> None:
     if sys.platform == "linux":
         _limit(resource.RLIMIT_AS, _MEMORY)
 
-    from .default.parsed import is_readable, parsed_equal
+    from .default.parsed import is_readable, parsed_equal, rounds_to
     from .qwen.parsed import symbolic_equal
 
     comparisons = {
         "math_verify": parsed_equal,
+        "rounded": rounds_to,
         "qwen": symbolic_equal,
         "readable": lambda gold, _: is_readable(gold),
     }

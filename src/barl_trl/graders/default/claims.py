@@ -17,16 +17,17 @@ _GREEK = re.compile(
     re.IGNORECASE,
 )
 _GROUP = re.compile(r"(?<!\\)\{[^{}]*(?<!\\)\}")
-_EQUALS = re.compile(r"(?<![<>!:=])==?(?!=)")
-_APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|≈")
+_EQUALS = re.compile(r"(?<![<>:=])(?<![^\d)}]!)==?(?!=)")  # x != 3 is no equation, 3! = 6 is one
+_APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])")
 _NO_NAME = re.compile(r"\A-|\d|[<>]|\\(?:l|g|n)eq?(?![A-Za-z])|\\approx|\b(?:or|not|no|wrong)\b")
 _SUBSCRIPT = re.compile(r"\^\{-1\}|_(?:\{[^{}]*\}|\w)|[A-Za-z]\([^()]*\)")
 _SEVERAL = re.compile(r"\b(?:or|and)\b|[,;]|\\(?:lor|vee|land|wedge|pm|mp|cup|in)(?![A-Za-z])")
 _BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]")
 _FUNCTION = re.compile(r"([A-Za-z])\(([A-Za-z])\)")
+_POINT = re.compile(r"\A[A-Z] ?(?=\([^(),]+,[^()]+\)\Z)")
 _DOMAIN = re.compile(
     r"(.*[^ ,(;])[ ,(;]*(?:\\text\{[ ,]*(?:where|for|with)\b[a-z ,]*\}[ ,]*)?"
-    r"\(?([A-Za-z]) ?\\in ?\\mathbb ?\{?([A-Z])\}?\)?"
+    r"\(?([A-Za-z]) ?\\in ?\\mathbb(\{[A-Z]\}(?:[_^](?:\{[^{}]*\}|[+*]))?)\)?"
 )
 _MEMBER = re.compile(r"((?:[A-Za-z]|\\[a-z]+) ?)\\in(?![A-Za-z]) ?(?=[^A-Za-z])")
 
@@ -43,7 +44,9 @@ def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     """
     gold, answer = _of_all(gold, answer)
     gold = _exact_part(gold, set())
-    truth, answer = _without_member(gold, _exact_part(answer, _names(gold)))
+    if not _is_rounded(gold, answer):
+        answer = _exact_part(answer, _names(gold))
+    truth, answer = _without_member(gold, answer)
     sides = _sides(truth)
     name, value = sides[0], sides[-1]
     own = _in_variable_of(name, _sides(answer))
@@ -64,9 +67,12 @@ def claims(gold: str, answer: str) -> tuple[str, list[str]]:
 
 def _of_all(gold: str, answer: str) -> tuple[str, str]:
     r"""`k\pi` of `k\pi, k\in\mathbb{Z}`; of `n\pi, n\in\mathbb{Z}` too, in the same variable."""
+    if gold.startswith("(") or answer.startswith("("):  # P(1, 2)
+        gold, answer = (_POINT.sub("", form) for form in (gold, answer))
     true, given = _DOMAIN.fullmatch(gold), _DOMAIN.fullmatch(answer)
     if not true or (given and given[3] != true[3]):
-        return gold, answer
+        is_said = given and not true and given[2] in variables(gold)  # f(x) = x^2, x \in R
+        return gold, given[1] if given and is_said else answer
     if given and true[2] not in variables(given[1]):
         return true[1], _renamed(given[1], given[2], true[2])
     return true[1], given[1] if given and given[2] == true[2] else answer
@@ -101,6 +107,14 @@ def _without_member(gold: str, answer: str) -> tuple[str, str]:
         return gold, answer
     first, second = (match.end() if match else 0 for match in found)
     return gold[first:], answer[second:]
+
+
+def _is_rounded(gold: str, answer: str) -> bool:
+    r"""Whether it is `2\sqrt{3} \approx 3.46` for 3.46."""
+    exact, sign, rounded = TEXT.sub("", answer).rpartition(r"\approx")
+    value = TEXT.sub("", gold.rpartition("=")[2]).strip()
+    is_one = sign and not _APPROXIMATELY.search(exact) and not _is_name(exact or "x", set())
+    return bool(is_one and re.fullmatch(r"-?\d*\.\d+", value) and rounded.strip() == value)
 
 
 def _exact_part(form: str, known: set[str]) -> str:

@@ -13,6 +13,8 @@ _UNITS = """
     in inch inche | ft foot feet | yd yard | mi mile | mg milligram | g gram | kg kilogram | lb
     oz ounce | s sec second | min minute | h hr hour | day | week | month | yr year | unit | base
     ml milliliter millilitre | l liter litre | degree deg | radian rad | am | pm | percent
+    newton n | joule j | kj | watt w | kw | kwh | pa pascal | kpa | volt v | ampere a amp | ohm
+    kelvin k | ev | mev | tesla t | amu | cal calorie | kcal | rpm | atm | bar | db
     dollar usd | euro eur | pound gbp | yen jpy | cent | celsius c | fahrenheit f | hz | mol
 """
 UNITS = {name: names.split()[0] for names in re.split(r"[|\n]", _UNITS) for name in names.split()}
@@ -25,11 +27,19 @@ _CHANGING = """
     wrong incorrect false except but without least most more less fewer greater larger smaller over
     under above below up than between from to until before after at was maybe perhaps
     possibly either neither undefined opposite inverse reciprocal factorial modulo mod power
+    tenth tenths hundredth hundredths thousandth thousandths thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen thirty forty fifty sixty seventy eighty ninety lakh crore thrice pi
+    infinity infinite doesn exceeds excluding multiple multiples divisible sqrt complement
+    outside derivative integral conjugate absolute alternatively else repeating recurring applied
     sum product difference quotient doubled tripled halved neg nope unless unlike otherwise fails
     january february march april june july august september october november december
 """
 CHANGING = frozenset(_CHANGING.split())
 """Words that change what stands beside them."""
+_CHANGING_CHINESE = re.compile(
+    r"[负不非少多于至万百十亿億兆除外无無没错零两]|千(?![克米瓦])|半(?!径)|一(?!共)"
+    r"|[二三四五六七八九](?![角边次])|根号|平方\Z"
+)
 _NOUNS = {"square", "sq", "cubic", "per", "people", "students", "ways"}
 
 _PIECE = re.compile(rf"{TEXT.pattern}(?:\^\{{?(-?\d)\}}?)?")
@@ -38,11 +48,13 @@ _SUFFIXES = {
     "base^": re.compile(r"(?:(?<=\d)|(?<=\d[A-F]))_(\d+)$"),
     "degree ": re.compile(r"(?<=\d) ?\^\\circ ?([CF]?)$"),
     # `mg` and `ml` are products, as in `2mg`, and a letter stands apart: `5 m^2`, but not `5m^2`.
+    # `5 N` are newtons, `5 n` is not.
     "": re.compile(
-        r"(?:(?<=[\d})])|(?<=\\pi ))(?: |(?=[A-Za-z]{2})(?!m[gl]$))"
+        r"(?:(?<=[\d})])|(?<=\\pi ))(?: |(?=[A-Za-z]{2})(?!m[gl]$))(?![anjwvkt](?![A-Za-z.]))"
         r"([A-Za-z][A-Za-z.]*(?:[ /][A-Za-z.]+|\^(?:\d|\{\d\}))*)$"
     ),
 }
+_VARIABLE = re.compile(r"(?<![\\A-Za-z])(?:[a-z]|(?<!\d)[A-Z])")  # \pi r^2 h has no hours
 _AREA = re.compile(r"(square|sq|cubic|cu)\.? +([a-z]+)|([a-z]+) +(squared|cubed)")
 
 
@@ -58,16 +70,21 @@ def apart(form: str) -> Parts:
     said: list[str] = []
 
     def take(piece: re.Match[str]) -> str:
-        before, behind = form[: piece.start()].rstrip()[-1:], form[piece.end() :].lstrip()[:1]
-        if _JOINT.fullmatch(piece[1]) or (before in "({," and behind in ")},\\"):  # a value
+        before, behind = form[: piece.start()].rstrip()[-1:], form[piece.end() :].lstrip()[:2]
+        is_cell = before in "({," and (behind[:1] in ")}," or behind == r"\\")
+        if _JOINT.fullmatch(piece[1]) or is_cell:  # what joins values, or is one
             return piece[0]
-        said.append(piece[1] + (f"^{piece[2]}" if piece[2] else ""))
+        is_applied = behind[:1] == "(" and piece[1][-1:].isalpha()  # \text{gcd}(1, 2)
+        said.append(piece[1] + (f"^{piece[2]}" if piece[2] else "") + " applied" * is_applied)
         return " "
 
     core = _PIECE.sub(take, form).strip()
     for name, suffix in _SUFFIXES.items():
         found = suffix.search(core)
-        if found and (name or all(map(_is_known, _words(found[1])))):
+        if found and name != "degree " and _VARIABLE.search(core[: found.start()]):
+            continue
+        is_unit = found and (name or all(map(_is_known, _words(found[1]))))
+        if found and is_unit:
             said.insert(0, name + found[1])
             core = core[: found.start()].strip()
     if core.endswith("%"):  # a unit too, though it stays in the number
@@ -113,7 +130,8 @@ def words_against(gold: Parts, answer: Parts) -> str | None:
 
 
 def _changing(words: list[str]) -> set[str]:
-    return {word for word in words if word in CHANGING or word.isdigit()}
+    changing = CHANGING.union(filter(_CHANGING_CHINESE.search, words), filter(str.isdigit, words))
+    return changing.intersection(words)
 
 
 def _units(words: list[str]) -> list[str]:

@@ -30,8 +30,11 @@ _CONFIG = (
     ),
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_I = re.compile(r"\\[A-Za-z]+|I")  # to the parser it is the imaginary unit
+_WORD_OR_CAPITAL = re.compile(
+    r"\\(?:text|math[a-z]+) ?\{[^{}]*\}|\\[A-Za-z]+|([A-Z])(?:_(?:(\w)|\{(\w+)\}))?"
+)
 _NO_VALUE = re.compile(r"(?<![A-Za-z])[A-Za-z]_\{?$|\\text\{[^{}]*$")  # x_1
+_PRODUCT = re.compile(r"(?<![\w^_.{}\\])(\(?\d+\)?) ?(?=\(|\{\()")  # 3(1/4) is no mixed number
 _PLUS, _MINUS = re.compile(r"\\pm(?![A-Za-z])"), re.compile(r"\\mp(?![A-Za-z])")
 _DIGITS = 60
 _WITH_SIGNS = (sp.Expr, sp.Tuple, sp.Eq, sp.FiniteSet)  # what ± may stand in
@@ -51,6 +54,13 @@ def parsed_equal(gold: str, answer: str) -> bool:
         return False  # sympy gives up in many ways
 
 
+def rounds_to(gold: str, answer: str) -> bool:
+    """Return whether an answer has a value that rounds to a decimal."""
+    value = _parse(answer)[0].doit()
+    half = 10.0 ** -len(gold.partition(".")[2]) / 2
+    return value.is_number and bool(abs(sp.N(value) - float(gold)) <= 1.001 * half)
+
+
 def is_readable(gold: str) -> bool:
     """Return whether a true answer is more than a string to math-verify."""
     return any(not isinstance(value, str) for value in _parse(gold))
@@ -59,7 +69,9 @@ def is_readable(gold: str) -> bool:
 @lru_cache(1024)  # a prompt's answers are compared with each other
 def _parse(answer: str) -> list[Any]:
     # A parser given bare `3\\pi` reads the number 3, hence the box. 0: no signals.
-    latex = _I.sub(lambda i: i[0] if i[0] != "I" else r"\Xi ", answer).replace("%", r"\%")
+    small = set(re.sub(r"\\[A-Za-z]+", "", answer))
+    answer = _PRODUCT.sub(r"\1\\cdot ", answer)
+    latex = _WORD_OR_CAPITAL.sub(lambda it: _readable(it, small), answer).replace("%", r"\%")
     if _PLUS.search(latex) or _MINUS.search(latex):
         both = [_parse(_MINUS.sub(minus, _PLUS.sub(plus, answer))) for plus, minus in ("+-", "-+")]
         values = [found[0] for found in both if found]
@@ -68,6 +80,14 @@ def _parse(answer: str) -> list[Any]:
             return [sp.FiniteSet(*itertools.chain(*sets)), answer]
     found = parse(f"\\boxed{{{latex}}}", extraction_config=_CONFIG, parsing_timeout=0)
     return [_as_meant(found[0]), *found[1:]] if found else found
+
+
+def _readable(found: re.Match[str], small: set[str]) -> str:
+    """Return a capital as another symbol if to the parser it is i, or the same as a small one."""
+    capital, *index = found.groups("")
+    if capital == "I" or capital.lower() in small:
+        return rf"\Xi_{{{ord(capital)}{''.join(index)}}}"
+    return found[0]
 
 
 def _as_meant(value: Any) -> Any:
@@ -131,7 +151,9 @@ def _is_sound(value: Any) -> bool:
 def _are_comparable(gold: Any, answer: Any) -> bool:
     """Whether not one is an inequality and the other a list. An identity is compared as written."""
     if _is_inequality(gold) or _is_inequality(answer):
-        return not any(isinstance(side, sp.FiniteSet | sp.Tuple) for side in (gold, answer))
+        return not any(
+            isinstance(side, str) or side.has(sp.FiniteSet, sp.Tuple) for side in (gold, answer)
+        )
     are_equations = isinstance(gold, sp.Eq) and isinstance(answer, sp.Eq)
     if are_equations and (_is_identity(gold) or _is_identity(answer)):
         return {*map(_tree, gold.args)} == {*map(_tree, answer.args)}

@@ -7,25 +7,29 @@ match must also pass what answers made to please it do not: see `claims`, `nouns
 import re
 
 from ..limits import MAX_TRUTH_CHARS, why_not_compared
-from ..normal_form import normal_form, words
+from ..normal_form import TEXT, normal_form, words
 from ..processes import compare
 from ..verdict import Verdict
 from .claims import claims, variables
 from .nouns import apart, words_against
 from .numbers import equal_numbers, number
 
-VERSION = "3"
+VERSION = "4"
 """Changes whenever a verdict may change."""
 
 _CHOICE = re.compile(r"\(?(?:(?:\\text)?\{)?\(?([A-Ja-j])\)?\}?\)?")
 _CHOICES = re.compile(r"(?<![A-Za-z\\])[A-J](?![A-Za-z])")
 _LABEL = re.compile(  # `(B) 20`, without another label or a doubt
-    r"[({ ]{0,3}(?:\\text\{ ?)?(?:(?:option|choice) )?[({]{0,3}([A-J])(?:[)}. ]{0,3}|[)}]{0,3}[).:]"
+    r"[({ ]{0,3}(?:\\text\{ ?)?(?:(?:the )?(?:option|choice|answer)(?: is|:)? )?"
+    r"[({]{0,3}([A-J])(?:[)}. ]{0,3}|[)}]{0,3}[).:]"
     r"[} ]{0,3}(?=[a-z0-9$({.-]|\\(?:frac|sqrt|text|pi|\$))"
     rf"(?!.*\b(?:or|isn?|wrong|incorrect|maybe)\b)(?-i:(?!.*{_CHOICES.pattern})).*)",
     re.IGNORECASE | re.DOTALL,
 )
+_PIECE = re.compile(r"\d+|\\?[^\W\d_]+|\S")
 _PAIRS = re.compile(r"[)\]] ?(?:,|\\cup) ?[(\[]")
+_TIME = re.compile(r"\d{1,2}:\d\d")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
 _DOTS = re.compile(r"\\[lc]?dots(?![A-Za-z])|\.\.\.|…")
 
 
@@ -53,7 +57,7 @@ def verify(gold: str, answer: str) -> Verdict:
     truth, given = normal_form(gold), normal_form(answer)
     if not truth or not given:
         return Verdict(False, "empty")
-    if truth == given:
+    if _pieces(truth) == _pieces(given):
         return Verdict(True, "equal strings")
     gold_choice, choice = _CHOICE.fullmatch(truth), _LABEL.fullmatch(given)
     if gold_choice and choice:
@@ -71,15 +75,22 @@ def verify(gold: str, answer: str) -> Verdict:
     return next((verdict for verdict in verdicts if not verdict), verdicts[0])
 
 
+def _pieces(form: str) -> list[str]:
+    r"""Return what `July 4` and `\text{July }4` have in common."""
+    return _PIECE.findall(TEXT.sub(r" \1 ", form))
+
+
 def _same_value(truth: str, given: str) -> Verdict:
-    gold, answer = apart(truth), apart(given)
-    against = words_against(gold, answer) or _doubt(gold.core, answer.core)
+    given, is_rounded, _ = given.partition(r"\approx")  # 2\sqrt{3} \approx 3.46 for 3.46
+    gold, answer = apart(truth), apart(given.strip())
+    is_same = gold.core == answer.core
+    against = words_against(gold, answer) or (not is_same and _doubt(gold.core, answer.core))
     if against:
         return Verdict(False, f"doubt: {against}")
-    if gold.core == answer.core:
+    if is_same:
         return Verdict(True, "equal strings")
     gold_number, answer_number = number(gold.core), number(answer.core)
-    if gold_number and answer_number:
+    if gold_number and answer_number and not is_rounded:
         return Verdict(equal_numbers(gold_number, answer_number), "numbers")
     if gold_number and answer.core.replace(",", ".") == gold.core:  # 2,75 for 2.75
         return Verdict(True, "numbers")
@@ -87,7 +98,7 @@ def _same_value(truth: str, given: str) -> Verdict:
         why = why_not_compared(form, gold.core)
         if why:
             return Verdict(False, f"{side} refused: {why}")
-    outcome = compare("math_verify", gold.core, answer.core)
+    outcome = compare("rounded" if is_rounded else "math_verify", gold.core, answer.core)
     if outcome in ("timeout", "crash"):
         return Verdict(False, outcome)
     return Verdict(outcome == "equal", "math-verify")
@@ -101,10 +112,16 @@ def _doubt(gold: str, answer: str) -> str | None:
         return "dots"
     if gold.count("'") != answer.count("'") or max(gold.count(":"), answer.count(":")) > 1:
         return "marks"
-    names, own = variables(gold), variables(answer)
-    if names != own and {n.casefold() for n in names} == {n.casefold() for n in own}:
+    if ":" in answer and (":" in gold) == bool(_TIME.fullmatch(gold)) and _TIME.fullmatch(answer):
+        return "times"  # 6:15 is not 12:30, as ratios are, and 7:03 is no ratio
+    names, own = _names(gold), _names(answer)
+    if {n.casefold() for n in names - own} & {n.casefold() for n in own - names}:
         return "capitals"
     return None
+
+
+def _names(form: str) -> set[str]:
+    return variables(form).union(_COMMAND.findall(form))
 
 
 def _bracket(form: str) -> str | None:
