@@ -225,4 +225,4 @@ def test_the_order_of_hypotheses_does_not_depend_on_the_hash_seed():
 def test_more_than_a_fifth_without_an_answer_is_said_with_what_helps():
     assert no_answer_advice(0.2) is None
     assert no_answer_advice(0.34).startswith("34 % of the responses have no answer: they do not")
-    assert "--extraction stated" in no_answer_advice(0.34)
+    assert 'extraction="stated"' in no_answer_advice(0.34)

@@ -161,7 +161,9 @@ def test_our_names_are_ours():
 def test_names_of_trl_are_trls():
     assert get_reward_func("think_format_reward") is trl.rewards.think_format_reward
     overlong = get_reward_func("get_soft_overlong_punishment")
-    assert overlong(completion_ids=[[1] * 1024, [1] * 1280]) == [0, -1.0]
+    assert overlong(completion_ids=[[1] * 820, [1] * 1024]) == [0, -1.0]
+    with pytest.raises(ValueError, match="max_completion_length must be set with the reward get_"):
+        get_reward_func("get_soft_overlong_punishment", max_completion_length=None)
     shorter = get_reward_func("get_soft_overlong_punishment", max_completion_length=100)
     assert shorter(completion_ids=[[1] * 80, [1] * 90, [1] * 100]) == [0, -0.5, -1.0]
 

@@ -259,5 +259,5 @@ def no_answer_advice(share: float) -> str | None:
         return None
     return (
         f"{100 * share:.0f} % of the responses have no answer: they do not box it, or were cut "
-        'off. --extraction stated also reads "the answer is 42" and the like (docs/graders.md).'
+        'off. extraction="stated" also reads "the answer is 42" and the like (docs/graders.md).'
     )

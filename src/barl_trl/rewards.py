@@ -126,7 +126,7 @@ Example:
 
 
 def resolve_rewards(
-    reward_funcs: Any, extraction: Extraction = "boxed", *, max_completion_length: int = 1280
+    reward_funcs: Any, extraction: Extraction = "boxed", *, max_completion_length: int | None = 1024
 ) -> Any:
     """Return reward functions with names replaced by what they name, all else as it is.
 
@@ -174,7 +174,7 @@ def format_reward(completions: Sequence[Completion], **kwargs: Any) -> list[floa
     ]
 
 
-def get_reward_func(name: str, *, max_completion_length: int = 1280) -> RewardFunc:
+def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> RewardFunc:
     """Return the reward function with a name.
 
     Args:
@@ -226,7 +226,12 @@ def _import(path: str) -> Any:
     return found
 
 
-def _soft_overlong_punishment(max_completion_length: int) -> RewardFunc:
+def _soft_overlong_punishment(max_completion_length: int | None) -> RewardFunc:
+    if max_completion_length is None:
+        raise ValueError(
+            "max_completion_length must be set with the reward get_soft_overlong_punishment, got "
+            "None: the default is 1024."
+        )
     punishment = _import("trl.rewards.get_soft_overlong_punishment")
     return punishment(max_completion_length, max_completion_length // 5)
 
@@ -234,7 +239,7 @@ def _soft_overlong_punishment(max_completion_length: int) -> RewardFunc:
 # TRL's `reasoning_accuracy_reward` and cosine-scaled reward are left out: they read bare true
 # answers as its `accuracy_reward` does. Who has boxed ones can still name them by their dotted
 # paths.
-_REGISTRY: dict[str, Callable[[int], RewardFunc]] = {
+_REGISTRY: dict[str, Callable[[int | None], RewardFunc]] = {
     "accuracy_reward": lambda _: accuracy_reward,
     **{name: lambda _, name=name: AccuracyReward(GRADERS[name], name) for name in GRADERS},
     "format_reward": lambda _: format_reward,

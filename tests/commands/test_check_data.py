@@ -46,7 +46,7 @@ def test_good_data_exits_with_0(check):
 def test_a_mistake_is_said_in_one_line(check, tmp_path):
     status, error = check("nowhere.jsonl")
     assert status == 2
-    assert error.startswith("barl data check: path_or_id must name an existing file, got nowhere")
+    assert error.startswith("barl data check: FILE must name an existing file, got nowhere")
     _, error = check(write(tmp_path / "p.jsonl", {"task": "p", "answer": "1"}))
     assert "problem_column must be a column of the data set" in error
 

@@ -13,7 +13,13 @@ from barl_trl.commands.demo import _accuracy
 
 @pytest.mark.parametrize(
     "option",
-    [("--step_size", "64"), ("--extraction", "stated"), ("--resume_from_checkpoint", "true")],
+    [
+        ("--step_size", "64"),
+        ("--extraction", "stated"),
+        ("--resume_from_checkpoint", "true"),
+        ("--credit", "progress"),
+        ("--solution_column", "answer"),
+    ],
 )
 def test_options_that_would_change_nothing_are_refused(tmp_path, option):
     with pytest.raises(SystemExit, match=f"barl demo: {option[0][2:]} must be left out"):

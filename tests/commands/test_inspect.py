@@ -62,6 +62,7 @@ def test_two_runs_make_one_page(run_folder, tmp_path, capsys):
         ("", "required: RUN"),
         ("{0}/run --port 99999", "must be a port, 0 to 65535, got '99999'"),
         ("{0}/run --output {0}/file", "--output must be a folder, got the file"),
+        ("{0}/run --port 99", "--port must be left out, got 99: it is one of --serve."),
         ("{0}/run --sevre", "did you mean --serve?"),
     ],
 )

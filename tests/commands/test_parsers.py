@@ -84,7 +84,7 @@ def test_a_value_of_another_type(command, capsys):
         ("train r.yaml", "a recipe must come after --config, got r.yaml: barl train --config r.ya"),
         ("train --max_steps 3 r.yaml", "a recipe must come after --config, got r.yaml: barl train"),
         ("reproduce tree x", "unexpected argument 'x': `barl reproduce tree --help` lists the opt"),
-        ("data check nowhere.jsonl", "path_or_id must name an existing file, got nowhere.jsonl"),
+        ("data check nowhere.jsonl", "FILE must name an existing file, got nowhere.jsonl"),
         ("analyze reflections /nowhere", "a folder of responses must hold <benchmark>.jsonl"),
         (
             "trian",

@@ -117,8 +117,8 @@ def test_without_a_signal_inside_prompts_nothing_is_explained(outcomes):
 @pytest.mark.parametrize(
     ("gain", "spread", "r2", "beta", "text"),
     [
-        (0.45, 0.2, 0.5, 1.0, "is 0.45, where plain RL has 1: .* Try --consistency_beta inf."),
-        (0.45, 0.2, 0.5, math.inf, "Try --method grpo."),
+        (0.45, 0.2, 0.5, 1.0, "is 0.45, where plain RL has 1: .* Try consistency_beta=inf."),
+        (0.45, 0.2, 0.5, math.inf, "Try credit='grpo'."),
         (
             1.03,
             0.07,

@@ -141,6 +141,14 @@ def test_without_scores_there_is_no_pass_that_scores_and_no_belief_to_log(
     assert not {f"barl/{name}" for name in beliefs} & log.keys()
 
 
+def test_with_the_truth_alone_there_is_no_belief_to_compare(model, tokenizer, tmp_path):
+    barl_trainer = credited(model, tokenizer, tmp_path, credit="progress")
+    barl_trainer.train()
+    log = barl_trainer.state.log_history[0]
+    assert log["barl/scoring_tokens"] > 0
+    assert not {"barl/truth_mass", "barl/posterior_entropy"} & log.keys()
+
+
 def test_old_log_probabilities_are_then_trls(model, tokenizer, tmp_path):
     options = {"per_device_train_batch_size": 4, "steps_per_generation": 2}
     barl_trainer = credited(model, tokenizer, tmp_path, credit="rloo", **options)

@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
     )
     options = vars(parser.parse_args(argv))
     del options["command"]
-    with mistakes_in_one_line("barl data check"):
+    with mistakes_in_one_line("barl data check", path_or_id="FILE"):
         held_out = load_benchmarks(options.pop("against"))
         texts = {name: benchmark.texts for name, benchmark in held_out.items()}
         _, report = load_problems(

@@ -1,6 +1,7 @@
 """Tables, progress bars, errors in one line, and option checks that several commands share."""
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -64,16 +65,35 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def regular_expression(text: str) -> str:
+    """Read the value of an option that is a regular expression.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(
+            f"must be a regular expression, got {text!r}: {error}"
+        ) from None
+    return text
+
+
 @contextmanager
-def mistakes_in_one_line(prog: str, *, are_everywhere: bool = False) -> Iterator[None]:
+def mistakes_in_one_line(
+    prog: str, *, are_everywhere: bool = False, path_or_id: str = "path_or_id"
+) -> Iterator[None]:
     """Turn a user's mistake into one line and exit status 2.
 
     Args:
         prog: The command, such as `"barl plan"`.
+        path_or_id: What the command calls the argument of that name of `load_problems`.
         are_everywhere: Whether all processes of a launch make the same mistake: the first says it.
     """
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
-        text = f"{prog}: {' '.join(str(error).split())}"
+        said = " ".join(str(error).split()).replace("path_or_id", path_or_id)
+        text = f"{prog}: {said}"
         raise Mistake(text, is_said=is_first_process() or not are_everywhere) from None

@@ -19,6 +19,8 @@ from .options import parse_options
 RECIPE = Path(__file__).parents[1] / "recipes" / "demo.yaml"
 WHEN = ("before", "after")
 UNUSED = {
+    "credit": "--method says it",
+    "solution_column": "the demo makes its own problems",
     "step_size": f"the demo's steps end with {STEP_DELIMITER!r}",
     "extraction": "the demo's model boxes its answers",
     "resume_from_checkpoint": "the demo trains the shipped model, for some minutes",
@@ -53,6 +55,9 @@ def main(argv: list[str]) -> None:
     with mistakes_in_one_line("barl demo"):
         demo_args, args = parse_options("barl demo", [*recipe, *argv], first, _all_arguments)
         _refuse_what_changes_nothing(args)
+        from ..trainer.environment_checks import make_output_dir
+
+        make_output_dir(str(args.output_dir))
     from .demo_run import run_seeds
 
     print_summary(run_seeds(demo_args.method, args, demo_args.seeds), args.output_dir)

@@ -76,7 +76,13 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
     template = choose_template(args.template, tokenizer, args.system_prompt)
     settings, output_dir = settings_of(args, tokenizer, template, grader), Path(args.output_dir)
-    open_results(settings, output_dir)  # other settings are refused before benchmarks are loaded
+    # other settings are refused before benchmarks are loaded
+    for name, row in open_results(settings, output_dir)["benchmarks"].items():
+        if name in sources and args.limit is not None and args.limit < row["num_problems"]:
+            raise ValueError(
+                f"limit must be at least {row['num_problems']}, got {args.limit}: {output_dir} has "
+                f"responses to that many problems of {name}. Name another output_dir."
+            )
     loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
     print_note(f"template: {template.name}")
     end_ids = template.end_ids(tokenizer)

@@ -46,7 +46,7 @@ class EvaluateArguments:
         None,
         "Sampling that a family's authors advise: "
         + "; ".join(f"{name} ({drawing})" for name, drawing in FAMILIES.items())
-        + ". It replaces the next four options.",
+        + ". It stands for the next four options, which must then be left out.",
     )
     temperature: float | None = option(
         None, "Sampling temperature. Without it, decoding is greedy."

@@ -33,14 +33,19 @@ def main(argv: list[str]) -> None:
         action="store_true",
         help="serve the page on 127.0.0.1, and add what a live run writes",
     )
-    parser.add_argument("--port", type=_port, default=8321, help="port of --serve; 0: any free one")
+    parser.add_argument(
+        "--port", type=_port, help="port of --serve (default: 8321); 0: any free one"
+    )
     options = parser.parse_args(argv)
     with mistakes_in_one_line("barl inspect"):
         folders = _folders(options.runs)
         output = options.output or options.runs[0] / "inspect"
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output must be a folder, got the file {output}: name another.")
-        _make(folders, options.runs, output, options.port if options.serve else None)
+        if options.port is not None and not options.serve:
+            raise ValueError(f"--port must be left out, got {options.port}: it is one of --serve.")
+        port = 8321 if options.port is None else options.port
+        _make(folders, options.runs, output, port if options.serve else None)
 
 
 def _make(folders: list[Path], runs: list[Path], output: Path, port: int | None) -> None:

@@ -7,7 +7,7 @@ from .parsers import OneLineParser
 from .shipped import FOLDERS, file_of, names
 
 TITLES = {
-    "config": "Recipes: barl train --config NAME",
+    "config": "Recipes: barl train --config NAME --dataset_name PATH_OR_ID",
     "accelerate_config": "Launching: barl train --accelerate_config NAME",
 }
 

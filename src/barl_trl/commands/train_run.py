@@ -12,6 +12,8 @@ import torch.distributed as dist
 import transformers
 from packaging.version import Version
 from transformers import AutoTokenizer
+from transformers.integrations import get_available_reporting_integrations
+from transformers.utils import is_liger_kernel_available
 from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
 
 from ..evaluation.checkpoints import record_training
@@ -46,7 +48,7 @@ def run(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
     """Train, save, and push to the Hub if asked to."""
-    with mistakes_in_one_line("barl train"):
+    with mistakes_in_one_line("barl train", path_or_id="dataset_name"):
         trainer, checkpoint = prepare(script_args, training_args, model_args)
     with kept(lambda: _last_checkpoint(trainer)):
         with training_console(trainer):
@@ -64,6 +66,18 @@ def run(
                 trainer.end()
 
 
+def _refuse_missing_packages(args: BARLConfig) -> None:
+    available = get_available_reporting_integrations()
+    missing = [name for name in args.report_to or () if name not in available]
+    if missing:
+        raise ValueError(
+            f"report_to must name installed trackers, got {missing[0]!r}: install it. Installed "
+            f"are: {', '.join(available) or 'none'}."
+        )
+    if args.use_liger_kernel and not is_liger_kernel_available():
+        raise ValueError("use_liger_kernel must be False, got True: pip install liger-kernel.")
+
+
 def prepare(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> tuple[Any, str | None]:
@@ -78,6 +92,7 @@ def prepare(
         datasets.disable_progress_bars()
     if training_args.use_vllm:
         refuse_missing_vllm("use_vllm must be False", True)
+    _refuse_missing_packages(training_args)
     check_recipe(script_args, training_args, model_args)
     training_args = method_settings(script_args.method, training_args)
     output_dir = str(training_args.output_dir)

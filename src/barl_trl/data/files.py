@@ -94,8 +94,9 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
             return load_dataset("parquet", data_files=str(path), split=split)
         return load_dataset(path_or_id, config, split=split)
     except (DatasetGenerationError, ArrowInvalid) as error:
+        reason = str(error.__cause__ or error)
         raise ValueError(
-            f"path_or_id must name readable data, got {path_or_id} ({error.__cause__ or error}): "
+            f"path_or_id must name readable data, got {path_or_id} ({reason[:200]}): "
             "for mixed types name the JSONL or CSV file itself."
         ) from None
 

@@ -70,7 +70,7 @@ _AMOUNT = re.compile(r"([+-]?) ?\\?([$€£¥]) ?([\d.].*)|([^$]*\d) ?\\?([$€�
 _NAMES = r"""
     − - – - ≈ \approx π \pi ∞ \infty × \times · \cdot ⋅ \cdot ≤ \le ≥ \ge ≠ \ne → \to
     ∪ \cup ∩ \cap ∈ \in ± \pm ∓ \mp ° ^\circ º ^\circ ⁄ / ’ ' ∠ \angle
-    ∅ \emptyset \varnothing \emptyset \degree ^\circ {:} : µ \mu \% %
+    ∅ \emptyset \varnothing \emptyset \degree ^\circ {:} : \colon : µ \mu \% %
     \dfrac \frac \tfrac \frac \cfrac \frac \lbrace \{ \rbrace \} \langle ( \rangle )
 """
 _PLAIN: dict[str, str] = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))

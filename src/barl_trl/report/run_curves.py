@@ -65,7 +65,7 @@ def _log_history(folder: Path) -> list[dict[str, Any]]:
     checkpoints = folder.glob("checkpoint-*/trainer_state.json")
     by_step = sorted(checkpoints, key=lambda path: int(path.parent.name.rpartition("-")[2]))
     for path in (folder / "trainer_state.json", *reversed(by_step)):
-        with suppress(FileNotFoundError, ValueError):  # a kill may leave a part of it
+        with suppress(FileNotFoundError, KeyError, ValueError):  # a kill may leave a part of it
             return json.loads(path.read_text())["log_history"]
     raise FileNotFoundError(
         f"{folder} must have a trainer_state.json, or checkpoints that have one, got neither: name "

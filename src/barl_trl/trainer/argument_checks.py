@@ -34,6 +34,7 @@ def check_trainer_arguments(
             "fields."
         )
     refuse_unused_settings(args)
+    args.warn_of_hidden_outcome()
     if args.use_vllm:
         refuse_missing_vllm("use_vllm must be False", True)
     for name in ("tools", "environment_factory"):

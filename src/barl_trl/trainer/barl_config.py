@@ -69,7 +69,6 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
         self._divide_batches()
         GRPOConfig.__post_init__(self)
         self._warn_of_biased_correction()
-        self._warn_of_hidden_outcome()
 
     def _divide_batches(self):
         """Set TRL's batch fields from BARL's two, and refuse batches that do not divide."""
@@ -154,17 +153,17 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
                 f"{', '.join(biased)}: vLLM samples from another distribution than the trainer "
                 "scores, so that the importance ratio is biased. Leave this at its default, or set "
                 "vllm_importance_sampling_correction=False.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
-    def _warn_of_hidden_outcome(self):
+    def warn_of_hidden_outcome(self):
         """Warn of weights that can hide the outcome, with what was measured."""
         if self.outcome_mode == "hypothesis":
             warnings.warn(
                 "outcome_mode='hypothesis': on the demo's model the outcome explains 11 % of these "
                 "weights inside prompts, and 99 % with 'ground_truth'. Under a confidently wrong "
                 "belief they teach the wrong answer (docs/credit.md).",
-                stacklevel=3,
+                stacklevel=4,
             )
         is_sum = self.own_credit.answer_likelihood == "sum"
         if self.credit == "barl" and is_sum and self.consistency_beta < math.inf:
@@ -172,5 +171,5 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
                 "answer_likelihood='sum': under a confidently wrong belief the gradient of a batch "
                 "has the cosine .50 with the policy gradient, .75 with 'mean'. "
                 "consistency_beta=inf has .89 (docs/credit.md).",
-                stacklevel=3,
+                stacklevel=4,
             )

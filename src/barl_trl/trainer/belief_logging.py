@@ -25,15 +25,18 @@ from .health import HealthMixin
 from .hypothesis_scorer import HypothesisScorer, Scored
 from .rollout_batch import RolloutBatch
 from .rollout_recording import RolloutRecordingMixin
+from .unused_settings import unused_settings
 
 TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
 
 
 LOSS = (
-    "loss stays near 0 by construction: the weights of a rollout batch have mean 0. reward and "
-    "barl/truth_mass say whether the model learns."
+    "loss stays near 0 by construction: the weights of a rollout batch have mean 0. reward says "
+    "whether the model learns."
 )
+OF_SEVERAL = ("truth_mass", "posterior_entropy")
+"""Metrics that say nothing of a belief in the truth alone."""
 
 
 class BeliefLoggingMixin(RolloutRecordingMixin, HealthMixin):
@@ -53,6 +56,7 @@ class BeliefLoggingMixin(RolloutRecordingMixin, HealthMixin):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        self._say_once("unused", unused_settings(self.args))
         self._seconds = {"scoring": 0.0, "step": 0.0}
         self._no_answer: list[float] = []  # of each rollout batch
         self._printed: deque[dict[str, Any]] = deque(maxlen=self.args.generation_batch_size)
@@ -85,6 +89,8 @@ class BeliefLoggingMixin(RolloutRecordingMixin, HealthMixin):
                 group_size=self.num_generations,
                 gather=self.accelerator.gather,
             )
+            if self.scorer.credit.hypotheses == "truth":
+                metrics = {name: v for name, v in metrics.items() if name not in OF_SEVERAL}
             metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
             metrics["steps_per_rollout"] = fmean(gather_object([*map(len, scored.step_ends)]))
         else:

@@ -111,7 +111,7 @@ def advice(gain: float, spread: float, outcome_r2: float, *, consistency_beta: f
         consistency_beta: The setting.
     """
     if gain < WORKS_AGAINST:
-        helps = "--method grpo" if consistency_beta == torch.inf else "--consistency_beta inf"
+        helps = "credit='grpo'" if consistency_beta == torch.inf else "consistency_beta=inf"
         return (
             f"barl/outcome_gain is {gain:.2f}, where plain RL has 1: the belief favours wrong "
             f"answers and takes that much of the signal away. Try {helps}."
@@ -119,7 +119,7 @@ def advice(gain: float, spread: float, outcome_r2: float, *, consistency_beta: f
     if all(gap < EQUALS_PLAIN_RL for gap in (abs(gain - 1), spread, 1 - outcome_r2)):
         return (
             f"barl/outcome_gain is {gain:.2f} with a spread of {spread:.2f}: BARL's weights are "
-            "nearly those of plain RL. --method grpo needs no scoring for that. Where rollouts are "
-            "cut off, try --method progress."
+            "nearly those of plain RL. credit='grpo' needs no scoring for that. Where rollouts are "
+            "cut off, try credit='progress'."
         )
     return None

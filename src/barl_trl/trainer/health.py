@@ -44,14 +44,14 @@ SYMPTOMS = (
         "barl/steps_per_rollout",
         lambda value: value <= 1,
         FEW,
-        "rollouts have {value:.1f} steps of step_size={args.step_size} tokens, so that all tokens "
-        "of a completion have one weight, as in plain RL. Lower step_size.",
+        "rollouts have {value:.1f} steps, so that all tokens of a completion have one weight, as "
+        "in plain RL. Make steps shorter (step_size={args.step_size}, or your step_segmenter).",
     ),
     Symptom(
         "barl/no_answer",
         lambda value: value >= 1,
         FEW,
-        "no completion has an answer that is read. Look at some with --log_completions; ask for "
+        "no completion has an answer that is read. Look at some with log_completions; ask for "
         "the form that the grader reads in the prompt, or set extraction='last_number'.",
     ),
     Symptom(
@@ -60,7 +60,7 @@ SYMPTOMS = (
         MANY,
         "all rollouts of a prompt have the same reward, for all prompts, so that GRPO has no "
         "signal. Problems are too hard (reward 0), too easy, or not judged as meant: look at some "
-        "with --log_completions, select them with min_solve_rate and max_solve_rate, or raise "
+        "with log_completions, select them with min_solve_rate and max_solve_rate, or raise "
         "num_generations.",
     ),
     Symptom(
@@ -77,7 +77,7 @@ SYMPTOMS = (
         MANY,
         "the belief moves by {value:.1g} from the prompt to the end of a rollout, so that all "
         "steps weigh alike. The model may not understand the elicitation: change it, or save the "
-        "scoring with --method grpo.",
+        "scoring with credit='grpo'.",
     ),
 )
 

@@ -6,13 +6,19 @@ from typing import Any, TypeVar
 from trl import GRPOTrainer
 
 from .barl_config import BARLConfig
-from .barl_fields import LENGTH_CONTROLLED_TOKENS, BARLFields, check_method, refuse_unused_settings
+from .barl_fields import (
+    LENGTH_CONTROLLED_TOKENS,
+    BARLFields,
+    check_method,
+    refuse_unused_settings,
+)
 from .barl_trainer import BARLTrainer
 from .benchmark_evaluation import BenchmarkEvaluationMixin
 from .exact_resume import ExactResumeMixin
 from .gradient_noise import GradientNoiseMixin
 from .health import HealthMixin
 from .hub import HubMixin
+from .unused_settings import unused_settings
 
 Settings = TypeVar("Settings", bound=BARLConfig)
 
@@ -45,7 +51,9 @@ def make_trainer(method: str, *, args: BARLConfig, **kwargs: Any) -> GRPOTrainer
     if method.startswith("grpo"):
         only_barl = ("answer_extractor", "answer_equivalence", "step_segmenter")
         kwargs = {name: value for name, value in kwargs.items() if name not in only_barl}
-        return BaselineTrainer(args=args, **kwargs)
+        trainer = BaselineTrainer(args=args, **kwargs)
+        trainer._say_once("unused", unused_settings(args, is_grpo=True))
+        return trainer
     return BARLTrainer(args=args, **kwargs)
 
 

@@ -37,7 +37,7 @@ def test_beliefs_of_the_model_that_gave_the_responses(tmp_path, model_path):
 
 @pytest.mark.parametrize(
     ("option", "message"),
-    [(("--continuations", 1), "must be at least 2, got 1"), (("--max_tokens", 0), "at least 1")],
+    [(("--continuations", 1), "a whole number of at least 2"), (("--max_tokens", 0), "at least 1")],
 )
 def test_mistakes(tmp_path, option, message):
     done = analyze("calibration", tmp_path, *option)

@@ -38,6 +38,12 @@ MISSED = {  # right answers in forms that are not understood; no wrong answer is
     (r"x=3+2t,\ y=1-5t,\ t\in\mathbb{Z}", r"(x,y)=(3-2k,\,1+5k),\ k\in\mathbb{Z}"),
     ("4", r"x=4 \text{ (the root } x=-1 \text{ is extraneous)}"),
     ("9", r"9 \text{ (since } 3^2=9\text{)}"),
+    (r"\{-1,0,1\}", r"\{x \in \mathbb{Z} \mid -1 \le x \le 1\}"),
+    (r"\hat{i}+2\hat{j}-\hat{k}", r"\langle 1, 2, -1 \rangle"),
+    ("f(x)=2x", r"f(x)=2x \text{ for all } x"),
+    ("|x|", r"\begin{cases} x, & x \ge 0 \\ -x, & x < 0 \end{cases}"),
+    (r"(x,y)=(3k,5k), k\in\mathbb{Z}", r"(3n, 5n) \text{ for } n \in \mathbb{Z}"),
+    ("385", r"1^2+2^2+\cdots+10^2 = 385"),
 }
 
 
@@ -48,7 +54,9 @@ def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-CASES = {name: rows(OWN_CASES / f"{name}.jsonl") for name in ("answers", "kinds", "held_out", "models")}
+CASES = {
+    name: rows(OWN_CASES / f"{name}.jsonl") for name in ("answers", "kinds", "held_out", "models")
+}
 FAMILIES = [
     pytest.param(name, family, marks=[pytest.mark.slow] if name != "answers" else [])
     for name, cases in CASES.items()

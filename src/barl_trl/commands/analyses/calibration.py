@@ -148,8 +148,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def at_least_two(text: str) -> int:
     """Parse a number of samples that have a variance."""
-    if int(text) < 2:
-        raise argparse.ArgumentTypeError(f"must be at least 2, got {text}")
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 2, got {text!r}")
     return int(text)
 
 

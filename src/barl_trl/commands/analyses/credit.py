@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...trainer.barl_fields import BARLFields
-from ..console import at_least_one, print_table, progress_bar
+from ..console import at_least_one, print_table, progress_bar, regular_expression
 from .common import Rows, add_grader_options, named, write
 
 COSINES = {"bias": "bias", "quality": "quality", "gain": "vs GRPO", "beyond_control": "control"}
@@ -72,6 +72,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add_grader_options(command)
     command.add_argument(
         "--parameters",
+        type=regular_expression,
         metavar="REGEX",
         help="names of the parameters whose gradients are taken (default: all)",
     )

@@ -130,8 +130,7 @@ def words_against(gold: Parts, answer: Parts) -> str | None:
 
 
 def _changing(words: list[str]) -> set[str]:
-    changing = CHANGING.union(filter(_CHANGING_CHINESE.search, words), filter(str.isdigit, words))
-    return changing.intersection(words)
+    return {w for w in words if w in CHANGING or w.isdigit() or _CHANGING_CHINESE.search(w)}
 
 
 def _units(words: list[str]) -> list[str]:
