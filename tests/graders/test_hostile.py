@@ -303,7 +303,13 @@ GAMING = {
     "order": [
         ("x=1,y=2", "2,1"), ("(1,2)", "(y,x)=(1,2)"), ("3:2:1", "3:2"), (r"A \in B", r"B \in A"),
         (r"\frac{dy}{dx}", r"\frac{dx}{dy}"), (r"\angle ABC", r"\angle BAC"), ("no", "on"),
-        ("NE", "EN"), (r"\vec{a}\cdot\vec{b}", r"\vec{a}\times\vec{b}"),
+        ("NE", "EN"), (r"\vec{a}\cdot\vec{b}", r"\vec{a}\times\vec{b}"), ("A^T", "A"),
+    ],
+    "sloppy writing": [
+        ("4", r"\sqrt{x}=4"), ("1,1,2", "1,2"), (r"\{1,2\}", r"\{\{1\},\{2\}\}"), ("B", "(B) 21"),
+        (r"(-\infty,2)\cup(3,\infty)", r"x<2 \text{ and } x>3"), ("(x,y)=(1,2)", "1<x<2"),
+        (r"(-\infty,4)", r"[-\infty,4)"), (r"\{x | x>7\}", r"\{y | x>7\}"),
+        (r"\sin\theta", r"\sin(\theta^\circ)"),
     ],
 }
 STILL_ACCEPTED = {  # to be refused: a pair that is has to go from here
@@ -319,6 +325,8 @@ STILL_ACCEPTED = {  # to be refused: a pair that is has to go from here
     (r"\angle ABC", r"\angle BAC"),
     ("NE", "EN"),
     (r"\vec{a}\cdot\vec{b}", r"\vec{a}\times\vec{b}"),
+    ("A^T", "A"),
+    *GAMING["sloppy writing"],
 }
 GAMED_FAMILIES = [json.loads(line) for line in GAMED.read_text().splitlines()]
 # fmt: on

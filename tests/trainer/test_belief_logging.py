@@ -99,8 +99,8 @@ def advice_on(gains, barl_trainer, caplog):
 def test_what_the_weights_do_is_said_once(model, tokenizer, tmp_path, caplog):
     barl_trainer = trainer(model, tokenizer, config(tmp_path))
     said = advice_on((1.02, 1.02, 0.45, 0.45), barl_trainer, caplog)
-    assert ["plain RL. --method grpo" in text for text in said] == [True, False]
-    assert said[1].endswith("Try --consistency_beta inf.")
+    assert ["plain RL. credit='grpo'" in text for text in said] == [True, False]
+    assert said[1].endswith("Try consistency_beta=inf.")
 
 
 def test_it_is_said_of_barls_weights_alone(model, tokenizer, tmp_path, caplog):
@@ -110,7 +110,7 @@ def test_it_is_said_of_barls_weights_alone(model, tokenizer, tmp_path, caplog):
 
 def advice_on_extraction(barl_trainer, caplog):
     barl_trainer.train()
-    return [record.message for record in caplog.records if "--extraction" in record.message]
+    return [record.message for record in caplog.records if "extraction=" in record.message]
 
 
 def test_missing_answers_are_said_once_with_what_helps(model, tokenizer, tmp_path, caplog):

@@ -12,7 +12,7 @@ from .parts import PARTS
 
 SUMMARY = (
     "This report compares credits, the rules for the weights of steps, in training. Null and "
-    "negative results are results. Sampled accuracy decides, because greedy answers loop."
+    "negative results are results. Sampled accuracy decides."
 )
 
 
