@@ -33,7 +33,7 @@ _BOX = re.compile(r"\\(?:[a-z]*boxed|f(?:rame)?box)\s*\{(.*)\}|\*\*([^*]+)\*\*",
 # Words
 _OLD_FONT = re.compile(r"\{ ?\\(?:rm|bf|it|sf) +([^{}\\]*)\}")
 _NUMBER = re.compile(r"(?<!\^)(?<!\^-)(\d[\d.,:]*\d|\d|,)")
-_YES_OR_NO = re.compile(r"(yes|no)[,.;:—-](?!.*\b(?:yes|no)\b).*", re.IGNORECASE | re.DOTALL)
+_YES_OR_NO = re.compile(r"(yes|no)[,.;:—-](?!.*\b(?:yes|no)\b)\D*", re.IGNORECASE | re.DOTALL)
 _ARTICLE = re.compile(r"(?:an?|the) (?=\w{3})")
 _LETTERS = re.compile(
     r"[\u3000-\u9fff]|\d [mgshlLACFKNJWV]$|[^\W\d_]{2}|[^\W\d_][. ][^\W\d_]|[^\W\d_]/"
