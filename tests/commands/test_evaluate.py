@@ -239,7 +239,7 @@ def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluat
     assert "│ search" in shown
     larger, _ = evaluate(limit=7)
     assert larger["benchmarks"]["search"]["num_problems"] == 7
-    with pytest.raises(SystemExit, match="limit must be at least 7, got 5: .* responses to that"):
+    with pytest.raises(SystemExit, match=r"limit must be at least 7, got 5: .* responses to that"):
         evaluate(limit=5)
 
 
