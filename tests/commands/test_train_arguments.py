@@ -20,13 +20,25 @@ def test_benchmarks_without_a_time_to_evaluate_them_are_refused(search_recipe):
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="has a GPU")
-def test_without_a_gpu_the_cpu_and_float32_are_the_defaults(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("", "on the CPU in float32 (--use_cpu True --bf16 False)."),
+        ("bf16: true", "on the CPU in bfloat16 (--use_cpu True --bf16 True)."),
+        ("dtype: bfloat16", "on the CPU in bfloat16 (--use_cpu True --bf16 False)."),
+        ("dtype: auto", "on the CPU in its own dtype (--use_cpu True --bf16 False)."),
+    ],
+)
+def test_without_a_gpu_the_cpu_and_float32_are_the_defaults_and_are_said(
+    tmp_path, capsys, setting, said
+):
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("dataset_name: nowhere.jsonl\nmodel_name_or_path: ./nowhere\n")
+    recipe.write_text(f"dataset_name: nowhere.jsonl\nmodel_name_or_path: ./nowhere\n{setting}\n")
     with pytest.raises(SystemExit, match="barl train: model_name_or_path must be a Hub id"):
         cli.main(["train", "--config", str(recipe), "--output_dir", str(tmp_path)])
-    shown = capsys.readouterr().err
-    assert "no GPU was found; defaults are --use_cpu True --bf16 False" in shown
+    assert (
+        f"barl train: no GPU was found, so the model is trained {said}" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

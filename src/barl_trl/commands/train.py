@@ -23,8 +23,7 @@ def main(argv: list[str]) -> None:
     with mistakes_in_one_line("barl train", are_everywhere=True):
         parsed = parse_options("barl train", argv, first, _all_arguments, _without_gpu)
     if _without_gpu() and is_first_process():
-        text = "barl train: no GPU was found; defaults are --use_cpu True --bf16 False"
-        print(text, file=sys.stderr)
+        print(_where_and_in_what(*parsed), file=sys.stderr)
     from .train_run import run_in_process_group
 
     run_in_process_group(*parsed)
@@ -43,3 +42,13 @@ def _without_gpu() -> dict[str, Any]:
     import torch
 
     return {} if torch.accelerator.is_available() else {"use_cpu": True, "bf16": False}
+
+
+def _where_and_in_what(_, args: Any, model_args: Any) -> str:
+    """Say that a run is on the CPU, and in which precision it computes."""
+    autocast = "bfloat16" if args.bf16 else "float16" if args.fp16 else None
+    own = "its own dtype" if model_args.dtype in ("auto", None) else model_args.dtype
+    return (
+        f"barl train: no GPU was found, so the model is trained on the CPU in {autocast or own} "
+        f"(--use_cpu {args.use_cpu} --bf16 {args.bf16})."
+    )
