@@ -1,15 +1,18 @@
 r"""What bfloat16 does to scoring on a real model: refusals, noise, and weights.
 
-`python benchmarks/bfloat16.py [MODEL] [--rollouts 200] [--seed 0] [--json FILE]` prints Markdown
-tables. MODEL is a folder or a name: any causal language model. Without one, a model of the shape of
-Qwen2.5-1.5B is made with random weights (`--quick`: the demo's model, and four rollouts).
+`python benchmarks/bfloat16.py [MODEL] [--rollouts 200] [--planted 20] [--seed 0] [--json FILE]`
+prints Markdown tables. MODEL is a folder or a name: any causal language model. Without one, a model
+of the shape of Qwen2.5-1.5B is made with random weights (`--quick`: the demo's model, and four
+rollouts).
 
 The model samples rollouts of small sums, a third of them right. Each is scored
 
 - as the check of rows that are trees sees it, in four ways: float32, bfloat16, float32 under
   bfloat16 autocast, and bfloat16 with a LoRA adapter that changes the values. No refusal is right:
   the model's attention is causal and reads positions.
-- after generation's cache, and after the cache of weights that are 2 % larger.
+- after generation's cache, and after the cache of weights that were 2 % smaller.
+- the first `--planted` of them with faults in what is fed as a tree, in float32 and in bfloat16.
+  All are to be refused.
 - in float32 and in bfloat16, with four answers each. Of both the posterior-weighted values follow:
   by how much they differ, and whether the steps of a rollout keep their order.
 """
@@ -19,10 +22,13 @@ import copy
 import json
 import random
 import tempfile
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from peft import LoraConfig, get_peft_model
@@ -31,9 +37,11 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config
 
 from barl_trl import posterior_weighted_values
-from barl_trl.plausibility import Answer, Rollout, answer_log_likelihoods, faults
+from barl_trl.plausibility import Answer, Rollout, answer_log_likelihoods, faults, forward
+from barl_trl.plausibility.faults import branch, shifted
 from barl_trl.plausibility.kv_cache import GenerationCache, GenerationRecorder
 from barl_trl.plausibility.reference import Reference, reference
+from barl_trl.plausibility.rows import Row
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -41,6 +49,37 @@ BATCH = 10
 COMPLETION = 36
 STEP = 12
 MAX_TOKENS = 2048
+
+
+def seen_until(row: Row, ends: dict[int, int]) -> Row:
+    """Return a row some of whose places are seen up to others."""
+    return row._replace(subtree_ends=[ends.get(i, e) for i, e in enumerate(row.subtree_ends)])
+
+
+def leak_of_a_key(row: Row) -> Row:
+    """Let all branches see the last token of the rollout."""
+    return seen_until(row, {row.blocks[0].trunk_stop - 1: len(row.token_ids)})
+
+
+def leak_of_an_answer(row: Row) -> Row:
+    """Let the answers of the last state see those before them."""
+    places = branch(row, row.blocks[0].trunk_stop)
+    return seen_until(row, dict.fromkeys(places, places.stop))
+
+
+def window(row: Row) -> Row:
+    """Hide the first quarter of the rollout from all branches."""
+    trunk = row.blocks[0].trunk_stop
+    return seen_until(row, {i: min(row.subtree_ends[i], trunk) for i in range(trunk // 4)})
+
+
+FAULTS: dict[str, Callable[[Row], Row]] = {
+    "leak of a key": leak_of_a_key,
+    "leak of an answer": leak_of_an_answer,
+    "positions one too small": lambda row: shifted(row, -1),
+    "positions one too large": lambda row: shifted(row, 1),
+    "window over three quarters": window,
+}
 
 
 def sampled(
@@ -100,6 +139,28 @@ def refusals(model: nn.Module, rollouts: list[Rollout], elicitation: list[int], 
     return [reason for reason in reasons if reason]
 
 
+def planted(
+    model: nn.Module, rollouts: list[Rollout], elicitation: list[int]
+) -> dict[str, list[str]]:
+    """Return for each fault why rollouts are refused whose trees are fed with it."""
+    with torch.no_grad():
+        compared = [known(model, rollout, elicitation) for rollout in rollouts]
+        found = {}
+        for name, fault in FAULTS.items():
+
+            def token_logps(model, request, fault=fault):
+                if request.layout != "plain":
+                    request = replace(request, rows=[fault(row) for row in request.rows])
+                return forward.token_logps(model, request)
+
+            with patch.object(faults, "token_logps", token_logps):
+                reasons = [
+                    faults.why_not_exact(model, each, elicitation, MAX_TOKENS) for each in compared
+                ]
+            found[name] = [reason for reason in reasons if reason]
+    return found
+
+
 def stale(model: nn.Module, caches, elicitation: list[int]) -> list[str]:
     """Return why caches are refused."""
     with torch.no_grad():
@@ -151,6 +212,7 @@ def main() -> None:
     parser.add_argument("model", nargs="?")
     parser.add_argument("--quick", action="store_true", help="the demo's model, four rollouts")
     parser.add_argument("--rollouts", type=int, default=200)
+    parser.add_argument("--planted", type=int, default=20)
     parser.add_argument("--beta", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
@@ -167,15 +229,20 @@ def main() -> None:
     rollouts = [rollout for rollout, *_ in found]
     record: dict[str, object] = {"rollouts": len(found)}
 
-    def note(name: str, reasons: list[str]) -> None:
+    def note(name: str, reasons: list[str], number: int = len(found)) -> None:
         record[name] = reasons
-        print(f"| {name} | {len(reasons)} of {len(found)} | {reasons[0] if reasons else ''} |")
+        first = reasons[0] if reasons else ""
+        print(f"| {name} | {len(reasons)} of {number} | {first} |", flush=True)
 
     print("| | refused | the first reason |\n|---|---|---|", flush=True)
     note("float32", refusals(whole, rollouts, elicitation, autocast=False))
     note("bfloat16", refusals(half, rollouts, elicitation, autocast=False))
     note("bfloat16, autocast", refusals(whole, rollouts, elicitation, autocast=True))
     note("bfloat16, generation's cache", stale(half, found, elicitation))
+    few = rollouts[: args.planted]
+    for dtype, model in (("float32", whole), ("bfloat16", half)):
+        for name, reasons in planted(model, few, elicitation).items():
+            note(f"{dtype}, {name} (to be refused)", reasons, len(few))
     first, exact = values(whole, found, elicitation, args.beta)
     second, rounded = values(half, found, elicitation, args.beta)
     adapter = copy.deepcopy(half)
