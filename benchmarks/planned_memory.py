@@ -6,7 +6,8 @@ a tokenizer) takes two steps: all parameters or LoRA, with and without gradient 
 one and two micro-batches in a step. Completions are as long as they may be. Measured is the most
 memory that the process held (`ru_maxrss`), or on a GPU what PyTorch's allocator had given out. A
 plan does not count what an allocator keeps in reserve, so glibc's is told to keep nothing, but with
-`--reserve`. With `--large` the one with random weights has the shape of Qwen2.5-1.5B, in bfloat16.
+`--reserve`; the CPU seconds say what that costs. With `--large` the one with random weights has the
+shape of Qwen2.5-1.5B, in bfloat16.
 """
 
 import argparse
@@ -96,8 +97,8 @@ def planned(settings: dict[str, object]) -> float:
     return float(found[1])
 
 
-def measured(settings: dict[str, object], folder: Path, reserve: bool) -> float:
-    """Train, and return the most memory that it took, in GiB."""
+def measured(settings: dict[str, object], folder: Path, reserve: bool) -> tuple[float, float]:
+    """Train, and return the most memory that it took, in GiB, and its CPU seconds."""
     more = {"output_dir": folder / "run", "save_strategy": "no", "disable_tqdm": True}
     more["generation_kwargs"] = json.dumps({"min_new_tokens": COMPLETION})
     words = command("train", settings | more)
@@ -112,7 +113,7 @@ def measured(settings: dict[str, object], folder: Path, reserve: bool) -> float:
     said = (folder / "log").read_text()
     assert status == 0, said
     allocated = int(said.split("allocated ")[-1].split()[0])
-    return (allocated or usage.ru_maxrss * 1024) / 2**30
+    return (allocated or usage.ru_maxrss * 1024) / 2**30, usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:
@@ -125,8 +126,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the records")
     options = parser.parse_args()
     records = []
-    print("| model | trained | checkpointing | micro-batches | planned, GiB | measured | ratio |")
-    print("|---" * 7 + "|")
+    columns = ("model", "trained", "checkpointing", "micro-batches", "planned, GiB", "measured")
+    print("|", " | ".join((*columns, "ratio", "CPU s")), "|\n" + "|---" * 8 + "|")
     with tempfile.TemporaryDirectory() as folder:
         name = "Qwen2.5-1.5B" if options.large else "40 M"
         made = [] if options.quick else [random_model(name, Path(folder))]
@@ -139,13 +140,15 @@ def main() -> None:
                 settings["gradient_checkpointing"] = checkpointing
                 settings["gradient_accumulation_steps"] = micro_batches
                 plan = planned(settings)
-                peak = measured(settings, Path(folder), options.reserve)
+                peak, seconds = measured(settings, Path(folder), options.reserve)
                 record = {"model": model.name, "lora": lora, "checkpointing": checkpointing}
                 record |= {"micro_batches": micro_batches, "planned": plan, "measured": peak}
+                record |= {"cpu_seconds": seconds}
                 records.append(record)
                 print(
                     f"| {model.name} | {'LoRA' if lora else 'all'} | {checkpointing} "
-                    f"| {micro_batches} | {plan:.1f} | {peak:.2f} | {plan / peak:.2f} |",
+                    f"| {micro_batches} | {plan:.1f} | {peak:.2f} | {plan / peak:.2f} "
+                    f"| {seconds:.0f} |",
                     flush=True,
                 )
     if options.json:
