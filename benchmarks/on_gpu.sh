@@ -4,12 +4,12 @@
 #   benchmarks/on_gpu.sh FOLDER [PART ...]
 #
 # Nothing is downloaded: the weights are random, of Qwen2.5-1.5B's shape. Each part writes
-# FOLDER/PART.md (tables) and FOLDER/PART.json as it ends, the dearest last; a part that fails
-# or takes longer than its limit leaves its error in FOLDER/PART.md, and the others go on. With
+# FOLDER/PART.md (tables) and FOLDER/PART.json, the dearest last; a part that fails or takes
+# longer than its limit leaves its error and its first rows there, and the others go on. With
 # QUICK=--quick in the environment all of it runs small, in minutes on a CPU. Parts:
 #
 #   machine    what this is
-#   bfloat16   refusals and noise of scoring at 28 layers, 500 rollouts
+#   bfloat16   refusals, planted faults and noise of scoring at 28 layers, 100 rollouts
 #   memory     a scoring pass: estimate and peak
 #   plan       barl plan and barl train: planned and measured peaks
 #   step       BARL : GRPO, one optimizer step for each rollout batch
@@ -51,11 +51,11 @@ run() { # PART SECONDS SCRIPT OPTIONS
 for part in "${PARTS[@]}"; do
 	case $part in
 	machine) machine >"$OUT/machine.md" ;;
-	bfloat16) run bfloat16 400 bfloat16.py --rollouts 500 ;;
-	memory) run memory 180 memory.py ;;
-	plan) run plan 500 planned_memory.py --large ;;
-	step) run step 240 training_step.py --models demo,40m,1.5b ;;
-	steps) run steps 240 training_step.py --models demo,40m,1.5b --steps 2 ;;
+	bfloat16) run bfloat16 600 bfloat16.py --rollouts 100 ;;
+	memory) run memory 120 memory.py ;;
+	plan) run plan 480 planned_memory.py --large ;;
+	step) run step 300 training_step.py --models demo,40m,1.5b --rounds 2 ;;
+	steps) run steps 300 training_step.py --models demo,40m,1.5b --rounds 2 --steps 2 ;;
 	scoring) run scoring 500 scoring.py --large ;;
 	*) echo "PART must be machine, bfloat16, memory, plan, step, steps or scoring, got $part." >&2 && exit 2 ;;
 	esac

@@ -6,8 +6,8 @@ a tokenizer) takes two steps: all parameters or LoRA, with and without gradient 
 one and two micro-batches in a step. Completions are as long as they may be. Measured is the most
 memory that the process held (`ru_maxrss`), or on a GPU what PyTorch's allocator had given out. A
 plan does not count what an allocator keeps in reserve, so glibc's is told to keep nothing, but with
-`--reserve`; the CPU seconds say what that costs. With `--large` the one with random weights has the
-shape of Qwen2.5-1.5B, in bfloat16.
+`--reserve`; the CPU seconds say what that costs. With `--large`, for a GPU, one model of random
+weights and the shape of Qwen2.5-1.5B stands for the two small ones.
 """
 
 import argparse
@@ -129,9 +129,13 @@ def main() -> None:
     columns = ("model", "trained", "checkpointing", "micro-batches", "planned, GiB", "measured")
     print("|", " | ".join((*columns, "ratio", "CPU s")), "|\n" + "|---" * 8 + "|")
     with tempfile.TemporaryDirectory() as folder:
-        name = "Qwen2.5-1.5B" if options.large else "40 M"
-        made = [] if options.quick else [random_model(name, Path(folder))]
-        for model in (TINY_MODEL_DIR, *made, *options.models):
+        if options.quick:
+            models = [TINY_MODEL_DIR]
+        elif options.large:
+            models = [random_model("Qwen2.5-1.5B", Path(folder))]
+        else:
+            models = [TINY_MODEL_DIR, random_model("40 M", Path(folder))]
+        for model in (*models, *options.models):
             prompts = prompt_settings(model)
             ways = [*product([False, True], [False, True], [1, 2])]
             for lora, checkpointing, micro_batches in ways[:1] if options.quick else ways:

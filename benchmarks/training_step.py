@@ -249,16 +249,19 @@ def main() -> None:
     # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
     warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
     transformers.utils.logging.disable_progress_bar()
-    with TemporaryDirectory() as output_dir:
-        records = [measure(name, rounds, args.steps, args.quick, output_dir) for name in names]
-    versions = ", ".join(f"{package} {records[0][package]}" for package in PACKAGES)
-    threads, device = records[0]["threads"], records[0]["device"]
-    print(f"{device}, {threads} threads, {versions}; {rounds} rounds: median (minimum).\n")
+    versions = ", ".join(f"{package} {metadata.version(package)}" for package in PACKAGES)
+    where = f"{'cuda' if CUDA else 'cpu'}, {torch.get_num_threads()} threads"
+    print(f"{where}, {versions}; {rounds} rounds: median (minimum).\n")
     print("| | M parameters | BARL s | GRPO s | BARL : GRPO | BARL CPU s | GRPO CPU s", end=" ")
     print("| BARL : GRPO | scoring s | of BARL's step | scored | generated tokens | hypotheses |")
-    print("|---" * 13 + "|", *map(row, records), sep="\n")
-    if args.json:
-        args.json.write_text(json.dumps(records, indent=1) + "\n")
+    print("|---" * 13 + "|", flush=True)
+    records = []
+    for name in names:
+        with TemporaryDirectory() as output_dir:
+            records.append(measure(name, rounds, args.steps, args.quick, output_dir))
+        print(row(records[-1]), flush=True)
+        if args.json:
+            args.json.write_text(json.dumps(records, indent=1) + "\n")
 
 
 if __name__ == "__main__":

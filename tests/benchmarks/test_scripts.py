@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import groupby
@@ -140,6 +141,13 @@ def test_a_run_that_is_killed_again_and_again_reaches_the_same_parameters(tmp_pa
     assert record["equal"] and not record["faults"]
     assert {kind: int(row["happened"]) for kind, row in ends.items()} == record["planned"]
     assert sum(record["planned"].values()) == 5
+
+
+def test_all_parts_for_a_gpu_end_within_40_minutes():
+    text = (BENCHMARKS / "on_gpu.sh").read_text()
+    limits = {name: int(limit) for name, limit in re.findall(r"\) run (\w+) (\d+) ", text)}
+    assert {*limits} == {"bfloat16", "memory", "plan", "step", "steps", "scoring"}
+    assert sum(limits.values()) <= 40 * 60
 
 
 @pytest.mark.slow
