@@ -7,6 +7,7 @@ import statistics
 import tomllib
 
 import pytest
+import yaml
 
 import barl_trl
 
@@ -99,3 +100,21 @@ def test_types_stand_in_the_annotations_alone(path):
             assert not re.search(
                 r"^\s+\w+ \([\w\[\], .|`]+\): ", ast.get_docstring(node) or "", re.M
             )
+
+
+def test_the_public_workflow_makes_what_ci_makes():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    made = set(workflow["jobs"]["part"]["strategy"]["matrix"]["target"])
+    made |= {step["run"].split()[1] for step in workflow["jobs"]["browser"]["steps"][1:]}
+    makefile = (ROOT / "Makefile").read_text()
+    [parts] = re.findall(r"^test-all: ([\w -]+)  ##", makefile, re.MULTILINE)
+    ci = re.findall(r"^make ([\w-]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert made == {*ci, *parts.split()} - {"setup", "test-all"}  # every target sets up
+
+
+def test_the_image_is_built_from_files_that_its_build_is_given():
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    copied = {word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]}
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert copied == {line[1:] for line in ignored if line.startswith("!")}
+    assert all((ROOT / name).exists() for name in copied)

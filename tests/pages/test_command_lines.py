@@ -25,7 +25,7 @@ command_not_found_handle() { printf "%q " "$@" >&3; echo >&3; }
 PATH=/nowhere
 """
 """No command is found: the shell expands loops, variables and quotes, and writes each down."""
-OTHERS = {"accelerate", "inspect", "make", "pip", "python", "unzip", "vllm"}
+OTHERS = {"accelerate", "docker", "inspect", "make", "pip", "python", "unzip", "vllm"}
 
 
 def command_lines(text, folder):
@@ -79,6 +79,8 @@ def check_command(name, *words):
     """Check what can be checked of a command without running it."""
     if "barl_trl.cli" in words:  # whatever launches it
         parse_barl(*words[words.index("barl_trl.cli") + 1 :])
+    if (name, *words[:1]) == ("docker", "run"):  # the image's entry point is `barl`
+        parse_barl(*words[words.index("barl-trl") + 1 :])
     if name == "barl":
         parse_barl(*words)
     elif name == "make":

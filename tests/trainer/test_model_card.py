@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from barl_trl import BARLConfig
 from barl_trl.trainer.model_card import (
+    MEASURED_ON,
     SETTINGS,
     add_sections,
     card_results,
@@ -38,7 +39,7 @@ def test_settings_are_the_usual_ones_and_those_that_are_not_the_default():
 def test_results_are_the_last_that_were_logged():
     log_history = [
         {"reward": 0.25, "eval_reward": 0.125, "loss": 1.0},
-        {"reward": 0.5, "barl/value": None, "barl/scoring_tokens": 10.0},
+        {"reward": 0.5, "barl/value": None, "barl/scoring_tokens": 10.0, "barl/check_seconds": 0.1},
         {"train_runtime": 3.0},
     ]
     assert card_results(log_history) == {"reward": 0.5, "eval_reward": 0.125}
@@ -55,7 +56,7 @@ def test_tables_stand_before_the_versions():
     assert card.index("fine-tuned version of `tiny`.") < card.index("### Settings")
     assert "| elicitation | `'a\\|b\\n'` |" in card
     assert "| rows | `10` |\n\n### Results, as last logged in 3 steps\n" in card
-    assert "| reward | `0.6667` |\n\n### Framework versions\n\n- TRL: 1.16.0" in card
+    assert f"| reward | `0.6667` |\n\n{MEASURED_ON}### Framework versions\n\n- TRL: 1.16.0" in card
 
 
 def test_without_results_or_versions():

@@ -28,11 +28,16 @@ SETTINGS = (
 RESULTS = ("reward", "rewards/", "completions/mean_length", "barl/")
 RESULTS += ("eval_reward", "eval_rewards/", "eval_accuracy")
 """First parts of the names of metrics that stand in a card."""
-NO_RESULTS = ("barl/scoring_", "barl/dropped/")
+NO_RESULTS = ("barl/scoring_", "barl/dropped/", "barl/check_", "barl/recording_")
 """First parts of the names of metrics that do not, though [`RESULTS`] has them."""
 
 EXAMPLE = re.compile(r"## Quick start\n\n```python\n.*?\n```\n", re.DOTALL)
 """What TRL's template has as an example: a question of no task, and `None` without a Hub id."""
+
+MEASURED_ON = (
+    "Metrics that begin with `eval_` were measured on the evaluation data or the benchmarks, "
+    "the others on the rollouts of training.\n\n"
+)
 
 PLACE = "### Framework versions"  # in TRL's template; what is added goes before it
 
@@ -90,7 +95,7 @@ def add_sections(
     )
     if results:
         numbers = {name: f"{value:.4g}" for name, value in results.items()}
-        sections += _table(f"Results, as last logged in {step} steps", numbers)
+        sections += _table(f"Results, as last logged in {step} steps", numbers) + MEASURED_ON
     before, place, after = card.partition(PLACE)
     return f"{before.rstrip()}\n\n{sections}{place}{after}"
 
