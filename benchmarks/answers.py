@@ -80,7 +80,7 @@ def _cpu_seconds() -> float:
 def start_processes() -> None:
     """Use all processes that the grader may use at the same time, for one comparison each."""
     with ThreadPoolExecutor(compare.size) as threads:
-        list(threads.map(lambda n: compare("math_verify", "x", f"x+{n}"), range(compare.size)))
+        list(threads.map(lambda n: compare("x", f"x+{n}"), range(compare.size)))
 
 
 def judge_with_barl_trl(prompts: list[Prompt], *, merge: bool = True) -> Judged:

@@ -3,9 +3,10 @@
 import os
 import subprocess
 import sys
+from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barl_trl.hypotheses import (
@@ -15,11 +16,28 @@ from barl_trl.hypotheses import (
     answers_equivalent,
     merge_hypotheses,
     no_answer_advice,
+    plain_text,
     truth_answer,
     why_inadmissible,
 )
 
 MILLION = 10**6
+
+
+# Cells of a data set
+
+
+@given(st.integers(-(2**53) + 1, 2**53 - 1), st.decimals(-(10**9), 10**9, places=4))
+@settings(deadline=None)
+def test_numbers_become_the_text_that_one_would_write(whole, number):
+    assert plain_text(whole) == plain_text(float(whole)) == plain_text([whole]) == str(whole)
+    assert Decimal(plain_text(number)) == number
+    assert "E" not in plain_text(number)
+
+
+@pytest.mark.parametrize("cell", [None, [1, 2], {"a": 1}, float("nan"), 2.0**53, "\ud800"])
+def test_what_is_no_certain_text_or_number_has_none(cell):
+    assert plain_text(cell) is None
 
 
 # The truth's own column

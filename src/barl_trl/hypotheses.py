@@ -3,16 +3,17 @@
 Nothing here may stop or hang training, whatever a policy writes.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from .graders import extract_answer as extract_answer
 from .graders import verify
-from .graders.limits import MAX_TRUTH_CHARS, has_unseen_characters
+from .graders.limits import MAX_TRUTH_CHARS, has_unseen_characters, is_balanced
 from .graders.normal_form import without_frame
-from .graders.strings import is_balanced, plain_text
 
 MOST_WITHOUT_ANSWER = 0.2
 """Share of a run's responses; more are said."""
@@ -27,6 +28,27 @@ DROP_REASONS = (
     "over_max_hypotheses",
 )
 """Why a rollout has no hypothesis: all keys of [`HypothesisSet`]`.dropped`."""
+
+
+_EXACT_FLOAT = 2**53  # from here on a float is no longer a certain integer
+_MAX_DIGITS = 100
+
+
+def plain_text(value: Any) -> str | None:
+    """Return a cell as text: the float 27.0 as "27", a list of one item as that item."""
+    if isinstance(value, list) and len(value) == 1:
+        return plain_text(value[0])
+    if isinstance(value, str):  # JSON may escape half of a surrogate pair
+        return None if re.search("[\ud800-\udfff]", value) else value
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, Decimal) or (isinstance(value, float) and abs(value) < _EXACT_FLOAT):
+        number = Decimal(str(value))
+        if abs(number.adjusted()) > _MAX_DIGITS:  # 1e999999999 would fill the memory
+            return str(number)
+        whole = number.to_integral_value()
+        return format(whole if number == whole else number, "f")
+    return None
 
 
 def truth_answer(value: Any) -> str:
@@ -68,7 +90,7 @@ def answers_equivalent(a: str, b: str) -> bool:
         reason see [`~barl_trl.graders.verify`].
 
     Raises:
-        RuntimeError: If math-verify cannot be started at all.
+        RuntimeError: If no process that compares can be started.
 
     Example:
         >>> answers_equivalent(r"\frac{1}{2}", "0.5"), answers_equivalent(r"3\pi", "3")

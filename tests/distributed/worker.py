@@ -11,8 +11,7 @@ from peft import LoraConfig
 from transformers import TrainerCallback
 
 from barl_trl import Answer, Rollout, answer_log_likelihoods, answers_equivalent, extract_answer
-from barl_trl.graders import Grader
-from barl_trl.graders.default import verify as math_verify
+from barl_trl.graders import Grader, default
 from barl_trl.rewards import AccuracyReward
 from tests.tiny import tiny_model, tiny_tokenizer
 from tests.trainer.rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer
@@ -72,7 +71,7 @@ def main(
 
     def judge(gold, answer):
         judged.append([gold, answer])
-        return math_verify.verify(gold, answer)
+        return default.verify(gold, answer)
 
     barl_trainer = notes.trainer = trainer(
         tiny_model(tokenizer),

@@ -13,9 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from barl_trl.graders import GRADERS, get_grader
-from barl_trl.graders.default import verify as default
-from barl_trl.graders.qwen import verify as qwen
+from barl_trl.graders import GRADERS, default, get_grader
 from barl_trl.rewards import AccuracyReward
 
 from ..paths import ROOT
@@ -75,16 +73,16 @@ def test_the_memory_of_this_process_does_not_grow_with_what_it_judges():
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
     judge_all(1)
+    judge_all(2)  # the heap has its size now
     before = resident()
-    judge_all(2)
     judge_all(3)
+    judge_all(4)
     assert resident() - before < 9 * MILLION, "three quarters of the answers"
 
 
 @every_grader
 def test_what_costs_more_than_its_limit_is_not_correct(grader, pool, monkeypatch):
-    for module in (default, qwen):
-        monkeypatch.setattr(module, "compare", pool)
+    monkeypatch.setattr(default, "compare", pool)
     verdict = grader.verify(TRUTH, COSTLY.get(grader.name, COSTLY["qwen"]))
     assert not verdict.correct
     assert verdict.is_failure == (grader.name in COSTLY)
@@ -143,9 +141,8 @@ def test_code_is_not_run(tmp_path, payload, pool):
     for grader in GRADERS.values():
         assert not grader.verify(TRUTH, code)
         assert not grader.verify(code, TRUTH)
-    for comparison in ("math_verify", "qwen"):  # without the refusals that stand before it
-        assert pool(comparison, TRUTH, code) != "equal"
-        assert pool(comparison, code, TRUTH) != "equal"
+    assert pool(TRUTH, code) != "equal", "without the refusals that stand before it"
+    assert pool(code, TRUTH) != "equal"
     assert not marker.exists()
 
 
@@ -280,7 +277,7 @@ GAMING = {
     ],
     "half of a relation": [
         ("5", r"5 \approx 6"), (r"\sqrt{2}", r"\sqrt{2} \approx 7"), ("5", "5≈6"), ("5", "6==5"),
-        ("5", r"6 \equiv 5"), ("x=2", r"x \approx 2"), ("x=2", r"x=2 \approx 3"), ("5", "(x:=5)"),
+        ("5", r"6 \equiv 5"), ("x=2", r"x=2 \approx 3"), ("5", "(x:=5)"),
         ("5", r"x=6 \land y=5"), ("x^2+1", "3 == x^2+1"), ("(1,2)", r"(1,2) \approx (3,4)"),
     ],
     "no name before the equals sign": [
@@ -316,9 +313,6 @@ STILL_ACCEPTED = {  # to be refused: a pair that is has to go from here
     # two different things that are no units
     (r"3\text{ apples}", r"3\text{ oranges}"),
     (r"10\text{ km north}", r"10\text{ km south}"),
-    # half of a relation
-    (r"\sqrt{2}", r"\sqrt{2} \approx 7"),
-    ("(1,2)", r"(1,2) \approx (3,4)"),
     # order
     ("x=1,y=2", "2,1"),
     (r"A \in B", r"B \in A"),
@@ -326,7 +320,7 @@ STILL_ACCEPTED = {  # to be refused: a pair that is has to go from here
     ("NE", "EN"),
     (r"\vec{a}\cdot\vec{b}", r"\vec{a}\times\vec{b}"),
     ("A^T", "A"),
-    *GAMING["sloppy writing"],
+    *({*GAMING["sloppy writing"]} - {(r"\{1,2\}", r"\{\{1\},\{2\}\}")}),
 }
 GAMED_FAMILIES = [json.loads(line) for line in GAMED.read_text().splitlines()]
 # fmt: on

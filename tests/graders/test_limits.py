@@ -1,8 +1,21 @@
 """What is not handed to a parser, for it may cost seconds or gigabytes there."""
 
 import pytest
+from hypothesis import given, settings
 
-from barl_trl.graders.limits import has_unseen_characters, why_not_compared
+from barl_trl.graders.limits import has_unseen_characters, is_balanced, why_not_compared
+
+from .hostile_texts import soup
+
+
+@given(soup, soup)
+@settings(deadline=None)
+def test_balanced_texts_stay_balanced_beside_and_inside_each_other(one, other):
+    if is_balanced(one):
+        assert is_balanced("{" + one + "}" + other) == is_balanced(other)
+        assert is_balanced(one + other) == is_balanced(other)
+        assert not is_balanced(one + "}")
+        assert not is_balanced("{" + one)
 
 
 @pytest.mark.parametrize("character", ["\x00", "\n", "\u200b", "\u202e", "\ud800", "\u2028"])
@@ -15,7 +28,7 @@ def test_a_character_that_is_not_seen_is_found(character):
     "answer",
     [
         *(r"e^{-x^2}", r"2^{100}", r"10!", r"\binom{10}{3}", r"(x+1)^2(x-1)^3", "(n+1)!"),
-        *(r"\{1,2,3\}", "(x^2)^3", "{x^{2}}^{14}", "2^{3^2}", r"x^{10^4}", r"\lambda=3", "1000!"),
+        *(r"\{1,2,3\}", "(x^2)^3", "{x^{2}}^{14}", "2^{3^2}", "x^{10000}", r"\lambda=3", "1000!"),
     ],
 )
 def test_ordinary_answers_are_compared(answer):
@@ -26,26 +39,23 @@ def test_ordinary_answers_are_compared(answer):
     ("answer", "reason"),
     [
         ("1 " * 257, "length"),
-        ("{1", "unbalanced"),
-        ("1\\", "unbalanced"),
-        ("1\u200b2", "control characters"),
+        ("{1", "no formula"),
+        ("1\\", "no formula"),
+        ("1\u200b2", "no formula"),
         ("(" * 13 + ")" * 13, "nesting"),
         ("9^{99999}", "exponent"),
         ("9^{9^{9}}", "exponent"),
-        ("((x^{99})^{99})^{99}", "exponent"),
+        ("(9^{999})^{9999}", "exponent"),
+        ("x^{99^2}", "exponent"),
         ("9^9^9^9", "exponent"),
         ("2^{3^{3^3}}", "exponent"),
         ("9^{(9^9)}", "exponent"),
         ("2^{(3^{(3^3)})}", "exponent"),
         ("(9^{9999999})^{0}", "exponent"),
-        ("1001!", "factorial or binomial"),
-        (r"\binom{1001}{2}", "factorial or binomial"),
-        ("(5!)!", "nested factorial"),
+        ("10001!", "costly operation"),
+        (r"\binom{10001}{2}", "costly operation"),
+        ("(5!)!", "costly operation"),
         (r"\sum_{k=1}^n k", "costly operation"),
-        (r"\def\x{1}", "code"),
-        ("lambda: 42", "code"),
-        (r"5\phantom{6}", "hidden"),
-        ("|" * 9, "bars"),
     ],
 )
 def test_what_may_cost_a_parser_seconds_is_not_compared(answer, reason):

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -11,7 +12,9 @@ import pytest
 
 from barl_trl.graders.processes import ProcessPool
 
+from ..paths import ROOT
 from .grader_processes import cpu_seconds, linux
+from .hostile_texts import HANGS
 
 WORKER = [sys.executable, "-m", "barl_trl.graders.worker", "3"]
 
@@ -41,38 +44,52 @@ def test_one_whose_parent_ended_while_it_started_ends_though_its_input_is_open()
 
 def test_each_line_is_answered_by_one_and_the_end_of_the_input_is_its_end():
     done = work(
-        ["math_verify", r"\log_2 8", "3"],
-        ["qwen", "x+1", "1+x"],
-        ["qwen", "x+1", "1-x"],
-        ["readable", r"\frac{1}{2}", ""],
-        ["readable", "!?", ""],
-        ["readable", "1", "x" * 200_000],  # more than the pipe holds
-        ["math_verify", "½\n\ud800", "4\x00"],  # no character ends the line
+        [r"\log_2 8", "3"],
+        ["x+1", "1+x"],
+        ["x+1", "1-x"],
+        [r"\sqrt{2}", "1.4142", 1e-3, 1.0],
+        ["!?", "!?"],
+        ["1", "?" * 200_000],  # more than the pipe holds
+        ["½\n\ud800", "4\x00"],  # no character ends the line
     )
     ready, *replies = done.stdout.splitlines()
     assert ready == "ready"
-    assert replies == ["equal", "equal", "different", "equal", "different", "equal", "different"]
+    assert replies == ["equal", "equal", "different", "equal", *["different"] * 3]
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_it_ends_at_the_first_request_that_it_does_not_understand():
-    done = work(["math_verify", "1", "1"], ["no_such_comparison", "1", "1"], ["qwen", "1", "1"])
+    done = work(["1", "1"], ["1"], ["1", "1"])
     assert done.stdout == "ready\nequal\n"
     assert done.returncode == 1
 
 
-@linux
-def test_one_that_keeps_half_a_gibibyte_says_that_it_is_worn():
-    # 2^5000000000 has 625 MB, and what the parser made of the answer is remembered.
-    done = work(["math_verify", "5", r"\lfloor 2.0^{5000000000} \rfloor"], ["qwen", "1", "1"])
-    assert done.stdout == "ready\ndifferent worn\nequal worn\n"
+def test_it_ends_when_a_comparison_has_used_its_cpu_time():
+    done = work(["1", HANGS], ["1", "1"])
+    assert (done.stdout, done.returncode) == ("ready\n", -signal.SIGPROF)
+
+
+def test_under_a_runtime_that_cannot_read_a_percent_sign_it_says_which_is_needed(tmp_path):
+    # What the parser lacks under antlr 4.9 and 4.11
+    (tmp_path / "sitecustomize.py").write_text(
+        "from latex2sympy2_extended.antlr_parser import PSParser as p\ndel p.AtomContext.FUNC_GAMMA"
+    )
+    done = subprocess.run(
+        [*WORKER, str(os.getpid())],
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    message = "antlr4-python3-runtime must be 4.13.2: pip install antlr4-python3-runtime==4.13.2\n"
+    assert (done.stdout, done.stderr, done.returncode) == ("", message, 1)
 
 
 def test_an_answer_is_one_request_and_no_reply(pool):
-    for text in ('2"]\n["math_verify", "1", "1', "equal\n", "\nequal\n", "print('equal')", "\x00"):
-        assert pool("math_verify", "1", text) != "equal"
-        assert pool("math_verify", "1", "2") == "different"
-        assert pool("math_verify", r"\frac{2}{4}", "0.5") == "equal"
+    for text in ('2"]\n["1", "1', "equal\n", "\nequal\n", "print('equal')", "\x00"):
+        assert pool("1", text) != "equal"
+        assert pool("1", "2") == "different"
+        assert pool(r"\frac{2}{4}", "0.5") == "equal"
 
 
 # Limits
@@ -85,12 +102,12 @@ from pathlib import Path
 from barl_trl.graders.processes import ProcessPool
 
 pool = ProcessPool(size=1, cpu_seconds=1, wall_seconds=60)
-assert pool("math_verify", "1", "1") == "equal"
+assert pool("1", "1") == "equal"
 outcomes = [
-    pool("qwen", "5", "(x+y+z+w+v+u+t+s)^{9999}"),
-    pool("math_verify", "5", r"\lfloor 2.0^{9000000000} \rfloor"),
-    pool("math_verify", "1", "9^{9^{9}}"),
-    pool("math_verify", "1/2", "0.5"),
+    pool("5", "(x+y+z+w+v+u+t+s)^{9999}"),
+    pool("5", r"\lfloor 2.0^{9000000000} \rfloor"),
+    pool("1", "9^{9^{9}}"),
+    pool("1/2", "0.5"),
 ]
 pool.close()
 children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -111,39 +128,33 @@ def test_memory_and_cpu_time_of_comparisons_are_bounded():
     assert ordinary == "equal"
     assert kib < 2**20 + 2**16, "1 GiB, and some slack"
     assert own_kib < 2**18
-    assert cpu_seconds < 3 * 2 + 30, "up to 1 s over the limit each, and the start-ups"
+    assert cpu_seconds < 6 + 30, "each is tried twice if it crashes, and the start-ups"
 
 
 COMPARES = r"""
 import sys
 from barl_trl.graders.processes import ProcessPool
 
-pool = ProcessPool(size=1, cpu_seconds=int(sys.argv[1]))
+pool = ProcessPool(size=1, cpu_seconds=1)
 pool.start()
-print(*[pool("math_verify", "1/2", answer) for answer in ("0.5", "9^{9^{9}}", "0.5")])
+print(*[pool("1/2", answer) for answer in ("0.5", "9^{9^{9}}", "0.5")])
 """
 
 
-def compare_under(*limits: str, cpu_seconds: int = 1) -> subprocess.CompletedProcess:
+def compare_under(*limits: str) -> subprocess.CompletedProcess:
     """Comparisons under limits, by a process without the right to raise them."""
     unprivileged = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource"]
     command = ["prlimit", *limits, *(unprivileged if os.geteuid() == 0 else [])]
     for tool in {*command} & {"prlimit", "setpriv"}:
         if shutil.which(tool) is None:
             pytest.skip(f"needs {tool}")
-    command += [sys.executable, "-c", COMPARES, str(cpu_seconds)]
+    command += [sys.executable, "-c", COMPARES]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def test_hard_limits_that_may_not_be_raised_change_no_verdict():
     done = compare_under("--cpu=60:60", "--as=900000000:900000000", "--core=0:0")
     assert (done.stdout, done.stderr) == ("equal timeout equal\n", "")
-
-
-def test_a_hard_limit_too_low_for_a_comparison_is_an_error_at_the_start():
-    done = compare_under("--cpu=30:30", cpu_seconds=30)
-    assert "`ulimit -t` must leave a comparison 30 s, got 30 s: raise it.\n" in done.stderr
-    assert "RuntimeError: the grader's process must start, got none that answers" in done.stderr
 
 
 @linux
@@ -162,26 +173,25 @@ ProcessPool().start()
 
 
 @linux
-def test_one_is_replaced_before_a_hard_limit_on_its_cpu_time_ends_it():
-    pool = ProcessPool(size=1, cpu_seconds=1)
+def test_another_one_compares_again_when_a_hard_limit_on_cpu_time_ends_one():
+    pool = ProcessPool(size=1)
     pool.start()
-    pid = pool._idle[0].child.pid
-    limit = int(cpu_seconds(pid)) + 2
-    resource.prlimit(pid, resource.RLIMIT_CPU, (limit, limit))
-    assert pool("math_verify", "1/2", "0.5") == "equal"
-    assert pid not in [process.child.pid for process in pool._idle]
-    assert pool("math_verify", "1/2", "0.5") == "equal"
+    pid = pool._idle[0].pid
+    assert cpu_seconds(pid) > 0.1, "its start"
+    resource.prlimit(pid, resource.RLIMIT_CPU, (0, 0))
+    assert pool("1/2", "0.5") == "equal"
+    assert [process.pid for process in pool._idle] != [pid]
     pool.close()
 
 
-def test_a_large_parent_makes_no_process_look_worn_out():
+def test_a_large_parent_leaves_its_processes_alone():
     # A process starts with the peak memory of the one that started it.
     held = b"x" * (600 << 20)
     pool = ProcessPool(size=1)
     processes = []
     for _ in range(3):
-        assert pool("math_verify", "1/2", "0.5") == "equal"
-        processes.append(pool._idle[0].child.pid)
+        assert pool("1/2", "0.5") == "equal"
+        processes.append(pool._idle[0].pid)
     pool.close()
     assert len(set(processes)) == 1
     assert len(held) == 600 << 20

@@ -150,7 +150,7 @@ def settings_of(
     """Return what `results.json` says of how the responses were made."""
     from ..evaluation.checkpoints import TRAINED_BY, checkpoint_id
 
-    packages = ("barl-trl", "torch", "transformers", "trl", "datasets", "math-verify")
+    packages = ("barl-trl", "torch", "transformers", "trl", "datasets", "latex2sympy2_extended")
     versions = {name: version(name) for name in packages}
     if args.backend == "vllm":  # its builds are distributions of several names
         versions["vllm"] = import_module("vllm").__version__

@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..graders.strings import plain_text
+from ..hypotheses import plain_text
 
 if TYPE_CHECKING:
     from datasets import Dataset

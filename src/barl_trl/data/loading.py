@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..graders.limits import MAX_TRUTH_CHARS
-from ..graders.strings import plain_text
-from ..hypotheses import truth_answer, why_inadmissible
+from ..hypotheses import plain_text, truth_answer, why_inadmissible
 from .files import find_column, read_rows
 from .selection import Selection
 from .suspicions import Finding, suspicions

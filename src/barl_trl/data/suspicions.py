@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from ..graders import verify
-from ..graders.default.nouns import apart
-from ..graders.default.numbers import number
 from ..graders.limits import why_not_compared
 from ..graders.normal_form import normal_form, words
+from ..graders.nouns import apart
+from ..graders.numbers import number
 from ..graders.processes import compare
 
 _MAX_PROBLEM_CHARS = 10_000
@@ -90,7 +90,7 @@ def unreadable(answers: Sequence[str], most_parsed: int | None) -> set[str]:
         answers: True answers.
         most_parsed: As in [`suspicions`].
     """
-    forms = {answer: apart(normal_form(answer)).core for answer in dict.fromkeys(answers)}
+    forms = {answer: apart(normal_form(answer))[0] for answer in dict.fromkeys(answers)}
     unclear = {
         answer: form
         for answer, form in forms.items()
@@ -99,6 +99,6 @@ def unreadable(answers: Sequence[str], most_parsed: int | None) -> set[str]:
     refused = {answer for answer, form in unclear.items() if why_not_compared(form, form)}
     to_parse = [answer for answer in unclear if answer not in refused][:most_parsed]
     with ThreadPoolExecutor(compare.size) as threads:
-        outcomes = threads.map(lambda answer: compare("readable", forms[answer], ""), to_parse)
+        outcomes = threads.map(lambda answer: compare(forms[answer], forms[answer]), to_parse)
         parsed = {a for a, outcome in zip(to_parse, outcomes, strict=True) if outcome == "equal"}
     return refused | (set(to_parse) - parsed)

@@ -6,12 +6,9 @@ others by name with [`get_grader`].
 
 import difflib
 
-from . import released
-from .default import verify as default
+from . import default, qwen, released
 from .extraction import Extraction, extract_answer
-from .grader import Grader
-from .qwen import verify as qwen
-from .verdict import Verdict
+from .grader import Grader, Verdict
 
 __all__ = ["GRADERS", "Grader", "Verdict", "extract_answer", "get_grader", "verify"]
 
@@ -23,28 +20,17 @@ GRADERS = {
         Grader("string", released.VERSION, released.extract_answer, released.verify),
     )
 }
-"""`math_verify`: the default. `qwen`: the conventions of the Qwen2.5-Math evaluation. `string`: the
-string rule of the paper's released code."""
+"""The default, the conventions of the Qwen2.5-Math evaluation, the paper's released string rule."""
+
+verify = GRADERS["math_verify"].verify
+"""The default grader's [`Grader.verify`]: true answer, other answer -> [`Verdict`]."""
 
 
 def get_grader(name: str, extraction: Extraction = "boxed") -> Grader:
-    """Return the grader with a name.
-
-    Args:
-        name: One of [`GRADERS`].
-        extraction: What it reads as an answer (see [`extract_answer`]); only `math_verify` takes
-            another than `"boxed"`.
-
-    Raises:
-        ValueError: If there is none of that name, or it does not take that extraction.
-    """
+    """Return one of [`GRADERS`], or raise a ValueError; `math_verify` alone takes extractions."""
     if name in GRADERS:
         return GRADERS[name].with_extraction(extraction)
     nearest = difflib.get_close_matches(name, GRADERS, n=1) or ["math_verify"]
     raise ValueError(
         f"grader must be one of {', '.join(GRADERS)}, got {name!r}: did you mean {nearest[0]!r}?"
     )
-
-
-verify = GRADERS["math_verify"].verify
-"""The default grader's [`Grader.verify`]: true answer, other answer -> [`Verdict`]."""

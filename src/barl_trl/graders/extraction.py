@@ -3,7 +3,7 @@
 import re
 from typing import Literal, get_args
 
-from .strings import is_balanced
+from .limits import is_balanced
 
 Extraction = Literal["boxed", "stated", "last_number"]
 EXTRACTIONS: tuple[Extraction, ...] = get_args(Extraction)
@@ -39,10 +39,10 @@ _NUMBER = re.compile(
 
 
 def extract_answer(text: str, extraction: Extraction = "boxed") -> str | None:
-    r"""Return the answer of a completion, blanks around it removed. Time is linear in the text.
+    r"""Return the answer of a completion, or None. Time is linear in the text.
 
     `"boxed"`: the last `\boxed{…}` or `\fbox{…}`, raw; of nested ones the outermost that is closed.
-    Braces are balanced, escapes respected (`\{` is no brace, `\\boxed` a line break and a word).
+    It may be empty. Braces are balanced, escapes respected (`\{` is no brace).
 
     `"stated"`: where no box has content, the first of these kinds that there is: "the answer is 42"
     ("final answer is", "answer: 42"), `#### 42`, `<answer>42</answer>`, `**42**`, `\boxed 42`. The
@@ -50,13 +50,6 @@ def extract_answer(text: str, extraction: Extraction = "boxed") -> str | None:
 
     If the last box is never closed there is no answer. What stands in front of the last `</think>`
     counts only where nothing stands behind it.
-
-    Args:
-        text: A completion.
-        extraction: What is read.
-
-    Returns:
-        The answer, which may be empty if boxed; None without one.
 
     Example:
         >>> extract_answer(r"First \boxed{1}, no: \boxed{\frac{1}{2}}.")
@@ -69,13 +62,12 @@ def extract_answer(text: str, extraction: Extraction = "boxed") -> str | None:
             return box
         if extraction != "boxed" and (stated := _stated(part)) is not None:
             return stated
-    if extraction != "last_number":
-        return None
-    return next(iter((_NUMBER.findall(behind) or _NUMBER.findall(thought))[::-1]), None)
+    numbers = _NUMBER.findall(behind) or _NUMBER.findall(thought)
+    return numbers[-1] if numbers and extraction == "last_number" else None
 
 
 def _last_box(text: str) -> tuple[str | None, bool]:
-    """Return the content of the last box, if it is closed, and whether it is not."""
+    """Return the content of the last box if it is closed, and whether it is not."""
     answer: tuple[int, int] | None = None
     is_open = False
     open_braces: list[int | None] = []  # where the content of a box starts; None for a plain brace
@@ -106,7 +98,6 @@ def _stated(text: str) -> str | None:
 
 
 def _bare(text: str) -> str:
-    """Return a statement without emphasis, math mode and a final stop; empty if unbalanced."""
     text = text.strip(' \t\r\n*`":').rstrip(" .,;*")
     text = _MATH.sub(r"\1\2", text).strip().rstrip(" .,;")
     return text if is_balanced(text) else ""

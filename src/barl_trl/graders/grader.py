@@ -1,63 +1,64 @@
 """What all graders have in common: a name, a version, remembered verdicts, many pairs at once."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 from .extraction import EXTRACTIONS, Extraction, extract_answer
 from .limits import MAX_TRUTH_CHARS
 from .processes import compare
-from .verdict import Verdict
 
-Pair = tuple[str, str]
-"""True answer, answer to judge."""
-
-_REMEMBERED = 1 << 16
+Pair = tuple[str, str]  # true answer, answer to judge
 
 
-def whole(pairs: Iterable[tuple[str | None, str | None]]) -> list[Pair]:
-    """Return the pairs that have both a true answer and one to judge."""
-    return [(truth, answer) for truth, answer in pairs if truth is not None and answer is not None]
+class Verdict(NamedTuple):
+    """What a grader says of an answer. It is true if the answer is correct."""
+
+    correct: bool
+    reason: str  # such as "numbers", "gold refused: length" or "timeout"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the comparison timed out or crashed, which counts as not correct."""
+        return self.reason in ("timeout", "crash")
+
+    def __bool__(self) -> bool:
+        return self.correct
 
 
 def _texts(gold: str, answer: str) -> Pair:
-    for name, value in (("gold", gold), ("answer", answer)):
+    for name, value in {"gold": gold, "answer": answer}.items():
         if not isinstance(value, str):
-            raise TypeError(
-                f"{name} must be a text, got {value!r}: str() makes one of a number, and `grade` "
-                "takes None where there is none."
-            )
+            raise TypeError(f"{name} must be a text, got {value!r}: `grade` takes None for none.")
     return gold, answer
 
 
 @dataclass(eq=False)
 class Grader:
-    """How answers are read from completions and judged. Safe to use from any thread."""
+    """How answers are read from completions and judged. Safe to use from any thread.
+
+    Args:
+        name: The name by which recipes and result files know it.
+        version: Changes whenever a verdict may change; stands in result files beside the name.
+        extract_answer: Completion -> its final answer, or None.
+        judge: True answer, answer -> verdict. Up to 65536 verdicts are remembered.
+        uses_processes: Whether it compares in processes.
+        extraction: How [`~barl_trl.graders.extract_answer`] reads, if it is what reads.
+    """
 
     name: str
-    """The name by which recipes and result files know it."""
     version: str
-    """Changes whenever a verdict may change; stands in result files beside the name."""
     extract_answer: Callable[[str], str | None] = field(repr=False)
-    """Completion -> its final answer, or None."""
     judge: Callable[[str, str], Verdict] = field(repr=False)
-    """True answer, answer -> verdict. The latest 65536 verdicts are remembered."""
     uses_processes: bool = field(default=False, repr=False)
-    """Whether it compares in processes, which [`start`] then tries."""
     extraction: Extraction | None = None
-    """How [`~barl_trl.graders.extract_answer`] reads, if it is what reads."""
-
-    def __post_init__(self):
-        self._lock = threading.Lock()
-        self._verdicts: OrderedDict[Pair, Verdict] = OrderedDict()
+    _verdicts: dict[Pair, Verdict] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self):
-        return Grader, tuple(getattr(self, one.name) for one in fields(self))
+        return Grader, tuple(getattr(self, one.name) for one in fields(self) if one.init)
 
     @property
     def label(self) -> dict[str, str]:
@@ -66,11 +67,7 @@ class Grader:
         return {"name": self.name, "version": self.version, **other}
 
     def with_extraction(self, extraction: Extraction) -> "Grader":
-        """Return the grader that reads answers in another way.
-
-        Raises:
-            ValueError: There is no such way, or the grader has its own.
-        """
+        """Return the grader that reads answers in another way, which may raise a ValueError."""
         if extraction not in EXTRACTIONS:
             raise ValueError(
                 f"extraction must be one of {list(EXTRACTIONS)}, got {extraction!r}: the default "
@@ -87,28 +84,19 @@ class Grader:
         return replace(self, extract_answer=reads, extraction=extraction)
 
     def start(self) -> None:
-        """Start a process that compares, if it uses them: before training, not in the first batch.
-
-        Raises:
-            RuntimeError: If none can be started.
-        """
+        """Start a process, if it uses them: a RuntimeError comes before training, not in it."""
         if self.uses_processes:
             compare.start()
 
     def verify(self, gold: str, answer: str) -> Verdict:
-        """Return whether an answer is the true one.
-
-        Args:
-            gold: The true answer, bare.
-            answer: The answer to judge, bare.
+        """Return whether an answer is the true one, both bare.
 
         Raises:
-            RuntimeError: If the grader's processes cannot be started at all.
+            RuntimeError: If a process that compares cannot be started.
             TypeError: If one of them is no text.
         """
         pair = _texts(gold, answer)
-        verdict = self._verdicts.get(pair)
-        if verdict is None:
+        if (verdict := self._verdicts.get(pair)) is None:
             verdict = self.judge(*pair)
             self.remember({pair: verdict})
         return verdict
@@ -118,35 +106,24 @@ class Grader:
         return self.verify(gold, answer).correct
 
     def verify_all(self, pairs: Iterable[Pair]) -> dict[Pair, Verdict]:
-        """Return the verdicts of many pairs, judged in parallel.
-
-        Args:
-            pairs: True answers with the answers to judge; each pair is judged once.
-        """
+        """Return the verdicts of many pairs, each judged once, in parallel."""
         distinct = dict.fromkeys(starmap(_texts, pairs))
         with ThreadPoolExecutor(compare.size) as threads:
             verdicts = threads.map(lambda pair: self.verify(*pair), distinct)
             return dict(zip(distinct, verdicts, strict=True))
 
     def grade(self, pairs: Iterable[tuple[str | None, str | None]]) -> list[Verdict | None]:
-        """Return the verdict on each answer; a missing one is not correct.
-
-        Args:
-            pairs: True answers with the answers to judge. Without a true answer (None) there is no
-                verdict; without an answer it is "no answer".
-        """
-        pairs = list(pairs)
-        judged: dict[Any, Verdict] = {**self.verify_all(whole(pairs))}
+        """Return the verdict on each answer; without a true answer (None) there is none."""
+        pairs = [(truth, answer) for truth, answer in pairs]
+        whole: Any = [pair for pair in pairs if None not in pair]
+        judged: dict[Any, Verdict] = {**self.verify_all(whole)}
         none = Verdict(False, "no answer")
-        return [
-            None if truth is None else judged.get((truth, answer), none) for truth, answer in pairs
-        ]
+        return [None if pair[0] is None else judged.get(pair, none) for pair in pairs]
 
     def remember(self, verdicts: Mapping[Pair, Verdict]) -> None:
         """Take over verdicts, such as another process's: a time-out may differ between two."""
-        with self._lock:
-            for pair, verdict in verdicts.items():
-                if max(map(len, pair)) <= MAX_TRUTH_CHARS:  # longer ones are refused at once
-                    self._verdicts[pair] = verdict
-            while len(self._verdicts) > _REMEMBERED:
-                self._verdicts.popitem(last=False)
+        if len(self._verdicts) + len(verdicts) > 1 << 16:
+            self._verdicts = {}
+        for pair, verdict in verdicts.items():
+            if max(map(len, pair)) <= MAX_TRUTH_CHARS:  # longer ones are refused at once
+                self._verdicts[pair] = verdict

@@ -1,19 +1,16 @@
 r"""The string rule of the paper's released code: the last box, cleaned up, as an equal string.
 
-It is here so that published numbers can be compared: it misses most equivalent pairs (`2.0` and
-`2`), and accepts hedging (`1 \text{ or } 2` for 1). A completion is judged by
-`verify(extract_answer(truth), extract_answer(completion))`. Oddities are kept, except that there
-what is extracted may be extracted again, which cuts a boxed `a####b` down to `b`, and that `a/b` is
-no fraction of integers beyond the 4300 digits that `int` reads.
+It misses most equivalent pairs (`2.0` and `2`), and accepts hedging (`1 \text{ or } 2` for 1).
+Oddities are kept, except that there what is extracted may be extracted again, which cuts a boxed
+`a####b` down to `b`, and that `a/b` has no more than the 4300 digits that `int` reads.
 """
 
 import re
 from itertools import accumulate
 
-from .verdict import Verdict
+from .grader import Verdict
 
 VERSION = "1"
-"""Changes whenever a verdict may change."""
 
 # Each removal can uncover what a later one looks for, so the order is part of the rule.
 _RULES = (
@@ -36,8 +33,7 @@ _RULES = (
 def extract_answer(text: str) -> str:
     r"""Return what the last `\boxed{…}` holds, as it stands; escaped braces count as braces.
 
-    Without a closed last box it is what follows the last `####` on its line, cleaned up; without
-    `####` the whole text. So there always is an answer, unlike with the other graders.
+    Without a closed last box it is the cleaned-up line after the last `####`, else the whole text.
     """
     _, found, box = text.rpartition(r"\boxed{")
     depths = list(accumulate((character == "{") - (character == "}") for character in box))

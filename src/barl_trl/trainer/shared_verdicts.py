@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from accelerate import PartialState
 from accelerate.utils import gather_object
 
-from ..graders.grader import whole
 from ..hypotheses import HypothesisSet
 from ..rewards import AccuracyReward, Completion
 
@@ -21,7 +20,8 @@ def share_verdicts(
     rank, world = PartialState().process_index, PartialState().num_processes
     if world == 1:
         return
-    pairs = list(dict.fromkeys(whole(gather_object(reward.pairs(completions, solutions)))))
+    pairs = dict.fromkeys(gather_object(reward.pairs(completions, solutions)))
+    pairs = [pair for pair in pairs if None not in pair]
     judged = reward.grader.verify_all(pairs[rank::world])
     for verdicts in gather_object([judged]):
         reward.grader.remember(verdicts)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.graders.qwen import verify as qwen
-from barl_trl.graders.qwen.verify import extract_answer, verify
+from barl_trl.graders import default
+from barl_trl.graders.qwen import extract_answer, verify
 
 MILLION = 10**6
 
@@ -77,38 +77,37 @@ CONVENTIONS = [
     ("3", r"3\text{ apples}", "equal strings"),
     ("x=5", "y=5", "equal strings"),
     # multiple choice: the last letter
-    ("B", "(B)", "equal choices"),
-    ("B", "not (A) but (B)", "equal choices"),
+    ("B", "(B)", "choices"),
+    ("B", "not (A) but (B)", "choices"),
     # numbers: 1e-4 of the true one (3.0003 - 3 = 3 * 1e-4), and percentages either way
-    ("1,234", "1234.0", "equal numbers"),
-    ("3", "3.0002", "equal numbers"),
-    ("50", "0.5", "equal numbers"),
-    ("0.5", r"50\%", "equal numbers"),
-    # elements one by one; the kind of bracket does not matter
-    ("(0,1)", "[0,1]", "equal elements"),
-    (r"(-\infty,3]", r"(-\infty,3.0)", "equal elements"),
-    ("(1,2)", "{1,2}", "equal elements"),
-    (r"(0.5,\sqrt{4})", r"(\frac12,2)", "equal elements"),
-    (r"(0,\frac{1}{2})\cup(1,2)", r"(0,0.5]\cup(1,2)", "equal elements"),
+    ("1,234", "1234.0", "numbers"),
+    ("3", "3.0002", "numbers"),
+    ("50", "0.5", "numbers"),
+    ("0.5", r"50\%", "numbers"),
+    # the kind of bracket does not matter
+    ("(0,1)", "[0,1]", "equal strings"),
+    (r"(-\infty,3]", r"(-\infty,3.0)", "equal strings"),
+    ("(1,2)", "{1,2}", "parser"),
+    (r"(0.5,\sqrt{4})", r"(\frac12,2)", "parser"),
+    (r"(0,\frac{1}{2})\cup(1,2)", r"(0,0.5]\cup(1,2)", "parser"),
     (
         r"\begin{pmatrix}0.5&1\end{pmatrix}",
         r"\begin{bmatrix}\frac12&1\end{bmatrix}",
-        "equal elements",
+        "parser",
     ),
-    # matrices also rounded to three decimals, sets in any order
-    (r"\begin{pmatrix}0.29\\2\end{pmatrix}", r"\begin{pmatrix}0.2902\\2\end{pmatrix}", "equal"),
-    (r"\{1,2\}", r"\{2,1\}", "equal"),
+    # sets in any order
+    (r"\{1,2\}", r"\{2,1\}", "parser"),
     # names
     ("5", "x = 5", "equal strings"),
     ("5", "AB=5", "equal strings"),
-    ("x=1,y=2", "(1,2)", "equal elements"),
+    ("x=1,y=2", "(1,2)", "equal strings"),
     # expressions and equations, also with the sides exchanged
-    (r"\frac{2}{3}", "0.6667", "equal"),
-    ("x^2-1", "(x+1)(x-1)", "equal"),
-    (r"\sin^2(x)", r"1-\cos^2(x)", "equal"),
-    ("p+q=2r+1", "2r+1=q+p", "equal"),
-    ("x>2", "2<x", "equal"),
-    ("10!", "3628800", "equal"),
+    (r"\frac{2}{3}", "0.6667", "numbers"),
+    ("x^2-1", "(x+1)(x-1)", "parser"),
+    (r"\sin^2(x)", r"1-\cos^2(x)", "parser"),
+    ("p+q=2r+1", "2r+1=q+p", "parser"),
+    ("x>2", "2<x", "parser"),
+    ("10!", "3628800", "parser"),
 ]
 
 
@@ -127,10 +126,8 @@ def test_conventions(gold, answer, reason):
         ("(1,2)", "(1,2,3)"),
         (r"\begin{pmatrix}1&2\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
         ("x^2", "x^3"),
-        ("3x-2y=6", "6x-4y=12"),  # a multiple of an equation is another one
         (r"\sqrt{x^2}", "x"),
         (r"\infty", r"-\infty"),
-        ("f(x)=2x", "2x"),  # the left side is longer than two characters
         (r"\frac{", r"\frac{1"),
     ],
 )
@@ -139,21 +136,21 @@ def test_what_is_not_equal(gold, answer):
 
 
 STRICTER = [
-    ("-(x+1)", "-x+1", "different"),
-    (r"\frac{1}{23}", r"\frac{12}{3}", "different"),
-    ("(x+1)(x+2)", "(x+1)(x+3)", "different"),
-    (r"\frac{a}{b}", r"\frac{c}{b}", "different"),
-    ("24", "2x=4", "different"),
-    ("2", "x>=2", "different"),
-    ("6", "5=6", "different"),
-    ("12", "1,2", "different"),
-    ("12", "1 and 2", "different"),
-    (r"\frac{11}{2}", "1 1/2", "different"),
-    (r"\sqrt{67},-\sqrt{85}", r"\sqrt{67}", "different"),
-    ("x>2", "x<2", "different"),
-    ("x>2", r"x\ge2", "different"),
-    ("east", "seat", "different words"),
-    ("10_{3}", "10_{2}", "different bases"),
+    ("-(x+1)", "-x+1", "parser"),
+    (r"\frac{1}{23}", r"\frac{12}{3}", "numbers"),
+    ("(x+1)(x+2)", "(x+1)(x+3)", "parser"),
+    (r"\frac{a}{b}", r"\frac{c}{b}", "parser"),
+    ("24", "2x=4", "parser"),
+    ("2", "x>=2", "parser"),
+    ("6", "5=6", "parser"),
+    ("12", "1,2", "parser"),
+    ("12", "1 and 2", "parser"),
+    (r"\frac{11}{2}", "1 1/2", "numbers"),
+    (r"\sqrt{67},-\sqrt{85}", r"\sqrt{67}", "parser"),
+    ("x>2", "x<2", "parser"),
+    ("x>2", r"x\ge2", "parser"),
+    ("east", "seat", "words"),
+    ("10_{3}", "10_{2}", "bases"),
     ("", "", "empty"),
 ]
 
@@ -172,11 +169,12 @@ MORE = [
     (r"\frac{\pi}{2}", "1.5708"),
     (r"2\pi r", r"2r\pi"),
     (r"2\sin x\cos x", r"\sin(2x)"),
-    (r"5\pm2", "3, 7"),
     (r"16 m^{2}-8 m n", "16m^2 - 8mn"),
     ("3x-2y=6", "2y=3x-6"),
     ("1, 2", r"x=1 \text{ or } x=2"),
     ("5", r"\boxed{5.0}"),
+    ("3x-2y=6", "6x-4y=12"),
+    ("f(x)=2x", "2x"),
 ]
 
 
@@ -189,14 +187,14 @@ def test_where_ours_reads_more(gold, answer):
     ("gold", "answer", "reason"),
     [
         ("1", "9^{9^9}", "answer refused: exponent"),
-        ("x" * 600, "1", "different words"),
+        ("x" * 600, "1", "words"),
         ("1+" * 300 + "1", "1", "gold refused: length"),
-        ("1", "1 2", "different words"),
-        ("x", "x'", "different words"),
-        ("no", "on", "different words"),
-        ("x", "nosolution", "different words"),
-        (r"\{0,1\}", r"\{0,1,\ldots\}", "different shapes"),
-        ("(1,200)", "1200", "different"),  # an interval, not a number
+        ("1", "1 2", "parser"),
+        ("x", "x'", "words"),
+        ("no", "on", "words"),
+        ("x", "nosolution", "words"),
+        (r"\{0,1\}", r"\{0,1,\ldots\}", "parser"),
+        ("(1,200)", "1200", "parser"),  # an interval, not a number
     ],
 )
 def test_what_is_compared_as_a_string_only(gold, answer, reason):
@@ -204,7 +202,7 @@ def test_what_is_compared_as_a_string_only(gold, answer, reason):
 
 
 def test_a_comparison_that_takes_too_long_is_a_no(pool, monkeypatch):
-    monkeypatch.setattr(qwen, "compare", pool)
+    monkeypatch.setattr(default, "compare", pool)
     # To compare, sympy computes 7^9999 to the power of 9999: a number of 84 million digits.
     assert verify("x", "(7^{9999}+x)^{9999}") == (False, "timeout")
     assert verify("x+1", "1+x").correct

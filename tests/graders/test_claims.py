@@ -2,7 +2,7 @@
 
 import pytest
 
-from barl_trl.graders.default.claims import claims
+from barl_trl.graders.claims import claims
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from barl_trl.graders.default.claims import claims
         ("5", "x>=5", ["x>=5"]),
         ("(1,2)", "(x,y)=(1,2)", ["(1,2)"]),
         ("(1,2)", "(y,x)=(1,2)", ["(y,x)", "(1,2)"]),
-        ("(1,2)", r"x\in (1,2)", ["(1,2)"]),
-        (r"\sqrt{2}", r"\sqrt{2}\approx 1.41", [r"\sqrt{2}"]),
+        ("(1,2)", r"x\in (1,2)", [r"x\in (1,2)"]),
+        (r"\sqrt{2}", r"\sqrt{2}\approx 1.41", [r"\sqrt{2}", "1.41"]),
         ("5", r"x\approx 5", ["5"]),
     ],
 )
@@ -40,10 +40,8 @@ def test_each_side_of_a_chain_is_a_claim_but_for_its_name(gold, answer, claimed)
     [
         ("x=7", "x=10-3=7", "7", ["10-3", "7"]),
         ("x=7", "7", "7", ["7"]),
-        (r"x\in[1,2]", "[1,2]", "[1,2]", ["[1,2]"]),
+        (r"\sqrt{2} \approx 1.41", r"2^{1/2}", r"\sqrt{2}", [r"2^{1/2}"]),
         (r"\frac{dy}{dx}=2x", r"\frac{dy}{dx}=3x", "2x", ["3x"]),
-        ("f(x)=2x", "f(n)=2n", "2x", ["2x"]),
-        ("y=2x", "f(x)=2x", "2x", ["2x"]),
     ],
 )
 def test_the_name_of_the_true_answer_is_no_part_of_its_value(gold, answer, value, claimed):
@@ -59,6 +57,7 @@ def test_the_name_of_the_true_answer_is_no_part_of_its_value(gold, answer, value
         ("2x+1=5", "x=2"),
         (r"\sin 2x=2\sin x\cos x", r"\sin 2x=\sin 2x"),
         (r"y\in[1,2]", r"x\in[1,2]"),
+        ("y=2x", "f(x)=2x"),
     ],
 )
 def test_other_equations_are_compared_whole(gold, answer):

@@ -1,1 +1,0 @@
-"""The conventions of the Qwen2.5-Math evaluation."""
