@@ -5,12 +5,12 @@ from math import sqrt
 
 import pytest
 import torch
-from barl_trl.graders.verdict import Verdict
 from torch import nn
 
 from barl_trl.credit.arms import ARMS
 from barl_trl.evaluation.credit_batches import CreditTask, Problem, scored_tokens
 from barl_trl.evaluation.monte_carlo import ROWS, monte_carlo_weights
+from barl_trl.graders import Verdict
 from barl_trl.graders.grader import Grader
 from barl_trl.rewards import AccuracyReward
 from barl_trl.steps import fixed_size_steps

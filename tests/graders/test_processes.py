@@ -78,10 +78,12 @@ def test_a_process_that_only_waits_is_killed_at_the_wall_time(pool, monkeypatch)
     assert waiting.returncode == -signal.SIGKILL
 
 
-def test_an_answer_of_which_two_processes_die_is_a_crash(pool):
+def test_an_answer_of_which_two_processes_die_is_a_crash():
+    pool = ProcessPool(size=1, cpu_seconds=60, wall_seconds=60)
     assert pool("1/2", "0.5") == "equal"
     assert pool("5", "-" * 400 + "1") == "crash", "of recursion"
     assert pool("1/2", "0.5") == "equal"
+    pool.close()
 
 
 def test_a_process_that_died_while_idle_is_replaced(pool):

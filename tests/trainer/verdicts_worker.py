@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 from accelerate import PartialState
-from barl_trl.graders.verdict import Verdict
 
-from barl_trl.graders import Grader, extract_answer
+from barl_trl.graders import Grader, Verdict, extract_answer
 from barl_trl.hypotheses import merge_hypotheses
 from barl_trl.rewards import AccuracyReward
 from barl_trl.trainer.shared_verdicts import share_hypotheses, share_verdicts

@@ -18,7 +18,9 @@ class Verdict(NamedTuple):
     """What a grader says of an answer. It is true if the answer is correct."""
 
     correct: bool
-    reason: str  # such as "numbers", "gold refused: length" or "timeout"
+    """Whether it is the true answer."""
+    reason: str
+    """What decided, such as `"numbers"`, `"gold refused: length"` or `"timeout"`."""
 
     @property
     def is_failure(self) -> bool:
@@ -114,11 +116,10 @@ class Grader:
 
     def grade(self, pairs: Iterable[tuple[str | None, str | None]]) -> list[Verdict | None]:
         """Return the verdict on each answer; without a true answer (None) there is none."""
-        pairs = [(truth, answer) for truth, answer in pairs]
-        whole: Any = [pair for pair in pairs if None not in pair]
-        judged: dict[Any, Verdict] = {**self.verify_all(whole)}
+        listed: Any = [(truth, answer) for truth, answer in pairs]
+        judged = self.verify_all(pair for pair in listed if None not in pair)
         none = Verdict(False, "no answer")
-        return [None if pair[0] is None else judged.get(pair, none) for pair in pairs]
+        return [None if pair[0] is None else judged.get(pair, none) for pair in listed]
 
     def remember(self, verdicts: Mapping[Pair, Verdict]) -> None:
         """Take over verdicts, such as another process's: a time-out may differ between two."""

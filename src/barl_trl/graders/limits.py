@@ -4,8 +4,7 @@ import re
 import unicodedata
 from itertools import accumulate
 
-MAX_TRUTH_CHARS = 512
-"""Longest admissible true answer in characters: longer ones are never handed to a parser."""
+MAX_TRUTH_CHARS = 512  # longest admissible true answer: no parser gets longer ones
 
 _BRACE = re.compile(r"\\.|[{}\\]", re.DOTALL)
 _POWER = r"(?:\^|\*\*)[\s{(+-]*"

@@ -6,15 +6,15 @@ import re
 from .normal_form import TEXT
 
 _UNITS = """
-    mm millimeter millimetre | cm centimeter centimetre | m meter metre | km kilometer kilometre
-    in inch inche | ft foot feet | yd yard | mi mile | mg milligram | g gram | kg kilogram | lb
-    oz ounce | s sec second | min minute | h hr hour | day | week | month | yr year | unit | base
-    ml milliliter millilitre | l liter litre | degree deg | radian rad | am | pm | percent
-    newton n | joule j | kj | watt w | kw | kwh | pa pascal | kpa | volt v | ampere a amp | ohm
-    kelvin k | ev | mev | tesla t | amu | cal calorie | kcal | rpm | atm | bar | db
-    dollar usd | euro eur | pound gbp | yen jpy | cent | celsius c | fahrenheit f | hz | mol
+    mm millimeter millimetre | cm centimeter centimetre | m meter metre | km kilometer kilometre |
+    in inch inche | ft foot feet | yd yard | mi mile | mg milligram | g gram | kg kilogram | lb | oz
+    ounce | s sec second | min minute | h hr hour | day | week | month | yr year | unit | base | ml
+    milliliter millilitre | l liter litre | degree deg | radian rad | am | pm | percent | newton n |
+    joule j | kj | watt w | kw | kwh | pa pascal | kpa | volt v | ampere a amp | ohm | kelvin k | ev
+    | mev | tesla t | amu | cal calorie | kcal | rpm | atm | bar | db | dollar usd | euro eur |
+    pound gbp | yen jpy | cent | celsius c | fahrenheit f | hz | mol
 """
-UNITS = {name: names.split()[0] for names in re.split(r"[|\n]", _UNITS) for name in names.split()}
+UNITS = {name: names.split()[0] for names in _UNITS.split("|") for name in names.split()}
 
 _CHANGING = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
