@@ -95,7 +95,7 @@ def test_a_process_that_died_while_idle_is_replaced(pool):
 
 
 def test_where_a_process_is_killed_while_it_compares_another_one_compares_again(own_processes):
-    pool = ProcessPool(size=1)
+    pool = ProcessPool(size=1, cpu_seconds=1)
     assert pool("1/2", "0.5") == "equal"
     next_one = pool._idle[0].pid
     used, outcomes = cpu_seconds(next_one), []

@@ -16,7 +16,7 @@ from ..paths import ROOT
 from .grader_processes import cpu_seconds, linux
 from .hostile_texts import HANGS
 
-WORKER = [sys.executable, "-m", "barl_trl.graders.worker", "3"]
+WORKER = [sys.executable, "-m", "barl_trl.graders.worker", "1"]
 
 
 def work(*requests: list[str]) -> subprocess.CompletedProcess:

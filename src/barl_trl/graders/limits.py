@@ -12,8 +12,8 @@ _HUGE = re.compile(  # five digits, three digits twice, and towers but for `2^{3
     rf"{_POWER}(?!10000(?!\d))\d{{5}}|{_POWER}\d{{3,}}[\s}})]*{_POWER}\d{{3}}"
     rf"|{_POWER}\d+{_POWER}(?:\d+{_POWER}|\d\d|[4-9])|{_POWER}\d\d+{_POWER}\d"
 )
-_FACTORIAL = re.compile(r"\d{5}[\s)}]*!|![\s)}\]]*!|\\[dt]?binom[\s{]*\d{5}")
-_COSTLY = re.compile(r"\\(?:sum|prod|i*nt|oint|lim|det|gcd|lcm|Gamma)(?![A-Za-z])")
+_FACTORIAL = re.compile(r"\d{5}[\s)}]*!|![\s)}\]]*!|\\[dt]?binom[\s{]*\d{5}|\\det|Gamma\W*\d{4}")
+_COSTLY = re.compile(r"\\(?:sum|prod|i*nt|oint|lim|gcd|lcm|Gamma)(?![A-Za-z])")
 
 
 def is_balanced(text: str) -> bool:
