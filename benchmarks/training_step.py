@@ -7,7 +7,8 @@ one, then one of the other, and so on, generation and rewards included. Both of 
 with the same seed, and the learning rate is 0, so that they train on the same rollouts. The first
 round is not counted.
 
-- `demo`: the shipped model on the search task, with the settings of `barl demo`.
+- `demo`: the shipped model on the search task, with the settings of `barl demo`, but for the record
+  of its rollouts.
 - `40m`: a Qwen2 of 39 million random weights. Its completions have full length and no answers: the
   text's checksum stands for the answer, which makes some five hypotheses of eight rollouts.
 - `1.5b`, with CUDA: the same with the shape of Qwen2.5-1.5B, in bfloat16.
@@ -60,7 +61,7 @@ GENERATIONS, ANSWERS, TRUTH = 8, 7, "100"  # eight rollouts have about five of s
 def demo_task(quick: bool, steps: int, batches: int, output_dir: str) -> dict[str, Any]:
     """Return the trainer's arguments in `barl demo`; a quick one has smaller batches."""
     argv = f"--config {RECIPE} --output_dir {output_dir} --learning_rate 0 --report_to none"
-    argv += f" --use_cpu {not CUDA}"
+    argv += f" --use_cpu {not CUDA} --log_beliefs False"  # GRPO has no beliefs to record
     argv += f" --per_device_train_batch_size {(32 if quick else 128) // steps}"
     argv += f" --steps_per_generation {steps} --gradient_accumulation_steps 1"
     config: Any = BARLConfig

@@ -43,6 +43,7 @@ def test_answers_prints_costs_and_verdicts(tmp_path):
     assert ours["rewards without a closed box"] == ours["time-outs, crashes"] == "0"
 
 
+@pytest.mark.slow
 def test_answer_cases_are_counted_by_family(tmp_path):
     path, cases = tmp_path / "cases.json", ROOT / "tests" / "cases" / "answers.jsonl"
     (table,) = run_benchmark("answer_cases.py", str(cases), "--quick", "--json", str(path))
@@ -54,6 +55,7 @@ def test_answer_cases_are_counted_by_family(tmp_path):
         assert right == whole[grader]["right"] > 20
 
 
+@pytest.mark.slow
 def test_answer_properties_hold_and_are_counted(tmp_path):
     path = tmp_path / "properties.json"
     (table,) = run_benchmark("answer_properties.py", "--quick", "--json", str(path))
@@ -113,6 +115,7 @@ def test_memory_of_a_pass_is_what_is_estimated(tmp_path):
         assert 0.8 < record["measured"] / record["estimate"] < 1.2
 
 
+@pytest.mark.slow
 def test_families_are_compared_with_naive_forwards(tmp_path):
     path = tmp_path / "families.json"
     families = ["gemma3n_text", "cpmant"]

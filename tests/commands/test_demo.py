@@ -31,7 +31,8 @@ def test_epochs_are_refused(tmp_path):
         cli.main(["demo", "--output_dir", str(tmp_path), "--max_steps", "-1"])
 
 
-@pytest.mark.parametrize("method", ["grpo", pytest.param("progress", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["grpo", "progress"])
 def test_the_baselines_are_trained_and_the_table_is_shown(tmp_path, capsys, monkeypatch, method):
     monkeypatch.setattr(demo_run, "NUM_GREEDY", 20)
     few = ["--max_steps", "1", "--per_device_train_batch_size", "16"]

@@ -218,6 +218,7 @@ LATE = {
 LATE |= {"torch._dynamo", "transformers.modeling_utils", "psutil"}
 
 
+@pytest.mark.slow
 def test_what_a_run_does_not_need_is_not_imported_before_the_model(tmp_path):
     """It starts in less than 3 s of CPU; each of these takes between 0.1 and 2 s."""
     command = [sys.executable, "-c", AT_MODEL, "evaluate", *arguments(tmp_path, limit=1)]

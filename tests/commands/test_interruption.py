@@ -96,6 +96,7 @@ def test_before_the_first_checkpoint(tmp_path, train, capsys):
     assert line_of(capsys) == expected
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_saved_if_wanted(tmp_path, train, capsys):
     """In the middle of a rollout batch; the run that goes on reaches the same parameters."""
     name = "Ctrl-C"

@@ -1,13 +1,9 @@
-"""`barl plan` as users start it: what the docs show, its refusals, and what it reads."""
-
-import json
+"""`barl plan` as users start it: what the docs show, and its refusals."""
 
 import pytest
 
 from ..paths import ROOT
-from ..preloaded import PRELOADED
-from ..trainer.hub import Commit
-from .qwen import RECIPE, SHALLOW, ZERO2, qwen, rows
+from .qwen import ZERO2
 
 
 def test_docs_show_the_plan_of_a_recipe_and_a_refusal(plan):
@@ -40,13 +36,3 @@ def test_what_does_not_divide_ends_with_an_error(plan, options, message):
     with pytest.raises(SystemExit, match=f"barl plan: .*{message}") as error:
         plan(*options)
     assert error.value.code == 2
-
-
-def test_of_the_hub_only_the_configuration_is_read(hub, run):
-    files = {"config.json": json.dumps(qwen(2).to_dict()).encode(), "model.safetensors": b""}
-    hub.repositories["Qwen/Qwen2.5-Math-1.5B"] = [Commit("first", files)]
-    done = run(*PRELOADED, "barl_trl.cli", "plan", "--config", RECIPE)
-    assert done.returncode == 0, done.stderr
-    assert rows(done.stdout)["parameters"] == f"{2 * SHALLOW / 2**30:.1f} GiB"
-    read = [path for path in hub.asked if "/resolve/" in path]
-    assert {path.rsplit("/", 1)[1] for path in read} == {"config.json"}

@@ -159,6 +159,7 @@ def adamw(parameters, gradients, rates, betas=(0.9, 0.999), eps=1e-8):
             p -= rate * m / (1 - betas[0] ** t) / ((v / (1 - betas[1] ** t)).sqrt() + eps)
 
 
+@pytest.mark.slow
 def test_steps_are_those_of_adamw_on_the_clipped_gradient(task):
     most, seed, arm = 0.01, 3, ARMS["progress"]
     expected, stream = search_model().eval(), search_problems(task, seed)

@@ -15,7 +15,8 @@ from .hostile_texts import MILLION, soup
 
 LONG = 100_000
 
-plain = st.text(st.characters(exclude_characters="\\{}", exclude_categories=["Cs"]))
+# hypothesis draws "</think>" from our code, too, and no box reaches over it
+plain = st.text(st.characters(exclude_characters="\\{}<", exclude_categories=["Cs"]))
 escapes = st.sampled_from([r"\{", r"\}", r"\\", r"\frac", r"\ "])
 balanced = st.recursive(
     st.lists(plain | escapes, max_size=3).map("".join),

@@ -121,7 +121,7 @@ def recorded(folder):
     ]
 
 
-@pytest.mark.parametrize("method", ["barl", "grpo"])
+@pytest.mark.parametrize("method", ["barl", pytest.param("grpo", marks=pytest.mark.slow)])
 def test_killed_in_the_middle_of_a_rollout_batch(tmp_path, train, method):
     whole = train("whole", "--method", method)
     train("broken", "--method", method, killed_at=12)
@@ -144,14 +144,9 @@ def test_killed_in_the_middle_of_a_rollout_batch(tmp_path, train, method):
     np.testing.assert_equal(recorded(resumed), recorded(whole))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "config",
-    [
-        "cpu/ddp.yaml",
-        pytest.param("cpu/zero2.yaml", marks=pytest.mark.slow),
-        pytest.param("cpu/zero3.yaml", marks=pytest.mark.slow),
-        pytest.param("cpu/fsdp2.yaml", marks=pytest.mark.slow),
-    ],
+    "config", ["cpu/ddp.yaml", "cpu/zero2.yaml", "cpu/zero3.yaml", "cpu/fsdp2.yaml"]
 )
 def test_killed_on_two_processes(tmp_path, train, config):
     options = {"per_device_train_batch_size": 1, "log_completions": False}

@@ -1,7 +1,8 @@
 """Pushes to a Hub on this machine: what arrives, what the card says, and what happens if it is
-refused.
+refused. And what a plan reads of it.
 """
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -11,9 +12,11 @@ import yaml
 
 from barl_trl.trainer.hub import hub_dataset
 
+from ..commands.qwen import RECIPE, SHALLOW, qwen, rows
 from ..distributed.launching import LAUNCH
 from ..paths import ROOT
 from ..preloaded import PRELOADED
+from .hub import Commit
 
 TRAIN = [*PRELOADED, "barl_trl.cli", "train", "--push_to_hub", "--hub_always_push", "--config"]
 RELOAD = """
@@ -88,6 +91,7 @@ def check_card(card):
     assert "None" not in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "token", "reason"),
     [
@@ -111,6 +115,7 @@ def test_without_rights_nothing_is_loaded(tmp_path, recipe, hub, run, name, toke
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_token_that_is_revoked_during_training(tmp_path, recipe, hub, run):
     """Two processes: training goes on, the model is saved, and the command says how to push it."""
     hub.revoke_after = 1
@@ -135,6 +140,7 @@ def test_a_token_that_is_revoked_during_training(tmp_path, recipe, hub, run):
     assert not [path for path in pushed if Path(path).parts[0].startswith("checkpoint")]
 
 
+@pytest.mark.slow
 def test_a_baseline_says_so_too_and_has_a_model_card(tmp_path, recipe, hub, run):
     hub.revoke_after = 1
     done = run(*TRAIN, recipe(), "--method", "grpo", "--hub_model_id", "me/grpo")
@@ -144,3 +150,14 @@ def test_a_baseline_says_so_too_and_has_a_model_card(tmp_path, recipe, hub, run)
     card = hub.files("me/grpo")["README.md"].decode()
     assert "trained with GRPO" in card and "BARL" not in card
     assert "Results, as last logged in 1 steps" in card
+
+
+@pytest.mark.slow
+def test_of_a_model_that_is_planned_only_the_configuration_is_read(hub, run):
+    files = {"config.json": json.dumps(qwen(2).to_dict()).encode(), "model.safetensors": b""}
+    hub.repositories["Qwen/Qwen2.5-Math-1.5B"] = [Commit("first", files)]
+    done = run(*PRELOADED, "barl_trl.cli", "plan", "--config", RECIPE)
+    assert done.returncode == 0, done.stderr
+    assert rows(done.stdout)["parameters"] == f"{2 * SHALLOW / 2**30:.1f} GiB"
+    read = [path for path in hub.asked if "/resolve/" in path]
+    assert {path.rsplit("/", 1)[1] for path in read} == {"config.json"}

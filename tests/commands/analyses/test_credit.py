@@ -89,6 +89,7 @@ def check_tables(printed):
             assert cell in ("", "noise") or cell[-1].isdigit() or cell.endswith("±?")
 
 
+@pytest.mark.slow
 def test_given_methods_are_compared_with_grpo_at_each_model(data, tmp_path):
     out = tmp_path / "out"
     methods = ["progress", "gae", "barl, sum", "barl_trl.credit.barl:progress"]
