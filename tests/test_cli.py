@@ -1,6 +1,8 @@
 """The `barl` command: its commands, and what it imports before it must."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -95,3 +97,19 @@ def test_the_version_is_told_with_those_of_the_libraries(capsys):
     cli.main(["--version"])
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"barl-trl {barl_trl.__version__}, trl {version('trl')}, transformers ")
+
+
+@pytest.mark.parametrize("command", ["recipes", "recipes show demo", "--help"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_nobody_reads_is_no_error(command, unbuffered):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "barl_trl.cli", *command.split()],
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")

@@ -1,7 +1,11 @@
 """The `barl` command. Each command's own options: `barl COMMAND --help`."""
 
 import os
+import select
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
@@ -26,6 +30,23 @@ MODULES = {"data": "check_data"}
 """Commands whose module has another name."""
 
 
+@contextmanager
+def _quiet_if_nobody_reads() -> Iterator[None]:
+    """End without a traceback where `| head` has read enough, with the status of SIGPIPE."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        output = select.poll()
+        output.register(sys.stdout, 0)
+        if not output.poll(0):
+            raise  # it is another pipe that broke
+        # the interpreter's end flushes, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+
+
+@_quiet_if_nobody_reads()
 def main(argv: list[str] | None = None) -> None:
     """Run the `barl` command."""
     argv = sys.argv[1:] if argv is None else argv

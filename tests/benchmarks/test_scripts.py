@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from itertools import groupby
+from itertools import pairwise
 
 import pytest
 
@@ -19,8 +19,10 @@ def run_benchmark(script, *options):
     """Runs a script; returns its Markdown tables, as row name -> column name -> cell."""
     command = [*PRELOADED, str(BENCHMARKS / script), *options]
     shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
-    by_kind = groupby(shown.splitlines(), key=lambda line: line.startswith("|"))
-    tables = [list(lines) for is_table, lines in by_kind if is_table]  # DeepSpeed prints lines, too
+    # DeepSpeed prints lines, too, also between those of a table
+    lines = [line for line in shown.splitlines() if line.startswith("|")]
+    headers = [n - 1 for n, line in enumerate(lines) if line.startswith(("|---", "| ---"))]
+    tables = [lines[start:stop] for start, stop in pairwise([*headers, None])]
     return [table_of(header, rows) for header, _, *rows in tables]
 
 
