@@ -101,7 +101,7 @@ def test_the_version_is_told_with_those_of_the_libraries(capsys):
 
 @pytest.mark.parametrize("command", ["recipes", "recipes show demo", "--help"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_that_nobody_reads_is_no_error(command, unbuffered):
+def test_a_command_whose_output_nobody_reads_ends_with_one_line(command, unbuffered):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -112,4 +112,5 @@ def test_output_that_nobody_reads_is_no_error(command, unbuffered):
         text=True,
     )
     os.close(writer)
-    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert done.stderr == "barl: ended, because nothing reads its output any more.\n"

@@ -31,8 +31,8 @@ MODULES = {"data": "check_data"}
 
 
 @contextmanager
-def _quiet_if_nobody_reads() -> Iterator[None]:
-    """End without a traceback where `| head` has read enough, with the status of SIGPIPE."""
+def _ended_if_nobody_reads() -> Iterator[None]:
+    """End with one line and the status of SIGPIPE if the output is no longer read (`| head`)."""
     try:
         yield
         sys.stdout.flush()
@@ -43,10 +43,11 @@ def _quiet_if_nobody_reads() -> Iterator[None]:
             raise  # it is another pipe that broke
         # the interpreter's end flushes, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write("barl: ended, because nothing reads its output any more.\n")
         sys.exit(128 + signal.SIGPIPE)
 
 
-@_quiet_if_nobody_reads()
+@_ended_if_nobody_reads()
 def main(argv: list[str] | None = None) -> None:
     """Run the `barl` command."""
     argv = sys.argv[1:] if argv is None else argv

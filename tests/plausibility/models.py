@@ -3,6 +3,7 @@
 Two layers: the least in which what one token sees reaches another.
 """
 
+import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -108,6 +109,16 @@ DEPENDING_ON_PADDING = {
 }
 if "indexed_attention" not in ALLOWED_ATTN_LAYER_TYPES:  # transformers 5.17 refuses its own model
     del DEPENDING_ON_PADDING["hy_v4"]
+
+
+QUICK = {"gemma3_text", "gpt2", "gpt_oss", "llama4_text", "mistral", "mixtral", "phi3", "qwen2"}
+"""A family for each way to attend, to place tokens and to choose experts."""
+
+
+def few_are_quick(families):
+    """The families as parameters of a test, which is slow with most of them."""
+    slow = pytest.mark.slow
+    return [name if name in QUICK else pytest.param(name, marks=slow) for name in families]
 
 
 def make(family, attn_implementation="sdpa", **overrides):

@@ -12,11 +12,9 @@ from barl_trl.plausibility.answer_logps import answer_log_likelihoods
 from barl_trl.plausibility.queries import Answer, Rollout
 
 from .cases import ALL, BASE, BRANCH, EDGE_CASES, ELICITATION, GROUPS, VOCAB, ids
-from .models import SHARED, adapted, limited, make, trusted
+from .models import SHARED, adapted, few_are_quick, limited, make, trusted
 from .oracle import assert_matches, assert_own_match, oracle, own_oracle, refusals, score
 
-QUICK = ("gemma3_text", "gpt2", "gpt_oss", "llama4_text", "mistral", "qwen2")
-"""A family for each way to attend and to place tokens; the others are slow tests."""
 IN_GROUPS = [rollout for many in GROUPS.values() for rollout in many]
 
 
@@ -41,13 +39,7 @@ def state_of(model):
 # Values
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        *(pytest.param(name, marks=pytest.mark.slow) for name in SHARED if name not in QUICK),
-        *QUICK,
-    ],
-)
+@pytest.mark.parametrize("family", few_are_quick(SHARED))
 def test_families_share_prefixes_exactly(family, caplog):
     model = make(family, **SHARED[family])
     expected = oracle(model, ALL)

@@ -19,7 +19,7 @@ from barl_trl.plausibility.queries import Answer, Rollout
 from barl_trl.plausibility.reference import reference
 
 from .cases import ELICITATION, ids
-from .models import DEPENDING_ON_PADDING, EXPERTS, REENCODED, adapted, make
+from .models import DEPENDING_ON_PADDING, EXPERTS, REENCODED, adapted, few_are_quick, make
 from .test_kv_cache import generated
 
 DTYPES = [torch.float32, torch.bfloat16]
@@ -29,12 +29,11 @@ ROLLOUTS = [
     Rollout(ids(9), [9], [Answer(ids(2))]),
     Rollout(ids(30), [5, 13], [Answer(ids(1)), Answer(ids(1, 1))]),
 ]
-FAMILIES = ("gpt2", "llama", "mixtral", "phi3", "qwen2", "qwen3")
-MORE_FAMILIES = (
+FAMILIES = (
     *("apertus", "arcee", "cohere", "cohere2", "ernie4_5", "exaone4", "gemma", "glm4"),
-    *("gpt_bigcode", "gpt_neox", "glm", "granite", "granitemoe", "helium", "mistral"),
-    *("nemotron", "olmo2", "olmoe", "persimmon", "phi", "qwen2_moe", "smollm3", "stablelm"),
-    "starcoder2",
+    *("gpt2", "gpt_bigcode", "gpt_neox", "glm", "granite", "granitemoe", "helium", "llama"),
+    *("mistral", "mixtral", "nemotron", "olmo2", "olmoe", "persimmon", "phi", "phi3", "qwen2"),
+    *("qwen2_moe", "qwen3", "smollm3", "stablelm", "starcoder2"),
 )
 
 
@@ -50,10 +49,7 @@ def found_in_padding(model, rollout, layout="plain"):
         return why_not_padded(model, known, ELICITATION, 4096, layout)
 
 
-@pytest.mark.parametrize(
-    "family",
-    [*FAMILIES, *(pytest.param(family, marks=pytest.mark.slow) for family in MORE_FAMILIES)],
-)
+@pytest.mark.parametrize("family", few_are_quick(FAMILIES))
 def test_rounding_is_no_fault(family):
     model = make(family, **EXPERTS)
     for dtype in DTYPES:

@@ -1,5 +1,5 @@
-"""Pushes to a Hub on this machine: what arrives, what the card says, and what happens if it is
-refused. And what a plan reads of it.
+"""A Hub on this machine: what a push brings there, what the card says, what is said if the Hub
+refuses it, and what `barl plan` reads.
 """
 
 import json
