@@ -58,6 +58,17 @@ def test_answer_cases_are_counted_by_family(tmp_path):
 
 
 @pytest.mark.slow
+def test_public_completions_are_judged_as_the_page_says(tmp_path):
+    path, page = tmp_path / "wrong.json", (ROOT / "docs" / "graders.md").read_text()
+    (table,) = run_benchmark("public_completions.py", "--json", str(path))
+    wrong = json.loads(path.read_text())
+    assert wrong["math_verify, `stated`"] == []
+    assert all(case.startswith("fmt.") for case in wrong["math_verify"])  # without a box
+    for row in table.values():
+        assert f"| {' | '.join([*row.values()][1:])} |" in page
+
+
+@pytest.mark.slow
 def test_answer_properties_hold_and_are_counted(tmp_path):
     path = tmp_path / "properties.json"
     (table,) = run_benchmark("answer_properties.py", "--quick", "--json", str(path))

@@ -29,6 +29,8 @@ from barl_trl.graders.claims import claims
         ("(1,2)", r"x\in (1,2)", [r"x\in (1,2)"]),
         (r"\sqrt{2}", r"\sqrt{2}\approx 1.41", [r"\sqrt{2}", "1.41"]),
         ("5", r"x\approx 5", ["5"]),
+        ("6", "6=6", ["6", "6"]),
+        ("6", "6=6=6", ["6", "6", "6"]),
     ],
 )
 def test_each_side_of_a_chain_is_a_claim_but_for_its_name(gold, answer, claimed):
@@ -40,6 +42,10 @@ def test_each_side_of_a_chain_is_a_claim_but_for_its_name(gold, answer, claimed)
     [
         ("x=7", "x=10-3=7", "7", ["10-3", "7"]),
         ("x=7", "7", "7", ["7"]),
+        ("x=7", "7=7", "7", ["7", "7"]),
+        ("x=7", "10-3=7", "7", ["10-3", "7"]),
+        ("x=7", "10-3=8", "7", ["10-3", "8"]),
+        (r"x=\frac{7}{2}", r"\frac{7}{2}=3.5", r"\frac{7}{2}", [r"\frac{7}{2}", "3.5"]),
         (r"\sqrt{2} \approx 1.41", r"2^{1/2}", r"\sqrt{2}", [r"2^{1/2}"]),
         (r"\frac{dy}{dx}=2x", r"\frac{dy}{dx}=3x", "2x", ["3x"]),
     ],
@@ -52,6 +58,8 @@ def test_the_name_of_the_true_answer_is_no_part_of_its_value(gold, answer, value
     ("gold", "answer"),
     [
         ("x=6", "y=6"),
+        (r"\lambda=6", r"\mu=6"),
+        (r"\lambda=6", r"6=\lambda"),
         ("f(x)", "f(y)"),
         ("x+y=6", "6=y+x"),
         ("2x+1=5", "x=2"),

@@ -54,6 +54,9 @@ from .hostile_texts import soup
         (r"\{k\pi \mid k \in \mathbb{Z}\}", r"k\pi, k\in\mathbb{Z}"),
         ("\uff08\uff11\uff0c\uff0d\uff12\uff09\u3002", "(1,-2)"),  # full width
         ("x⁴ + ¾", r"x^4+\frac{3}{4}"),
+        ("\u0664\u0662", "42"),  # Arabic-Indic
+        ("\u06f4\u066b\u06f5\u066a", "4.5%"),  # Persian
+        ("\\frac{\u0967}{\u0968}", r"\frac{1}{2}"),  # Devanagari
         ("√(x + 1)", r"\sqrt{x+1}"),
         (r"\frac\pi4", r"\frac{\pi}4"),
         (r"0.1\bar{6}", r"0.1\overline{6}"),

@@ -9,6 +9,7 @@ _EQUALS = re.compile(r"(?:(?<![<>:=])(?<![^\d)}]!)==?(?!=)|\\approx(?![A-Za-z]))
 # A remainder, a sum or an integral is asked for, and names its value.
 _ASKED = re.compile(r"\\(?:[bp]?mod|sum|prod|i*nt|lim)(?![a-z])|\\begin\{vmatrix\}")
 _NO_NAME = re.compile(r"\A-|\d|[<>]|\\(?:l|g|n)eq?(?![A-Za-z])|\b(?:or|not|no|wrong)\b")
+_LETTER = re.compile(r"\\(?!pi|frac|sqrt|cdot|times)[a-z]{2}")  # \lambda
 _INDEX = re.compile(r"\^\{-1\}|_(?:\{[^{}]*\}|\w)|[A-Za-z]\([^()]*\)")
 _SEVERAL = re.compile(r"\b(?:or|and)\b|[,;]|\\(?:lor|vee|land|wedge|pm|mp|cup|in)(?![A-Za-z])")
 _BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]")
@@ -22,11 +23,13 @@ _DOMAIN = re.compile(
 def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     """Return the true value, and the values that an answer claims; each must be the true one.
 
-    A name in front claims nothing. Equations and lists claim themselves. All are normal forms.
+    A name in front claims nothing. Equations (`6=x`, not `2+4=6`) and lists claim themselves. All
+    are normal forms.
     """
     gold, answer = _of_all(_POINT.sub("", gold), _POINT.sub("", answer))
     truth, sides = ([side.strip() for side in _EQUALS.split(form)] for form in (gold, answer))
-    value, is_pair = _without_names(truth), len(truth) == len(sides) == 2
+    is_equation = any(variables(side) or _LETTER.search(TEXT.sub("", side)) for side in sides)
+    value, is_pair = _without_names(truth), is_equation and len(truth) == len(sides) == 2
     if is_pair and truth[0] == sides[0] and len(value) == 1:
         return value[0], sides[1:]
     is_list = any(_SEVERAL.search(_BRACKETS.sub("", form)) for form in (gold, answer))
@@ -58,7 +61,7 @@ def _is_name(segment: str) -> bool:
     letters = [letter for letter in bare if letter.isalpha()]
     if bare[:1] == "(" and letters != sorted(letters):
         return False
-    has_letter = variables(segment) or TEXT.search(segment) or re.search(r"\\(?!pi)[a-z]{2}", bare)
+    has_letter = variables(segment) or TEXT.search(segment) or _LETTER.search(bare)
     return bool(_ASKED.search(segment) or (has_letter and not _NO_NAME.search(bare)))
 
 

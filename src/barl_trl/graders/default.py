@@ -10,7 +10,7 @@ from .nouns import apart, words_against
 from .numbers import Tolerance, number
 from .processes import compare
 
-VERSION = "5"
+VERSION = "6"
 
 _CHOICE = re.compile(r"\(?(?:(?:\\text)?\{)?\(?([A-Ja-j])\)?\}?\)?")
 _CHOICES = re.compile(r"(?<![A-Za-z\\])[A-J](?![A-Za-z])")

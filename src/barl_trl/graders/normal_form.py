@@ -13,12 +13,15 @@ TEXT = re.compile(
 )
 _OLD_FONT = r"\{ ?\\(?:rm|bf|it|sf) +([^{}\\]*)\}"
 # Full-width characters and blanks, superscripts and fractions: `（1，2）`, `5~cm`, `x²`, `⅜`.
+# Arabic signs of numbers.
 _PLAIN = {n: n - 0xFEE0 for n in range(0xFF01, 0xFF5F)} | {0x3002: ".", 0x3001: ",", 0x7E: " "}
+_PLAIN |= {0x66A: "%", 0x66B: ".", 0x66C: ",", 0x60C: ","}
 _PLAIN |= {ord(sign): f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
 _PLAIN |= {
     n: "\\frac{" + unicodedata.normalize("NFKC", chr(n)).replace("⁄", "}{") + "}"
     for n in (*range(0xBC, 0xBF), *range(0x2150, 0x215F))
 }
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")  # of another script: ٤, ४
 _MATH_MODE = re.compile(
     r"(?<!\\)(?:(\$\$?)(?P<a>[^$]+)(?<!\\)\1|\\\((?P<b>.+?)\\\)|\\\[(?P<c>.+?)\\\])", re.DOTALL
 )
@@ -98,6 +101,7 @@ _IN_BRACKETS = re.compile(r"(\^|\\sqrt)\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\
 def without_frame(text: str) -> str:
     r"""Return the text without blanks, boxes and `$…$`, `\(…\)` or `\[…\]` around all of it."""
     text, before = text.translate(_PLAIN).strip(), None
+    text = _OTHER_DIGIT.sub(lambda digit: str(int(digit[0])), text)
     while text != before and len(text) <= _MAX_CHARS:
         before = text
         box = _BOX.fullmatch(text)
@@ -112,8 +116,8 @@ def normal_form(answer: str) -> str:
     r"""Return the answer in a form in which equal strings are surely equal answers.
 
     Undone are differences without a meaning: a box in the box, `$…$` and `\(…\)`, a final full
-    stop, styles, `\dfrac`, `10{,}000`, Unicode signs, `1.5e3`, `€5` for `5\text{euro}`, `5
-    percent`, `\{x | x > 1\}`, and code: `2**(1/4)`.
+    stop, styles, `\dfrac`, `10{,}000`, Unicode signs, digits of any script, `1.5e3`, `€5` for
+    `5\text{euro}`, `5 percent`, `\{x | x > 1\}`, and code: `2**(1/4)`.
     """
     form = _BEHIND.sub("", without_frame(answer)).strip()
     if len(form) > _MAX_CHARS:
