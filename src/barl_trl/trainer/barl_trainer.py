@@ -173,7 +173,7 @@ class BARLTrainer(
 
     def _generate(self, prompts):
         with GenerationRecorder(self.model) as recorder:
-            output = one_turn(super()._generate(prompts), self._tokenizer, self.scorer.end_ids)
+            output = one_turn(super()._generate(prompts), self._tokenizer, self.eos_token_ids)
         prompt_ids, completion_ids, mask, completions, _, extra_fields, *_ = output
         # a rollout_func may bring true answers that are not known yet, and generate with other
         # weights

@@ -100,16 +100,17 @@ def one_turn(output: tuple, tokenizer: PreTrainedTokenizerBase, end_ids: Collect
         output: Token ids of prompts and completions, which of these are the model's (1 or 0; None:
             all), the completions, and more.
         tokenizer: The model's.
-        end_ids: Token ids that end a turn.
+        end_ids: Token ids that end a turn. More of them and padding may stand behind the first.
 
     Raises:
         ValueError: The model goes on behind the end of its turn.
     """
+    no_text = {*end_ids, tokenizer.pad_token_id}
     prompt_ids, completion_ids, masks, completions, *rest = output
     for n, ids in enumerate(completion_ids):
         mask, length = masks[n] if masks else [1] * len(ids), len(chain_of_thought(ids, end_ids))
         behind = compress(ids[length:], mask[length:])
-        if any(token not in end_ids for token in behind):
+        if any(token not in no_text for token in behind):
             raise ValueError(
                 f"rollout_func must return one turn, got rollout {n} with an end of turn at token "
                 f"{length} of {len(ids)} and tokens of the model behind it: they would have no "
