@@ -6,13 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoTokenizer, GenerationConfig
 
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
-from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
+from barl_trl.synthetic.search import search_rows
 from barl_trl.trainer import make_trainer
 
+from ..base_model import save_base_model, search_messages
 from .rollouts import config, trainer, weights_of
 
 # The layout of Qwen2.5-Math's base models
@@ -20,30 +21,13 @@ from .rollouts import config, trainer, weights_of
 
 @pytest.fixture(scope="module")
 def base_model(tmp_path_factory):
-    """A folder with a model that says <|im_end|>, while <|endoftext|> is the EOS of all files."""
-    folder = tmp_path_factory.mktemp("base")
-    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
-    tokenizer.eos_token = "<|endoftext|>"
-    tokenizer.chat_template = (
-        "{% for m in messages %}{{ m.content }}"
-        "{% if m.role == 'assistant' %}<|im_end|>{% endif %}{% endfor %}"
-    )
-    model = AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR)
-    model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
-
-
-def search_problems(*, conversational=True):
-    rows = search_rows(8, seed=0)
-    for row in rows if conversational else ():
-        row["prompt"] = [{"role": "user", "content": row["prompt"]}]
-    return Dataset.from_list(rows)
+    folder = str(tmp_path_factory.mktemp("base"))
+    save_base_model(folder)
+    return folder
 
 
 def base_trainer(model, args, *, cls=BARLTrainer, conversational=True, **kwargs):
-    rows = search_problems(conversational=conversational)
+    rows = search_messages() if conversational else Dataset.from_list(search_rows(8, seed=0))
     return cls(model=model, reward_funcs=accuracy_reward, args=args, train_dataset=rows, **kwargs)
 
 
@@ -55,7 +39,7 @@ def ends(tokenizer):
 def test_a_base_models_completions_end_where_its_template_ends_a_message(
     base_model, tmp_path, caplog, method
 ):
-    benchmarks = {"mine": search_problems().select(range(4))}
+    benchmarks = {"mine": search_messages(4)}
     args = config(tmp_path, max_completion_length=96, eval_strategy="steps", eval_steps=1)
     make = partial(make_trainer, method)
     base = base_trainer(base_model, args, cls=make, benchmarks=benchmarks)
