@@ -48,8 +48,8 @@ def test_a_base_models_completions_end_where_its_template_ends_a_message(
     assert log["completions/clipped_ratio"] == 0
     assert log["reward"] > 0
     assert log["eval_mine/mean_tokens"] < 96
-    (said,) = (text for text in caplog.messages if "completions end with" in text)
-    assert said.startswith("completions end with <|im_end|> (359), too, as the chat template or")
+    (said,) = (text for text in caplog.messages if "completions also end" in text)
+    assert said.startswith("completions also end with <|im_end|> (359), as the chat template or")
 
     base.save_model(str(tmp_path))
     base.create_model_card()
@@ -64,7 +64,7 @@ def test_a_base_models_completions_end_where_its_template_ends_a_message(
 def test_prompts_of_text_end_with_the_eos_alone(base_model, tmp_path, caplog):
     base = base_trainer(base_model, config(tmp_path), conversational=False)
     assert base.eos_token_ids == ends(base.processing_class)[:1]
-    assert "completions end with" not in caplog.text
+    assert "completions also end" not in caplog.text
 
 
 def test_vllm_is_told(base_model, tmp_path):

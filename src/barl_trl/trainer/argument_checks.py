@@ -78,7 +78,6 @@ def check_trainer_arguments(
         if dataset is train_dataset:
             check_truths(args, dataset, graders)
             if isinstance(tokenizer, PreTrainedTokenizerBase):
-                eos: Any = tokenizer.eos_token_id
-                completion_ends(args, tokenizer, dataset, [eos])
+                completion_ends(args, tokenizer, dataset, [tokenizer.eos_token_id])
         if kwargs.get("rollout_func") is None:  # it may bring columns
             check_rewards(name, dataset, rewards, args.solution_column)

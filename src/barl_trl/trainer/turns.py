@@ -5,7 +5,6 @@ from itertools import compress, groupby
 from operator import itemgetter
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
 from trl import GRPOTrainer, is_conversational
 
 from ..rewards import Completion
@@ -55,13 +54,13 @@ class TurnEndsMixin(GRPOTrainer):
             self.generation_kwargs["eos_token_id"] = self.generation_config.eos_token_id = ends
         self._say_once(
             "ends",
-            f"completions end with {_named(ends[len(known) :], self._tokenizer)}, too, as the chat "
-            "template or generation_kwargs say. generation_config.json will say it of the model.",
+            f"completions also end with {_named(ends[len(known) :], self._tokenizer)}, as the chat "
+            "template or generation_kwargs say; the saved generation_config.json names it, too.",
         )
 
 
 def completion_ends(
-    args: BARLConfig, tokenizer: PreTrainedTokenizerBase, dataset: Any, known: Sequence[int]
+    args: BARLConfig, tokenizer: Any, dataset: Any, known: Sequence[Any]
 ) -> list[int]:
     """Return the tokens that end completions: known ones, the chat template's and the user's.
 
@@ -91,7 +90,7 @@ def completion_ends(
     return [*dict.fromkeys([*ends, *given])]
 
 
-def one_turn(output: tuple, tokenizer: PreTrainedTokenizerBase, end_ids: Collection[int]) -> tuple:
+def one_turn(output: tuple, tokenizer: Any, end_ids: Collection[int]) -> tuple:
     """Return what TRL's `_generate` does, with completions of the model's own text.
 
     A `rollout_func` may put other text into a turn. Neither answers nor rewards are read from it.
