@@ -55,7 +55,7 @@ class TurnEndsMixin(GRPOTrainer):
         self._say_once(
             "ends",
             f"completions also end with {_named(ends[len(known) :], self._tokenizer)}, as the chat "
-            "template or generation_kwargs say; the saved generation_config.json names it, too.",
+            "template or generation_kwargs say.",
         )
 
 
