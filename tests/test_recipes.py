@@ -45,6 +45,8 @@ def test_paper_recipes(path, num_processes):
     assert 8 * args.gradient_accumulation_steps * num_processes == 128
     assert args.per_device_train_batch_size == 8
     rollout_batches = 60 if "llama" in path.stem else 110
+    # what ends a completion is found in the chat template
+    assert (script.prompt_template, args.generation_kwargs) == (None, None)
     assert args.max_steps == rollout_batches * 1024 * 5 // 128
     assert args.vllm_importance_sampling_mode == "token_truncate"
     assert (args.loss_type, args.beta, args.adam_beta2) == ("grpo", 0.0, 0.95)

@@ -13,15 +13,19 @@ def elicitation(tokenizer):
     return Elicitation(tokenizer)
 
 
-def states(elicitation, tokenizer, prompt, *steps):
-    """Which states of a rollout have their thought closed before they are asked."""
-    ids, positions = tokenizer.encode(prompt), []
-    positions.append(len(ids))
+def states(elicitation, tokenizer, prompt, *steps, foreign=()):
+    """Which states of a rollout have their thought closed before they are asked.
+
+    Steps that are `foreign` are not the model's.
+    """
+    ids, mask, ends = [], [], []
     for step in steps:
         ids += tokenizer.encode(step)
-        positions.append(len(ids))
-    at_states = elicitation.at_states(ids, positions)
-    return at_states and [state == elicitation.closing_token_ids for state in at_states]
+        mask += [step not in foreign] * (len(ids) - len(mask))
+        ends.append(len(ids))
+    rollout = elicitation.rollout(tokenizer.encode(prompt), ids, ends, ["2"], mask=mask)
+    asked = rollout.state_elicitations
+    return asked and [state == elicitation.closing_token_ids for state in asked]
 
 
 def test_default_is_the_released_codes(elicitation, tokenizer):
@@ -43,6 +47,14 @@ def test_a_thought_that_the_prompt_opened_is_open(elicitation, tokenizer):
 
 def test_a_prompt_that_speaks_of_the_tags_opens_nothing(elicitation, tokenizer):
     assert states(elicitation, tokenizer, "Reason inside <think> tags.", "Two.") is None
+
+
+def test_text_that_is_not_the_models_opens_and_closes_nothing(elicitation, tokenizer):
+    page = "it says <think> and"
+    assert states(elicitation, tokenizer, "1+1?", "Look", page, "2", foreign=[page]) is None
+    page = "it says </think> and"
+    thought = states(elicitation, tokenizer, "1+1?", "<think>", page, "</think>", foreign=[page])
+    assert thought == [False, True, True, False]
 
 
 def test_the_lone_opening_brace_is_forced_and_the_rest_is_scored(elicitation, tokenizer):

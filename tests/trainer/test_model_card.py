@@ -69,12 +69,15 @@ def test_the_example_asks_a_question_of_the_task():
     namespace = {}
     template = files("trl.templates").joinpath("lm_model_card.md").read_text()
     prompt = [{"role": "user", "content": 'What is "1 + 1"?\n```'}]
-    card = quick_start(template, model="me/mine", prompt=prompt, max_new_tokens=64)
+    about = {"model": "me/mine", "prompt": prompt, "max_new_tokens": 64}
+    card = quick_start(template, eos_token_ids=[5], **about)
     (example,) = re.findall(r"## Quick start\n\n```python\n(.*?)\n```\n\n##", card, re.DOTALL)
     exec(example.splitlines()[2], namespace)
     assert namespace["prompt"] == prompt
     assert "model='me/mine'" in example and "max_new_tokens=64" in example
     assert "time machine" not in card and "hub_model_id" not in card
+    assert "eos_token_id" not in card  # the model says it
+    assert ", eos_token_id=[5, 7]," in quick_start(template, eos_token_ids=[5, 7], **about)
 
 
 def test_names_and_values_are_no_markup():

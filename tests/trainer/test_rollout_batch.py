@@ -212,17 +212,16 @@ def test_unscorable_rollouts_and_unusable_truths_weigh_nothing_and_are_counted(
 def test_nothing_behind_the_end_of_the_turn_is_weighed(
     model, tokenizer, tmp_path, expected_weights
 ):
+    behind = [tokenizer.pad_token_id, tokenizer.eos_token_id]
+
     def rollout_func(prompts, trainer):
         output = given_rollouts()(prompts, trainer)
-        output["completion_ids"] = [
-            ids + tokenizer.encode(" more") for ids in output["completion_ids"]
-        ]
+        output["completion_ids"] = [ids + behind for ids in output["completion_ids"]]
         return output
 
     args = config(tmp_path, value_normalization="none")
     got = weights_of(trainer(model, tokenizer, args, rollout_func=rollout_func))
-    tail = [0.0] * len(tokenizer.encode(" more"))
-    by_hand.assert_equal(got, [row + tail for row in expected_weights])
+    by_hand.assert_equal(got, [row + [0.0] * len(behind) for row in expected_weights])
 
 
 def test_tokens_that_are_not_the_models_are_not_weighed(

@@ -129,6 +129,15 @@ def test_server(tmp_path, model, server, config, num_processes):
     assert_synchronised(run(tmp_path, model, config, num_processes, server)["steps"])
 
 
+def test_a_base_models_completions_end_where_its_template_ends_a_message(tmp_path):
+    launch(
+        "cpu.yaml", "tests.vllm.turns", str(tmp_path), deadline=400, python=[sys.executable, "-m"]
+    )
+    log = json.loads((tmp_path / "result.json").read_text())
+    assert log["completions/clipped_ratio"] < 0.5
+    assert log["completions/max_length"] <= 96
+
+
 def evaluate(folder, model, backend, *options):
     """`barl evaluate`; the responses to `examples/problems.jsonl`, as texts with their lengths."""
     problems = f"problems={ROOT / 'examples' / 'problems.jsonl'}"

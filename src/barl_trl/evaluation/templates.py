@@ -6,6 +6,7 @@ from typing import Any
 
 from ..data.loading import PAPER_SYSTEM_PROMPT
 from ..trainer.redaction import redacted
+from ..trainer.turn_ends import turn_ends
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,8 @@ class Template:
         plain: The prompt as text with `{problem}` in it; None for the tokenizer's chat template.
         system_prompt: Content of the system message.
         user: Content of the user message.
-        ends: Tokens that end a turn, beside the tokenizer's end-of-sequence token. That of base
-            models is not the one which ends a turn.
+        ends: Tokens of the family that end a turn, beside those which the tokenizer and its chat
+            template name.
         variables: Variables of the chat template.
         marker: A token in the chat templates of the family, by which it is recognised.
     """
@@ -53,7 +54,8 @@ class Template:
         """Return the ids of the tokens that end a completion."""
         known = tokenizer.get_vocab()
         ids = {known[token] for token in self.ends if token in known}
-        return sorted((ids | {tokenizer.eos_token_id}) - {None})
+        ends = sorted((ids | {tokenizer.eos_token_id}) - {None})
+        return ends if self.plain else turn_ends(tokenizer, ends, **self.variables)
 
 
 TEMPLATES = {
@@ -62,19 +64,18 @@ TEMPLATES = {
         Template(
             "qwen2.5-math",  # and others with ChatML
             system_prompt=PAPER_SYSTEM_PROMPT,
-            ends=("<|im_end|>", "<|endoftext|>"),
+            ends=("<|endoftext|>",),
             marker="<|im_start|>",
         ),
         Template(
             "r1-distill",  # its authors advise against a system prompt
             user="{problem}\n" + PAPER_SYSTEM_PROMPT,
-            ends=("<｜end▁of▁sentence｜>",),
             marker="<｜Assistant｜>",
         ),
         Template(
             "llama-3",
             system_prompt=PAPER_SYSTEM_PROMPT,
-            ends=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
+            ends=("<|eom_id|>", "<|end_of_text|>"),
             # the chat template writes a date: today's would make prompts differ from day to day
             variables={"date_string": "26 Jul 2024"},
             marker="<|start_header_id|>",

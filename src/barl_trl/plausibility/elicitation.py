@@ -5,7 +5,7 @@ Both are tokenised on their own: a state's tokens are the rollout's own.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import compress, takewhile
 from typing import Any
 
 from .queries import Answer, Rollout
@@ -41,6 +41,7 @@ class Elicitation:
         answers: Sequence[str],
         *,
         score_completion: bool = False,
+        mask: Sequence[int] | None = None,
     ) -> Rollout:
         """Return a rollout whose states, at the prompt and after each step, are asked for answers.
 
@@ -51,28 +52,35 @@ class Elicitation:
             step_ends: Ends of its steps, counted from the chain's first token.
             answers: Answers of the hypotheses, the truth first.
             score_completion: Whether to score the completion's own tokens too.
+            mask: 1 for each of the completion's tokens that is the model's, 0 for others: they open
+                and close no thought.
         """
+        is_own = [1] * len(prompt_ids) + list(mask or [1] * len(completion_ids))
         token_ids = [*prompt_ids, *completion_ids]
         positions = [len(prompt_ids) + end for end in (0, *step_ends)]
         return Rollout(
             token_ids=token_ids,
             state_positions=positions,
             answers=[self._remembered_answer(answer) for answer in answers],
-            state_elicitations=self.at_states(token_ids, positions),
+            state_elicitations=self.at_states(token_ids, positions, is_own),
             score_from=len(prompt_ids) if score_completion else None,
         )
 
     def at_states(
-        self, token_ids: Sequence[int], state_positions: Sequence[int]
+        self, token_ids: Sequence[int], state_positions: Sequence[int], is_own: Sequence[int]
     ) -> list[list[int]] | None:
         """Return the elicitation of every state: it first closes a thought that is open there.
 
         The first state is the prompt. Returns `None` if no thought is open anywhere.
 
-        The text is decoded only to look for the tags; the state's tokens stay the rollout's own.
+        The text is decoded only to look for the tags, in tokens of which `is_own` is 1; the state's
+        tokens stay the rollout's.
         """
         starts = [0, *state_positions]
-        segments = [list(token_ids[a:b]) for a, b in zip(starts, state_positions, strict=False)]
+        segments = [
+            [*compress(token_ids[a:b], is_own[a:b])]
+            for a, b in zip(starts, state_positions, strict=False)
+        ]
         text, elicitations = "", []
         for segment in self.tokenizer.batch_decode(segments, skip_special_tokens=False):
             # a prompt may speak of the tags: it opens a thought only with its last word

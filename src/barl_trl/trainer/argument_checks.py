@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from transformers import PreTrainedTokenizerBase
+
 from ..rewards import AccuracyReward, resolve_rewards
 from .barl_config import BARLConfig
 from .barl_fields import refuse_unused_settings
 from .callables import try_step_segmenter
 from .dataset_checks import check_prompts, check_rewards, check_truths, refuse_missing_chat_template
 from .environment_checks import refuse_missing_vllm
+from .turns import completion_ends
 
 
 def check_trainer_arguments(
@@ -68,10 +71,13 @@ def check_trainer_arguments(
     graders = [reward.grader.name for reward in rewards if isinstance(reward, AccuracyReward)]
     if not graders and kwargs.get("answer_equivalence") is None:
         graders = ["math_verify"]
+    tokenizer = kwargs.get("processing_class")
     for name, dataset in datasets.items():
         check_prompts(name, dataset)
-        refuse_missing_chat_template(kwargs.get("processing_class"), dataset)
+        refuse_missing_chat_template(tokenizer, dataset)
         if dataset is train_dataset:
             check_truths(args, dataset, graders)
+            if isinstance(tokenizer, PreTrainedTokenizerBase):
+                completion_ends(args, tokenizer, dataset, [tokenizer.eos_token_id])
         if kwargs.get("rollout_func") is None:  # it may bring columns
             check_rewards(name, dataset, rewards, args.solution_column)

@@ -30,13 +30,13 @@ from .barl_config import BARLConfig
 from .belief_logging import BeliefLoggingMixin
 from .benchmark_evaluation import BenchmarkEvaluationMixin
 from .callables import answer_equivalence_of, answer_extractor_of
-from .dataset_checks import refuse_missing_chat_template
 from .exact_resume import ExactResumeMixin
 from .gradient_noise import GradientNoiseMixin
 from .hub import HubMixin
 from .hypothesis_scorer import Generated, HypothesisScorer, Scored
 from .rollout_batch import RolloutBatch
 from .shared_verdicts import share_verdicts
+from .turns import TurnEndsMixin, one_turn
 from .zero3 import gather_head_with_model
 
 
@@ -46,6 +46,7 @@ class BARLTrainer(
     HubMixin,
     BenchmarkEvaluationMixin,
     ExactResumeMixin,
+    TurnEndsMixin,
     GRPOTrainer,
 ):
     """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
@@ -148,7 +149,6 @@ class BARLTrainer(
             processing_class=processing_class,
             **kwargs,
         )
-        refuse_missing_chat_template(self._tokenizer, self.train_dataset)
         if self._is_vlm:
             raise ValueError(
                 "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
@@ -173,8 +173,8 @@ class BARLTrainer(
 
     def _generate(self, prompts):
         with GenerationRecorder(self.model) as recorder:
-            output = super()._generate(prompts)
-        prompt_ids, completion_ids, _, completions, _, extra_fields, *_ = output
+            output = one_turn(super()._generate(prompts), self._tokenizer, self.eos_token_ids)
+        prompt_ids, completion_ids, mask, completions, _, extra_fields, *_ = output
         # a rollout_func may bring true answers that are not known yet, and generate with other
         # weights
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
@@ -187,7 +187,7 @@ class BARLTrainer(
         is_of_use = self.model.training and is_scored and not (self.rollout_func or feeds_all)
         cache = recorder.cache(len(prompts)) if is_of_use else None
         self._say_once("dropout", recorder.dropout_advice if is_of_use else None)
-        self._batch.generated = Generated(prompt_ids, completion_ids, completions, cache)
+        self._batch.generated = Generated(prompt_ids, completion_ids, completions, cache, mask)
         self._batch.asks_for_old_logps = asks
         return output
 

@@ -42,7 +42,7 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
             `eval_dataset` is needed then.
 
     Raises:
-        ValueError: A benchmark has no problems, or lacks a column.
+        ValueError: A benchmark has no problems, or lacks a column; or there are tools.
         RuntimeError: A grader's process cannot be started. Before the model is loaded.
     """
 
@@ -68,6 +68,12 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
                     "benchmarks must have rows with the columns prompt and solution, got "
                     f"{len(dataset)} rows with {dataset.column_names} in {name!r}: "
                     "barl_trl.data.load_problems makes them."
+                )
+        for name in ("tools", "environment_factory"):
+            if self.benchmarks and kwargs.get(name):
+                raise ValueError(
+                    f"benchmarks must be left out with {name}, got {[*self.benchmarks]}: they are "
+                    "answered in one turn. Evaluate with eval_dataset."
                 )
         if self.benchmarks and kwargs.get("eval_dataset") is None:
             kwargs["eval_dataset"] = {}  # `Trainer` wants one where it evaluates

@@ -95,6 +95,7 @@ class HubMixin(GRPOTrainer):
     model: Any
     train_dataset: Dataset | IterableDataset
     hub_model_id: str
+    eos_token_ids: list[int]
     benchmarks: dict[str, Dataset]
     push_in_progress: Any
 
@@ -127,6 +128,7 @@ class HubMixin(GRPOTrainer):
                 model=self.hub_model_id or str(self.args.output_dir),
                 prompt=self.train_dataset[0]["prompt"],
                 max_new_tokens=self.args.max_completion_length or 128,
+                eos_token_ids=self.eos_token_ids,
             )
         card.text = add_sections(
             card.text,

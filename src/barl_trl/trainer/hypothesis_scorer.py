@@ -19,12 +19,17 @@ from .shared_verdicts import share_hypotheses
 
 
 class Generated(NamedTuple):
-    """This process's rollouts as they were generated, and the cache that was left behind."""
+    """This process's rollouts as they were generated, and the cache that was left behind.
+
+    The masks have a 1 for each token of a completion that is the model's, 0 for others; None: all
+    are.
+    """
 
     prompt_ids: list[list[int]]
     completion_ids: list[list[int]]
     completions: list[Any]
     cache: GenerationCache | None = None
+    masks: list[list[int]] | None = None
 
 
 class Scored(NamedTuple):
@@ -110,8 +115,9 @@ class HypothesisScorer:
         local_sets = [sets[n // group_size] for n in places]
         is_asked = self.credit.hypotheses != "none"
         step_ends, rollouts = [], []
-        for prompt_ids, completion_ids, hypotheses in zip(
-            generated.prompt_ids, generated.completion_ids, local_sets, strict=True
+        masks = generated.masks or [None] * len(truths)
+        for prompt_ids, completion_ids, mask, hypotheses in zip(
+            generated.prompt_ids, generated.completion_ids, masks, local_sets, strict=True
         ):
             chain = chain_of_thought(completion_ids, self.end_ids)
             step_ends.append(step_ends_of(chain, self.step_segmenter))
@@ -122,6 +128,7 @@ class HypothesisScorer:
                     step_ends[-1],
                     hypotheses.answers if hypotheses and is_asked else (),
                     score_completion=score_completions,
+                    mask=mask,
                 )
             )
         likelihoods = answer_log_likelihoods(

@@ -18,6 +18,7 @@ from .exact_resume import ExactResumeMixin
 from .gradient_noise import GradientNoiseMixin
 from .health import HealthMixin
 from .hub import HubMixin
+from .turns import TurnEndsMixin
 from .unused_settings import unused_settings
 
 Settings = TypeVar("Settings", bound=BARLConfig)
@@ -29,6 +30,7 @@ class BaselineTrainer(
     HubMixin,
     BenchmarkEvaluationMixin,
     ExactResumeMixin,
+    TurnEndsMixin,
     GRPOTrainer,
 ):
     """[`~trl.GRPOTrainer`] with everything of [`BARLTrainer`] that is not BARL's."""

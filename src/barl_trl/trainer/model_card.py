@@ -100,7 +100,9 @@ def add_sections(
     return f"{before.rstrip()}\n\n{sections}{place}{after}"
 
 
-def quick_start(card: str, *, model: str, prompt: Any, max_new_tokens: int) -> str:
+def quick_start(
+    card: str, *, model: str, prompt: Any, max_new_tokens: int, eos_token_ids: Sequence[int]
+) -> str:
     """Ask in the card's example what the model was trained to answer.
 
     Args:
@@ -108,7 +110,10 @@ def quick_start(card: str, *, model: str, prompt: Any, max_new_tokens: int) -> s
         model: What loads the model: its Hub id, or its folder.
         prompt: A prompt of the training data: text, or messages.
         max_new_tokens: The longest completion in training.
+        eos_token_ids: What ended completions there. Several are named: the base model of an
+            adapter may not know them.
     """
+    ends = f", eos_token_id={[*eos_token_ids]}" if len(eos_token_ids) > 1 else ""
     code = f"""\
 ## Quick start
 
@@ -117,7 +122,7 @@ from transformers import pipeline
 
 prompt = {prompt!r}
 generator = pipeline("text-generation", model={model!r}, device_map="auto")
-output = generator(prompt, max_new_tokens={max_new_tokens}, return_full_text=False)[0]
+output = generator(prompt, max_new_tokens={max_new_tokens}{ends}, return_full_text=False)[0]
 print(output["generated_text"])
 ```
 """

@@ -58,7 +58,7 @@ Behind `...` others may stand that have defaults, and those that are named there
 
 RETURNED = {
     "_generate": (
-        "prompt_ids completion_ids _ completions _ extra_fields ...",
+        "prompt_ids completion_ids tool_mask completions _ extra_fields ...",
         "the rollouts' token ids and completions are taken from it",
     ),
     "_get_per_token_logps_and_entropies": (
@@ -99,7 +99,14 @@ USED = (
     ("_compute_loss", "dim 'advantages'", "it takes an advantage of every token"),
     ("_prepare_inputs", "_step _buffered_inputs", "a resumed run goes on within a rollout batch"),
     ("_prepare_inputs", "_generate_and_score_completions", "rollouts are made by it"),
-    ("_generate", "'completions/clipped_ratio'", "a run whose completions are all cut off says so"),
+    ("_generate", "rollout_func 'env_mask'", "answers are read from the model's own text"),
+    (
+        "_generate",
+        "eos_token_ids 'completions/clipped_ratio'",
+        "a run whose completions are all cut off says so",
+    ),
+    ("_generate_and_score_completions", "eos_token_ids", "chat templates' ends are put there"),
+    ("_generate_single_turn", "eos_token_ids", "chat templates' ends are put there"),
     (
         "_generate_and_score_completions",
         "'frac_reward_zero_std'",
@@ -168,6 +175,7 @@ FIELDS = (
         "a biased importance ratio is warned of",
     ),
     ("temperature beta", "the model card names it"),
+    ("generation_kwargs chat_template_kwargs", "what ends a completion is looked for there"),
     ("num_completions_to_print", "so many completions are printed"),
     ("sync_ref_model use_adaptive_entropy", "their states are in a checkpoint"),
 )
