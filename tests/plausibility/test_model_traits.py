@@ -233,7 +233,14 @@ def test_a_factor_other_than_one_or_a_cap_scales_logits(config, scales):
 
 @pytest.mark.parametrize(
     ("family", "positions"),
-    [("gpt2", 256), ("opt", 256), ("gptj", 256), ("roberta", 253), ("qwen2", None), ("bloom", None)],
+    [
+        ("gpt2", 256),
+        ("opt", 256),
+        ("gptj", 256),
+        ("roberta", 253),
+        ("qwen2", None),
+        ("bloom", None),
+    ],
 )
 def test_a_table_of_positions_ends_where_the_forward_fails(family, positions):
     sizes = {"is_decoder": True, "word_embed_proj_dim": 32, "ffn_dim": 48, "rotary_dim": 8}

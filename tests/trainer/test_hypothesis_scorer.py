@@ -158,7 +158,8 @@ def test_the_cache_does_not_live_through_the_rewards(model, tokenizer, tmp_path)
     alive = []
     gc.collect()
     before = caches()
-    generate_and_score(model, tokenizer, config(tmp_path), reward_funcs=counting)
+    options = {"rollout_func": None, "reward_funcs": counting}
+    trainer(model, tokenizer, config(tmp_path), **options).train()
     assert alive == [before]
 
 

@@ -1,5 +1,7 @@
 """Positions that a model has learned hold rollouts with the questions for their answers."""
 
+import re
+
 import pytest
 from datasets import Dataset
 
@@ -22,13 +24,13 @@ def test_completions_that_leave_no_positions_are_refused_before_training(tokeniz
     answer = max(len(tokenizer.encode(f"{{{truth}}}.")) for _, truth in PROBLEMS)
     others = prompt + elicitation + answer
     args = config(tmp_path, max_completion_length=64)
-    with pytest.raises(ValueError) as caught:
-        trainer(gpt2(tokenizer, others + 63), tokenizer, args)
-    assert str(caught.value) == (
+    message = (
         f"max_completion_length must be at most 63, got 64: the model has {others + 63} positions, "
         f"of which the longest prompt ({prompt} tokens), elicitation ({elicitation}) and true "
         f"answer ({answer}) need {others}. Lower it, or shorten the prompts."
     )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        trainer(gpt2(tokenizer, others + 63), tokenizer, args)
     trainer(gpt2(tokenizer, others + 64), tokenizer, args)
     trainer(gpt2(tokenizer, others + 63), tokenizer, config(tmp_path, credit="rloo"))
 

@@ -116,7 +116,7 @@ def table_positions(model: nn.Module) -> int | None:
     token's (RoBERTa).
     """
     base = causal_lm(model)
-    most = getattr(base.config.get_text_config(), "max_position_embeddings", None)
+    most = getattr(base.config.get_text_config(), "max_position_embeddings", None) or 0
     tokens = base.get_input_embeddings()
     found = [
         module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)

@@ -1,4 +1,6 @@
-"""The old log-probabilities, out of the pass that scores the answers where the loss has the same."""
+"""The old log-probabilities: of the pass that scores the answers, where the loss has the same."""
+
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object
@@ -47,7 +49,8 @@ class OldLogpsMixin(HealthMixin):
     ):
         if self._batch.asks_for_old_logps:
             self._batch.asks_for_old_logps = False
-            logps = self._batch.scored.likelihoods.completion_logps
+            scored: Any = self._batch.scored
+            logps = scored.likelihoods.completion_logps
             logps = nn.functional.pad(logps, (0, logits_to_keep - logps.shape[1]))
             self._check_padding(logps, input_ids, attention_mask)
             if not self._depends_on_padding:
@@ -96,7 +99,7 @@ class OldLogpsMixin(HealthMixin):
             )
 
     def _log_first_ratio(self, logps: Tensor, inputs: dict[str, Tensor]) -> None:
-        """Log how far the ratios of a micro-batch with these log-probabilities (B, L) are from 1."""
+        """Log how far a micro-batch's ratios are from 1, given its log-probabilities (B, L)."""
         mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
         squares = ((logps - inputs["old_per_token_logps"]) * mask).square().sum()
         totals = self.accelerator.reduce(torch.stack([squares, mask.sum()]), "sum")
@@ -107,7 +110,7 @@ class OldLogpsMixin(HealthMixin):
             self._say_once(
                 FIRST_RATIO,
                 f"{FIRST_RATIO} must be 1 within rounding, got {ratio:.3g}: the loss sees other "
-                "log-probabilities than those of the rollouts. Set all dropout to 0. If there is none, "
-                "let one optimizer step train on each rollout batch (steps_per_generation="
-                "gradient_accumulation_steps, num_iterations=1).",
+                "log-probabilities than scoring did. Set dropout to 0; if there is none, let one "
+                "optimizer step train on each rollout batch (num_iterations=1 and "
+                "steps_per_generation=gradient_accumulation_steps).",
             )

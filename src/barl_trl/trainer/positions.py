@@ -43,6 +43,6 @@ def check_positions(
         raise ValueError(
             f"max_completion_length must be at most {most - others}, got {completion}: the model "
             f"has {most} positions, of which the longest prompt ({prompt} tokens), elicitation "
-            f"({len(elicitation.token_ids)}) and true answer ({answer}) need {others}. Lower it, or "
-            "shorten the prompts."
+            f"({len(elicitation.token_ids)}) and true answer ({answer}) need {others}. Lower it, "
+            "or shorten the prompts."
         )
