@@ -94,8 +94,8 @@ class OldLogpsMixin(HealthMixin):
             self._say_once(
                 "padding",
                 f"{type(causal_lm(self.model)).__name__} depends on left padding, TRL computes the "
-                f"old log-probabilities: {reason}. So far are those in its loss from the policy's, "
-                "where prompts differ in length.",
+                f"old log-probabilities: {reason}. Its loss is off by as much where prompts differ in "
+                "length.",
             )
 
     def _log_first_ratio(self, logps: Tensor, inputs: dict[str, Tensor]) -> None:
