@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from functools import cache
 
 import pytest
@@ -242,3 +243,20 @@ def test_refusals_say_what_to_do(model, options, message):
     function = inspect.unwrap(answer_log_likelihoods)  # past the type checks of the test run
     with pytest.raises(ValueError, match=message):
         function(model, ALL, **{"elicitation_ids": ELICITATION, "method": "reencode", **options})
+
+
+@pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
+def test_a_table_of_positions_may_be_used_up_but_not_exceeded(method, caplog):
+    rollout = Rollout(ids(20), [4, 12, 20], [Answer(ids(6), 1)], score_from=4)
+    needed = 20 + len(ELICITATION) + 6
+    model = make("gpt2", n_embd=32, n_layer=2, n_head=4, max_position_embeddings=needed)
+    assert_matches(score(model, [rollout], method), oracle(model, [rollout]))
+    assert not refusals(caplog)
+    short = make("gpt2", n_embd=32, n_layer=2, n_head=4, max_position_embeddings=needed - 2)
+    message = (
+        f"rollouts must need at most the model's {needed - 2} positions, got {needed} for prompt, "
+        "completion, elicitation and answer: lower max_completion_length by 2, or shorten the "
+        "prompts."
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        score(short, [rollout], method)

@@ -17,6 +17,7 @@ from barl_trl.plausibility.model_traits import (
     rope_depends_on_length,
     scales_logits,
     shared_layout,
+    table_positions,
     why_not_shared_prefix,
 )
 from barl_trl.plausibility.queries import Answer, Rollout
@@ -228,3 +229,35 @@ def test_a_rotary_embedding_may_depend_on_length_in_one_layer_type(config, depen
 )
 def test_a_factor_other_than_one_or_a_cap_scales_logits(config, scales):
     assert scales_logits(config) == scales
+
+
+@pytest.mark.parametrize(
+    ("family", "positions"),
+    [
+        ("gpt2", 256),
+        ("opt", 256),
+        ("gptj", 256),
+        ("roberta", 253),
+        ("qwen2", None),
+        ("bloom", None),
+    ],
+)
+def test_a_table_of_positions_ends_where_the_forward_fails(family, positions):
+    sizes = {"is_decoder": True, "word_embed_proj_dim": 32, "ffn_dim": 48, "rotary_dim": 8}
+    sizes |= {**SHARED, **REENCODED}.get(family, {}) | {"pad_token_id": 2, "n_layer": 2}
+    model = make(family, **{"attn_implementation": "eager", **sizes})
+    assert table_positions(model) == positions
+    model(input_ids=torch.tensor([ids(positions or 300)]))
+    if positions:
+        with pytest.raises((IndexError, RuntimeError)):
+            model(input_ids=torch.tensor([ids(positions + 1)]))
+
+
+def test_a_dynamic_rope_forgets_the_rows_that_were_scored():
+    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}
+    model = make("llama", max_position_embeddings=16, rope_parameters=rope)
+    row = torch.tensor([ids(24)])
+    before = model(input_ids=row).logits
+    with evaluating(model):
+        model(input_ids=torch.tensor([ids(60)]))
+    torch.testing.assert_close(model(input_ids=row).logits, before, rtol=0, atol=0)

@@ -38,7 +38,8 @@ def test_the_noise_is_that_of_one_rounding_and_the_model_is_left_as_it_was():
 
 
 def test_there_are_answers_only_where_the_model_has_positions_for_them():
-    model = make("qwen2", max_position_embeddings=40 + len(ELICITATION) + 5)
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4}
+    model = make("gpt2", **sizes, max_position_embeddings=40 + len(ELICITATION) + 5)
     assert [len(answer.token_ids) for answer in known(model).probes[0].answers] == [5, 4, 5]
 
 

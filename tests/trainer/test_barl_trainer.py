@@ -146,7 +146,9 @@ def test_old_log_probabilities_come_out_of_the_scoring_pass(
     ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
     mask = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
     if method == "shared_prefix" and not adapter:  # an adapter's reference goes through it, too
-        assert barl_trainer._batch.scored.likelihoods.num_tokens == fed[-1], "one pass for both"
+        one_pass, *check = fed[-3:]
+        assert barl_trainer._batch.scored.likelihoods.num_tokens == one_pass, "for both"
+        assert check == [ids.shape[1]] * 2, "of the row with the most padding"
     with torch.no_grad():
         expected, _, _ = GRPOTrainer._get_per_token_logps_and_entropies(
             barl_trainer, barl_trainer.model, ids, mask, output["completion_ids"].shape[1]

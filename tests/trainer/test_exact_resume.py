@@ -17,6 +17,7 @@ import torch
 import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from transformers import TrainerCallback
 
 from barl_trl import cli
 from barl_trl.report.rollout_records import FOLDER, record_files
@@ -25,6 +26,7 @@ from barl_trl.trainer.checkpoint_files import checkpoint_to_resume
 from ..distributed.launching import launch
 from ..paths import ROOT
 from ..preloaded import PRELOADED
+from ..tiny import tiny_model
 from .rollouts import config, trainer
 
 # 2 prompts x 4 rollouts are trained on in 4 steps; of 5 problems, an epoch takes 4. Checkpoints 5
@@ -100,6 +102,11 @@ def prompts(tmp_path, name):
 
 def history(folder):
     state = json.loads((folder / "checkpoint-14" / "trainer_state.json").read_text())
+    return steady(state["log_history"])
+
+
+def steady(history):
+    """The logs of steps, without what differs from run to run."""
     # transformers averages the loss over the steps since the log or the start
     others = ("seconds", "time", "runtime", "loss")
     return [
@@ -108,7 +115,7 @@ def history(folder):
             for name, value in log.items()
             if not any(part in name for part in others) and value is not None
         }
-        for log in state["log_history"]
+        for log in history
         if "loss" in log
     ]
 
@@ -196,6 +203,56 @@ def short_run(folder, model_path, tokenizer, resume_from_checkpoint=None, **sett
 def assert_equal(model, other):
     for value, expected in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(value, expected, rtol=0, atol=0)
+
+
+def interruption(count):
+    """What ends in Ctrl-C when it is called for the `count`th time, by a callback or a reward."""
+
+    def call(*_, completions=(), **__):
+        counter.append(1)
+        if len(counter) == count:
+            raise KeyboardInterrupt
+        return [float(len(text)) for text in completions] or None
+
+    counter = []
+    return call
+
+
+@pytest.mark.parametrize(
+    ("event", "count"), [("on_substep_end", 2), ("on_step_end", 1), ("reward", 2)]
+)
+def test_training_that_was_interrupted_begins_anew(event, count, tmp_path, model, tokenizer):
+    """In the middle of an optimizer step, in that of a rollout batch, and in the next one."""
+
+    def made(model, reward, **callback):
+        args = config(
+            tmp_path,
+            per_device_train_batch_size=2,
+            gradient_accumulation_steps=2,
+            steps_per_generation=4,
+            max_steps=3,
+            learning_rate=1e-2,
+            optim="sgd",  # whose state another `train` does not find
+        )
+        run = trainer(model, tokenizer, args, reward_funcs=["accuracy_reward", reward])
+        run.add_callback(type("Interrupting", (TrainerCallback,), callback))
+        return run
+
+    def logs(run):
+        torch.manual_seed(0)  # TRL shuffles rollouts
+        run.train()
+        return steady(run.state.log_history)
+
+    calls = {"reward": interruption(0), event: interruption(count)}
+    run = made(model, **calls)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    other = tiny_model(tokenizer)
+    other.load_state_dict(run.model.state_dict())
+    fresh = made(other, reward=interruption(0))
+    for log, expected in zip(logs(run), logs(fresh), strict=True):
+        assert log == pytest.approx(expected, rel=1e-6, nan_ok=True)
+    assert_equal(run.model, other)
 
 
 def interrupted_at(step, name):

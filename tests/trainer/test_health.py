@@ -10,7 +10,7 @@ from barl_trl.trainer.health import MANY, SYMPTOMS
 from barl_trl.trainer.methods import make_trainer
 
 from ..paths import ROOT
-from .rollouts import COMPLETIONS, config, given_rollouts, trainer
+from .rollouts import COMPLETIONS, ROWS, config, given_rollouts, trainer
 
 
 def said(caplog, about):
@@ -72,7 +72,7 @@ def test_sequences_longer_than_the_models_positions(model, tokenizer, tmp_path, 
     texts = {prompt: ["1" * 600] for prompt in COMPLETIONS}
     barl_trainer = trainer(model, tokenizer, config(tmp_path), rollout_func=given_rollouts(texts))
     assert not said(caplog, "positions")
-    barl_trainer._generate(["1+1?"] * 8)
+    barl_trainer._generate_and_score_completions(ROWS[:1] * 8)
     assert len(said(caplog, "605 tokens are more than the model's 512 positions")) == 1
 
 

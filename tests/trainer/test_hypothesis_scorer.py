@@ -1,14 +1,17 @@
 """From rollouts to likelihoods: what transformers generated is not fed to the model again."""
 
 import copy
+import gc
 from functools import partial
 
 import pandas as pd
 import pytest
 import torch
 from peft import LoraConfig
+from transformers import DynamicCache
 
 from barl_trl import BARLTrainer
+from barl_trl.plausibility.kv_cache import GenerationCache
 from barl_trl.steps import delimited_steps
 
 from . import by_hand
@@ -89,10 +92,9 @@ def test_truncated_completions_are_scored_up_to_their_last_token(
 class Keeping(BARLTrainer):
     """Keeps what the rollouts were generated as, and how they were scored."""
 
-    def _generate(self, prompts):
-        output = super()._generate(prompts)
+    def _score(self, **kwargs):
         self.generated = self._batch.generated
-        return output
+        return super()._score(**kwargs)
 
     def _log_belief_metrics(self, scored, *args):
         self.scored = scored
@@ -143,6 +145,22 @@ def test_a_rollout_is_not_fed_again(model, tokenizer, tmp_path, adapter):
     chains = sum(ends[-1] for ends in keeping.scored.step_ends if ends)
     assert expected.num_tokens - got.num_tokens >= chains - 8
     assert keeping._batch.generated.cache is None  # it is not kept through the optimizer step
+
+
+def test_the_cache_does_not_live_through_the_rewards(model, tokenizer, tmp_path):
+    def caches():
+        return sum(isinstance(o, DynamicCache | GenerationCache) for o in gc.get_objects())
+
+    def counting(completions, **_):
+        alive.append(caches())
+        return [0.0] * len(completions)
+
+    alive = []
+    gc.collect()
+    before = caches()
+    options = {"rollout_func": None, "reward_funcs": counting}
+    trainer(model, tokenizer, config(tmp_path), **options).train()
+    assert alive == [before]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])

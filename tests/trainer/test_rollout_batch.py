@@ -63,24 +63,41 @@ def test_every_call_of_a_training_step_finds_what_earlier_ones_filled(model, tok
     watching.train()
     batch = [
         ("_generate", ["inputs"]),
-        ("_calculate_rewards", ["inputs", "generated"]),
-        ("_score", ["inputs", "generated", "rewards_per_func"]),
+        ("_score", ["inputs", "generated"]),
+        ("_calculate_rewards", ["inputs", "generated", "scored"]),
     ]
     assert watching.batches == [batch, batch]  # nothing of the first is left in the second
 
 
-def test_old_log_probabilities_have_the_answers_scored_before_the_rewards(
-    model, tokenizer, tmp_path
-):
+def test_answers_are_scored_before_old_log_probabilities_are_asked_for(model, tokenizer, tmp_path):
     args = config(tmp_path, per_device_train_batch_size=4, steps_per_generation=2)
     watching = trainer(model, tokenizer, args, cls=Watching)
     watching.train()
     assert watching.batches == [
         [
             ("_generate", ["inputs"]),
-            ("_get_per_token_logps_and_entropies", ["inputs", "generated", "asks_for_old_logps"]),
-            ("_score", ["inputs", "generated"]),
+            ("_score", ["inputs", "generated", "asks_for_old_logps"]),
+            (
+                "_get_per_token_logps_and_entropies",
+                ["inputs", "generated", "asks_for_old_logps", "scored"],
+            ),
             ("_calculate_rewards", ["inputs", "generated", "scored"]),
+        ]
+    ]
+
+
+def test_true_answers_of_a_rollout_func_are_known_with_the_rewards(model, tokenizer, tmp_path):
+    def rollout_func(prompts, trainer):
+        rollouts = given_rollouts()(prompts, trainer)
+        return rollouts | {"solution": ["2"] * len(prompts)}
+
+    watching = trainer(model, tokenizer, config(tmp_path), cls=Watching, rollout_func=rollout_func)
+    watching.train()
+    assert watching.batches == [
+        [
+            ("_generate", ["inputs"]),
+            ("_calculate_rewards", ["inputs", "generated"]),
+            ("_score", ["inputs", "generated", "rewards_per_func"]),
         ]
     ]
 

@@ -18,7 +18,7 @@ from .budget import MEMORY_IS_SHORT, MIN_TOKENS, halved_together, scoring_token_
 from .exactness import Checks
 from .forward import ForwardRequest, token_logps
 from .kv_cache import GenerationCache
-from .model_traits import evaluating, is_sharded, shared_layout
+from .model_traits import evaluating, is_sharded, shared_layout, table_positions
 from .queries import Rollout
 from .rows import Row, build_rows
 
@@ -94,7 +94,8 @@ def answer_log_likelihoods(
         The log-likelihoods in float32 on the device that the model computes on, with masks.
 
     Raises:
-        ValueError: If an argument breaks these rules.
+        ValueError: If an argument breaks these rules, or a model with a table of positions has too
+            few for a rollout with elicitation and answer.
         torch.OutOfMemoryError: If halving does not help, or if memory runs out in a forward with
             sharded parameters nevertheless: the other processes wait for the rest of it.
     """
@@ -110,6 +111,7 @@ def answer_log_likelihoods(
             raise ValueError(f"{name} must be positive, got {value}: 1 samples as trained.")
     # Without gradients DDP has nothing to do, yet its forward waits for the other processes.
     model = model.module if isinstance(model, DistributedDataParallel) else model
+    _refuse_missing_positions(model, rollouts, elicitation_ids)
     max_tokens = halved_together(model, max_tokens or scoring_token_budget(model))
     rows: list[Row] = []
     with evaluating(model):
@@ -151,6 +153,20 @@ def answer_log_likelihoods(
         checks.seconds,
         counts,
     )
+
+
+def _refuse_missing_positions(
+    model: nn.Module, rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]
+) -> None:
+    """Refuse rollouts that a table of positions does not hold with elicitation and answer."""
+    most = table_positions(model)
+    needed = max((rollout.num_positions(elicitation_ids) for rollout in rollouts), default=0)
+    if most is not None and needed > most:
+        raise ValueError(
+            f"rollouts must need at most the model's {most} positions, got {needed} for prompt, "
+            f"completion, elicitation and answer: lower max_completion_length by {needed - most}, "
+            "or shorten the prompts."
+        )
 
 
 def _refuse_to_halve(model: nn.Module, max_tokens: int, error: torch.OutOfMemoryError) -> None:

@@ -32,12 +32,23 @@ def causal_lm(model: nn.Module) -> PreTrainedModel:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and gradient checkpointing off, then put each module back into its mode."""
+    """Switch dropout and gradient checkpointing off, then put each module back into its state.
+
+    A dynamic rotary embedding remembers the longest row that it has seen.
+    """
     training = [module for module in model.modules() if module.training]
+    rotary = [
+        (module, {**vars(module)}, {**module._buffers})
+        for module in model.modules()
+        if hasattr(module, "max_seq_len_cached")
+    ]
     model.eval()
     try:
         yield
     finally:
+        for module, attributes, buffers in rotary:
+            vars(module).update(attributes)
+            module._buffers.update(buffers)
         for module in training:
             module.training = True
 
@@ -96,6 +107,27 @@ def layer_types(config: PreTrainedConfig) -> set[str]:
     windowed = bool(layer_values(config, "sliding_window"))
     default = "sliding_attention" if windowed else "full_attention"
     return set(layer_values(config, "layer_types")) or {default}
+
+
+def table_positions(model: nn.Module) -> int | None:
+    """Return how many positions a model has a table of, None if it computes any.
+
+    A table may have some rows more than there are positions (OPT), or count from behind the padding
+    token's (RoBERTa).
+    """
+    base = causal_lm(model)
+    most = getattr(base.config.get_text_config(), "max_position_embeddings", None) or 0
+    tokens = base.get_input_embeddings()
+    found = [
+        module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+        for module in base.modules()
+        if isinstance(module, nn.Embedding)
+        and module is not tokens
+        and most in range(module.num_embeddings - 2, module.num_embeddings + 1)
+    ]
+    # GPT-J's and CodeGen's are of sines
+    found += [len(b) for name, b in base.named_buffers() if name.endswith("embed_positions")]
+    return min([*found, most]) if found else None
 
 
 def rope_depends_on_length(config: PreTrainedConfig) -> bool:

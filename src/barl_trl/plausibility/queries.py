@@ -79,6 +79,15 @@ class Rollout:
         """Return the token ids placed after a state: its own, or else the common ones."""
         return list(common if self.state_elicitations is None else self.state_elicitations[state])
 
+    def num_positions(self, common: Sequence[int]) -> int:
+        """Return how many tokens stand in front of the end of the deepest answer, or of all."""
+        asked = [
+            position + len(self.elicitation(state, common)) + len(answer.token_ids)
+            for state, position in enumerate(self.state_positions)
+            for answer in self.answers
+        ]
+        return max([*asked, self.trunk_length])
+
     @property
     def scored_positions(self) -> range:
         """Positions of the rollout's tokens that are scored themselves."""

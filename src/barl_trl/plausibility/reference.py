@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from .forward import ForwardRequest, token_logps
-from .model_traits import causal_lm
+from .model_traits import causal_lm, table_positions
 from .queries import Answer, Rollout
 from .rows import reencoded_rows
 
@@ -106,8 +106,7 @@ def _probe(model: nn.Module, rollout: Rollout, elicitation_ids: Sequence[int]) -
     """
     states = rollout.state_positions
     few = sorted({states[0], states[len(states) // 2], states[-1]})
-    config = causal_lm(model).config.get_text_config()
-    most = getattr(config, "max_position_embeddings", None) or float("inf")
+    most = table_positions(model) or float("inf")
     room = int(min(PROBE_TOKENS, most - states[-1] - len(elicitation_ids)))
     own = [Answer(rollout.token_ids[-room:])] if room > 0 else []
     return Rollout(rollout.token_ids, few, [*rollout.answers[:2], *own])

@@ -34,6 +34,8 @@ from .exact_resume import ExactResumeMixin
 from .gradient_noise import GradientNoiseMixin
 from .hub import HubMixin
 from .hypothesis_scorer import Generated, HypothesisScorer, Scored
+from .old_logps import OldLogpsMixin
+from .positions import check_positions
 from .rollout_batch import RolloutBatch
 from .shared_verdicts import share_verdicts
 from .turns import TurnEndsMixin, one_turn
@@ -41,6 +43,7 @@ from .zero3 import gather_head_with_model
 
 
 class BARLTrainer(
+    OldLogpsMixin,
     BeliefLoggingMixin,
     GradientNoiseMixin,
     HubMixin,
@@ -166,6 +169,11 @@ class BARLTrainer(
             step_segmenter or partial(fixed_size_steps, step_size=args.step_size),
             end_ids=end_ids,
         )
+        if self.scorer.credit.hypotheses != "none":
+            elicitation = self.scorer.elicitation
+            check_positions(
+                self.model, self._tokenize_prompts, self.train_dataset, elicitation, args
+            )
         if is_deepspeed_zero3_enabled():
             gather_head_with_model(self.model)
         self._scoring_max_tokens = args.scoring_max_tokens
@@ -182,28 +190,18 @@ class BARLTrainer(
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_known = self.args.solution_column not in extra_fields
         is_scored = self.scorer.credit.hypotheses != "none"
-        asks = self.model.training and is_known and is_scored and (is_stale or is_corrected)
+        is_asked = is_scored and (is_stale or is_corrected) and not self._depends_on_padding
+        asks = self.model.training and is_known and is_asked
         feeds_all = asks or self.args.scoring_method == "reencode"
         is_of_use = self.model.training and is_scored and not (self.rollout_func or feeds_all)
         cache = recorder.cache(len(prompts)) if is_of_use else None
         self._say_once("dropout", recorder.dropout_advice if is_of_use else None)
         self._batch.generated = Generated(prompt_ids, completion_ids, completions, cache, mask)
         self._batch.asks_for_old_logps = asks
+        if self.model.training and is_known:  # now: the cache is large, and the weights are those
+            self._share_verdicts(self._batch.inputs, completions)
+            self._batch.scored = self._score(score_completions=asks)
         return output
-
-    def _get_per_token_logps_and_entropies(
-        self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-    ):
-        if not self._batch.asks_for_old_logps:
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-            )
-        # The pass that scores the answers goes through the same tokens: it reads both.
-        self._batch.asks_for_old_logps = False
-        self._share_verdicts(self._batch.inputs, self._batch.generated.completions)
-        self._batch.scored = self._score(score_completions=True)
-        logps = self._batch.scored.likelihoods.completion_logps
-        return nn.functional.pad(logps, (0, logits_to_keep - logps.shape[1])), None, None
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         self._batch.asks_for_old_logps = False  # by now TRL has asked, if it does

@@ -36,9 +36,13 @@ class ExactResumeMixin(GRPOTrainer):
     writes the state of adaptive entropy, so an end marker ([`write_end_marker`]) comes last, and
     older checkpoints are deleted only then.
 
+    A `train` that was interrupted, as by Ctrl-C in a notebook, leaves the next one nothing: no
+    rollouts, no place within them, no metrics.
+
     What it relies on in TRL: `_prepare_inputs` alone takes rollouts from `_buffered_inputs`, by
-    `_step`; `_save_rng_state` and `_load_rng_state` run on every process, the latter when
-    `state.global_step` is known; `_save_checkpoint` writes into the folder of that step.
+    `_step`, and makes some if it is None; `_save_rng_state` and `_load_rng_state` run on every
+    process, the latter when `state.global_step` is known; `_save_checkpoint` writes into the folder
+    of that step.
     """
 
     args: GRPOConfig
@@ -47,6 +51,9 @@ class ExactResumeMixin(GRPOTrainer):
     _epochs_trained = 0
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
+        self._step, self._current_train_step_time, self._epochs_trained = 0, 0.0, 0
+        self._buffered_inputs = None
+        self._metrics["train"].clear()
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args)
         if checkpoint is not None:
             state = json.loads((Path(checkpoint) / TRAINER_STATE_NAME).read_text())

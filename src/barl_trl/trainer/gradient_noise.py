@@ -22,25 +22,24 @@ class GradientNoiseMixin(GRPOTrainer):
     FSDP), or where the estimate of the noise is not positive.
 
     What it relies on in TRL: `training_step` leaves the gradients of a step's micro-batches summed
-    up and divided by their number, not yet clipped; `_metrics` is averaged and emptied by `log`.
+    up and divided by their number, not yet clipped, and finds none before the first of them;
+    `_metrics` is averaged and emptied by `log`.
     """
 
     model: Any
-    _micro_batch = 0
     _first_square = 0.0
 
     def training_step(self, model, inputs, num_items_in_batch):  # noqa: D102 (TRL's)
+        is_first = all(p.grad is None for p in self.model.parameters())
         loss = super().training_step(model, inputs, num_items_in_batch)
         steps = self.current_gradient_accumulation_steps
         if steps < 2 or self.is_deepspeed_enabled or self.is_fsdp_enabled:
             return loss
-        self._micro_batch += 1
-        if self._micro_batch == 1:
+        if is_first:
             first = steps**2 * squared_norm(self.model)
             of_all_processes: Any = self.accelerator.reduce(first, "mean")
             self._first_square = of_all_processes.item()
         if self.accelerator.sync_gradients:
-            self._micro_batch = 0
             number = steps * self.accelerator.num_processes
             of_all = squared_norm(self.model).item()
             parts = signal_and_noise(self._first_square, of_all, number)

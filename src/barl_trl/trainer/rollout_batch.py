@@ -20,8 +20,8 @@ class RolloutBatch:
     | call | fills |
     |---|---|
     | `_generate_and_score_completions(inputs)` begins | `inputs`, `start`, `began` |
-    | `_generate(prompts)` | `generated`, `asks_for_old_logps` |
-    | `_get_per_token_logps_and_entropies(...)`, if TRL needs old log-probabilities | `scored` |
+    | `_generate(prompts)` | `generated`, `asks_for_old_logps`; `scored` if the truths are known |
+    | `_get_per_token_logps_and_entropies(...)`, if TRL needs old log-probabilities | |
     | `_calculate_rewards(...)` | `reasons`, `rewards_per_func` |
     | `_generate_and_score_completions(inputs)` goes on | `scored`, if it is still None |
 

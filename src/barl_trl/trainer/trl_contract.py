@@ -96,6 +96,11 @@ USED = (
     ("_generate_and_score_completions", "'tool_mask'", "tokens of tools have no weight"),
     ("_calculate_rewards", "_log_completion_extra", "graders' reasons are recorded"),
     ("_generate_and_score_completions", "'old_per_token_logps'", "they are recorded"),
+    (
+        "_compute_loss",
+        "_get_per_token_logps_and_entropies 'old_per_token_logps'",
+        "the first importance ratio is logged",
+    ),
     ("_compute_loss", "dim 'advantages'", "it takes an advantage of every token"),
     ("_prepare_inputs", "_step _buffered_inputs", "a resumed run goes on within a rollout batch"),
     ("_prepare_inputs", "_generate_and_score_completions", "rollouts are made by it"),
