@@ -18,4 +18,4 @@ def __getattr__(name: str):
         package, inside, _ = (error.name or "").partition(".")
         if not (inside and package in TESTED):
             raise
-        raise changed(package, str(error)) from None
+        raise changed(str(error), package) from None

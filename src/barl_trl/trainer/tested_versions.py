@@ -20,7 +20,7 @@ def check_transformers() -> None:
     from .transformers_contract import changes
 
     if found := changes():
-        raise changed("transformers", "; ".join(found))
+        raise changed("; ".join(found), "transformers")
 
 
 @cache
@@ -35,7 +35,7 @@ def check_versions() -> None:
     from .trl_contract import changes
 
     if found := changes(GRPOTrainer, GRPOConfig):
-        raise changed("trl", "; ".join(found))
+        raise changed("; ".join(found), "trl")
     check_transformers()
     if not all(is_tested(name) for name in TESTED):
         warnings.warn(
@@ -50,7 +50,7 @@ def is_tested(name: str) -> bool:
     return SpecifierSet(TESTED[name]).contains(version(name), prereleases=True)
 
 
-def changed(package: str, what: str) -> ImportError:
+def changed(what: str, package: str) -> ImportError:
     """Return the error that says what changed in a package, and which versions were run."""
     is_patched = is_tested(package)
     way_out = f"leave out what patches {package} in this process" if is_patched else _way_back()
