@@ -250,6 +250,6 @@ def test_model_card_and_tags_name_barl(model, tokenizer, tmp_path):
 
 
 def test_a_generation_that_leaves_no_cache_is_told_of_once(model, tokenizer, tmp_path, caplog):
-    args = config(tmp_path, max_steps=2, num_iterations=1, cache_implementation="static")
-    trainer(model, tokenizer, args).train()
+    args = config(tmp_path, max_steps=2, max_completion_length=8, cache_implementation="static")
+    trainer(model, tokenizer, args, rollout_func=None).train()
     assert [r.getMessage() for r in caplog.records].count(NOT_KEPT) == 1
