@@ -5,6 +5,7 @@ INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
 # Test files run beside each other, as many as there are cores.
 PYTEST := -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 LOWEST := .venv-lowest/bin/python
+NEWEST := .venv-newest/bin/python
 INSTALL_INSPECT_AI := .venv-inspect-ai/bin/python $(PIP_INSTALL) -c constraints-inspect-ai.txt
 INSTALL_VLLM := .venv-vllm/bin/python $(PIP_INSTALL) -c constraints-vllm.txt
 CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
@@ -20,7 +21,7 @@ demo: setup  ## train a tiny model on search problems and show what it learned (
 test: setup  ## run the tests
 	$(BIN)/python $(PYTEST)
 
-test-all: test test-lowest test-slow  ## run the tests, also with the oldest versions, and the slow ones
+test-all: test test-lowest test-newest test-slow  ## run the tests, also with the oldest and newest versions, and the slow ones
 
 test-slow: setup  ## run the slow tests (DeepSpeed is installed for them)
 	$(INSTALL) --editable '.[deepspeed]'
@@ -45,6 +46,11 @@ test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest ver
 	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train*.py \
 		tests/evaluation/test_generation.py tests/evaluation/test_shrinking_batch.py \
 		--deselect tests/trainer/test_exact_resume.py::test_killed_on_two_processes
+
+test-newest: .venv-newest/installed  ## run what touches transformers with the newest one, and the newest PEFT
+	$(NEWEST) $(PYTEST) tests/plausibility tests/commands/test_train_run.py \
+		$(addprefix tests/evaluation/test_,generation.py sampling.py seeded_sampling.py shrinking_batch.py) \
+		$(addprefix tests/trainer/test_,barl_trainer.py benchmark_evaluation.py transformers_contract.py)
 
 docs: setup build/example-run/inspect/index.html  ## build the site into build/site; anything that is amiss is an error
 	$(INSTALL) --editable '.[docs]'
@@ -90,6 +96,14 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(LOWEST) $(PIP_INSTALL) -c constraints-lowest.txt --editable '.[dev]'
 	touch $@
 
+# What constraints.txt has, but for transformers, PEFT and the packages whose versions transformers chooses.
+.venv-newest/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-newest
+	grep -vE '^(transformers|peft|tokenizers|huggingface_hub|safetensors)==' constraints.txt > .venv-newest/constraints.txt
+	$(NEWEST) $(PIP_INSTALL) -c .venv-newest/constraints.txt $(TORCH_INDEX) torch
+	$(NEWEST) $(PIP_INSTALL) -c .venv-newest/constraints.txt --editable . beartype hypothesis pytest pytest-xdist
+	touch $@
+
 # vLLM's CPU build wants other versions than constraints.txt has.
 .venv-vllm/installed: pyproject.toml constraints-vllm.txt
 	$(PYTHON) -m venv .venv-vllm
@@ -106,4 +120,4 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(INSTALL_INSPECT_AI) --editable '.[inspect-ai]' beartype hypothesis pytest
 	touch $@
 
-.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-vllm docs check fix tiny-model notebook setup
+.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs check fix tiny-model notebook setup

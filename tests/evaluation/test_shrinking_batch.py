@@ -127,11 +127,25 @@ def test_processors_are_told_which_rows_go_on(model, prompts):
     assert len(processor.tokens) < len(prompts)
 
 
-def test_only_keys_values_and_rows_can_be_taken_out(model):
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])  # since transformers 5.24, before
+def test_only_keys_values_and_rows_can_be_taken_out(model, name):
     mask = {"attention_mask": torch.ones(4, 9)}
-    assert can_shrink({"past_key_values": DynamicCache(config=model.config), **mask}, 4)
-    assert not can_shrink({"past_key_values": None, **mask}, 4)
-    assert not can_shrink({"past_key_values": DynamicCache(), "positions": torch.ones(3, 4, 9)}, 4)
+    assert can_shrink({name: DynamicCache(config=model.config), **mask}, 4)
+    assert not can_shrink({name: None, **mask}, 4)
+    assert not can_shrink({name: DynamicCache(), "positions": torch.ones(3, 4, 9)}, 4)
+
+
+def test_rows_that_stay_although_attention_has_no_other_state_are_told_of_once(
+    model, prompts, caplog
+):
+    end_ids = ends_of(model, prompts)
+    expected = [row[:MAX_TOKENS] for row in alone(model, prompts, end_ids)]
+    for _ in range(2):
+        made = shrinking(model, prompts, end_ids, cache_implementation="static")
+        assert made == expected
+    (message,) = [record.getMessage() for record in caplog.records if "rows that" in record.msg]
+    assert message.startswith("Qwen2ForCausalLM is fed with rows that have ended. They can be ta")
+    assert ": StaticCache" in message
 
 
 def test_settings_are_those_that_generate_prepares(model, prompts):

@@ -7,10 +7,11 @@ from itertools import takewhile
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from transformers.cache_utils import DynamicCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from barl_trl.plausibility import tree_attention
-from barl_trl.plausibility.kv_cache import GenerationRecorder
+from barl_trl.plausibility.kv_cache import GenerationRecorder, cache_of
 from barl_trl.plausibility.queries import Rollout
 
 from .cases import ANSWERS, BRANCH, VOCAB, ids
@@ -116,21 +117,25 @@ def lora(dropout):
 
 
 @pytest.mark.parametrize(
-    ("model", "is_kept"),
+    ("model", "is_kept", "advice"),
     [
-        (lambda: lora(0.0), True),
-        (lambda: lora(0.1), False),
-        (lambda: make("gpt2", **GPT2), False),  # its dropouts are 0.1
-        (lambda: make("qwen2", attention_dropout=0.1), False),
-        (lambda: make("gemma3_text", **HYBRID), False),  # keys outside the window are gone
-        (lambda: make("bloom", **REENCODED["bloom"]), False),  # it takes no positions
-        (lambda: make("mamba", **REENCODED["mamba"]), False),  # it has no keys
-        (lambda: make("qwen3_next", **REENCODED["qwen3_next"]), False),  # some layers have none
+        (lambda: lora(0.0), True, None),
+        (lambda: lora(0.1), False, "the model has dropout"),
+        (lambda: make("gpt2", **GPT2), False, "the model has dropout"),  # its dropouts are 0.1
+        (lambda: make("qwen2", attention_dropout=0.1), False, "the model has dropout"),
+        # keys outside the window are gone
+        (lambda: make("gemma3_text", **HYBRID), False, None),
+        (lambda: make("bloom", **REENCODED["bloom"]), False, None),  # it takes no positions
+        (lambda: make("mamba", **REENCODED["mamba"]), False, None),  # it has no keys
+        # some layers have none
+        (lambda: make("qwen3_next", **REENCODED["qwen3_next"]), False, None),
     ],
 )
-def test_what_scoring_would_not_compute_again_is_not_kept(model, is_kept):
+def test_what_scoring_would_not_compute_again_is_not_kept(model, is_kept, advice):
     _, recorder = generated(model())
-    assert (recorder.cache(4) is not None) == is_kept
+    cache = recorder.cache(4)
+    assert (cache is not None) == is_kept
+    assert (recorder.advice(cache) or "None").startswith(str(advice))
 
 
 def test_a_generation_without_a_cache_leaves_none():
@@ -138,6 +143,14 @@ def test_a_generation_without_a_cache_leaves_none():
     with GenerationRecorder(model) as recorder:
         model(input_ids=torch.tensor([PROMPTS[0]]))
     assert recorder.cache(1) is None
+    assert recorder.advice(None).startswith("generation kept no keys and values that scoring can ")
+
+
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])  # since transformers 5.24, before
+def test_a_cache_is_known_by_its_type(name):
+    found = DynamicCache()
+    assert cache_of({"input_ids": torch.ones(1, 1), name: found, "use_cache": True}) is found
+    assert cache_of({"input_ids": torch.ones(1, 1), name: None}) is None
 
 
 @pytest.mark.parametrize("options", [{"num_beams": 2}, {"num_return_sequences": 2}])

@@ -9,6 +9,8 @@ import torch
 from peft import LoraConfig
 from trl import GRPOTrainer
 
+from barl_trl.plausibility.kv_cache import NOT_KEPT
+
 from ..tiny import tiny_model
 from . import by_hand
 from .rollouts import (
@@ -247,3 +249,9 @@ def test_model_card_and_tags_name_barl(model, tokenizer, tmp_path):
     card = (tmp_path / "README.md").read_text()
     assert "2505.20561" in card
     assert {"trl", "barl"} <= set(barl_trainer.model.model_tags)
+
+
+def test_a_generation_that_leaves_no_cache_is_told_of_once(model, tokenizer, tmp_path, caplog):
+    args = config(tmp_path, max_steps=2, max_completion_length=8, cache_implementation="static")
+    trainer(model, tokenizer, args, rollout_func=None).train()
+    assert [r.getMessage() for r in caplog.records].count(NOT_KEPT) == 1

@@ -20,6 +20,7 @@ from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
 from ..trainer.environment_checks import refuse_missing_vllm
+from ..trainer.tested_versions import check_transformers
 from .decoding import Drawing
 from .seeded_sampling import SeededSampling, cut_offs_of
 from .shrinking_batch import decode_shrinking
@@ -142,6 +143,7 @@ class TransformersBackend:
     """
 
     def __init__(self, model: str, decoding: Decoding, **init_kwargs: Any):
+        check_transformers()
         init_kwargs = {"dtype": "auto", "device_map": "auto"} | init_kwargs
         self.model: Any = AutoModelForCausalLM.from_pretrained(model, **init_kwargs)
         # Not the model's own: it may come with a repetition penalty, top_p and the like.

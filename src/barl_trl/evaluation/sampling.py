@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 import torch
 from torch import nn
+from transformers.cache_utils import Cache
 
 
 @torch.no_grad()
@@ -40,18 +41,19 @@ def sample(
     ids = torch.tensor([[0] * (width - len(row)) + list(row) for row in prompts])
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts])
     positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
-    ends, alive, cache = torch.tensor(list(end_ids)), torch.arange(len(prompts)), None
+    ends, alive = torch.tensor(list(end_ids)), torch.arange(len(prompts))
+    cache: dict[str, Cache] = {}  # by its name, which depends on transformers' version
     completions: list[list[int]] = [[] for _ in prompts]
     while True:
         output = model(
             input_ids=ids.to(device),
             attention_mask=mask.to(device),
             position_ids=positions.to(device),
-            past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,
+            **cache,
         )
-        cache = output.past_key_values
+        cache = {name: value for name, value in output.items() if isinstance(value, Cache)}
         scores = (output.logits[:, -1].float().cpu() / temperature).softmax(dim=-1)
         tokens = torch.multinomial(scores, 1, generator=generator)
         for row, token in zip(alive.tolist(), tokens[:, 0].tolist(), strict=True):
@@ -61,6 +63,7 @@ def sample(
         if not keep.any():
             return completions
         if not keep.all():
-            cache.batch_select_indices(keep.nonzero()[:, 0].to(device))
+            for each in cache.values():
+                each.batch_select_indices(keep.nonzero()[:, 0].to(device))
         alive, ids, positions = alive[keep], tokens[keep], positions[keep, -1:] + 1
         mask = torch.cat([mask[keep], mask.new_ones(len(ids), 1)], dim=1)

@@ -5,12 +5,18 @@ of rows, most of that is wasted. This is a decoding loop for its `custom_generat
 prepares inputs and cache, as for its own loops.
 """
 
+import logging
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, __version__
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+from ..plausibility.kv_cache import cache_of
+
+logger = logging.getLogger(__name__)
 
 SHRINK_AT = 7 / 8
 """Share of rows still running at which the others are dropped, for that copies the cache."""
@@ -70,14 +76,28 @@ def decode_shrinking(
         left = int(running.sum())
         if not left:
             break
-        if left <= SHRINK_AT * len(rows) and can_shrink(model_kwargs, len(rows)):
+        if left > SHRINK_AT * len(rows):
+            continue
+        if can_shrink(model_kwargs, len(rows)):
             kept = running.nonzero()[:, 0]
             model_kwargs = _shrunk(model_kwargs, kept)
             for processor in logits_processor:
                 if isinstance(processor, RowsProcessor):
                     processor.keep(kept.tolist())
             input_ids, rows, running = input_ids[kept], rows[kept], running[kept]
+        elif not model._is_stateful:
+            given = [f"{key}: {type(value).__name__}" for key, value in model_kwargs.items()]
+            _say_once(type(model).__name__, ", ".join(given))
     return torch.cat([prompts, completed], dim=1)
+
+
+@cache
+def _say_once(model: str, given: str) -> None:
+    logger.warning(
+        f"{model} is fed with rows that have ended. They can be taken out of a DynamicCache of "
+        "attention's keys and values, and out of tensors with a row for each; transformers "
+        f"{__version__} hands on {given} (docs/versions.md)."
+    )
 
 
 def can_shrink(model_kwargs: dict[str, Any], batch: int) -> bool:
@@ -86,7 +106,7 @@ def can_shrink(model_kwargs: dict[str, Any], batch: int) -> bool:
     That is keys and values, and tensors with a row for each. Recurrent states and the caches of
     models' own code are let be.
     """
-    cache = model_kwargs.get("past_key_values")
+    cache = cache_of(model_kwargs)
     layers = (DynamicLayer, DynamicSlidingWindowLayer)
     others = [value for value in model_kwargs.values() if isinstance(value, Tensor)]
     return (
@@ -97,7 +117,7 @@ def can_shrink(model_kwargs: dict[str, Any], batch: int) -> bool:
 
 
 def _shrunk(model_kwargs: dict[str, Any], kept: Tensor) -> dict[str, Any]:
-    model_kwargs["past_key_values"].batch_select_indices(kept)
+    cache_of(model_kwargs).batch_select_indices(kept)
     return {
         name: value[kept] if isinstance(value, Tensor) else value
         for name, value in model_kwargs.items()

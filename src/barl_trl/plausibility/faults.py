@@ -16,10 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from transformers import DynamicCache
 
 from .forward import ForwardRequest, token_logps
-from .kv_cache import GenerationCache
+from .kv_cache import GenerationCache, cache_of
 from .model_traits import causal_lm, compute_device, has_experts, shared_layout
 from .queries import Rollout
 from .reference import (
@@ -165,19 +164,18 @@ def why_stale(
 def _filled(model: nn.Module, token_ids: Sequence[int]) -> GenerationCache:
     """Return the keys and values of the tokens, computed now. The head sees the last one only."""
     base, inputs = causal_lm(model), torch.tensor([token_ids], device=compute_device(model))
-    cache: Any = DynamicCache(config=base.config)
     head: Any = base.get_output_embeddings()
     hook = head.register_forward_pre_hook(lambda _, args: (args[0][:, -1:],))
     try:
-        base(
+        output = base(
             input_ids=inputs,
             position_ids=torch.arange(len(token_ids), device=inputs.device)[None],
-            past_key_values=cache,
             use_cache=True,
         )
     finally:
         hook.remove()
-    return GenerationCache([(layer.keys, layer.values) for layer in cache.layers], [[*token_ids]])
+    layers = [(layer.keys, layer.values) for layer in cache_of(output).layers]
+    return GenerationCache(layers, [[*token_ids]])
 
 
 def _share(a: Float[Tensor, "1 G N d"], b: Float[Tensor, "1 G N d"]) -> float:

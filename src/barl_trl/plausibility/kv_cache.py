@@ -4,17 +4,40 @@ Transformers' `generate` has fed every token of a rollout but the last, with the
 it. The keys and values that it kept are those of the trunk of a packed row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers.cache_utils import DynamicCache, DynamicLayer
+from transformers import __version__
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from .answer_trie import common_length
-from .model_traits import causal_lm, has_dropout, is_sharded
+from .model_traits import (
+    causal_lm,
+    has_dropout,
+    is_sharded,
+    shared_layout,
+    why_not_shared_prefix,
+)
 from .queries import Rollout
+
+NOT_KEPT = (
+    "generation kept no keys and values that scoring can go on from, so it feeds every rollout "
+    "once more. They must be in a DynamicCache that holds all tokens and has a row for each "
+    "rollout: set neither num_beams nor use_cache in generation_kwargs, no cache_implementation, "
+    "and no use_transformers_continuous_batching. If you set none of them, barl-trl does not know "
+    f"how transformers {__version__} hands its cache on (docs/versions.md)."
+)
+
+
+def cache_of(arguments: Mapping[str, Any]) -> Any:
+    """Return the cache among what goes into a forward or comes out of it; None if there is none.
+
+    Its name depends on the version: transformers 5.24 made `cache` of `past_key_values`.
+    """
+    return next((value for value in arguments.values() if isinstance(value, Cache)), None)
 
 
 class GenerationCache(NamedTuple):
@@ -70,21 +93,24 @@ class GenerationRecorder:
     def __exit__(self, *_) -> None:
         self._hook.remove()
 
-    @property
-    def dropout_advice(self) -> str | None:
-        """What to say of a model that generated with dropout, None of another one."""
-        if not (self._has_dropout and self._has_generated):
+    def advice(self, cache: GenerationCache | None) -> str | None:
+        """Say why there is no cache to go on from although there could be; None in other cases."""
+        if cache is not None or not self._has_generated:
             return None
-        return (
-            "the model has dropout, which is active while TRL generates: scoring cannot go on from "
-            "generation's keys and values and feeds every rollout once more. Set lora_dropout "
-            "(peft_config's, or the recipe's), or the dropout of the model's configuration, to 0."
-        )
+        if self._has_dropout:
+            return (
+                "the model has dropout, which is active while TRL generates: scoring cannot go on "
+                "from generation's keys and values and feeds every rollout once more. Set "
+                "lora_dropout (peft_config's, or the recipe's), or the dropout of the model's "
+                "configuration, to 0."
+            )
+        is_due = shared_layout(self._model) == "packed" and not why_not_shared_prefix(self._model)
+        return NOT_KEPT if self._keeps and is_due else None
 
     def _see(self, _, args, kwargs) -> None:
         self._has_generated = True
-        names = ("past_key_values", "input_ids", "position_ids")
-        cache, token_ids, positions = map(kwargs.get, names)
+        cache = cache_of(kwargs)
+        token_ids, positions = kwargs.get("input_ids"), kwargs.get("position_ids")
         if not self._keeps or type(cache) is not DynamicCache or token_ids is None:
             return
         if positions is None or positions.shape != token_ids.shape:

@@ -5,7 +5,7 @@ README.md beside this file draws what runs when.
 
 import lazy_loader
 
-from .tested_versions import changed_trl
+from .tested_versions import TESTED, changed
 
 # Resolved on first use, as in `barl_trl`: the fields of a recipe are had without TRL.
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
@@ -15,6 +15,7 @@ def __getattr__(name: str):
     try:
         return _attribute(name)
     except ImportError as error:
-        if not (error.name or "").startswith("trl."):
+        package, inside, _ = (error.name or "").partition(".")
+        if not (inside and package in TESTED):
             raise
-        raise changed_trl(str(error)) from None
+        raise changed(str(error), package) from None

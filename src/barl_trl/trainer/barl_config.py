@@ -12,7 +12,7 @@ from trl import GRPOConfig
 from .barl_fields import BARLFields, check_at_least_one
 from .batch_sizes import BatchSettings
 from .redaction import RedactedArguments
-from .tested_versions import check_trl
+from .tested_versions import check_versions
 
 # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
 warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
@@ -33,7 +33,7 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
     Raises:
         ValueError: A field breaks its rule, a setting of TRL's contradicts BARL, or batches do not
             divide.
-        ImportError: TRL lacks what BARL relies on.
+        ImportError: TRL or transformers lacks what BARL relies on.
     """
 
     def __new__(cls, *args, **kwargs):
@@ -48,7 +48,7 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
         return super().__new__(cls)
 
     def __post_init__(self):
-        check_trl()  # every trainer has a configuration first
+        check_versions()  # every trainer has a configuration first
         BARLFields.__post_init__(self)
         for name, is_allowed, rule, usual in (
             ("beta", self.beta >= 0, "at least 0", "it weighs the KL divergence; 0.0 is without"),

@@ -195,7 +195,7 @@ class BARLTrainer(
         feeds_all = asks or self.args.scoring_method == "reencode"
         is_of_use = self.model.training and is_scored and not (self.rollout_func or feeds_all)
         cache = recorder.cache(len(prompts)) if is_of_use else None
-        self._say_once("dropout", recorder.dropout_advice if is_of_use else None)
+        self._say_once("cache", recorder.advice(cache) if is_of_use else None)
         self._batch.generated = Generated(prompt_ids, completion_ids, completions, cache, mask)
         self._batch.asks_for_old_logps = asks
         if self.model.training and is_known:  # now: the cache is large, and the weights are those

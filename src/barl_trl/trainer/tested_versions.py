@@ -1,4 +1,4 @@
-"""What a TRL that barl-trl was not run with leads to: an error where it changed, else a warning."""
+"""What versions that barl-trl was not run with lead to: a warning, or an error if they changed."""
 
 import warnings
 from functools import cache
@@ -6,13 +6,26 @@ from importlib.metadata import version
 
 from packaging.specifiers import SpecifierSet
 
-TESTED = {"trl": ">=1.16,<1.17", "transformers": ">=5.17,<5.24"}
-"""The versions that were run: those of constraints.txt and of constraints-lowest.txt."""
+TESTED = {"trl": ">=1.16,<1.17", "transformers": ">=5.17,<5.25"}
+"""The versions that were run: by `make test`, `make test-lowest` and `make test-newest`."""
 
 
 @cache
-def check_trl() -> None:
-    """Look once for all that barl-trl relies on in TRL.
+def check_transformers() -> None:
+    """Look once for all that the fast paths rely on in transformers.
+
+    Raises:
+        ImportError: Some of it is not there.
+    """
+    from .transformers_contract import changes
+
+    if found := changes():
+        raise changed("; ".join(found), "transformers")
+
+
+@cache
+def check_versions() -> None:
+    """Look once for all that barl-trl relies on in TRL and transformers.
 
     Raises:
         ImportError: Some of it is not there.
@@ -22,11 +35,12 @@ def check_trl() -> None:
     from .trl_contract import changes
 
     if found := changes(GRPOTrainer, GRPOConfig):
-        raise changed_trl("; ".join(found))
+        raise changed("; ".join(found), "trl")
+    check_transformers()
     if not all(is_tested(name) for name in TESTED):
         warnings.warn(
-            f"barl-trl was not run with {_installed()}, but with {_tested()}. What it relies on in "
-            f"TRL is there. To go back: {_way_back()}",
+            f"barl-trl was not run with {_installed()}, but with {_tested()}. What it relies on "
+            f"is there. To go back: {_way_back()}",
             stacklevel=4,
         )
 
@@ -36,13 +50,13 @@ def is_tested(name: str) -> bool:
     return SpecifierSet(TESTED[name]).contains(version(name), prereleases=True)
 
 
-def changed_trl(what: str) -> ImportError:
-    """Return the error that says what changed in TRL, and which versions were run."""
-    is_patched = is_tested("trl")
-    way_out = "leave out what patches TRL in this process" if is_patched else _way_back()
+def changed(what: str, package: str) -> ImportError:
+    """Return the error that says what changed in a package, and which versions were run."""
+    is_patched = is_tested(package)
+    way_out = f"leave out what patches {package} in this process" if is_patched else _way_back()
     return ImportError(
-        f"trl must be as barl-trl relies on it, got {_installed()}: {what}. barl-trl was run with "
-        f"{_tested()}: {way_out}."
+        f"{package} must be as barl-trl relies on it, got {_installed()}: {what}. barl-trl was "
+        f"run with {_tested()}: {way_out}."
     )
 
 

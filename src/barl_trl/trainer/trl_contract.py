@@ -3,10 +3,10 @@
 The one list of it. Nothing of TRL is run: the check takes milliseconds, before a model is loaded.
 """
 
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import Parameter, signature
 from itertools import pairwise
+from pkgutil import resolve_name
 from typing import Any
 
 from .barl_fields import barl_fields
@@ -225,7 +225,7 @@ def changes(trainer: type, config: Any) -> list[str]:
             found += [(f"{method} {text}", purpose) for text in _out_of_order(names, expected)]
     found += [(f"{name} is never set", ATTRIBUTES[name]) for name in code.unset(ATTRIBUTES)]
     found = [(f"{trainer.__name__}.{text}", purpose) for text, purpose in found]
-    found += [*_changed_fields(config), *_changed_functions()]
+    found += [*_changed_fields(config), *changed_functions(IMPORTED)]
     vllm = _imported(VLLM)
     if vllm is None or ClassCode(vllm).unset(["generation_kwargs"]):
         found.append((f"{VLLM}.generation_kwargs is gone", ATTRIBUTES["vllm_generation"]))
@@ -243,8 +243,9 @@ def _changed_fields(config: Any) -> Iterator[tuple[str, str]]:
             yield f"{config.__name__}.{name} is a new field", "BARLConfig has one of that name"
 
 
-def _changed_functions() -> Iterator[tuple[str, str]]:
-    for path, (expected, purpose) in IMPORTED.items():
+def changed_functions(functions: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield what is not as listed, and what it is relied on for: see `IMPORTED`."""
+    for path, (expected, purpose) in functions.items():
         function = _imported(path)
         parameters = signature(function).parameters if function else {}
         if function is None:
@@ -255,10 +256,9 @@ def _changed_functions() -> Iterator[tuple[str, str]]:
 
 def _imported(path: str) -> Any:
     """Return what stands at a dotted path; None if nothing does."""
-    module, _, name = path.rpartition(".")
     try:
-        return getattr(import_module(module), name, None)
-    except ImportError:
+        return resolve_name(path)
+    except (ImportError, AttributeError):
         return None
 
 
