@@ -2,7 +2,7 @@
 
 import pytest
 
-from ..report.inspector.rollouts import make_record
+from ..report.inspector.rollouts import make_record, metadata_of
 
 pytestmark = pytest.mark.browser
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u2029\u202eabc<!--"
@@ -90,7 +90,7 @@ def test_run_without_beliefs_is_shown(make_shown):
         )
         return [r | nothing for r in records]
 
-    shown = make_shown({"steps": [0], "change": unscored, "credit": "grpo"})
+    shown = make_shown({"steps": [0], "change": unscored, "metadata": metadata_of(credit="grpo")})
     page = shown.at("#/step/0/group/1/rollout/1?t=0")
     assert "No beliefs were scored" in page.locator("main").inner_text()
     assert page.locator("[data-mode=truth]").is_disabled()

@@ -21,6 +21,11 @@ def of_ones(rollouts, *, gae_lambda=1.0):
     return gae(rollouts, gae_lambda=gae_lambda)
 
 
+def of_needs(rollouts, *others, step_size, max_hypotheses, learning_rate, beta=1.0, **more):
+    """Stand for an estimator that needs what is no setting of credits."""
+    return gae(rollouts)
+
+
 OF_ONES = Credit(of_ones, hypotheses="truth")
 NOT_A_CREDIT = 3
 
@@ -67,6 +72,15 @@ def test_a_dotted_path_names_a_function_which_gets_the_settings_of_barl():
     assert found.settings({"gae_lambda": 0.5, "progress_space": "log"}) == {"gae_lambda": 0.5}
     values = found.function(scored(group(1.0, plausibilities=(0.25, 0.5))))
     assert values.steps.tolist() == [[0.75]]
+
+
+def test_a_parameter_without_a_default_gets_none_and_one_that_no_setting_has_is_refused():
+    found = find_credit(f"{__name__}.of_needs")
+    given_settings = {"step_size": 8, "max_hypotheses": None, "beta": None, "others": 1, "more": 2}
+    assert found.settings(given_settings) == {"step_size": 8, "max_hypotheses": None}
+    found.refuse_unknown_parameters("mine", ["step_size", "max_hypotheses", "learning_rate"])
+    with pytest.raises(ValueError, match="got 'learning_rate' of 'mine': give it one, or"):
+        found.refuse_unknown_parameters("mine", ["step_size", "max_hypotheses", "beta"])
 
 
 def test_a_dotted_path_names_a_credit_with_its_own_settings():

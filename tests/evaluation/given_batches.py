@@ -29,7 +29,7 @@ def given_task(tokenizer):
         partial(fixed_size_steps, step_size=8),
         end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
         max_new_tokens=64,
-        fields=BARLFields(),
+        fields=BARLFields(step_size=8, max_completion_length=64),
     )
 
 

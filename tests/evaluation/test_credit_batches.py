@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from barl_trl.credit.arms import ARMS, Arm
+from barl_trl.credit.outcome import outcome
 from barl_trl.evaluation.credit_batches import (
     Problem,
     for_credit,
@@ -171,6 +172,41 @@ def test_weights_with_another_baseline_or_normalization(
     batch, model, tokenizer, tmp_path, settings
 ):
     check_weights(batch, Arm("barl", settings=settings), model, tokenizer, tmp_path)
+
+
+TAKEN = []
+
+
+def of_mine(
+    rollouts, *, step_size, max_hypotheses, answer_likelihood, credit, max_completion_length=1,
+    consistency_beta=None, outcome_mode="hypothesis", gae_lambda=0.5, temperature=2.0,
+    learning_rate=3.0, hypotheses="mine",
+):  # fmt: skip
+    """A credit of the user's own, with parameters named as fields of BARL's, TRL's and `Credit`."""
+    TAKEN.append({name: value for name, value in locals().items() if name != "rollouts"})
+    return outcome(rollouts)
+
+
+def test_a_credit_of_the_users_own_gets_the_settings_that_it_gets_in_training(
+    batch, model, tokenizer, tmp_path
+):
+    arm = Arm(f"{__name__}.of_mine", consistency_beta=3.0, settings={"value_normalization": "none"})
+    check_weights(batch, arm, model, tokenizer, tmp_path)
+    in_evaluation, in_training = TAKEN
+    assert in_evaluation == in_training
+    assert in_training == {
+        "step_size": 8,
+        "max_hypotheses": None,
+        "answer_likelihood": "mean",
+        "credit": arm.credit,
+        "max_completion_length": 64,
+        "consistency_beta": 3.0,
+        "outcome_mode": "ground_truth",
+        "gae_lambda": 0.5,
+        "temperature": 2.0,
+        "learning_rate": 3.0,
+        "hypotheses": "mine",
+    }
 
 
 def test_weights_do_not_depend_on_the_arms_that_are_scored_with_theirs(batch, model, tokenizer):

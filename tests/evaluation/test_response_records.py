@@ -14,7 +14,8 @@ from barl_trl.evaluation.response_records import (
 )
 from barl_trl.evaluation.response_values import believe, response_scorer, response_values
 from barl_trl.graders import get_grader
-from barl_trl.report.rollout_records import SCHEMA, read_metadata, read_records
+from barl_trl.report.inspector.derived import derive
+from barl_trl.report.rollout_records import SCHEMA, credit_metadata, read_metadata, read_records
 from barl_trl.report.token_texts import TokenTexts
 from barl_trl.steps import fixed_size_steps
 from barl_trl.trainer.barl_fields import BARLFields
@@ -88,6 +89,25 @@ def test_beliefs_are_those_of_analyze_values(model, tokenizer, scorer):
         np.testing.assert_allclose(record["posterior"], believed, atol=1e-5)
         weighted = value["posterior_weighted_values"]
         np.testing.assert_allclose(record["step_values"], weighted, atol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{}, {"outcome_mode": "hypothesis"}, {"credit": "gae"}])
+def test_the_page_computes_the_same_values(model, tokenizer, settings):
+    args = BARLFields(step_size=8, answer_likelihood="sum", consistency_beta=np.inf, **settings)
+    scorer = response_scorer(
+        tokenizer,
+        args,
+        grader=get_grader("math_verify"),
+        step_segmenter=lambda ids: fixed_size_steps(ids, step_size=8),
+    )
+    found = believe(model, scorer, RESPONSES)
+    records = belief_table(TokenTexts(tokenizer), found, first=0, tokenizer=tokenizer).to_pylist()
+    for numbers, record in zip(
+        derive(records, credit_metadata(args.settings)), records, strict=True
+    ):
+        computed = numbers.methods[args.credit]
+        np.testing.assert_allclose(computed, record["step_values"], atol=1e-5)
+        assert numbers.difference is None
 
 
 def test_without_a_usable_truth_there_is_no_belief(model, tokenizer, scorer):

@@ -38,6 +38,11 @@ from ..paths import ROOT
             "setting of barl.",
         ),
         ({"credit": "barll"}, "credit must be one of .*, got 'barll': did you mean 'barl'"),
+        (
+            {"credit": "tests.credit.test_registry.of_needs"},
+            "credit must have a default for each parameter that is no field of BARLFields, got "
+            "'learning_rate' of 'tests.credit.test_registry.of_needs': give it one, or the name of",
+        ),
         ({"credit": "no.such.module"}, "credit must be a dotted path that can be imported"),
         (
             {"progress_space": "log", "credit": "gae"},

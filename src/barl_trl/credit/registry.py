@@ -1,8 +1,8 @@
 """The estimators of credit by name, and what each needs. Without torch, for help and mistakes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
-from inspect import signature
+from inspect import Parameter, signature
 from pkgutil import resolve_name
 from typing import Any, Literal, NamedTuple
 
@@ -32,11 +32,39 @@ class Credit(NamedTuple):
     @property
     def setting_names(self) -> list[str]:
         """The settings that the estimator takes."""
-        return list(signature(self.function).parameters)[1:]
+        return [*self._defaults]
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the given settings that the estimator takes; None is its own default."""
-        return {name: given[name] for name in self.setting_names if given.get(name) is not None}
+        return {
+            name: given[name]
+            for name, default in self._defaults.items()
+            if name in given and (given[name] is not None or default is Parameter.empty)
+        }
+
+    def refuse_unknown_parameters(self, name: str, known: Collection[str]) -> None:
+        """Refuse an estimator that needs a setting which it never gets.
+
+        Args:
+            name: The credit's, for the error.
+            known: Names of the settings that it may get.
+
+        Raises:
+            ValueError: A parameter without a default is none of them.
+        """
+        for parameter, default in self._defaults.items():
+            if default is Parameter.empty and parameter not in known:
+                raise ValueError(
+                    "credit must have a default for each parameter that is no field of BARLFields, "
+                    f"got {parameter!r} of {name!r}: give it one, or the name of a field."
+                )
+
+    @property
+    def _defaults(self) -> dict[str, Any]:
+        """Defaults of the parameters after the rollouts, without *args and **kwargs."""
+        others = list(signature(self.function).parameters.values())[1:]
+        variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        return {other.name: other.default for other in others if other.kind not in variable}
 
 
 _HERE = "barl_trl.credit"

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from ..credit.arms import Arm
+from ..credit.arms import Arm, weigh_steps
 from ..credit.registry import Credit
 from ..credit.rollouts import ScoredRollouts
 from ..posterior import posterior
@@ -80,6 +80,7 @@ class RolloutTokens:
         group_size: Rollouts per prompt.
         step_ends: Ends of each rollout's steps.
         scored: What scoring says, by answer likelihood.
+        fields: Settings of scoring.
     """
 
     prompt_ids: list[list[int]]
@@ -89,6 +90,7 @@ class RolloutTokens:
     group_size: int
     step_ends: list[list[int]]
     scored: dict[str, ScoredRollouts]
+    fields: BARLFields
 
     @cached_property
     def token_mask(self) -> Bool[Tensor, "batch token"]:
@@ -112,7 +114,7 @@ class RolloutTokens:
         credit = arm.credit_in_use
         is_scored = credit.hypotheses != "none"  # else any likelihood knows what it asks for
         rollouts = self.scored[credit.answer_likelihood if is_scored else min(self.scored)]
-        values = arm.values(for_credit(rollouts, arm))
+        values = weigh_steps(for_credit(rollouts, arm), credit, settings_of(arm, self.fields))
         mask = self.token_mask & rollouts.is_judged[:, None]
         weights = spread_over_tokens(
             values.steps, self.step_ends, values.closing, num_tokens=mask.shape[1]
@@ -124,6 +126,17 @@ class RolloutTokens:
         return whiten(
             weights, mask, groups, num_groups=number, sum_over_processes=lambda moments: moments
         )
+
+
+def settings_of(arm: Arm, fields: BARLFields) -> dict[str, Any]:
+    """Return the settings that an arm's estimator gets: those of a trainer, and the arm's own.
+
+    Raises:
+        ValueError: The arm's credit and these settings do not fit.
+    """
+    own = {name: value for name, value in arm.settings.items() if name in fields.settings}
+    beta = arm.consistency_beta
+    return replace(fields, credit=arm.credit, consistency_beta=beta, **own).settings | arm.settings
 
 
 def for_credit(rollouts: ScoredRollouts, arm: Arm) -> ScoredRollouts:
@@ -232,4 +245,5 @@ def scored_tokens(
         group_size,
         step_ends,
         scored,
+        task.fields,
     )

@@ -10,7 +10,6 @@ import torch
 from transformers import AutoTokenizer
 
 from ..credit.outcome import standardized_in_group
-from ..posterior import values_under
 from ..report.record_columns import ragged_of
 from ..report.rollout_records import FOLDER, file_name, record_table, record_writer
 from ..report.token_texts import TokenTexts
@@ -55,24 +54,18 @@ def belief_table(
 ) -> pa.Table:
     """Return the responses to one problem as records, with a checkpoint's beliefs.
 
-    The values of steps are BARL's.
-
     Args:
         texts: Of the tokenizer.
         found: The responses, and what is believed at their states.
         first: Number of the first among those of the benchmark.
         tokenizer: That of the checkpoint.
     """
-    rollouts = found.rollouts
-    values = values_under(
-        rollouts.belief, rollouts.answer_logps, rollouts.outcomes, state_mask=rollouts.state_mask
-    )
     return rollout_table(
         texts,
         found.generated,
         found.scored,
-        rollouts,
-        values=values.steps,
+        found.rollouts,
+        values=found.values,
         **_known(found.responses, found.generated.prompt_ids, first, tokenizer),
     )
 

@@ -7,12 +7,12 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from ..credit.arms import weigh_steps
 from ..credit.rollouts import ScoredRollouts
 from ..graders import Grader
-from ..posterior import values_under
 from ..steps import StepSegmenter, segmenter_of
 from ..trainer.all_rollouts import scored_rollouts
 from ..trainer.barl_fields import BARLFields
@@ -72,7 +72,8 @@ class BelievedResponses(NamedTuple):
     scored: Scored
     rollouts: ScoredRollouts
     """How estimators of credit see them."""
-    beta: float
+    values: Tensor
+    """Values of their steps under the scorer's credit, (B, T)."""
 
 
 def believe(
@@ -108,7 +109,8 @@ def believe(
         group_size=len(responses),
         beta=scorer.args.consistency_beta,
     )
-    return BelievedResponses(responses, generated, scored, rollouts, scorer.args.consistency_beta)
+    values = weigh_steps(rollouts, scorer.credit, scorer.args.settings).steps
+    return BelievedResponses(responses, generated, scored, rollouts, values)
 
 
 def response_values(
@@ -127,20 +129,21 @@ def response_values(
         `posterior` (T + 1 rows of H), and `bayesian_values` and `posterior_weighted_values` (T
         each). Nothing, if the solution is no usable truth.
     """
-    yield from value_records(believe(model, scorer, responses), scorer.tokenizer)
+    yield from value_records(believe(model, scorer, responses), scorer)
 
 
-def value_records(found: BelievedResponses, tokenizer: Any) -> Iterator[dict[str, Any]]:
+def value_records(found: BelievedResponses, scorer: HypothesisScorer) -> Iterator[dict[str, Any]]:
     """Yield what [`response_values`] yields."""
     [hypotheses] = found.scored.sets
     if hypotheses is None:
         return
-    rollouts, outcomes = found.rollouts, found.rollouts.outcomes
-    states, logps = rollouts.state_mask, rollouts.answer_logps
-    training_values = values_under(rollouts.belief, logps, outcomes, state_mask=states).steps
-    exists = rollouts.hypothesis_mask
+    rollouts = found.rollouts
     values = bayesian_values(
-        logps, outcomes, beta=found.beta, state_mask=states, hypothesis_mask=exists
+        rollouts.answer_logps,
+        rollouts.outcomes,
+        beta=scorer.args.consistency_beta,
+        state_mask=rollouts.state_mask,
+        hypothesis_mask=rollouts.hypothesis_mask,
     )
     for row, (chain, ends) in enumerate(
         zip(found.generated.completion_ids, found.scored.step_ends, strict=True)
@@ -148,10 +151,10 @@ def value_records(found: BelievedResponses, tokenizer: Any) -> Iterator[dict[str
         steps = (chain[start:end] for start, end in pairwise([0, *ends]))
         yield {name: getattr(found.responses[row], name) for name in KEPT} | {
             "answers": list(hypotheses.answers),
-            "steps": [tokenizer.decode(step) for step in steps],
+            "steps": [scorer.tokenizer.decode(step) for step in steps],
             "posterior": rollouts.belief[row, : len(ends) + 1].tolist(),
             "bayesian_values": values[row, : len(ends)].tolist(),
-            "posterior_weighted_values": training_values[row, : len(ends)].tolist(),
+            "posterior_weighted_values": found.values[row, : len(ends)].tolist(),
         }
 
 

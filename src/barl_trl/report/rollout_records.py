@@ -149,6 +149,21 @@ def record_table(columns: Mapping[str, Any]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
+def credit_metadata(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the metadata says of how values were computed; [`credit_settings`] reads it.
+
+    Args:
+        settings: Those of scoring and of the credit, its own among them ([`BARLFields`]).
+    """
+    named = {name: settings[name] for name in ("credit", "consistency_beta")}
+    return named | {"settings": dict(settings)}
+
+
+def credit_settings(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings that values were computed with; none, if there are no values."""
+    return metadata.get("settings", {})
+
+
 def write_records(
     path: Path, records: pa.Table | Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]
 ) -> None:
@@ -158,8 +173,8 @@ def write_records(
         path: The file; its folder is made.
         records: A table ([`record_table`]), or each with the columns of [`SCHEMA`]; one that lacks
             is null.
-        metadata: What holds for all of them, JSON: `reward_names`, `credit`, `consistency_beta`,
-            `model`, and seconds of the batch, for instance.
+        metadata: What holds for all of them, JSON: `reward_names`, `model`, [`credit_metadata`],
+            and seconds of the batch, for instance.
     """
     with record_writer(path, metadata) as write:
         write(records)

@@ -198,20 +198,24 @@ class BARLFields:
             raise ValueError(
                 f"gae_lambda must be in [0, 1], got {self.gae_lambda}: 1.0 is unbiased."
             )
-        find_credit(self.credit)  # refuses one that there is not
+        found = find_credit(self.credit)  # refuses one that there is not
         if self.credit != default_of("credit"):  # a method may still replace the default
+            found.refuse_unknown_parameters(self.credit, BARLFields.__dataclass_fields__)
             refuse_unused_settings(self)
 
     @property
     def own_credit(self) -> Credit:
-        """The credit, with the settings that are given here in place of its own.
-
-        Raises:
-            ValueError: There is no such credit.
-        """
+        """The credit, with the settings that are given here in place of its own."""
         found = find_credit(self.credit)
         given = {name: getattr(self, name, None) for name in found._fields}
         return found._replace(**{name: value for name, value in given.items() if value is not None})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """These fields, with the credit's own in place of None: what it gets, and records keep."""
+        own = self.own_credit._asdict()
+        given = {known.name: getattr(self, known.name) for known in barl_fields()}
+        return given | {name: value for name, value in own.items() if name in given}
 
     def _check_type(self, known: Field) -> None:
         value = getattr(self, known.name)

@@ -234,7 +234,7 @@ class BARLTrainer(
             group_size=self.num_generations,
             beta=self.args.consistency_beta,
         )
-        values = weigh_steps(rollouts, self.scorer.credit, vars(self.args))
+        values = weigh_steps(rollouts, self.scorer.credit, self.args.settings)
         own = rollouts.rows(batch.start, batch.start + len(batch.inputs))
         steps, closing = batch.local(values.steps), batch.local(values.closing)
         mask = batch.weighed_tokens(output, scored, batch.local(outcomes))

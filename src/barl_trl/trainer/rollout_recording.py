@@ -13,10 +13,15 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from ..credit.rollouts import ScoredRollouts
-from ..report.rollout_records import FOLDER, file_name, forget_from, write_records
+from ..report.rollout_records import (
+    FOLDER,
+    credit_metadata,
+    file_name,
+    forget_from,
+    write_records,
+)
 from ..report.token_texts import TokenTexts
 from .barl_config import BARLConfig
-from .barl_fields import barl_fields
 from .hypothesis_scorer import HypothesisScorer, Scored
 from .rollout_batch import RolloutBatch
 from .rollout_table import optional, prompt_columns, rollout_table, token_column
@@ -143,20 +148,16 @@ class RolloutRecordingMixin(GRPOTrainer):
         )
 
     def _record_metadata(self, now: float) -> dict[str, Any]:
-        args, credit = self.args, self.scorer.credit
         began, before = self._batch.began, self._began_before
         return {
             "source": "training",
             "model": self.model.config._name_or_path,
             "reward_names": self.reward_func_names,
             "reward_weights": self.reward_weights.tolist(),
-            "credit": args.credit,
-            "consistency_beta": args.consistency_beta,
             "num_generations": self.num_generations,
             "temperature": self.temperature,
-            "max_completion_length": args.max_completion_length,
-            "settings": {field.name: getattr(args, field.name) for field in barl_fields()}
-            | {name: value for name, value in credit._asdict().items() if name != "estimator"},
+            "max_completion_length": self.args.max_completion_length,
+            **credit_metadata(self.args.settings),
             "seconds": {
                 "rollouts": now - began,
                 "scoring": self._metrics["train"]["barl/scoring_seconds"][-1],

@@ -126,6 +126,10 @@ def test_given_methods_are_compared_with_grpo_at_each_model(data, tmp_path):
         ({"methods": ["barl", "belief critic"]}, "did you mean 'belief_critic'?"),
         ({"methods": ["barl", "nowhere.credit"]}, "credit must be a dotted path that can be im"),
         (
+            {"methods": ["barl", "tests.credit.test_registry.of_needs"]},
+            "credit must have a default for each parameter that is no field of BARLFields, got 'le",
+        ),
+        (
             {"batches": 2},
             "--batches must be at least 3, got 2: errors come from leaving one out.",
         ),

@@ -1,20 +1,44 @@
-"""Small records with real posteriors: random likelihoods through `posterior.py`."""
+"""Small records with real posteriors: random likelihoods through `posterior.py`. And records of a
+trainer.
+"""
 
 import hashlib
 import random
+from copy import copy
+from dataclasses import replace
 
 import torch
 
 from barl_trl.posterior import posterior, values_under
-from barl_trl.report.rollout_records import file_name, write_records
+from barl_trl.report.rollout_records import (
+    FOLDER,
+    credit_metadata,
+    file_name,
+    read_metadata,
+    read_records,
+    write_records,
+)
+from barl_trl.trainer.barl_fields import BARLFields
 
-METADATA = {
-    "reward_names": ["accuracy"],
-    "credit": "barl",
-    "consistency_beta": 1.0,
-    "model": "tiny",
-    "answer_likelihood": "mean",
-}
+from ...tiny import tiny_model
+from ...trainer.rollouts import (
+    COMPLETIONS,
+    OUTCOMES,
+    ROWS,
+    config,
+    given_rollouts,
+    trainer,
+    weights_of,
+)
+
+
+def metadata_of(**settings):
+    """What a run with these settings says of its records."""
+    how = credit_metadata(BARLFields(**settings).settings)
+    return {"reward_names": ["accuracy"], "model": "tiny"} | how
+
+
+METADATA = metadata_of()
 WORDS = ("Try ", "7", " = ", "no", ".\n", "x", " so ")
 STEP_TOKENS = 3
 
@@ -76,11 +100,53 @@ def make_batch(step, *, groups=3, size=4):
     ]
 
 
-def write_run(folder, *, steps=(0, 10, 20), change=lambda records: records, **metadata):
+def write_run(
+    folder, *, steps=(0, 10, 20), change=lambda records: records, metadata=METADATA, **more
+):
     """Writes records of a run; returns all of them."""
     written = []
     for step in steps:
         records = change(make_batch(step))
-        write_records(folder / "beliefs" / file_name(step), records, METADATA | metadata)
+        write_records(folder / "beliefs" / file_name(step), records, metadata | more)
         written += records
     return written
+
+
+REWARDS = {
+    text: outcome
+    for prompt, texts in COMPLETIONS.items()
+    for text, outcome in zip(texts, OUTCOMES[prompt], strict=True)
+}
+UNUSABLE = [row | {"solution": None} for row in ROWS[4:]]
+
+
+def reward(completions, **_):
+    return [None if text == "no idea" else REWARDS[text] + len(text) / 99 for text in completions]
+
+
+class Recorder:
+    """A trainer that records its rollouts again and again, under one setting after the other.
+
+    Some are cut off, one has no reward, and the last group has no usable truth.
+    """
+
+    def __init__(self, tokenizer, folder):
+        self.folder, self.args = folder, config(folder, log_beliefs=True)
+        self.trainer = trainer(
+            tiny_model(tokenizer),
+            tokenizer,
+            self.args,
+            rollout_func=given_rollouts(cut_off=[COMPLETIONS["1+1?"][3]]),
+            reward_funcs=reward,
+        )
+
+    def records(self, **settings):
+        """Returns the records of training with these settings, and their metadata."""
+        made, args = self.trainer, copy(self.args)  # another config would reset accelerate
+        vars(args).update(settings)
+        BARLFields.__post_init__(args)
+        made.args, made.scorer = args, replace(made.scorer, args=args)
+        made._forget_undone(0)
+        weights_of(made, ROWS + UNUSABLE)
+        folder = self.folder / FOLDER
+        return [*read_records(folder)], read_metadata(folder / file_name(0))

@@ -11,7 +11,7 @@ from barl_trl.report.inspector.derived import closing_value, derive, normalized_
 from barl_trl.whitening import whiten
 
 from ... import reference
-from .rollouts import METADATA, make_batch, make_record
+from .rollouts import METADATA, Recorder, make_batch, make_record, metadata_of
 
 
 def test_posterior_values_and_their_sum_are_the_papers():
@@ -29,14 +29,14 @@ def test_posterior_values_and_their_sum_are_the_papers():
 
 def test_posterior_that_was_not_recorded_is_computed():
     record = make_record(1) | {"posterior": None}
-    [numbers] = derive([record], METADATA | {"consistency_beta": 0.3})
+    [numbers] = derive([record], metadata_of(consistency_beta=0.3))
     expected = reference.posterior(record["answer_logps"], 0.3)
     np.testing.assert_allclose(numbers.w, expected, atol=1e-5)
 
 
 def test_each_hypothesis_may_have_its_own_outcome():
     wrong = make_record(3, outcome=0.0)
-    [numbers] = derive([wrong], METADATA | {"outcome_mode": "hypothesis"})
+    [numbers] = derive([wrong], metadata_of(outcome_mode="hypothesis"))
     assert numbers.v.tolist() == [0.0, 1.0, 0.0]
     expected = reference.q_values(wrong["answer_logps"], [0.0, 1.0, 0.0])
     np.testing.assert_allclose(numbers.q, expected, atol=1e-5)
@@ -62,6 +62,8 @@ def test_recorded_weights_are_averaged_over_steps():
 
 def test_without_weights_step_values_are_standardised_as_in_training():
     records = [r | {"token_weights": None} for r in make_batch(0)]
+    unusable = records[3] | {"step_values": None, "solution": None}
+    assert not derive([*records, unusable], METADATA)[-1].weights.any()
     values = torch.zeros(len(records), 20)
     mask = torch.zeros(len(records), 20, dtype=torch.bool)
     for row, record in enumerate(records):
@@ -69,7 +71,7 @@ def test_without_weights_step_values_are_standardised_as_in_training():
         values[row, : len(spread)], mask[row, : len(spread)] = spread, True
     groups = torch.zeros(len(records), dtype=torch.long)
     white = whiten(values, mask, groups, num_groups=1, sum_over_processes=lambda x: x)
-    for row, numbers in enumerate(derive(records, METADATA)):
+    for row, numbers in enumerate(derive([*records, unusable], METADATA)[:-1]):
         np.testing.assert_allclose(
             numbers.weights, white[row, : 3 * len(numbers.weights) : 3], atol=1e-4
         )
@@ -83,14 +85,14 @@ def unscored(record):
 
 def test_run_without_beliefs_has_outcome_credits_alone():
     records = [unscored(r) for r in make_batch(0)]
-    for numbers in derive(records, {"credit": "grpo"}):
+    for numbers in derive(records, metadata_of(credit="grpo")):
         assert (numbers.p, numbers.w, numbers.q, numbers.values) == (None,) * 4
         assert set(numbers.methods) == {"grpo", "rloo"}
 
 
 def test_run_that_scored_the_truth_alone_has_no_credit_of_all_hypotheses():
     records = [make_record(n, rollout=n, size=1) for n in range(2)]
-    [numbers, _] = derive(records, METADATA | {"credit": "progress"})
+    [numbers, _] = derive(records, metadata_of(credit="progress"))
     assert {"barl", "gae_posterior"}.isdisjoint(numbers.methods)
     truth = [[row[0]] for row in records[0]["answer_logps"]]
     expected = reference.posterior_weighted_values(truth, [1.0], 1.0)
@@ -104,7 +106,7 @@ def test_unscored_rollout_beside_scored_ones_changes_none():
     for before, after in zip(alone, together, strict=False):
         for name in CREDITS:
             np.testing.assert_allclose(after.methods[name], before.methods[name], atol=1e-5)
-    assert together[-1].w is None and not together[-1].methods["barl"].any()
+    assert together[-1].w is None and together[-1].methods == {}
 
 
 def test_empty_completion_has_no_steps():
@@ -120,3 +122,88 @@ def test_empty_completion_has_no_steps():
 )
 def test_entropy_is_a_share_of_the_largest(belief, entropy):
     np.testing.assert_allclose(normalized_entropy(np.array([belief])), [entropy], atol=1e-6)
+
+
+# What training wrote
+
+NON_DEFAULT = [
+    {"outcome_mode": "hypothesis", "answer_likelihood": "sum"},
+    {"outcome_mode": "hypothesis"},
+    {"answer_likelihood": "sum"},
+    {"answer_likelihood": "token_mean"},
+    {"consistency_beta": math.inf},
+    {"consistency_beta": 0.0},
+    {"plausibility_temperature": 0.5},
+    {"max_hypotheses": 2},
+    {"value_normalization": "group"},
+    {"value_normalization": "none"},
+    {"credit": "progress", "progress_space": "log"},
+    {"credit": "information_gain", "progress_space": "log"},
+    {"credit": "gae", "gae_lambda": 0.5},
+    {"credit": "gae_posterior", "gae_lambda": 0.0},
+    {"credit": "belief_critic", "gae_lambda": 1.0, "bootstrap_cut_off": False},
+    *(
+        {"credit": credit, "credit_baseline": baseline}
+        for baseline in ("batch", "group", "leave_one_out", "step", "none")
+        for credit in ("barl", "rloo")
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def recorder(tokenizer, tmp_path_factory):
+    return Recorder(tokenizer, tmp_path_factory.mktemp("recorded"))
+
+
+@pytest.mark.filterwarnings("ignore:.*docs/credit.md")
+@pytest.mark.parametrize(
+    "settings", [*({"credit": credit} for credit in CREDITS), *NON_DEFAULT], ids=str
+)
+def test_values_are_those_that_training_recorded(recorder, settings):
+    records, metadata = recorder.records(**settings)
+    credit, baseline = metadata["credit"], metadata["settings"]["credit_baseline"]
+    judged = [r["step_values"] is not None for r in records]
+    assert judged == [True, True, False] + [True] * 5 + [False] * 4
+    for record, numbers in zip(records, derive(records, metadata), strict=True):
+        assert numbers.difference is None
+        if record["step_values"] is None:
+            assert numbers.values is None and numbers.methods == {}
+            continue
+        np.testing.assert_allclose(numbers.methods[credit], record["step_values"], atol=1e-5)
+        if credit == "barl" and baseline == "none":
+            np.testing.assert_allclose(numbers.values, record["step_values"], atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*docs/credit.md")
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        ({"outcome_mode": "hypothesis"}, {}),
+        ({}, {"outcome_mode": "hypothesis"}),
+        ({"credit": "gae", "gae_lambda": 0.0}, {"credit": "gae"}),
+        ({"credit": "rloo"}, {"credit": "rloo", "credit_baseline": "none"}),
+    ],
+)
+def test_values_that_the_settings_do_not_give_are_told(recorder, recorded, said):
+    records, _ = recorder.records(**recorded)
+    found = derive(records, metadata_of(**said))
+    credit = said.get("credit", "barl")
+    apart = [
+        np.abs(numbers.methods[credit] - record["step_values"]).max(initial=0)
+        for record, numbers in zip(records, found, strict=True)
+        if record["step_values"] is not None
+    ]
+    assert max(apart) > 0.1
+    told = [numbers.difference for numbers in found if numbers.methods]
+    assert told == [pytest.approx(most) if most > 1e-3 else None for most in apart]
+
+
+def test_a_credit_that_is_not_known_here_is_compared_with_nothing():
+    metadata = metadata_of() | {"settings": METADATA["settings"] | {"credit": "mine.credit"}}
+    assert [numbers.difference for numbers in derive(make_batch(0), metadata)] == [None] * 12
+
+
+def test_a_run_that_found_no_answer_but_the_truth_is_compared():
+    records = [make_record(n, rollout=n, size=1) for n in range(2)]
+    for numbers, record in zip(derive(records, METADATA), records, strict=True):
+        np.testing.assert_allclose(numbers.methods["barl"], record["step_values"], atol=1e-5)

@@ -7,9 +7,9 @@ import pytest
 
 from barl_trl.report.inspector import site
 from barl_trl.report.inspector.site import Site
-from barl_trl.report.rollout_records import write_records
+from barl_trl.report.rollout_records import file_name, write_records
 
-from .rollouts import METADATA, make_batch, write_run
+from .rollouts import METADATA, make_batch, metadata_of, write_run
 
 
 def shard(output, name):
@@ -76,6 +76,17 @@ def test_page_that_is_made_again_leaves_nothing_of_the_old_and_touches_nothing_e
     Site([tmp_path / "run" / "beliefs"], ["run"], output).update()
     assert not (output / "data" / "a-09999.js").exists()
     assert (output / "data" / "mine.txt").read_text() == "mine"
+
+
+def test_settings_are_those_that_values_were_computed_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 0)
+    write_run(tmp_path / "run", metadata=metadata_of(consistency_beta=float("inf")))
+    write_records(tmp_path / "responses" / "beliefs" / file_name(0), make_batch(0), {})
+    folders = [tmp_path / name / "beliefs" for name in ("run", "responses")]
+    Site(folders, ["run", "responses"], tmp_path / "page").update()
+    run, responses = (run["settings"] for run in shard(tmp_path / "page", "index")["runs"])
+    assert (run["consistency_beta"], run["answer_likelihood"]) == ("inf", "mean")
+    assert responses == {}
 
 
 def test_two_runs_are_joined(tmp_path, monkeypatch):

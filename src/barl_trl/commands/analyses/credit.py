@@ -20,6 +20,8 @@ TASK = (
     *("grader", "extraction"),
 )
 """Options that say what a model is judged on."""
+FIELDS = ("max_completion_length", "step_size", "extraction")
+"""Those of them that are fields of [`BARLFields`]."""
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -85,12 +87,15 @@ def run(options: argparse.Namespace) -> None:
     import transformers
 
     from ...credit.arms import ARMS, Arm
+    from ...evaluation.credit_batches import settings_of
     from ...evaluation.credit_judge import COMPARED, Judgement
     from ...report import credit_figure
 
     _check(options)
     names = dict.fromkeys([COMPARED, *(options.methods or ARMS)])
     arms = {name: ARMS.get(name) or Arm(name) for name in names}
+    for arm in arms.values():
+        settings_of(arm, _fields(options))  # a mistake is known before a model is loaded
     judgement = Judgement(
         batches=options.batches,
         prompts=options.prompts,
@@ -139,6 +144,10 @@ def _check(options: argparse.Namespace) -> None:
             raise ValueError(f"--{option} must be at least {least}, got {value}: {reason}.")
 
 
+def _fields(options: argparse.Namespace) -> BARLFields:
+    return BARLFields(**{name: getattr(options, name) for name in FIELDS})
+
+
 def judge(
     model_name: str, options: argparse.Namespace, arms, judgement, folder: Path, advance
 ) -> Rows:
@@ -167,7 +176,7 @@ def judge(
         segmenter,
         template.end_ids(tokenizer),
         options.max_completion_length,
-        BARLFields(),
+        _fields(options),
     )
 
     def prompts() -> Iterator[Problem]:

@@ -80,8 +80,7 @@ def values(
     if not rows:
         raise ValueError(f"solution must be a usable answer, got {unusable} problems with none.")
     settings = {
-        **{name: getattr(args, name) for name in SCORING_FIELDS},
-        "answer_likelihood": args.own_credit.answer_likelihood,
+        **{name: args.settings[name] for name in SCORING_FIELDS},
         "step": f"up to {step_delimiter!r}" if step_delimiter else f"{args.step_size} tokens",
         "models": models,
         "grader": grader.label,
@@ -104,20 +103,17 @@ def _write(
     """Write beliefs and values of the responses to a benchmark; return them by problem."""
     from ...evaluation.response_records import belief_table, record_path, response_metadata
     from ...evaluation.response_values import believe, value_records
-    from ...report.rollout_records import record_writer
+    from ...report.rollout_records import credit_metadata, record_writer
     from ...report.token_texts import TokenTexts
 
-    args, tokenizer = scorer.args, scorer.tokenizer
-    settings = {name: getattr(args, name) for name in SCORING_FIELDS}
-    settings |= {"answer_likelihood": args.own_credit.answer_likelihood, "credit": "barl"}
-    beliefs = {"credit": "barl", "consistency_beta": args.consistency_beta, "settings": settings}
-    metadata = response_metadata(checkpoint, benchmark, **beliefs)
+    tokenizer, how = scorer.tokenizer, credit_metadata(scorer.args.settings)
+    metadata = response_metadata(checkpoint, benchmark, **how)
     by_problem, first, texts = [], 0, TokenTexts(tokenizer)
     with record_writer(record_path(folder, benchmark), metadata) as write:
         for responses in groups:
             found = believe(model, scorer, responses)
             write(belief_table(texts, found, first=first, tokenizer=tokenizer))
-            by_problem.append([*value_records(found, tokenizer)])
+            by_problem.append([*value_records(found, scorer)])
             first += len(responses)
     lines = (json.dumps(record) + "\n" for record in chain.from_iterable(by_problem))
     (folder / f"{benchmark}.jsonl").write_text("".join(lines))
@@ -168,7 +164,7 @@ def run(options: argparse.Namespace) -> None:
     responses = named(options.names, options.responses)
     models = options.model or [model_of(folder) for folder in options.responses]
     models = as_many("--model", models * (len(responses) if len(models) == 1 else 1), responses)
-    settings = {name: getattr(options, name) for name in SCORING_FIELDS}
+    settings = {name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")}
     rows = values(
         options.output_dir,
         responses=responses,

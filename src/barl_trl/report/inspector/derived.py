@@ -11,12 +11,20 @@ from ...credit.arms import weigh_steps
 from ...credit.barl import hypothesis_outcomes
 from ...credit.rollouts import ScoredRollouts
 from ...posterior import posterior, q_values, values_under
+from ..rollout_records import credit_settings
+
+TOLERANCE = 1e-3
+"""Least difference, relative to magnitudes above 1, between a value computed here and the recorded
+one that counts: the page shows three decimals."""
 
 Records = Sequence[Mapping[str, Any]]
 
 
 class Derived(NamedTuple):
-    """Numbers of a rollout with T steps, T + 1 states and H hypotheses; None where unscored."""
+    """Numbers of a rollout with T steps, T + 1 states and H hypotheses.
+
+    None where unscored; those of values also without an outcome.
+    """
 
     p: np.ndarray | None
     """Plausibilities, (T + 1, H)."""
@@ -34,6 +42,9 @@ class Derived(NamedTuple):
     """Weight of each step in the policy gradient, (T)."""
     methods: dict[str, np.ndarray]
     """Value of each step under every credit that can be computed, (T)."""
+    difference: float | None
+    """Largest difference of the recorded step values from those that are computed here for the
+    run's own credit; None where it is none, or cannot be computed."""
 
 
 def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
@@ -44,13 +55,13 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
 
     Args:
         records: All rollouts of a file of records, not empty.
-        metadata: What the file says of all of them. Its `consistency_beta` and settings of credits,
-            such as `outcome_mode`, are used.
+        metadata: What the file says of all of them. Its [`credit_settings`] are used.
     """
-    rollouts = scored_rollouts(records, beta=float(metadata.get("consistency_beta", 1.0)))
-    methods = method_values(rollouts, records, metadata)
-    mode = metadata.get("outcome_mode") or "ground_truth"
-    weights = _weights(records, methods)
+    settings = credit_settings(metadata)
+    rollouts = scored_rollouts(records, beta=settings.get("consistency_beta", 1.0))
+    methods = method_values(rollouts, settings)
+    mode = settings.get("outcome_mode", "ground_truth")
+    weights = _weights(records)
     found = []
     numbers = _numbers(rollouts, mode) if rollouts.answer_logps.shape[-1] else None
     for row, record in enumerate(records):
@@ -59,10 +70,15 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         if numbers is not None and size:
             p, q, v, values = (of_all[row] for of_all in numbers)
             w = rollouts.belief[row, : steps + 1, :size].numpy()
-            p, q = p[: steps + 1, :size], q[:steps, :size]
-            scored = p, w, q, v[:size], values[:steps], normalized_entropy(w)
-        own = {name: of_all[row, :steps] for name, of_all in methods.items()}
-        found.append(Derived(*scored, weights=weights[row], methods=own))
+            valued = (None,) * 3
+            if rollouts.is_judged[row]:
+                valued = q[:steps, :size], v[:size], values[:steps]
+            scored = p[: steps + 1, :size], w, *valued, normalized_entropy(w)
+        own = {}
+        if rollouts.is_judged[row]:
+            own = {name: of_all[row, :steps] for name, of_all in methods.items()}
+        difference = _difference(own.get(settings.get("credit")), record["step_values"])
+        found.append(Derived(*scored, weights[row], own, difference))
     return found
 
 
@@ -103,7 +119,8 @@ def scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
             )
     lengths = torch.tensor([len(r["step_ends"]) for r in records])
     outcomes = torch.tensor([_number(r["outcome"]) for r in records])
-    is_judged = ~outcomes.isnan() & (hypothesis_mask.any(dim=1) if size else True)
+    has_value = torch.tensor([r["step_values"] is not None for r in records])
+    is_judged = ~outcomes.isnan() & (has_value if has_value.any() else True)
     return ScoredRollouts(
         outcomes=torch.where(is_judged, outcomes, 0.0),
         is_judged=is_judged,
@@ -117,22 +134,30 @@ def scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
     )
 
 
-def method_values(
-    rollouts: ScoredRollouts, records: Records, metadata: Mapping[str, Any]
-) -> dict[str, np.ndarray]:
+def method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Return the values of steps, (B, T), under each credit whose hypotheses were scored.
 
-    They are those minus the credit's own baseline, before whitening. The likelihoods are the
-    run's, also for a credit that would reduce them otherwise.
+    They are those minus the credit's own baseline, and for the run's credit minus the run's, before
+    whitening. The likelihoods are the run's, also for a credit that would reduce them otherwise.
     """
-    size = rollouts.answer_logps.shape[-1]
-    has_rollouts = any(len(r["hypotheses"] or ()) > 1 for r in records)
-    possible = {"none": True, "truth": size > 0, "rollouts": has_rollouts}
-    return {
-        name: weigh_steps(rollouts, credit, metadata).steps.numpy()
-        for name, credit in CREDITS.items()
-        if possible[credit.hypotheses]
-    }
+    own, size = settings.get("credit"), rollouts.answer_logps.shape[-1]
+    needed = {"none": 0, "truth": 1, "rollouts": 2}
+    found = {}
+    for name, credit in CREDITS.items():
+        if name == own:
+            credit = credit._replace(credit_baseline=settings["credit_baseline"])
+        # the run's own may have found no answer but the truth
+        if size >= needed[credit.hypotheses] or (size and name == own):
+            found[name] = weigh_steps(rollouts, credit, settings).steps.numpy()
+    return found
+
+
+def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -> float | None:
+    if computed is None or not recorded:
+        return None
+    apart = np.abs(computed - recorded)
+    is_apart = apart > TOLERANCE * np.maximum(1.0, np.abs(recorded))
+    return float(apart.max()) if is_apart.any() else None
 
 
 def normalized_entropy(belief: np.ndarray) -> np.ndarray:
@@ -144,22 +169,26 @@ def normalized_entropy(belief: np.ndarray) -> np.ndarray:
     return terms.sum(axis=-1) / np.log(size)
 
 
-def _weights(records: Records, methods: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Return the weights of each rollout's steps: recorded, or standardised over the batch."""
-    sizes = [np.diff([0, *r["step_ends"]]) for r in records]
+def _weights(records: Records) -> list[np.ndarray]:
+    """Return the weights of each rollout's steps: recorded, or standardised over the batch.
+
+    They are 0 where no value was recorded.
+    """
     if any(r["token_weights"] is not None for r in records):
         return [_means(r["token_weights"], r["step_ends"]) for r in records]
-    computed = methods.get("barl", methods["grpo"])
-    values = [
-        np.asarray(r["step_values"] if r["step_values"] is not None else computed[row, : len(size)])
-        for row, (r, size) in enumerate(zip(records, sizes, strict=True))
-    ]
-    tokens, flat = np.concatenate(sizes), np.concatenate(values).astype(float)
-    if not tokens.sum():
-        return values
+    valued = [r for r in records if r["step_values"]]
+    if not valued:
+        return [np.zeros(len(r["step_ends"])) for r in records]
+    tokens = np.concatenate([np.diff([0, *r["step_ends"]]) for r in valued])
+    flat = np.concatenate([r["step_values"] for r in valued])
     mean = np.average(flat, weights=tokens)
     std = np.sqrt(max(np.average((flat - mean) ** 2, weights=tokens), 1e-8))
-    return [(value - mean) / std for value in values]
+    return [
+        (np.asarray(r["step_values"]) - mean) / std
+        if r["step_values"]
+        else np.zeros(len(r["step_ends"]))
+        for r in records
+    ]
 
 
 def _means(token_weights: Sequence[float] | None, ends: Sequence[int]) -> np.ndarray:

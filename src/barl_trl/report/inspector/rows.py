@@ -117,6 +117,7 @@ def _details(record: Mapping[str, Any], derived: Derived, bits: int) -> dict[str
         "ratios": rounded(record["importance_ratios"], 4),
         "step_values": rounded(record["step_values"]),
         "token_weights": _uneven(record, derived),
+        "difference": rounded(derived.difference),
         "closing": rounded(closing_value(record)),
         "weights": rounded(derived.weights),
         "methods": {name: rounded(values) for name, values in derived.methods.items()},

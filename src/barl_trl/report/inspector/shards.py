@@ -1,7 +1,9 @@
 """JSON that is safe inside a script, and its distribution over shards."""
 
 import json
+import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,26 @@ LINES_PER_LIST = 10_000
 def script_json(value: Any) -> str:
     r"""Return JSON in ASCII without `<`: no text in it can end a script or begin a tag.
 
-    >>> print(script_json("</script>\u2028"))
-    "\u003c/script>\u2028"
+    A number that JSON lacks becomes a text.
+
+    >>> print(script_json("</script>\u2028"), script_json({"beta": float("inf")}))
+    "\u003c/script>\u2028" {"beta":"inf"}
     """
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    dumps = partial(json.dumps, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    try:
+        text = dumps(value)
+    except ValueError:  # it is rare, so that the common case is not slowed down
+        text = dumps(_named(value))
     return text.replace("<", "\\u003c")
+
+
+def _named(value: Any) -> Any:
+    """Return a value of JSON with infinities and NaN as texts."""
+    if isinstance(value, dict):
+        return {name: _named(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_named, value)]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class RunData:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ...credit import CREDITS
-from ..rollout_records import read_metadata, record_files
+from ..rollout_records import credit_settings, read_metadata, record_files
 from .filters import FILTERS
 from .page import (
     FORMULAS,
@@ -139,6 +139,7 @@ class Site:
                     "bound": run.bound(),
                     "lists": run.lists(),
                     "metadata": metadata,
+                    "settings": credit_settings(metadata),
                 }
                 for name, run, metadata in zip(self.names, self.runs, self._metadata, strict=True)
             ],

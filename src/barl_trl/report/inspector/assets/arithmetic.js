@@ -19,24 +19,37 @@ barl.arithmetic = (() => {
 
   function methods(rollout, t, run) {
     const { likelihoods } = barl.store.index;
-    const used = run.metadata.answer_likelihood || (likelihoods[run.metadata.credit] || "mean");
+    const { credit, answer_likelihood: used } = run.settings;
     const names = Object.keys(rollout.methods);
-    const isOther = (name) => !["grpo", "rloo"].includes(name) && likelihoods[name] !== used;
+    const isOther = (name) => !["grpo", "rloo", credit].includes(name) && likelihoods[name] !== used;
     const rows = names.map((name) => {
       const values = rollout.methods[name];
       const bound = Math.max(1e-9, ...values.map(Math.abs));
-      return el("tr", { class: name === run.metadata.credit ? "own" : null },
-        el("th", { scope: "row" }, name, name === run.metadata.credit ? el("span", { class: "tag" }, "this run") : null,
+      return el("tr", { class: name === credit ? "own" : null },
+        el("th", { scope: "row" }, name, name === credit ? el("span", { class: "tag" }, "this run") : null,
           isOther(name) ? el("abbr", { title: `defined on the ${likelihoods[name]} of token log-probabilities; this run has the ${used}` }, " *") : null),
         el("td", {}, signed(values[t], 3)),
         el("td", { class: "strip-cell" }, el("span", { class: "strip", role: "img", "aria-label": `all steps: ${values.slice(0, 40).map((v) => signed(v)).join(", ")}` },
           values.slice(0, 400).map((value, k) => barl.shaded(el("span", { class: k === t ? "at" : null }), value, bound)))));
-
     });
     return [el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Other credits" }, el("table", { class: "methods" },
       el("thead", {}, el("tr", {}, ["credit", `step ${t}`, "all steps, on its own scale"].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, rows))),
     names.some(isOther) ? el("p", { class: "note" }, "* takes the likelihood of an answer otherwise than this run did; read from this run's.") : null];
+  }
+
+  // What was recorded of step t, and whether it is what the run's settings give.
+  function recorded(rollout, t, { settings }) {
+    if (!rollout.step_values) return ".";
+    const { credit_baseline: baseline, value_normalization: normalization } = settings;
+    const how = [baseline && baseline !== "none" ? `less the baseline "${baseline}"` : null,
+      normalization && normalization !== "none" ? "before whitening" : null].filter(Boolean);
+    return `, from the recorded step value ${number(rollout.step_values[t])}${how.length ? ` (${how.join(", ")})` : ""}.`;
+  }
+  function warning(rollout, run) {
+    return rollout.difference === null ? null : el("p", { class: "wrong" },
+      `The recorded step values differ by up to ${number(rollout.difference)} from those that this page computes with the `
+      + "run's settings: what it computes may not be what the run did.");
   }
 
   // The panel of step t of a rollout of a run.
@@ -47,15 +60,15 @@ barl.arithmetic = (() => {
       return el("p", {}, `The tokens after the last step get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain but the outcome.`);
     }
     const from = t ? rollout.step_ends[t - 1] : 0;
-    const recorded = rollout.step_values ? rollout.step_values[t] : null;
     return el("div", {},
       el("h3", {}, `Step ${t}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
-      el("p", { class: "equation" }, rollout.w
-        ? `V(${t}) = Σ w(${t}) · Q(${t}) = ${number(rollout.values[t])}, where Q(${t}) = p(${steps}) − p(${t}) + v` : "This rollout was not scored: it has no beliefs."),
-      el("p", {}, `Weight in the policy gradient: ${signed(rollout.weights[t], 3)}`
-        + (recorded === null ? "." : `, from the recorded step value ${number(recorded)} before whitening.`)),
-      rollout.w ? sum(rollout, t) : null,
-      el("h3", {}, "What other credits give it"), methods(rollout, t, run));
+      warning(rollout, run),
+      el("p", { class: "equation" }, rollout.values
+        ? `V(${t}) = Σ w(${t}) · Q(${t}) = ${number(rollout.values[t])}, where Q(${t}) = p(${steps}) − p(${t}) + v`
+        : rollout.w ? "This rollout has no outcome: its steps have no values." : "This rollout was not scored: it has no beliefs."),
+      el("p", {}, `Weight in the policy gradient: ${signed(rollout.weights[t], 3)}${recorded(rollout, t, run)}`),
+      rollout.values ? sum(rollout, t) : null,
+      Object.keys(rollout.methods).length ? [el("h3", {}, "What other credits give it"), ...methods(rollout, t, run)] : null);
   }
 
   return { panel };

@@ -70,7 +70,7 @@ barl.group = (() => {
       const value = rollout.advantage === null ? (rollout.methods.grpo || [])[0] : rollout.advantage;
       return rollout.weights.map(() => value === undefined ? null : value);
     };
-    const credit = run.metadata.credit ? `${run.metadata.credit}: weight of each step` : "weight of each step";
+    const credit = run.settings.credit ? `${run.settings.credit}: weight of each step` : "weight of each step";
     return [grid(`${credit}`, "what the policy gradient multiplies", lines(group, state, (r) => r.weights, state.t), run.bound, go),
       grid("GRPO: flat advantage", "the same rollouts, the same scale", lines(group, state, flat, state.t), run.bound, go)];
   }

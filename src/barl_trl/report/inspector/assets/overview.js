@@ -131,7 +131,7 @@ barl.overview = (() => {
     const total = (value) => summary.reduce((sum, item) => sum + value(item), 0);
     const rollouts = total((item) => item.rollouts);
     const { index } = barl.store;
-    const meta = found.metadata;
+    const { settings } = found;
     const counts = index.filters.map((filter, b) => [filter, total((item) => item.counts[b])]);
     const nothing = counts.filter(([, count]) => !count).map(([filter]) => filter.label);
     const praised = counts[0][1], tied = counts[2][1];
@@ -145,8 +145,8 @@ barl.overview = (() => {
       el("h1", {}, found.name),
       el("p", { class: "lead" }, lead(rollouts, praised, tied)),
       facts([["rollouts", whole(rollouts)], ["prompt groups", whole(found.heads.length)],
-        ["steps", whole(summary.length)], ["credit", meta.credit], ["model", meta.model],
-        ["consistency beta", meta.consistency_beta],
+        ["steps", whole(summary.length)], ["credit", settings.credit], ["model", found.metadata.model],
+        ["consistency beta", settings.consistency_beta],
         ["mean outcome", number(total((i) => i.outcome) / Math.max(1, total((i) => i.judged)))]]),
       comparison(),
       el("section", {}, el("h2", {}, curves.length ? "Share of rollouts of each kind, over training" : "Rollouts of each kind"),
