@@ -2,8 +2,9 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -78,6 +79,26 @@ def regular_expression(text: str) -> str:
             f"must be a regular expression, got {text!r}: {error}"
         ) from None
     return text
+
+
+def refuse_overwriting(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:
+    """Refuse to write to what a command reads.
+
+    Args:
+        outputs: Files to write, and folders to write into.
+        inputs: Files and folders that are read. What does not exist, such as a Hub id, cannot be
+            overwritten.
+
+    Raises:
+        ValueError: One is the other, by whatever path.
+    """
+    read = [path for path in map(Path, inputs) if path.exists()]
+    for output in outputs:
+        for path in read:
+            if output.exists() and output.samefile(path):
+                raise ValueError(
+                    f"no output may be an input, got {output} for both: name another output folder."
+                )
 
 
 @contextmanager
