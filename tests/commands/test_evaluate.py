@@ -333,7 +333,7 @@ def test_a_users_file_is_no_output(evaluate, tmp_path, monkeypatch, place):
         source.hardlink_to(mine)
     else:
         source = mine if place == "itself" else tmp_path
-    with pytest.raises(SystemExit, match="no output may be an input, got .* for both: name anoth"):
+    with pytest.raises(SystemExit, match=r"no output may be an input, got .* for both: name anoth"):
         evaluate(tmp_path, benchmarks=f"mine={source}", model="never/loaded")
     assert mine.read_bytes() == content
 

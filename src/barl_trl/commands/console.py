@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .parsers import Mistake, is_first_process
+from .parsers import Mistake, is_first_process, printable
 
 
 def plain_console() -> Console:
@@ -26,19 +26,19 @@ def print_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "
         rows: The cells of each row by column, not empty; all rows have the same columns.
         align: Of all columns but the first: `"left"` or `"right"`.
     """
-    table = Table(title=title)
+    table = Table(title=printable(title))
     first, *others = rows[0]
     table.add_column(first, overflow="fold")
     for column in others:
         table.add_column(column, overflow="fold", justify="right" if align == "right" else "left")
     for row in rows:
-        table.add_row(*row.values())
+        table.add_row(*map(printable, row.values()))
     plain_console().print(table)
 
 
 def print_note(text: str) -> None:
     """Print a sentence, wrapped to the width of the terminal."""
-    plain_console().print(text)
+    plain_console().print(printable(text))
 
 
 def progress_bar(*, width: int = 0) -> Progress:
