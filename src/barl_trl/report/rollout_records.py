@@ -213,11 +213,7 @@ def record_writer(
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """Read what holds for all records of a file.
-
-    Raises:
-        ValueError: The file is none of ours, or of a later version.
-    """
+    """Read what holds for all records of a file; a ValueError says that it is none of ours."""
     return _read(path, columns=())[0]
 
 
@@ -256,11 +252,13 @@ def _read(path: Path, columns: Sequence[str] | None = None) -> tuple[dict[str, A
             wanted = SCHEMA.names if columns is None else columns
             lacking = {*wanted} - {*file.schema_arrow.names}
             table = file.read([*wanted])
+            table.validate(full=True)
         metadata = parse_json(texts.get(b"barl_trl", b"null").decode())
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise ValueError(f"{path} must be a file of rollout records, got {error}.") from None
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} must be a file of rollout records, got {reason}.") from None
     if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
-        raise ValueError(f"path must be a file of rollout records, got {path}: it has no metadata.")
+        raise ValueError(f"{path} must be a file of rollout records, got one without metadata.")
     if metadata["version"] > VERSION:
         raise ValueError(
             f"path must have records of version {VERSION} at most, got {metadata['version']} in "
@@ -277,8 +275,9 @@ def _fault(record: Mapping[str, Any]) -> str | None:
     steps, size = len(ends), len(record["hypotheses"] or ())
     if None in ends or any(a >= b for a, b in pairwise([0, *ends])) or (ends or [0])[-1] > tokens:
         return f"step_ends {ends!r:.40}, which do not ascend up to {tokens},"
-    lengths = {"token_ids": tokens, "step_values": steps}
-    lengths |= dict.fromkeys(("token_logps", "importance_ratios", "token_weights"), tokens)
+    lengths = {"token_ids": tokens, "step_values": steps} | dict.fromkeys(
+        ("token_logps", "importance_ratios", "token_weights"), tokens
+    )
     if size:
         lengths |= dict.fromkeys(("answer_logps", "posterior"), steps + 1)
     for name, length in lengths.items():
@@ -297,6 +296,5 @@ def _fault(record: Mapping[str, Any]) -> str | None:
 
 def without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata with the name of a model of this machine, without the way to it."""
-    model = metadata.get("model")
-    is_path = isinstance(model, str) and Path(model).is_absolute()
-    return {**metadata, **({"model": Path(model).name} if is_path else {})}
+    model = str(metadata.get("model"))
+    return {**metadata, **({"model": Path(model).name} if Path(model).is_absolute() else {})}
