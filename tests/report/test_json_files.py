@@ -23,7 +23,7 @@ from .inspector.rollouts import write_run
     ("content", "message"),
     [
         (b"{", "x.json must hold JSON, got Expecting"),
-        (b"[" * 9999, "x.json must hold JSON, got it is nested too deeply: write"),
+        (b"[" * 9999, "x.json must hold JSON, got it is nested too deeply"),
         (b'"\xff"', "x.json must be UTF-8 text, got "),
         (b"[]", "x.json must have step, a whole number, got None"),
         (b'{"step": "1"}', "x.json must have step, a whole number, got '1'"),

@@ -130,9 +130,7 @@ def test_what_is_done_again_is_forgotten(tmp_path):
 
 def test_files_of_others_and_of_the_future_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / file_name(0))
-    with pytest.raises(
-        ValueError, match=r"must be a file of rollout records, got .* without metadata\."
-    ):
+    with pytest.raises(ValueError, match=r"must be a file of rollout records, got .* without"):
         [*read_records(tmp_path)]
     write_records(tmp_path / file_name(0), [record()], {"version": VERSION + 1})
     with pytest.raises(ValueError, match=f"must have records of version {VERSION} at most, got"):

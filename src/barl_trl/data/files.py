@@ -124,7 +124,12 @@ def read_text_file(path: Path, split: str) -> "Dataset":
     columns = dict.fromkeys(column for row in rows for column in row)
     if not columns:
         raise ValueError(f"path_or_id must name a file with rows, got {path}: it is empty.")
-    data = Dataset.from_dict({c: [plain_text(row.get(c)) for row in rows] for c in columns})
+    try:
+        data = Dataset.from_dict({c: [plain_text(row.get(c)) for row in rows] for c in columns})
+    except ValueError:
+        raise ValueError(
+            f"{path} must have names of columns that are text, got {[*columns]!r:.80}: repair it."
+        ) from None
     try:
         parts = ReadInstruction.from_spec(split).to_absolute({"train": len(rows)})
     except ValueError:

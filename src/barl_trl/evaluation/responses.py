@@ -97,7 +97,7 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
                     response = _response(line.decode(), path.stem)
                     asked = response.problem, response.solution, response.prompt
                     if texts.setdefault(response.problem_id, asked) != asked:
-                        raise ValueError(f"another problem {response.problem_id} stands before it")
+                        raise ValueError(f"another problem {response.problem_id} stands before it.")
                     found[response.key] = response
             except (ValueError, TypeError) as error:
                 is_ours = found or line.startswith(head) or head.startswith(line)
@@ -125,7 +125,7 @@ def _response(line: str, benchmark: str) -> Response:
         if not is_right(value):
             raise ValueError(f"{name} must be {kind}, got {value!r:.40}")
     if response.benchmark != benchmark:
-        raise ValueError(f"it is one to {response.benchmark:.40}")
+        raise ValueError(f"it is one to {response.benchmark:.40}.")
     return response
 
 

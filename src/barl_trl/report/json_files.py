@@ -51,7 +51,7 @@ def parse_json(text: str, **options: Any) -> Any:
     try:
         return json.loads(text, **options)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("it is nested too deeply.") from None
 
 
 def read_json(path: str | Path, **kinds: type) -> Any:
