@@ -275,10 +275,10 @@ def test_how_tokens_were_drawn_is_stated_everywhere(evaluate, tmp_path):
     assert [record["drawing"] for record in records(tmp_path / "out")] == [drawing] * 6
     # a family's name stands for its numbers, which another command may give one by one
     assert evaluate(**options, **drawing)[0] == results
-    # also where results.json is gone, responses that were drawn otherwise are not added to
+    # nothing else says by which model responses are
     (tmp_path / "out" / "results.json").unlink()
-    with pytest.raises(SystemExit, match=r"responses must be drawn as those in .*search.jsonl, by"):
-        evaluate(**options | {"num_samples": 3}, **drawing | {"top_k": 10})
+    with pytest.raises(SystemExit, match=r"output_dir must have results.json beside .*search.json"):
+        evaluate(**options, **drawing)
 
 
 def test_generated_problems_are_stated_in_the_results(evaluate, tmp_path):
@@ -316,8 +316,37 @@ def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
     path.write_text('{"problem": "p", "answer": "1"}\n')
     evaluate(benchmarks=f"mine={path}")
     path.write_text('{"problem": "p", "answer": "2"}\n')
-    with pytest.raises(SystemExit, match="has responses to, got another problem or prompt 0 in mi"):
+    with pytest.raises(SystemExit, match="got another problem or prompt 0 in mine: choose"):
         evaluate(benchmarks=f"mine={path}")
+
+
+@pytest.mark.parametrize("place", ["itself", "symlink", "hard link", "folder"])
+def test_a_users_file_is_no_output(evaluate, tmp_path, monkeypatch, place):
+    """Without an end of line, which looks like what a killed run leaves."""
+    monkeypatch.chdir(tmp_path)
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text('{"problem": "p", "answer": "1"}\n{"problem": "q", "answer": "2"}')
+    content, source = mine.read_bytes(), tmp_path / "other.jsonl"
+    if place == "symlink":
+        source.symlink_to(mine)
+    elif place == "hard link":
+        source.hardlink_to(mine)
+    else:
+        source = mine if place == "itself" else tmp_path
+    with pytest.raises(SystemExit, match=r"no output may be an input, got .* for both: name anoth"):
+        evaluate(tmp_path, benchmarks=f"mine={source}", model="never/loaded")
+    assert mine.read_bytes() == content
+
+
+def test_a_file_that_is_no_response_file_stays_as_it_is(evaluate, tmp_path):
+    folder = tmp_path / "out"
+    evaluate(limit=1)
+    path = folder / "search.jsonl"
+    for content in (b'{"problem": "p"}\n{"problem"', b"\xff", path.read_bytes() + b"[]\n{"):
+        path.write_bytes(content)
+        with pytest.raises(SystemExit, match=r"search.jsonl:\d must be a response to search, got"):
+            evaluate(limit=2, model="never/loaded")
+        assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize(

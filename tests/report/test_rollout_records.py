@@ -18,6 +18,7 @@ from barl_trl.report.rollout_records import (
     VERSION,
     file_name,
     forget_from,
+    read_file,
     read_metadata,
     read_records,
     record_files,
@@ -27,6 +28,7 @@ from barl_trl.report.rollout_records import (
 )
 
 from ..paths import ROOT
+from .inspector.rollouts import make_record
 
 
 def record(step=0, **known):
@@ -128,7 +130,7 @@ def test_what_is_done_again_is_forgotten(tmp_path):
 
 def test_files_of_others_and_of_the_future_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / file_name(0))
-    with pytest.raises(ValueError, match=r"must be a file of rollout records, got .*no metadata\."):
+    with pytest.raises(ValueError, match=r"must be a file of rollout records, got .* without"):
         [*read_records(tmp_path)]
     write_records(tmp_path / file_name(0), [record()], {"version": VERSION + 1})
     with pytest.raises(ValueError, match=f"must have records of version {VERSION} at most, got"):
@@ -206,3 +208,42 @@ def test_the_pages_reader_reads(tmp_path, monkeypatch, capsys):
     runpy.run_path("reader.py")
     printed = ["0 barl", "1 progress", "right 1 0.25", "wrong 2 0.25"]
     assert capsys.readouterr().out.splitlines() == printed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"step_ends": [6, 3, 9, 12]}, r"got step_ends \[6, 3, 9, 12\], which do not ascend"),
+        ({"step_ends": [3, 6, 9, 99]}, "which do not ascend up to 13, in row 0"),
+        ({"token_ids": [1]}, "got 1 token_ids where there must be 13 in row 0"),
+        ({"posterior": [[1.0]]}, "got 1 posterior where there must be 5 in row 0"),
+        ({"answer_logps": [[0.0]] * 5}, "answer_logps of another number of hypotheses in row 0"),
+        ({"answer_logps": None}, "one without answer_logps, in row 0"),
+    ],
+)
+def test_a_malformed_record_is_named(tmp_path, change, message):
+    path = tmp_path / file_name(0)
+    write_records(path, [make_record(0) | change], {})
+    with pytest.raises(ValueError, match=message) as error:
+        read_file(path)
+    assert str(error.value).startswith(f"{path} must have whole records, got ")
+
+
+def test_a_file_without_a_column_or_of_another_version_is_named(tmp_path):
+    path = tmp_path / file_name(0)
+    write_records(path, [make_record(0)], {})
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["posterior", "step"]), path)
+    with pytest.raises(ValueError, match=f"{path} must have the columns posterior, step, got"):
+        read_file(path)
+    pq.write_table(table.replace_schema_metadata({b"barl_trl": b'{"version": "1"}'}), path)
+    with pytest.raises(ValueError, match=f"{path} must be a file of rollout records, got"):
+        read_file(path)
+
+
+def test_no_record_says_where_a_model_lies_on_this_machine(tmp_path):
+    path = tmp_path / file_name(0)
+    for model, shown in (("/home/me/runs/tiny", "tiny"), ("org/tiny", "org/tiny")):
+        write_records(path, [make_record(0)], {"model": model})
+        assert b"/home/me" not in path.read_bytes()
+        assert read_file(path)[0]["model"] == shown

@@ -93,7 +93,7 @@ def test_an_unreadable_file_is_named_and_passed_over(run, name, damage, has_mark
 def test_a_file_with_nothing_in_it_is_named(run, name):
     _, first, last, args = run
     (last / name).write_text("{}")
-    assert find_fault(str(last), args).startswith(f"{name} cannot be read ('")
+    assert find_fault(str(last), args).startswith(f"{name} cannot be read ({last / name} must have")
     assert checkpoint_to_resume("true", args) == str(first)
 
 

@@ -2,14 +2,15 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .parsers import Mistake, is_first_process
+from .parsers import Mistake, is_first_process, printable
 
 
 def plain_console() -> Console:
@@ -25,19 +26,19 @@ def print_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "
         rows: The cells of each row by column, not empty; all rows have the same columns.
         align: Of all columns but the first: `"left"` or `"right"`.
     """
-    table = Table(title=title)
+    table = Table(title=printable(title))
     first, *others = rows[0]
     table.add_column(first, overflow="fold")
     for column in others:
         table.add_column(column, overflow="fold", justify="right" if align == "right" else "left")
     for row in rows:
-        table.add_row(*row.values())
+        table.add_row(*map(printable, row.values()))
     plain_console().print(table)
 
 
 def print_note(text: str) -> None:
     """Print a sentence, wrapped to the width of the terminal."""
-    plain_console().print(text)
+    plain_console().print(printable(text))
 
 
 def progress_bar(*, width: int = 0) -> Progress:
@@ -78,6 +79,26 @@ def regular_expression(text: str) -> str:
             f"must be a regular expression, got {text!r}: {error}"
         ) from None
     return text
+
+
+def refuse_overwriting(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:
+    """Refuse to write to what a command reads.
+
+    Args:
+        outputs: Files to write, and folders to write into.
+        inputs: Files and folders that are read. What does not exist, such as a Hub id, cannot be
+            overwritten.
+
+    Raises:
+        ValueError: One is the other, by whatever path.
+    """
+    read = [path for path in map(Path, inputs) if path.exists()]
+    for output in outputs:
+        for path in read:
+            if output.exists() and output.samefile(path):
+                raise ValueError(
+                    f"no output may be an input, got {output} for both: name another output folder."
+                )
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -11,8 +11,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..evaluation.benchmarks import load_benchmark, parse_benchmarks
-from ..evaluation.responses import one_writer
+from ..evaluation.benchmarks import Source, load_benchmark, parse_benchmarks
+from ..evaluation.generated import Generated
+from ..evaluation.responses import one_writer, read_response_file
 from ..evaluation.results import open_results, summarize, table_rows, write_results
 from ..evaluation.several_samples import sample_rows
 from ..evaluation.templates import Template, choose_template
@@ -20,7 +21,13 @@ from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
 from ..trainer.environment_checks import refuse_missing_vllm, refuse_unusable_folder
 from ..trainer.redaction import redacted
-from .console import mistakes_in_one_line, print_note, print_table, progress_bar
+from .console import (
+    mistakes_in_one_line,
+    print_note,
+    print_table,
+    progress_bar,
+    refuse_overwriting,
+)
 from .evaluate_arguments import EvaluateArguments
 from .interruption import kept
 from .recipe_parser import RecipeParser
@@ -61,7 +68,8 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
         refuse_missing_vllm("backend must be transformers", "vllm")
     refuse_unusable_folder("model", args.model)
     grader = get_grader(args.grader, args.extraction)
-    sources = parse_benchmarks(args.benchmarks)
+    sources, output_dir = parse_benchmarks(args.benchmarks), Path(args.output_dir)
+    _refuse_others_files(sources, output_dir)
 
     # only now: a mistake above is said at once
     import datasets
@@ -75,7 +83,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     datasets.disable_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
     template = choose_template(args.template, tokenizer, args.system_prompt)
-    settings, output_dir = settings_of(args, tokenizer, template, grader), Path(args.output_dir)
+    settings = settings_of(args, tokenizer, template, grader)
     # other settings are refused before benchmarks are loaded
     for name, row in open_results(settings, output_dir)["benchmarks"].items():
         if name in sources and args.limit is not None and args.limit < row["num_problems"]:
@@ -132,6 +140,21 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 results["advice"] = advice
                 write_results(results, output_dir)
     return results
+
+
+def _refuse_others_files(sources: Mapping[str, Source | Generated], output_dir: Path) -> None:
+    """Refuse to write to a benchmark's own file, and to go on in what is no response file."""
+    files = {output_dir / f"{name}.jsonl" for name in sources}
+    results = output_dir / "results.json"
+    outputs = [output_dir, *files, results, results.with_suffix(".md")]
+    refuse_overwriting(outputs, [s.path for s in sources.values() if isinstance(s, Source)])
+    for path in filter(Path.exists, files):
+        read_response_file(path)
+        if not results.exists():
+            raise ValueError(
+                f"output_dir must have results.json beside {path}, which names the model, got none "
+                "in it: name another output_dir."
+            )
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The arguments of `barl evaluate`."""
 
-import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -9,6 +8,7 @@ from ..evaluation.decoding import FAMILIES, Drawing, choose_drawing
 from ..evaluation.templates import TEMPLATES
 from ..graders import GRADERS
 from ..graders.extraction import Extraction
+from ..report.json_files import parse_json
 from ..trainer.barl_fields import help_of, option
 
 
@@ -76,7 +76,7 @@ class EvaluateArguments:
     def __post_init__(self):
         if isinstance(self.model_init_kwargs, str):
             try:
-                self.model_init_kwargs = dict(json.loads(self.model_init_kwargs))
+                self.model_init_kwargs = dict(parse_json(self.model_init_kwargs))
             except (ValueError, TypeError) as error:
                 raise ValueError(  # without the text, which may hold a token
                     f"model_init_kwargs must be a JSON object, got another text ({error}): for "

@@ -1,11 +1,12 @@
 """`barl inspect`: a page of what every rollout believed, and why each token was praised."""
 
 import argparse
+import os
 from pathlib import Path
 
-from .console import mistakes_in_one_line
+from .console import mistakes_in_one_line, refuse_overwriting
 from .interruption import kept
-from .parsers import OneLineParser
+from .parsers import OneLineParser, printable
 
 
 def main(argv: list[str]) -> None:
@@ -42,6 +43,7 @@ def main(argv: list[str]) -> None:
         output = options.output or options.runs[0] / "inspect"
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output must be a folder, got the file {output}: name another.")
+        refuse_overwriting([output, output / "data", output / "assets"], folders)
         if options.port is not None and not options.serve:
             raise ValueError(f"--port must be left out, got {options.port}: it is one of --serve.")
         port = 8321 if options.port is None else options.port
@@ -54,7 +56,7 @@ def _make(folders: list[Path], runs: list[Path], output: Path, port: int | None)
     site = Site(folders, _names(runs), output, is_live=port is not None)
     if port is None:
         site.update()
-        print(f"{site.rollouts:,} rollouts. Open {output.resolve() / 'index.html'}")
+        print(f"{site.rollouts:,} rollouts. Open {printable(str(output.resolve()))}/index.html")
         return
     from ..report.inspector.server import make_server, serve
 
@@ -62,7 +64,7 @@ def _make(folders: list[Path], runs: list[Path], output: Path, port: int | None)
     site.update()
     print(f"Serving {site.rollouts:,} rollouts at http://127.0.0.1:{server.server_address[1]}/")
     print("Ctrl-C ends it.", flush=True)
-    with kept(lambda: (f"The page is in {output}.", "")):
+    with kept(lambda: (printable(f"The page is in {output}."), "")):
         serve(site, server)
 
 
@@ -97,8 +99,12 @@ def _folder(run: Path) -> Path:
 
 
 def _names(runs: list[Path]) -> list[str]:
-    names = [run.resolve().name for run in runs]
-    return names if len(set(names)) == len(names) else [str(run) for run in runs]
+    folders = [run.resolve() for run in runs]
+    names = [folder.name for folder in folders]
+    if len(set(names)) < len(names):  # what tells them apart, without the way to it
+        common = os.path.commonpath([folder.parent for folder in folders])
+        names = [str(folder.relative_to(common)) for folder in folders]
+    return names
 
 
 def _port(text: str) -> int:

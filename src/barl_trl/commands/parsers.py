@@ -4,10 +4,23 @@ import argparse
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from copy import copy
 from difflib import get_close_matches
 from typing import Any, NoReturn
+
+
+def printable(text: str) -> str:
+    r"""Return a text without commands to a terminal, which names of files may hold.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return "".join(
+        repr(one)[1:-1] if unicodedata.category(one) == "Cc" and one not in "\n\t" else one
+        for one in text
+    )
 
 
 class Mistake(SystemExit):
@@ -19,6 +32,7 @@ class Mistake(SystemExit):
     """
 
     def __init__(self, text: str, *, is_said: bool = True):
+        text = printable(text)
         super().__init__(text)
         self.code = 2
         if is_said:

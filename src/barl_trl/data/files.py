@@ -8,7 +8,6 @@ Here an answer is the text that the file has.
 
 import csv
 import difflib
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..hypotheses import plain_text
+from ..report.json_files import parse_json, read_text, regular
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -76,7 +76,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
     from pyarrow import ArrowInvalid
 
     path = Path(path_or_id)
-    if path.is_file():
+    if not path.is_dir() and regular(path).is_file():
         if path.suffix not in SUFFIXES:
             raise ValueError(
                 f"path_or_id must end in {', '.join(SUFFIXES)}, got {path_or_id}: "
@@ -124,7 +124,12 @@ def read_text_file(path: Path, split: str) -> "Dataset":
     columns = dict.fromkeys(column for row in rows for column in row)
     if not columns:
         raise ValueError(f"path_or_id must name a file with rows, got {path}: it is empty.")
-    data = Dataset.from_dict({c: [plain_text(row.get(c)) for row in rows] for c in columns})
+    try:
+        data = Dataset.from_dict({c: [plain_text(row.get(c)) for row in rows] for c in columns})
+    except ValueError:
+        raise ValueError(
+            f"{path} must have names of columns that are text, got {[*columns]!r:.80}: repair it."
+        ) from None
     try:
         parts = ReadInstruction.from_spec(split).to_absolute({"train": len(rows)})
     except ValueError:
@@ -137,11 +142,11 @@ def read_text_file(path: Path, split: str) -> "Dataset":
 
 def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON array or of JSON lines, `{}` for a line that holds none."""
-    text = path.read_text(encoding="utf-8-sig")
+    text = read_text(path)
     if text.lstrip().startswith("["):
         try:
             rows = enumerate(_json(text), 1)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ValueError(f"{path} must hold JSON, got {error}: repair the file.") from None
     else:
         rows = ((i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip())
@@ -149,12 +154,12 @@ def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
         try:
             value = _json(row) if isinstance(row, str) else row
             yield value if isinstance(value, dict) else _unreadable(path, number, f"{value!r:.40}")
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             yield _unreadable(path, number, str(error))
 
 
 def _json(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal)  # an answer 0.10 or 1e-7 keeps its digits
+    return parse_json(text, parse_float=Decimal)  # an answer 0.10 or 1e-7 keeps its digits
 
 
 def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,8 @@ from typing import Any
 from transformers.utils import cached_file
 from transformers.utils.hub import extract_commit_hash
 
+from ..report.json_files import regular
+
 TRAINED_BY = "barl_trained_by"
 """Key of `tokenizer_config.json` under which training notes its code."""
 
@@ -32,7 +34,7 @@ def checkpoint_id(model: str, revision: str | None = None) -> str | None:
         return extract_commit_hash(file, None)
     checksum = 0
     for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
-        with path.open("rb") as weights:
+        with regular(path).open("rb") as weights:
             weights.seek(max(0, path.stat().st_size - END))
             checksum = zlib.crc32(weights.read(), checksum)
     return f"{checksum:08x}"

@@ -60,9 +60,9 @@ class Evaluator:
         by_id = {problem.id: problem for problem in problems}
         prompts = {i: self.template.prompt(self.tokenizer, p.text) for i, p in by_id.items()}
         for key, response in file.responses.items():
-            if key[0] in by_id and (response.prompt, response.solution) != (
+            if key[0] in by_id and (response.problem, response.solution, response.prompt) != (
+                *by_id[key[0]][1:],
                 prompts[key[0]],
-                by_id[key[0]].solution,
             ):
                 raise ValueError(
                     f"benchmarks must hold the problems that {self.output_dir} has responses "

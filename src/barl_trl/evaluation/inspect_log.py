@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..report.json_files import read_json
 from .responses import Response, read_responses
 from .results import summarize
 
@@ -57,7 +58,7 @@ def export(
             f"a folder to export must hold results.json, got none in {folder}: name one that "
             "`barl evaluate` wrote."
         )
-    results = json.loads(path.read_text())
+    results = read_json(path, model=str)
     output_dir.mkdir(parents=True, exist_ok=True)
     written = []
     for name, problems in read_responses(folder, benchmarks).items():

@@ -1,6 +1,5 @@
 """Responses to benchmarks as rollout records, so that they are looked at as training's are."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import torch
 from transformers import AutoTokenizer
 
 from ..credit.outcome import standardized_in_group
+from ..report.json_files import read_json
 from ..report.record_columns import ragged_of
 from ..report.rollout_records import FOLDER, file_name, record_table, record_writer
 from ..report.token_texts import TokenTexts
@@ -122,7 +122,7 @@ def convert_responses(folder: Path) -> list[Path]:
     problems, results = read_responses(folder), folder / "results.json"
     if not results.exists():
         raise ValueError(f"folder must have results.json, which names the model, got {folder}.")
-    settings = json.loads(results.read_text())
+    settings = read_json(results, model=str)
     tokenizer = AutoTokenizer.from_pretrained(settings["model"])
     how = {name: settings.get(name) for name in RESULTS}
     texts, paths = TokenTexts(tokenizer), []

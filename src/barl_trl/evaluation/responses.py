@@ -3,14 +3,20 @@ response in `<benchmark>.jsonl`.
 """
 
 import json
-import os
+import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
+
+from ..hypotheses import plain_text
+from ..report.json_files import parse_json, regular
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,21 +74,76 @@ def by_problem(responses: Iterable[Response]) -> ResponsesByProblem:
 def read_response_file(path: Path) -> list[Response]:
     """Read the responses of a file in the order of problems and samples; of two, the later counts.
 
+    Blank lines are skipped, and so is a last line that a killed run cut off, which is said.
+
     Raises:
-        ValueError: A line is no response.
+        ValueError: A line is no response to the file's benchmark.
     """
-    responses = []
-    with path.open(encoding="utf-8") as file:
+    responses, size = _read(path)
+    if size < path.stat().st_size:
+        logger.warning("%s: its last line was cut off, and does not count.", path)
+    return sorted(responses.values(), key=lambda response: response.key)
+
+
+def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
+    """Return the responses of a file, and its size without a last line that was cut off."""
+    found: dict[tuple[int, int], Response] = {}
+    texts: dict[int, tuple[str, ...]] = {}
+    head, size = json.dumps({"benchmark": path.stem})[:-1].encode(), 0
+    with regular(path).open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                responses.append(Response(**json.loads(line)))
+                if line.strip():
+                    response = _response(line.decode(), path.stem)
+                    asked = response.problem, response.solution, response.prompt
+                    if texts.setdefault(response.problem_id, asked) != asked:
+                        raise ValueError(f"another problem {response.problem_id} stands before it.")
+                    found[response.key] = response
             except (ValueError, TypeError) as error:
+                is_ours = found or line.startswith(head) or head.startswith(line)
+                if is_ours and not line.endswith(b"\n"):
+                    break
                 raise ValueError(
-                    f"{path}:{number} must be a response, got {line[:40]!r} ({error}): if its run "
-                    "was killed, run it again, it goes on there; else move the file away."
+                    f"{path}:{number} must be a response to {path.stem}, got "
+                    f"{line[:40].decode(errors='replace')!r} ({error}): remove the line, or move "
+                    "the file away."
                 ) from None
-    unique = {response.key: response for response in responses}  # two runs may have written
-    return sorted(unique.values(), key=lambda response: response.key)
+            size += len(line)
+    return found, size
+
+
+def _response(line: str, benchmark: str) -> Response:
+    """Return the response that a line holds.
+
+    Raises:
+        TypeError: It has other fields.
+        ValueError: It is no JSON, or a value is not of its field's kind.
+    """
+    response = Response(**parse_json(line))
+    for name, value in vars(response).items():
+        kind, is_right = _KINDS[name]
+        if not is_right(value):
+            raise ValueError(f"{name} must be {kind}, got {value!r:.40}")
+    if response.benchmark != benchmark:
+        raise ValueError(f"it is one to {response.benchmark:.40}.")
+    return response
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and plain_text(value) is not None
+
+
+_TEXT = "a text", _is_text
+_COUNT = "a whole number from 0", lambda value: type(value) is int and 0 <= value < 2**31
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("benchmark", "problem", "solution", "prompt", "response", "reason"), _TEXT),
+    **dict.fromkeys(("problem_id", "sample", "tokens"), _COUNT),
+    "truncated": ("true or false", lambda value: isinstance(value, bool)),
+    "answer": ("a text or null", lambda value: value is None or _is_text(value)),
+    "reward": ("0 or 1", lambda value: type(value) in (int, float) and value in (0, 1)),
+    "drawing": ("an object or null", lambda value: isinstance(value, dict | None)),
+}
+"""What the value of each field must be."""
 
 
 def read_responses(
@@ -146,14 +207,21 @@ class ResponseFile:
 
     Attributes:
         responses: What it holds, by problem and sample.
+
+    Raises:
+        ValueError: It is another file, which stays as it is.
     """
 
     def __init__(self, path: Path):
         self.responses: dict[tuple[int, int], Response] = {}
-        if path.exists():
-            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
-            self.responses = {response.key: response for response in read_response_file(path)}
         self._path = path
+        if path.exists():
+            self.responses, size = _read(path)
+            with path.open("r+b") as file:
+                file.truncate(size)
+                file.seek(max(0, size - 1))
+                if file.read() not in (b"", b"\n"):
+                    file.write(b"\n")
 
     def append(self, responses: Iterable[Response]) -> None:
         """Add responses; they outlive the process from then on."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ..report.json_files import read_json
 from ..report.markdown import code, escape
 from .metrics import accuracy, clopper_pearson, share
 from .responses import Response, by_problem
@@ -79,12 +80,7 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     path = folder / "results.json"
     if not path.exists():
         return settings | {"runs": [], "benchmarks": {}}
-    try:
-        earlier = json.loads(path.read_text())
-    except ValueError as error:
-        raise ValueError(
-            f"{path} must be the results of an earlier run, got {error}: move it away."
-        ) from None
+    earlier = read_json(path, model=str, versions=dict, runs=list, benchmarks=dict)
     for name in settings.keys() - FREE:
         if earlier.get(name) != settings[name]:
             raise ValueError(
@@ -97,7 +93,7 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
         )
         for name, version in settings["versions"].items()
     }
-    kept = {"runs": earlier.get("runs", []), "benchmarks": earlier["benchmarks"]}
+    kept = {"runs": earlier["runs"], "benchmarks": earlier["benchmarks"]}
     return settings | {"versions": versions} | kept
 
 

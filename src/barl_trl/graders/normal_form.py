@@ -5,7 +5,7 @@ import unicodedata
 
 from .limits import is_balanced
 
-_MAX_CHARS = 4096  # of longer answers only spaces change: some patterns take quadratic time
+_MAX_CHARS = 1024  # of longer answers only spaces change: some patterns take cubic time
 
 TEXT = re.compile(
     r"\\(?:(?:text|math)(?:bf|it|rm|sf|tt)|text(?:normal)?|emph|mbox|hbox|bold(?:symbol)?)"

@@ -1,8 +1,8 @@
 """Reliability: what is believed against what comes of it, for each way of asking."""
 
-import json
 from pathlib import Path
 
+from .json_files import read_json
 from .styles import error_line, finish, headline, line_style, panels, plain, styled
 
 TITLES = {
@@ -22,7 +22,7 @@ def draw(results: str | Path, path: str | Path) -> None:
             `num_points` and `bins` of `believed`, `share`, `standard_error`, `number`.
         path: PNG to write.
     """
-    rows = json.loads(Path(results).read_text())["rows"]
+    rows = read_json(results, rows=list)["rows"]
     variants = list(dict.fromkeys(row["variant"] for row in rows))
     kinds = list(dict.fromkeys(name.split(": ")[0] for name in variants if ": " in name))
     figure, axes = panels(len(kinds), len(TITLES))

@@ -1,8 +1,8 @@
 """A forest plot: how far arms are from one of them, by benchmark, with intervals of 95 %."""
 
-import json
 from pathlib import Path
 
+from .json_files import read_json
 from .styles import finish, headline, line_style, panels, plain, styled
 
 
@@ -15,7 +15,7 @@ def draw(results: str | Path, path: str | Path) -> None:
             `difference` or `ratio`.
         path: PNG to write.
     """
-    rows = json.loads(Path(results).read_text())["rows"]
+    rows = read_json(results, rows=list)["rows"]
     benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     arms = list(dict.fromkeys(row["arm"] for row in rows))

@@ -1,10 +1,10 @@
 """How good the gradient of each credit is, at each checkpoint."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
+from .json_files import read_json
 from .styles import finish, line_style, plain, plt, styled
 
 TITLES = {"quality": "quality: gradient of one batch", "bias": "bias: mean of all batches"}
@@ -22,7 +22,7 @@ def draw(results: str | Path, path: str | Path) -> None:
             noise hides it, is not drawn.
         path: PNG to write.
     """
-    rows = json.loads(Path(results).read_text())["rows"]
+    rows = read_json(results, rows=list)["rows"]
     models = list(dict.fromkeys(row["model"] for row in rows))
     arms = list(dict.fromkeys(row["arm"] for row in rows))
     height = 1.8 + 0.12 * len(arms) * (1 + len(models))

@@ -1,8 +1,8 @@
 """The paper's figures on token efficiency: pass@k against the total tokens of the k responses."""
 
-import json
 from pathlib import Path
 
+from .json_files import read_json
 from .styles import error_line, finish, headline, line_style, panels, plain, styled
 
 
@@ -18,9 +18,7 @@ def draw(results: str | Path, path: str | Path, *, with_greedy: bool) -> None:
             without.
     """
     rows = [
-        row
-        for row in json.loads(Path(results).read_text())["rows"]
-        if row["with_greedy"] == with_greedy
+        row for row in read_json(results, rows=list)["rows"] if row["with_greedy"] == with_greedy
     ]
     benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
     models = list(dict.fromkeys(row["model"] for row in rows))

@@ -1,12 +1,12 @@
 """Training curves, and the belief over the hypotheses along a chain of thought."""
 
-import json
 import textwrap
 from pathlib import Path
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 
+from .json_files import read_json
 from .styles import BLUE, GREEN, VERMILION, headline, plain, plt, save, styled
 
 CURVES = {
@@ -34,7 +34,7 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
     Raises:
         ValueError: None of the metrics was logged.
     """
-    logs = json.loads(Path(trainer_state).read_text())["log_history"]
+    logs = read_json(trainer_state, log_history=list)["log_history"]
     points = {
         name: np.array([(log["step"], log[name]) for log in logs if log.get(name) is not None])
         for name in CURVES
@@ -69,7 +69,7 @@ def beliefs(records: str | Path, path: str | Path) -> None:
             texts), `posterior` (T + 1 rows of H), `posterior_weighted_values` (T), `reward`.
         path: PNG to write.
     """
-    rollouts = json.loads(Path(records).read_text())
+    rollouts = read_json(records)
     if not rollouts:
         raise ValueError(f"{records} must hold at least one rollout, got none.")
     widest = max(len(r["posterior"]) for r in rollouts)

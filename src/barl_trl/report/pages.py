@@ -1,12 +1,12 @@
 """A report of sections with tables: a page in HTML that stands alone, and in Markdown."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from .json_files import read_json
 from .markdown import escape
 
 ASSETS = Path(__file__).parents[1] / "assets"
@@ -22,7 +22,7 @@ def write_pages(report_file: str | Path) -> tuple[Path, Path]:
     Returns:
         The two files.
     """
-    report = json.loads(Path(report_file).read_text())
+    report = read_json(report_file)
     return render("sections", report, Path(report_file).parent)
 
 

@@ -1,10 +1,10 @@
 """The report of `barl reproduce paper`: a page in HTML that stands alone, and in Markdown."""
 
 import base64
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from .json_files import read_json
 from .pages import ASSETS, render
 
 
@@ -23,10 +23,10 @@ def write_report(report_file: str | Path) -> tuple[Path, Path]:
         The two files.
     """
     folder = Path(report_file).parent
-    report = json.loads(Path(report_file).read_text())
+    report = read_json(report_file)
     for figure in report["figures"]:
         figure["data"] = base64.b64encode((folder / figure["file"]).read_bytes()).decode()
-    paper = json.loads((ASSETS / "paper_results.json").read_text())
+    paper = read_json(ASSETS / "paper_results.json")
     report |= {
         "paper": paper,
         "paper_benchmarks": [name for name in paper[0] if name not in ("model", "arm", "average")],

@@ -1,12 +1,12 @@
 """The paper's figure on reflections: how often they occur, by the difficulty of the problem."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from matplotlib.lines import Line2D
 
+from .json_files import read_json
 from .styles import DASHES, error_line, finish, line_style, panels, plain, styled
 
 BENCHMARK_DASHES = ("--", "-", *DASHES[2:])
@@ -25,7 +25,7 @@ def draw(results: str | Path, path: str | Path) -> None:
     Raises:
         ValueError: There are more benchmarks than ways to dash a line.
     """
-    data = json.loads(Path(results).read_text())
+    data = read_json(results, rows=list, settings=dict)
     rows = data["rows"]
     benchmarks = dict.fromkeys(row["benchmark"] for row in rows)
     if len(benchmarks) > len(BENCHMARK_DASHES):

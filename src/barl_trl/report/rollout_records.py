@@ -7,11 +7,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from .json_files import parse_json, regular
 
 VERSION = 1
 """Version of the schema; a reader refuses a later one."""
@@ -194,7 +197,7 @@ def record_writer(
         What writes a part: a table or records, as there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    texts = {b"barl_trl": json.dumps({"version": VERSION, **metadata}).encode()}
+    texts = {b"barl_trl": json.dumps({"version": VERSION, **without_path(metadata)}).encode()}
     schema = SCHEMA.with_metadata(texts)
     partial = path.with_suffix(".partial")
     with pq.ParquetWriter(
@@ -225,21 +228,25 @@ def record_writer(
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """Read what holds for all records of a file.
+    """Read what holds for all records of a file; a ValueError says that it is none of ours."""
+    return _read(path, columns=())[0]
+
+
+def read_file(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Read what holds for all records of a file, and the records.
 
     Raises:
-        ValueError: The file is none of ours, or of a later version.
+        ValueError: As in [`read_metadata`], or a column is missing, or a record contradicts itself.
     """
-    texts = pq.read_schema(path).metadata or {}
-    if b"barl_trl" not in texts:
-        raise ValueError(f"path must be a file of rollout records, got {path}: it has no metadata.")
-    metadata = json.loads(texts[b"barl_trl"])
-    if metadata["version"] > VERSION:
-        raise ValueError(
-            f"path must have records of version {VERSION} at most, got {metadata['version']} in "
-            f"{path}: update barl-trl."
-        )
-    return metadata
+    metadata, table = _read(path)
+    if not table.schema.equals(SCHEMA):
+        wrong = [field.name for field in SCHEMA if table.schema.field(field.name) != field]
+        raise ValueError(f"{path} must have the columns of {', '.join(wrong)}, got others.")
+    records = table.to_pylist()
+    for number, record in enumerate(records):
+        if fault := _fault(record):
+            raise ValueError(f"{path} must have whole records, got {fault} in row {number}.")
+    return metadata, records
 
 
 def read_records(folder: Path, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -250,5 +257,59 @@ def read_records(folder: Path, *, columns: Sequence[str] | None = None) -> Itera
         columns: Those to read. Defaults to all.
     """
     for _, path in record_files(folder):
-        read_metadata(path)
-        yield from pq.read_table(path, columns=columns).to_pylist()
+        yield from _read(path, columns=columns)[1].to_pylist()
+
+
+def _read(path: Path, columns: Sequence[str] | None = None) -> tuple[dict[str, Any], pa.Table]:
+    try:
+        with pq.ParquetFile(regular(path)) as file:
+            texts = file.schema_arrow.metadata or {}
+            wanted = SCHEMA.names if columns is None else columns
+            lacking = {*wanted} - {*file.schema_arrow.names}
+            table = file.read([*wanted])
+            table.validate(full=True)
+        metadata = parse_json(texts.get(b"barl_trl", b"null").decode())
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} must be a file of rollout records, got {reason}.") from None
+    if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
+        raise ValueError(f"{path} must be a file of rollout records, got one without metadata.")
+    if metadata["version"] > VERSION:
+        raise ValueError(
+            f"path must have records of version {VERSION} at most, got {metadata['version']} in "
+            f"{path}: update barl-trl."
+        )
+    if lacking:
+        raise ValueError(f"{path} must have the columns {', '.join(sorted(lacking))}, got none.")
+    return without_path(metadata), table
+
+
+def _fault(record: Mapping[str, Any]) -> str | None:
+    """Say which column contradicts another, if one does."""
+    ends, tokens = record["step_ends"], len(record["tokens"])
+    steps, size = len(ends), len(record["hypotheses"] or ())
+    if None in ends or any(a >= b for a, b in pairwise([0, *ends])) or (ends or [0])[-1] > tokens:
+        return f"step_ends {ends!r:.40}, which do not ascend up to {tokens},"
+    lengths = {"token_ids": tokens, "step_values": steps} | dict.fromkeys(
+        ("token_logps", "importance_ratios", "token_weights"), tokens
+    )
+    if size:
+        lengths |= dict.fromkeys(("answer_logps", "posterior"), steps + 1)
+    for name, length in lengths.items():
+        if record[name] is not None and len(record[name]) != length:
+            return f"{len(record[name])} {name} where there must be {length}"
+    for name in ("answer_logps", "posterior"):
+        rows = record[name] or [] if size else []
+        if any(row is None or len(row) != size or None in row for row in rows):
+            return f"{name} of another number of hypotheses"
+    if (size and record["answer_logps"] is None) or any(
+        None in (record[name] or ()) for name in ("tokens", "token_ids", "hypotheses")
+    ):
+        return "an empty token or hypothesis, or one without answer_logps,"
+    return None
+
+
+def without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata with the name of a model of this machine, without the way to it."""
+    model = str(metadata.get("model"))
+    return {**metadata, **({"model": Path(model).name} if Path(model).is_absolute() else {})}

@@ -1,6 +1,5 @@
 """The paper's curves over training: accuracy and response length, by arm, from run folders."""
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from .json_files import read_json
 from .styles import finish, headline, line_style, panels, plain, styled
 
 TRAINING = "training rollouts"
@@ -65,8 +65,8 @@ def _log_history(folder: Path) -> list[dict[str, Any]]:
     checkpoints = folder.glob("checkpoint-*/trainer_state.json")
     by_step = sorted(checkpoints, key=lambda path: int(path.parent.name.rpartition("-")[2]))
     for path in (folder / "trainer_state.json", *reversed(by_step)):
-        with suppress(FileNotFoundError, KeyError, ValueError):  # a kill may leave a part of it
-            return json.loads(path.read_text())["log_history"]
+        with suppress(FileNotFoundError, ValueError):  # a kill may leave a part of it
+            return read_json(path, log_history=list)["log_history"]
     raise FileNotFoundError(
         f"{folder} must have a trainer_state.json, or checkpoints that have one, got neither: name "
         "the output_dir of a run."
@@ -133,7 +133,7 @@ def draw(summary: str | Path, path: str | Path) -> None:
         summary: JSON of [`summarize`].
         path: PNG to write.
     """
-    arms = json.loads(Path(summary).read_text())
+    arms = read_json(summary)
     found = {name for arm in arms.values() for name in arm["curves"]}
     names = sorted(found, key=lambda name: _order((name, "")))
     figure, axes = panels(2, rows=len(names))

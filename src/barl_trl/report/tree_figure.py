@@ -1,11 +1,11 @@
 """The belief-dependent policy on the paper's tree, leaf by leaf, and returns by depth."""
 
-import json
 from fractions import Fraction
 from pathlib import Path
 
 from matplotlib.patches import FancyArrowPatch
 
+from .json_files import read_json
 from .styles import plt, save
 
 BACK = {"root": "back to the root", "parent": "back to the parent"}
@@ -22,7 +22,7 @@ def draw(results_json: str | Path, png: str | Path) -> None:
         results_json: What `barl_trl.synthetic.tree_gap.results` returned, as JSON.
         png: PNG to write.
     """
-    results = json.loads(Path(results_json).read_text())
+    results = read_json(results_json)
     examples = results["examples"]
     columns = max(len(example["tries"]) for example in examples)
     widths = 2.75 * columns, 4.2

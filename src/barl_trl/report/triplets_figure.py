@@ -1,11 +1,11 @@
 """The paper's figure of the didactic example: accuracy along training, by arm."""
 
-import json
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
+from .json_files import read_json
 from .styles import DASHES, plt, save
 
 _PANELS = {"train_accuracy": "training prompts 0 and 1", "unseen_accuracy": "unseen prompt 2"}
@@ -23,7 +23,7 @@ def draw(results: str | Path, path: str | Path) -> None:
             by name, each with a `title`, and `references` by name.
         path: PNG to write.
     """
-    data = json.loads(Path(results).read_text())
+    data = read_json(results)
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
     for axis, (accuracy, title) in zip(axes, _PANELS.items(), strict=True):
         for n, (arm, setting) in enumerate(data["arms"].items()):

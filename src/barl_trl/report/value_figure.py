@@ -1,10 +1,10 @@
 """The paper's figure on the effectiveness of chains of thought: values by timestep."""
 
-import json
 from pathlib import Path
 
 from matplotlib.ticker import MaxNLocator
 
+from .json_files import read_json
 from .styles import error_line, finish, headline, line_style, panels, plain, styled
 
 TITLES = {
@@ -26,7 +26,7 @@ def draw(results: str | Path, path: str | Path, *, value: str = "bayesian_values
         path: PNG to write.
         value: Which value to draw.
     """
-    data = json.loads(Path(results).read_text())
+    data = read_json(results, rows=list, settings=dict)
     rows = [row for row in data["rows"] if row["value"] == value and row["timestep"] is not None]
     benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
     models = list(dict.fromkeys(row["model"] for row in rows))

@@ -10,6 +10,8 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_N
 from transformers.trainer_utils import sort_checkpoints
 from trl import GRPOConfig
 
+from ..report.json_files import read_json, regular
+
 logger = get_logger(__name__)
 
 END_MARKER = "complete.json"
@@ -18,7 +20,10 @@ END_MARKER = "complete.json"
 _WEIGHTS = ("*.safetensors", "*/*.safetensors", "pytorch_model*", "adapter_model*", "global_step*")
 _TEXTS = (".json", ".jinja", ".md", ".txt")  # a user may edit them
 _ENTROPY = "entropy_ctrl_state.json"
-_KEYS = {TRAINER_STATE_NAME: ("global_step", "epoch"), END_MARKER: ("sizes",)}
+_KEYS: dict[str, dict[str, type]] = {
+    TRAINER_STATE_NAME: {"global_step": int, "epoch": float},
+    END_MARKER: {"sizes": dict},
+}
 _REPLACEABLE = (OPTIMIZER_NAME, SCHEDULER_NAME)  # without them, they start anew: it is said
 
 
@@ -133,18 +138,17 @@ def _fault_of_file(path: Path) -> str | None:
     """Say why a file cannot be loaded. Its structure is read, not all of its numbers."""
     try:
         if path.suffix == ".json":
-            content = json.loads(path.read_text(encoding="utf-8"))
-            for key in _KEYS.get(path.name, ()):
-                _ = content[key]
+            is_index = path.name.endswith(".index.json")
+            read_json(path, **({"weight_map": dict} if is_index else _KEYS.get(path.name, {})))
         elif path.suffix == ".safetensors":
-            with safe_open(path, framework="pt"):
+            with safe_open(regular(path), framework="pt"):
                 pass
         elif path.suffix in (".pt", ".pth", ".bin"):
-            with ZipFile(path) as archive:
+            with ZipFile(regular(path)) as archive:
                 for name in archive.namelist():
                     if name.endswith("/data.pkl"):
                         archive.read(name)
-    except (OSError, ValueError, KeyError, TypeError, BadZipFile, SafetensorError) as error:
+    except (OSError, ValueError, BadZipFile, SafetensorError) as error:
         return f"cannot be read ({error or type(error).__name__})"
     return None
 
@@ -152,7 +156,7 @@ def _fault_of_file(path: Path) -> str | None:
 def _missing(folder: Path, args: GRPOConfig) -> str | None:
     """Name a file that was there, or must have been."""
     if (folder / END_MARKER).exists():
-        sizes = json.loads((folder / END_MARKER).read_text())["sizes"]
+        sizes = read_json(folder / END_MARKER)["sizes"]
         for name, size in sizes.items():
             path = folder / name
             if name not in _REPLACEABLE and not path.exists():
@@ -162,7 +166,7 @@ def _missing(folder: Path, args: GRPOConfig) -> str | None:
     elif args.use_adaptive_entropy and not (folder / _ENTROPY).exists():
         return _ENTROPY  # TRL writes it after `trainer_state.json`
     for index in folder.glob("*.index.json"):
-        for name in sorted(set(json.loads(index.read_text())["weight_map"].values())):
+        for name in sorted(set(read_json(index)["weight_map"].values())):
             if not (folder / name).exists():
                 return name
     return None if any(any(folder.glob(name)) for name in _WEIGHTS) else "model.safetensors"
@@ -181,7 +185,7 @@ def _fault_of_rollouts(folder: Path, args: GRPOConfig) -> str | None:
         )
     if saved:
         return f"{lacking[0]} is missing" if lacking else None
-    step = json.loads((folder / TRAINER_STATE_NAME).read_text())["global_step"]
+    step = read_json(folder / TRAINER_STATE_NAME)["global_step"]
     every = rollout_batch_steps(args)
     if step * args.gradient_accumulation_steps % every:
         return (

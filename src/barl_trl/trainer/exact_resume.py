@@ -1,6 +1,5 @@
 """Resuming a GRPO run exactly, also in the middle of a rollout batch."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import rotate_checkpoints
 from trl import GRPOConfig, GRPOTrainer
 
+from ..report.json_files import read_json
 from .checkpoint_files import (
     checkpoint_to_resume,
     missing_states,
@@ -56,7 +56,7 @@ class ExactResumeMixin(GRPOTrainer):
         self._metrics["train"].clear()
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args)
         if checkpoint is not None:
-            state = json.loads((Path(checkpoint) / TRAINER_STATE_NAME).read_text())
+            state = read_json(Path(checkpoint) / TRAINER_STATE_NAME)
             self._epochs_trained = int(state["epoch"])
             for lacking in missing_states(checkpoint, self.args):
                 logger.warning(f"{checkpoint} has no {lacking}")

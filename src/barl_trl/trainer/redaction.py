@@ -8,6 +8,8 @@ from copy import deepcopy
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from ..report.json_files import parse_json
+
 if TYPE_CHECKING:
     from transformers import TrainingArguments as _Arguments
 else:
@@ -67,7 +69,7 @@ def redacted_command(argv: Sequence[str]) -> str:
 
 def _redacted_json(text: str) -> str:
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError:
         return text
     return json.dumps(redacted(found)) if isinstance(found, dict | list) else text

@@ -1,6 +1,7 @@
 """The server of a live run."""
 
 import http.client
+import os
 import threading
 from contextlib import contextmanager
 
@@ -67,3 +68,20 @@ def test_new_files_are_taken_in_until_the_end(tmp_path):
     assert b'"rollouts":12' in seen[0] and b'"rollouts":24' in seen[1]
     with pytest.raises(ConnectionRefusedError):
         get(address, "/")
+
+
+def test_no_other_site_no_listing_and_nothing_outside_is_served(tmp_path):
+    page, data = tmp_path / "page", tmp_path / "page" / "data"
+    data.mkdir(parents=True)
+    (data / "index.js").write_text("data")
+    (tmp_path / "secret.js").write_text("secret")
+    (data / "out.js").symlink_to(tmp_path / "secret.js")
+    os.mkfifo(data / "pipe.js")
+    with served(page) as address:
+        status, body, headers = get(address, "/data/index.js", **{"Sec-Fetch-Site": "same-origin"})
+        assert (status, body) == (200, b"data")
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        for site in ("cross-site", "same-site"):
+            assert get(address, "/data/index.js", **{"Sec-Fetch-Site": site})[0] == 403
+        for path in ("/", "/data/", "/data/out.js", "/data/pipe.js"):
+            assert get(address, path)[0] == 404

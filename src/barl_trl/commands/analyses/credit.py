@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ...trainer.barl_fields import BARLFields
-from ..console import at_least_one, print_table, progress_bar, regular_expression
+from ..console import (
+    at_least_one,
+    print_table,
+    progress_bar,
+    refuse_overwriting,
+    regular_expression,
+)
 from .common import Rows, add_grader_options, named, write
 
 COSINES = {"bias": "bias", "quality": "quality", "gain": "vs GRPO", "beyond_control": "control"}
@@ -92,6 +98,8 @@ def run(options: argparse.Namespace) -> None:
     from ...report import credit_figure
 
     _check(options)
+    files = [options.output_dir / f"credit.{kind}" for kind in ("json", "png")]
+    refuse_overwriting(files, [options.data])
     names = dict.fromkeys([COMPARED, *(options.methods or ARMS)])
     arms = {name: ARMS.get(name) or Arm(name) for name in names}
     for arm in arms.values():

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from ...evaluation.reflections import KEYWORDS, reflections_by_difficulty
 from ...evaluation.responses import read_responses
+from ...report.json_files import read_text
+from ..console import refuse_overwriting
 from .common import Rows, add_model_options, fewest_samples, named, show, write
 
 
@@ -74,7 +76,9 @@ def run(options: argparse.Namespace) -> None:
     """Run the analysis and show its table."""
     keywords = KEYWORDS
     if options.keywords:
-        keywords = [line.strip() for line in options.keywords.read_text().splitlines()]
+        files = [options.output_dir / f"reflections.{kind}" for kind in ("json", "png")]
+        refuse_overwriting(files, [options.keywords])
+        keywords = [line.strip() for line in read_text(options.keywords).splitlines()]
     rows = reflections(
         options.output_dir,
         sampled=named(options.names, options.sampled),

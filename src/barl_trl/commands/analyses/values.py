@@ -9,8 +9,9 @@ from typing import Any
 
 from ...evaluation.responses import Response, read_responses
 from ...graders import Grader, get_grader
+from ...report.json_files import read_json
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
-from ..console import at_least_one, progress_bar
+from ..console import at_least_one, progress_bar, refuse_overwriting
 from .common import Rows, add_grader_options, add_model_options, as_many, named, show, write
 
 SCORING_FIELDS = (
@@ -162,6 +163,7 @@ def run(options: argparse.Namespace) -> None:
 
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     responses = named(options.names, options.responses)
+    refuse_overwriting([options.output_dir / name for name in responses], options.responses)
     models = options.model or [model_of(folder) for folder in options.responses]
     models = as_many("--model", models * (len(responses) if len(models) == 1 else 1), responses)
     settings = {name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")}
@@ -192,7 +194,7 @@ def model_of(folder: Path) -> str:
     path = folder / "results.json"
     if not path.exists():
         raise ValueError(f"--model must be given without {path}, which names the model.")
-    return json.loads(path.read_text())["model"]
+    return read_json(path, model=str)["model"]
 
 
 def _cells(rows: Rows) -> dict[str, str]:

@@ -9,6 +9,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...report.json_files import read_json
+
 
 class Job(NamedTuple):
     """A function that writes a file, whose path is its first argument."""
@@ -76,4 +78,4 @@ def file_name(arm: str) -> str:
 def read(paths: Sequence[Path]) -> Iterator[Any]:
     """Yield what is in the files."""
     for path in paths:
-        yield json.loads(path.read_text())
+        yield read_json(path)

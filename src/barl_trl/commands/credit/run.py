@@ -1,10 +1,10 @@
 """`barl reproduce credit`: run the parts, and write one report."""
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...report.json_files import read_json
 from ...report.pages import write_pages
 from ..console import progress_bar
 from .jobs import run_jobs, write_json
@@ -41,7 +41,7 @@ def main(output_dir: Path, letters: Sequence[str], seeds: int | None) -> Path:
             minutes = (time.perf_counter() - started) / 60
             progress.print(f"{section['title']}: {minutes:.0f} minutes")
     found = [output_dir / letter / "section.json" for letter in PARTS]
-    sections = [json.loads(path.read_text()) for path in found if path.exists()]
+    sections = [read_json(path) for path in found if path.exists()]
     report = output_dir / "report.json"
     title = "What the weights of steps do"
     write_json(report, {"title": title, "summary": SUMMARY, "sections": sections})

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...evaluation.metrics import mean_and_standard_error
+from ...report.json_files import read_json
 from ...report.pages import ASSETS
 from ...report.paper_report import write_report
 from .commands import BASE, run_folder
@@ -22,8 +23,7 @@ def accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dic
     """Return a row of the table: greedy accuracy in %, mean and standard error over seeds."""
     runs = [None] if arm == BASE else seeds
     results = [
-        json.loads((run_folder(folder, model.name, arm, s) / "greedy" / "results.json").read_text())
-        for s in runs
+        read_json(run_folder(folder, model.name, arm, s) / "greedy" / "results.json") for s in runs
     ]
     shares = {
         name: [100 * result["benchmarks"][name]["accuracy"] for result in results]
@@ -51,7 +51,7 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
         seeds: Seeds of each arm.
         seconds: Sum of what the commands took.
     """
-    figures = json.loads((ASSETS / "paper_figures.json").read_text())
+    figures = read_json(ASSETS / "paper_figures.json")
     packages = ("barl-trl", "torch", "transformers", "trl")
     content = {
         "title": "BARL and its baselines",

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from ...evaluation.responses import one_writer
+from ...report.json_files import read_json
 from ..console import print_note, progress_bar
 from .commands import Command, analyses, lanes
 from .cost import print_cost
@@ -137,7 +138,7 @@ def refuse_other_settings(scale: Scale, folder: Path) -> None:
     """
     file = folder / "settings.json"
     settings = json.loads(json.dumps({name: getattr(scale, name) for name in SETTINGS}))
-    seen = json.loads(file.read_text()) if file.exists() else settings
+    seen = read_json(file) if file.exists() else settings
     for name in SETTINGS:
         if seen.get(name) != settings[name]:
             raise ValueError(

@@ -18,14 +18,31 @@ class _Handler(SimpleHTTPRequestHandler):
         """Add headers to those of the file."""
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
         super().end_headers()
 
     def send_head(self):
-        """Refuse other host names: they are how a page elsewhere would read this one."""
+        """Refuse other host names and sites, by which a page elsewhere would read this one.
+
+        A link out of the folder is not followed.
+        """
         if self.headers.get("Host", "").rpartition(":")[0] not in ("127.0.0.1", "localhost"):
             self.send_error(421)
             return None
+        if self.headers.get("Sec-Fetch-Site") not in (None, "none", "same-origin"):
+            self.send_error(403)
+            return None
+        path = Path(self.translate_path(self.path)).resolve()
+        if not path.is_relative_to(Path(self.directory).resolve()) or not (
+            path.is_file() or path.is_dir()
+        ):
+            self.send_error(404)
+            return None
         return super().send_head()
+
+    def list_directory(self, path):
+        """List none."""
+        self.send_error(404)
 
     def log_message(self, format, *args):
         """Print nothing."""

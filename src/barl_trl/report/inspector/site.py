@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from ...credit import CREDITS
-from ..rollout_records import credit_settings, read_metadata, record_files
+from ..rollout_records import credit_settings, read_file, record_files
 from .filters import FILTERS
 from .page import (
     FORMULAS,
@@ -73,8 +71,7 @@ class Site:
         return sum(run.rollouts for run in self.runs)
 
     def _add(self, number: int, path: Path) -> None:
-        self._metadata[number] = read_metadata(path)
-        records = pq.read_table(path).to_pylist()
+        self._metadata[number], records = read_file(path)
         if not records:
             return
         for name, text in self.runs[number].add(groups_of(records, self._metadata[number])):
