@@ -133,14 +133,14 @@ def resolve_rewards(
     A folder, and a text with a `/`, is a reward model's, which TRL loads.
 
     Args:
-        reward_funcs: One or a list.
+        reward_funcs: One, or a list or tuple, which becomes a list.
         extraction: What graders read. `"boxed"`: what they read by themselves.
         max_completion_length: As in [`get_reward_func`].
 
     Raises:
         ValueError: There is no function of that name, or a grader does not take that extraction.
     """
-    if isinstance(reward_funcs, list):
+    if isinstance(reward_funcs, list | tuple):
         options: Any = {"max_completion_length": max_completion_length}
         return [resolve_rewards(reward, extraction, **options) for reward in reward_funcs]
     if (
