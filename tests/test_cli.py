@@ -67,6 +67,11 @@ def test_help_and_mistakes_need_neither_torch_nor_trl():
         assert text in said, command
 
 
+def test_the_package_is_a_command():
+    command = [sys.executable, "-m", "barl_trl", "--version"]
+    assert subprocess.check_output(command, text=True).startswith("barl-trl ")
+
+
 def test_an_unknown_command_is_refused_with_those_there_are():
     with pytest.raises(SystemExit, match=f"COMMAND must be one of {COMMANDS}, got 'trian'"):
         cli.main(["trian"])

@@ -54,10 +54,11 @@ def plain_text(value: Any) -> str | None:
         return format(whole if number == whole else number, "f")
     if hasattr(value, "tolist"):  # a data set's format is "numpy" or "torch"
         found = value.tolist()
-        is_certain = not isinstance(found, float) or (
-            found.is_integer() and abs(found) < _EXACT_FLOAT_32
-        )
-        return plain_text(found) if is_certain else None
+        while isinstance(found, list) and len(found) == 1:
+            (found,) = found
+        if isinstance(found, float) and not (found.is_integer() and abs(found) < _EXACT_FLOAT_32):
+            return None
+        return plain_text(found)
     return None
 
 
