@@ -196,6 +196,13 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
     return _import(name)
 
 
+def refuse_unknown_reward(name: str) -> None:
+    """Refuse a name that is neither a reward function's nor a dotted path; nothing is imported."""
+    is_path = "." in name and all(part.isidentifier() for part in name.split("."))
+    if name not in _REGISTRY and not is_path:
+        raise _unknown(name, "be a known name or a dotted path", name, _REGISTRY)
+
+
 def completion_text(completion: Completion) -> str:
     """Return the text of a completion: the text parts of its last message."""
     if isinstance(completion, str):
@@ -208,9 +215,8 @@ def completion_text(completion: Completion) -> str:
 
 def _import(path: str) -> Any:
     """Return the callable with a dotted path."""
+    refuse_unknown_reward(path)
     module_name, _, attribute = path.rpartition(".")
-    if not module_name or not all(part.isidentifier() for part in path.split(".")):
-        raise _unknown(path, "be a known name or a dotted path", path, _REGISTRY)
     # A console script, unlike `python -m`, does not have the working directory on its path. At the
     # end: it must not shadow an installed package.
     if os.getcwd() not in sys.path:

@@ -42,7 +42,7 @@ class Parsed(BaseException):
 def stopping_behind(parse):
     def stop(parser, *args, **kwargs):
         found = parse(parser, *args, **kwargs)
-        if parser.knows_all:
+        if parser.knows_all and parser.add_help:  # not TRL's options as its files have them
             raise Parsed(found)
 
     return stop

@@ -92,11 +92,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
             )
         if path.suffix in TEXT_SUFFIXES:
             return read_text_file(path, split)
-    elif path.suffix in SUFFIXES:
-        raise FileNotFoundError(
-            f"path_or_id must name an existing file, got {path_or_id}: "
-            f"there is none in {path.absolute().parent}."
-        )
+    refuse_missing_file(path)
     try:
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)
@@ -107,6 +103,15 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
             f"path_or_id must name readable data, got {path_or_id} ({reason[:200]}): "
             "for mixed types name the JSONL or CSV file itself."
         ) from None
+
+
+def refuse_missing_file(path: Path) -> None:
+    """Refuse the name of a data file that does not exist, which would be taken for a Hub id."""
+    if path.suffix in SUFFIXES and not path.exists():
+        raise FileNotFoundError(
+            f"path_or_id must name an existing file, got {path}: there is none in "
+            f"{path.absolute().parent}."
+        )
 
 
 def read_text_file(path: Path, split: str) -> "Dataset":
