@@ -53,7 +53,8 @@ def plain_text(value: Any) -> str | None:
         whole = number.to_integral_value()
         return format(whole if number == whole else number, "f")
     if hasattr(value, "tolist"):  # a data set's format is "numpy" or "torch"
-        found = value.tolist()
+        array: Any = value
+        found = array.tolist()
         while isinstance(found, list) and len(found) == 1:
             (found,) = found
         if isinstance(found, float) and not (found.is_integer() and abs(found) < _EXACT_FLOAT_32):

@@ -44,7 +44,7 @@ def test_prompts_of_messages_are_trained_on(tmp_path, recipe):
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     settings = recipe(dataset_name=str(path))
-    with pytest.raises(SystemExit, match="barl train: .* did you mean --answer_column 'gold'"):
+    with pytest.raises(SystemExit, match=r"barl train: .* did you mean --answer_column 'gold'"):
         cli.main(["train", "--config", settings])
     cli.main(["train", "--config", settings, "--answer_column", "gold"])
     assert "grad_norm" in logs(tmp_path / "out")[0]

@@ -45,7 +45,7 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
         (
             {"train_dataset": ROWS.rename_column("solution", "solutions")},
             ValueError,
-            r"solution_column must name the column of true answers .* did you mean solution_column='solutions'\?",
+            r"must name the column of true answers .* did you mean solution_column='solutions'\?",
         ),
         (
             {"train_dataset": ROWS.add_column("image", [None])},
@@ -61,7 +61,11 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
             "must have the column 'solution' for accuracy_reward, .* rename 'gold'",
         ),
         (
-            {"train_dataset": Dataset.from_dict({"prompt": ["1?"], "question": [""], "gold": [""]})},
+            {
+                "train_dataset": Dataset.from_dict(
+                    {"prompt": ["1?"], "question": [""], "gold": [""]}
+                )
+            },
             ValueError,
             r"got 'solution' with the columns .*: did you mean solution_column='gold'\?",
         ),
@@ -99,9 +103,7 @@ def test_refused_before_the_model_is_loaded(tmp_path, kwargs, error, message):
 
 
 def test_a_given_model_has_no_prefix_either(tmp_path, model, tokenizer):
-    adapted = get_peft_model(
-        model, PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
-    )
+    adapted = get_peft_model(model, PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2))
     with pytest.raises(ValueError, match="gradient_checkpointing must be False with PREFIX_TUNING"):
         trainer(adapted, tokenizer, config(tmp_path))
     trainer(adapted, tokenizer, config(tmp_path, gradient_checkpointing=False))

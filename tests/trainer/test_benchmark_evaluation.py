@@ -55,7 +55,9 @@ def make(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["barl", "grpo"])
-def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(tmp_path, model, tokenizer, method):
+def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(
+    tmp_path, model, tokenizer, method
+):
     rows = Dataset.from_list([{"prompt": "1+1?", "solution": "2"}] * 2)
     args = config(
         tmp_path,

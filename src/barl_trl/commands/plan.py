@@ -19,7 +19,12 @@ def main(argv: list[str]) -> None:
     with mistakes_in_one_line("barl plan"):
         first = (PlanFields, BARLScriptArguments, BARLFields)
         script_args, args, model_args = parse_options(
-            "barl plan", argv, first, _all_arguments, trl=("GRPOConfig", "ModelConfig"), check=_check
+            "barl plan",
+            argv,
+            first,
+            _all_arguments,
+            trl=("GRPOConfig", "ModelConfig"),
+            check=_check,
         )
         check_recipe(script_args, args, model_args)
         from ..trainer.methods import method_settings

@@ -34,8 +34,9 @@ def main(argv: list[str]) -> None:
         parsed = parse_options(
             *("barl train", argv, first, _all_arguments, _without_gpu), trl=TRL, check=check
         )
-    if _without_gpu() and given.get("use_cpu") is None and is_first_process():
-        print(_where_and_in_what(*parsed), file=sys.stderr)
+    if _without_gpu() and is_first_process():
+        why = "" if given.get("use_cpu") else "no GPU was found, so "
+        print(f"barl train: {why}{_where_and_in_what(*parsed)}", file=sys.stderr)
     from .train_run import run_in_process_group
 
     run_in_process_group(*parsed)
@@ -61,6 +62,6 @@ def _where_and_in_what(_, args: Any, model_args: Any) -> str:
     autocast = "bfloat16" if args.bf16 else "float16" if args.fp16 else None
     own = "its own dtype" if model_args.dtype in ("auto", None) else model_args.dtype
     return (
-        f"barl train: no GPU was found, so the model is trained on the CPU in {autocast or own} "
+        f"the model is trained on the CPU in {autocast or own} "
         f"(--use_cpu {args.use_cpu} --bf16 {args.bf16})."
     )

@@ -9,7 +9,7 @@ from dataclasses import field, make_dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Optional
 
 FILES = {
     "GRPOConfig": "trl/trainer/grpo_config.py",
@@ -96,7 +96,7 @@ def _option(line: ast.AnnAssign) -> tuple[Any, Any]:
     if several := [kind for kind in kinds if kind.startswith("list[")]:
         kind = KINDS.get(several[0], list[str] | None)
     elif values := _values(_definition(kinds[0])):
-        kind = Literal[values] | None
+        kind = Optional[Literal[values]]  # noqa: UP045 (pyright knows no other)
     elif set(kinds[1:]) <= {"None"}:
         kind = KINDS.get(kinds[0])
     return kind or str | None, field(default=None, metadata=metadata)
@@ -110,5 +110,6 @@ def _values(enumeration: ast.ClassDef | None) -> tuple[Any, ...]:
 def _constant(node: Any) -> Any:
     """Return a constant, `{}` of what is none, and a dictionary of the constants in one."""
     if isinstance(node, ast.Dict):
-        return {_constant(key): _constant(value) for key, value in zip(node.keys, node.values)}
+        pairs = zip(node.keys, node.values, strict=True)
+        return {_constant(key): _constant(value) for key, value in pairs}
     return node.value if isinstance(node, ast.Constant) else {}

@@ -88,7 +88,7 @@ def check_trainer_arguments(
 
 def _refuse_prefixes_without_cache(args: BARLConfig, model: Any, peft_config: Any) -> None:
     """Refuse learned prefixes, which are a cache, where gradient checkpointing drops caches."""
-    adapters = model.peft_config.values() if isinstance(model, PeftModel) else [peft_config]
+    adapters: Any = model.peft_config.values() if isinstance(model, PeftModel) else [peft_config]
     kinds = {adapter.peft_type.value for adapter in adapters if adapter is not None}
     if args.gradient_checkpointing and kinds & {"PREFIX_TUNING", "CARTRIDGE"}:
         raise ValueError(

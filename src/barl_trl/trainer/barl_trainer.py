@@ -139,7 +139,9 @@ class BARLTrainer(
         answer_equivalence = answer_equivalence_of(answer_equivalence)
         own = {"answer_extractor": answer_extractor, "answer_equivalence": answer_equivalence}
         own |= {"step_segmenter": step_segmenter, "processing_class": processing_class}
-        check_trainer_arguments(model, args, reward_funcs, train_dataset, eval_dataset, kwargs | own)
+        check_trainer_arguments(
+            model, args, reward_funcs, train_dataset, eval_dataset, kwargs | own
+        )
         super().__init__(
             model,
             reward_funcs,

@@ -101,7 +101,11 @@ def check_truths(
         raise ValueError(
             f"solution_column must name the column of true answers in train_dataset, got "
             f"{column!r} with the columns {columns}"
-            + (f": did you mean solution_column={nearest[0]!r}?" if nearest else ": add or name it.")
+            + (
+                f": did you mean solution_column={nearest[0]!r}?"
+                if nearest
+                else ": add or name it."
+            )
         )
     batch: Any = args.generation_batch_size
     prompts = batch // args.num_generations
