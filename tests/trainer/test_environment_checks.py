@@ -64,7 +64,7 @@ def test_what_needs_vllm_says_how_to_install_it():
 def test_a_name_without_a_slash_is_a_folder_or_in_the_hubs_cache(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    with pytest.raises(ValueError, match="model must be a Hub id as OWNER/NAME or .* got 'gpt2'"):
+    with pytest.raises(ValueError, match=r"model must be a Hub id as OWNER/NAME or .* got 'gpt2'"):
         refuse_unusable_folder("model", "gpt2")
     (tmp_path / "hub" / "models--gpt2").mkdir(parents=True)
     refuse_unusable_folder("model", "gpt2")

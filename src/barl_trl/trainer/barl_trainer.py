@@ -138,10 +138,8 @@ class BARLTrainer(
         answer_extractor = answer_extractor_of(answer_extractor)
         answer_equivalence = answer_equivalence_of(answer_equivalence)
         own = {"answer_extractor": answer_extractor, "answer_equivalence": answer_equivalence}
-        own |= {"step_segmenter": step_segmenter, "processing_class": processing_class}
-        check_trainer_arguments(
-            model, args, reward_funcs, train_dataset, eval_dataset, kwargs | own
-        )
+        own |= {"step_segmenter": step_segmenter, "processing_class": processing_class} | kwargs
+        check_trainer_arguments(model, args, reward_funcs, train_dataset, eval_dataset, own)
         super().__init__(
             model,
             reward_funcs,

@@ -31,7 +31,7 @@ PASSED_TO_REWARDS = (
     "log_extra",
     "log_metric",
 )
-"""Arguments of reward functions that TRL makes. `environments` is one, too, where there are some."""
+"""Arguments of reward functions that TRL makes; `environments` is another, where there are some."""
 
 
 def check_prompts(name: str, dataset: Any) -> None:
