@@ -44,6 +44,7 @@ def stopping_behind(parse):
         found = parse(parser, *args, **kwargs)
         if parser.knows_all and parser.add_help:  # not TRL's options as its files have them
             raise Parsed(found)
+        return found
 
     return stop
 
