@@ -14,18 +14,38 @@ from barl_trl import cli
 
 COMMANDS = "train, recipes, plan, data, evaluate, analyze, reproduce, inspect, demo"
 
+TRAIN = "train --dataset_name a/b --model_name_or_path a/b"
 WITHOUT_TORCH = [
     ("--help", "usage: barl COMMAND"),
     ("trian", f"COMMAND must be one of {COMMANDS}, got"),
     ("train --help", "--consistency_beta"),
     ("train --dataset_name d.jsonl --step_size 0", "step_size must be at least 1, got 0"),
     ("train --dataset_name x --method ppo", "method"),
+    ("train --dataset_name a/b --lerning_rate 3", "unknown option --lerning_rate: did you mean"),
+    ("train --dataset_name a/b --learning_rate fast", "invalid float value: 'fast'"),
+    ("train --dataset_name a/b --lr_scheduler_type consine", "invalid choice: 'consine'"),
+    ("train --dataset_name a/b", "model_name_or_path must be set, got None"),
+    ("train --dataset_name a/b --model_name_or_path ./no", "existing folder, got './no'"),
+    ("train --dataset_name a/b --model_name_or_path no", "OWNER/NAME or an existing folder"),
+    (f"{TRAIN} --dataset_name d.jsonl", "dataset_name must name an existing file, got d.jsonl"),
+    (f"{TRAIN} --reward_funcs acuracy", "did you mean one of accuracy_reward"),
+    (f"{TRAIN} --decontaminate m500", "did you mean math500"),
+    (f"{TRAIN} --eval_benchmarks gsm8k", "eval_strategy must be set with eval_benchmarks"),
+    (f"{TRAIN} --prompt_template Solve", "prompt_template must contain {problem}"),
+    (f"{TRAIN} --config nowhere", "--config must be a YAML file or a shipped name"),
+    ("plan --dataset_name a/b --model_name_or_path ./no", "existing folder, got './no'"),
+    ("plan --dataset_name a/b --lerning_rate 3", "did you mean --learning_rate"),
     ("plan --help", "--num_processes"),
     ("plan --config nowhere.yaml", "nowhere.yaml"),
     ("data check --help", "--against"),
     ("data", "required: COMMAND"),
     ("evaluate --help", "--benchmarks"),
     ("evaluate --model m --benchmarks gsm8k --max_tokens 0", "max_tokens must be at least 1"),
+    ("evaluate --model nowhere --benchmarks gsm8k", "model must be a Hub id as OWNER/NAME or an"),
+    ("evaluate --model ./no --benchmarks gsm8k", "existing folder, got './no'"),
+    ("evaluate --model a/b --benchmarks gsm8", "did you mean gsm8k"),
+    ("evaluate --model a/b --benchmarks me=no.jsonl", "must name existing files, got no.jsonl"),
+    ("evaluate --model a/b --benchmarks gsm8k --grader quen", "grader"),
     ("analyze --help", "efficiency"),
     ("analyze efficiency --help", "--greedy"),
     ("analyze values --help", "--consistency_beta"),
@@ -37,6 +57,7 @@ WITHOUT_TORCH = [
     ("inspect nowhere", "RUN must have records of rollouts"),
     ("demo --help", "--method"),
     ("demo --method ppo", "method"),
+    ("demo --sedes 3", "did you mean --seeds"),
 ]
 """Commands, and what they say; none of it needs torch or TRL, whose import takes seconds."""
 
@@ -65,6 +86,11 @@ def test_help_and_mistakes_need_neither_torch_nor_trl():
     for (command, text), (said, loaded) in zip(WITHOUT_TORCH, json.loads(done.stdout), strict=True):
         assert (command, loaded) == (command, [])
         assert text in said, command
+
+
+def test_the_package_is_a_command():
+    command = [sys.executable, "-m", "barl_trl", "--version"]
+    assert subprocess.check_output(command, text=True).startswith("barl-trl ")
 
 
 def test_an_unknown_command_is_refused_with_those_there_are():

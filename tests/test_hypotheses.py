@@ -6,6 +6,7 @@ import sys
 from decimal import Decimal
 
 import pytest
+from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +39,16 @@ def test_numbers_become_the_text_that_one_would_write(whole, number):
 @pytest.mark.parametrize("cell", [None, [1, 2], {"a": 1}, float("nan"), 2.0**53, "\ud800"])
 def test_what_is_no_certain_text_or_number_has_none(cell):
     assert plain_text(cell) is None
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_whole_numbers_of_a_formatted_data_set_are_text(kind):
+    cells = {"a": [7], "b": [[7]], "c": [7.0], "d": [2**60 + 1], "e": ["7"], "f": [True]}
+    row = Dataset.from_dict(cells).with_format(kind)[0]
+    texts = ["7", "7", "7", str(2**60 + 1), "7", "True"]
+    assert list(map(plain_text, row.values())) == texts
+    rounded = Dataset.from_dict({"a": [[0.1]], "b": [[2.0**24]]}).with_format(kind)[0]
+    assert list(map(plain_text, rounded.values())) == [None, None]
 
 
 # The truth's own column

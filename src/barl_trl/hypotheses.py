@@ -31,11 +31,15 @@ DROP_REASONS = (
 
 
 _EXACT_FLOAT = 2**53  # from here on a float is no longer a certain integer
+_EXACT_FLOAT_32 = 2**24
 _MAX_DIGITS = 100
 
 
 def plain_text(value: Any) -> str | None:
-    """Return a cell as text: the float 27.0 as "27", a list of one item as that item."""
+    """Return a cell as text: the float 27.0 as "27", a list of one item as that item.
+
+    NumPy and PyTorch round numbers to 32 bits, so of theirs only whole numbers are certain.
+    """
     if isinstance(value, list) and len(value) == 1:
         return plain_text(value[0])
     if isinstance(value, str):  # JSON may escape half of a surrogate pair
@@ -48,6 +52,14 @@ def plain_text(value: Any) -> str | None:
             return str(number)
         whole = number.to_integral_value()
         return format(whole if number == whole else number, "f")
+    if hasattr(value, "tolist"):  # a data set's format is "numpy" or "torch"
+        array: Any = value
+        found = array.tolist()
+        while isinstance(found, list) and len(found) == 1:
+            (found,) = found
+        if isinstance(found, float) and not (found.is_integer() and abs(found) < _EXACT_FLOAT_32):
+            return None
+        return plain_text(found)
     return None
 
 

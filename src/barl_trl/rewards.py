@@ -133,14 +133,14 @@ def resolve_rewards(
     A folder, and a text with a `/`, is a reward model's, which TRL loads.
 
     Args:
-        reward_funcs: One or a list.
+        reward_funcs: One, or a list or tuple, which becomes a list.
         extraction: What graders read. `"boxed"`: what they read by themselves.
         max_completion_length: As in [`get_reward_func`].
 
     Raises:
         ValueError: There is no function of that name, or a grader does not take that extraction.
     """
-    if isinstance(reward_funcs, list):
+    if isinstance(reward_funcs, list | tuple):
         options: Any = {"max_completion_length": max_completion_length}
         return [resolve_rewards(reward, extraction, **options) for reward in reward_funcs]
     if (
@@ -196,6 +196,13 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
     return _import(name)
 
 
+def refuse_unknown_reward(name: str) -> None:
+    """Refuse a name that is neither a reward function's nor a dotted path; nothing is imported."""
+    is_path = "." in name and all(part.isidentifier() for part in name.split("."))
+    if name not in _REGISTRY and not is_path:
+        raise _unknown(name, "be a known name or a dotted path", name, _REGISTRY)
+
+
 def completion_text(completion: Completion) -> str:
     """Return the text of a completion: the text parts of its last message."""
     if isinstance(completion, str):
@@ -208,9 +215,8 @@ def completion_text(completion: Completion) -> str:
 
 def _import(path: str) -> Any:
     """Return the callable with a dotted path."""
+    refuse_unknown_reward(path)
     module_name, _, attribute = path.rpartition(".")
-    if not module_name or not all(part.isidentifier() for part in path.split(".")):
-        raise _unknown(path, "be a known name or a dotted path", path, _REGISTRY)
     # A console script, unlike `python -m`, does not have the working directory on its path. At the
     # end: it must not shadow an installed package.
     if os.getcwd() not in sys.path:

@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 from barl_trl import cli
 
 from .training import logs
@@ -35,6 +37,20 @@ def test_malformed_rows_are_skipped_and_counted(tmp_path, recipe, caplog):
     )
     assert expected in caplog.text
     assert "grad_norm" in logs(tmp_path / "out")[0]
+
+
+def test_prompts_of_messages_are_trained_on(tmp_path, recipe):
+    rows = [{"prompt": [{"role": "user", "content": f"{n}+1?"}], "gold": n + 1} for n in range(4)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    settings = recipe(dataset_name=str(path))
+    with pytest.raises(SystemExit, match=r"barl train: .* did you mean --answer_column 'gold'"):
+        cli.main(["train", "--config", settings])
+    cli.main(["train", "--config", settings, "--answer_column", "gold"])
+    assert "grad_norm" in logs(tmp_path / "out")[0]
+    plain = ["--answer_column", "gold", "--prompt_template", "{problem}"]
+    with pytest.raises(SystemExit, match=r"skipped: 4 messages"):
+        cli.main(["train", "--config", settings, *plain])
 
 
 def test_long_prompts_are_left_out_and_counted(tmp_path, recipe, caplog):

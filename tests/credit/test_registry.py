@@ -94,7 +94,8 @@ def test_a_misspelt_name_is_refused_with_the_one_that_was_meant(typed, meant):
 
 
 def test_a_name_that_is_like_no_other_is_refused_with_all_names():
-    with pytest.raises(ValueError, match=r"credit must be one of \['barl', .* 'likelihood'\] or a"):
+    match = r"credit must be one of \['barl', .* 'likelihood'\] or a .*, got 'zzz': docs/credit.md"
+    with pytest.raises(ValueError, match=match):
         find_credit("zzz")
 
 

@@ -36,13 +36,28 @@ def test_columns_can_be_named(write):
 def test_a_missing_column_is_refused_with_those_found_and_the_nearest(write):
     path = write("p.jsonl", {"problem": "p", "answers": "1"})
     with pytest.raises(
-        ValueError, match=r"answer_column must .* problem, answers: did you mean 'answers'"
+        ValueError,
+        match=r"answer_column must .* problem, answers: did you mean answer_column='answers'\?",
     ):
         load_problems(path)
     with pytest.raises(
-        ValueError, match=r"problem_column must .*'problme' .*did you mean 'problem'"
+        ValueError, match=r"problem_column must .*'problme' .*did you mean problem_column='problem'"
     ):
         load_problems(path, problem_column="problme")
+
+
+@pytest.mark.parametrize("gold", ["gold", "total", "the_answers"])
+def test_the_problems_column_is_never_proposed_for_the_answer(write, gold):
+    path = write("p.jsonl", {"question": "1+1?", gold: "2"})
+    match = rf"with columns question, {gold}: did you mean answer_column='{gold}'\?"
+    with pytest.raises(ValueError, match=match):
+        load_problems(path)
+    assert solutions(path, answer_column=gold) == ["2"]
+    path = write("q.jsonl", {"question": "1+1?", "gold": "2", "id": "7"})
+    with pytest.raises(ValueError, match=r"gold, id: name the one with answer_column\."):
+        load_problems(path)
+    with pytest.raises(ValueError, match=r"answer_column must be a column .*got 'question'"):
+        load_problems(path, answer_column="question")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +164,8 @@ def test_a_line_that_is_no_row_is_skipped_counted_and_named(write, caplog, name,
     ("name", "lines", "message"),
     [
         ("p.json", ['[{"problem": "q",'], "p.json must hold JSON, got .*: repair the file"),
-        ("p.jsonl", [""], "must name a file with rows"),
+        ("p.jsonl", [""], "must name a file with rows, got .*: it is empty"),
+        ("p.jsonl", ['{"problem": "p"'], "must name a file with rows, .*: no line of it is one"),
         ("p.txt", ["p"], "must end in .jsonl, .json, .csv, .parquet, got .*p.txt"),
     ],
 )

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from datasets import Dataset
 
 from barl_trl.data import PAPER_SYSTEM_PROMPT, DataReport, load_problems
 from barl_trl.hypotheses import answers_equivalent, why_inadmissible
@@ -45,6 +46,27 @@ def test_prompt_options_that_would_be_lost_are_refused(write):
         load_problems(path, prompt_format="Solve:")
     with pytest.raises(ValueError, match="system_prompt must be None without messages"):
         load_problems(path, system_prompt="Think.", conversational=False)
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.parquet"])
+def test_messages_are_a_prompt_as_they_stand(write, tmp_path, name):
+    system, user, said = (
+        {"role": role, "content": text}
+        for role, text in [("system", "Be short."), ("user", "1+1?"), ("assistant", "2")]
+    )
+    prompts = [[user], [system, user], [user, said, user], [user, said], []]
+    rows = [{"prompt": prompt, "solution": "2"} for prompt in prompts]
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        Dataset.from_list(rows).to_parquet(path)
+    else:
+        write(name, *rows)
+    own = {"role": "system", "content": "Think."}
+    data, report = load_problems(str(path), system_prompt="Think.")
+    assert data["prompt"][:] == [[own, user], [system, user], [own, user, said, user]]
+    assert reasons(report) == ["no_problem"] * 2, "the last word is not the user's"
+    with pytest.raises(ValueError, match=r"0 of 5 rows kept \(skipped: 4 messages, 1 no_problem\)"):
+        load_problems(str(path), conversational=False)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from barl_trl import cli
+from barl_trl.commands import train_arguments
 from barl_trl.commands.parsers import OneLineParser
 from barl_trl.commands.recipe_parser import RecipeParser
 from barl_trl.commands.train_arguments import check_recipe
@@ -42,8 +43,9 @@ class Parsed(BaseException):
 def stopping_behind(parse):
     def stop(parser, *args, **kwargs):
         found = parse(parser, *args, **kwargs)
-        if parser.knows_all:
+        if parser.knows_all and parser.add_help:  # not TRL's options as its files have them
             raise Parsed(found)
+        return found
 
     return stop
 
@@ -52,6 +54,8 @@ def stopping_behind(parse):
 def _commands_end_behind_their_parsers(monkeypatch):
     for kind, name in (OneLineParser, "parse_args"), (RecipeParser, "parse_args_and_config"):
         monkeypatch.setattr(kind, name, stopping_behind(getattr(kind, name)))
+    # a command before it makes the folder
+    monkeypatch.setattr(train_arguments, "refuse_unusable_folder", lambda *_: None)
     monkeypatch.chdir(ROOT)
 
 

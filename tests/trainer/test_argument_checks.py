@@ -1,15 +1,18 @@
 """What `BARLTrainer` refuses, before it loads a model: `model="nowhere"` would fail otherwise."""
 
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from datasets import Dataset
+from peft import PrefixTuningConfig, get_peft_model
 from trl import GRPOConfig
 
 from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.rewards import accuracy_reward
+from barl_trl.rewards import accuracy_reward, format_reward
 
-from .rollouts import config
+from .rollouts import config, trainer
 
 CPU = {"use_cpu": True, "bf16": False}
 ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
@@ -42,7 +45,7 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
         (
             {"train_dataset": ROWS.rename_column("solution", "solutions")},
             ValueError,
-            r"solution_column must name the column of true answers .* did you mean 'solutions'\?",
+            r"must name the column of true answers .* did you mean solution_column='solutions'\?",
         ),
         (
             {"train_dataset": ROWS.add_column("image", [None])},
@@ -56,6 +59,30 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
             },
             ValueError,
             "must have the column 'solution' for accuracy_reward, .* rename 'gold'",
+        ),
+        (
+            {
+                "train_dataset": Dataset.from_dict(
+                    {"prompt": ["1?"], "question": [""], "gold": [""]}
+                )
+            },
+            ValueError,
+            r"got 'solution' with the columns .*: did you mean solution_column='gold'\?",
+        ),
+        (
+            {"reward_funcs": [lambda completions, **_: [], lambda completions, **_: []]},
+            ValueError,
+            r"reward_funcs must have names of their own, got '<lambda>' 2 times: .* `def`",
+        ),
+        (
+            {"reward_funcs": ("format_reward", partial(format_reward))},
+            ValueError,
+            r"reward_funcs must have names of their own, got 'format_reward' 2 times",
+        ),
+        (
+            {"peft_config": PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)},
+            ValueError,
+            "gradient_checkpointing must be False with PREFIX_TUNING, got True: it drops the cache",
         ),
         ({"train_dataset": [{"prompt": "1+1?"}]}, TypeError, "got list: Dataset.from_list makes"),
         (
@@ -73,6 +100,20 @@ def test_refused_before_the_model_is_loaded(tmp_path, kwargs, error, message):
     }
     with pytest.raises(error, match=message):
         BARLTrainer(model="nowhere", **defaults | kwargs)
+
+
+def test_a_given_model_has_no_prefix_either(tmp_path, model, tokenizer):
+    adapted = get_peft_model(model, PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2))
+    with pytest.raises(ValueError, match="gradient_checkpointing must be False with PREFIX_TUNING"):
+        trainer(adapted, tokenizer, config(tmp_path))
+    trainer(adapted, tokenizer, config(tmp_path, gradient_checkpointing=False))
+
+
+def test_a_path_is_a_model_and_a_tuple_holds_rewards(tmp_path, model_path):
+    rows = Dataset.from_dict({"prompt": ["1+1?", "2+2?"], "solution": ["2", "4"]})
+    rewards = (accuracy_reward, "format_reward")
+    made = BARLTrainer(Path(model_path), rewards, config(tmp_path), rows)
+    assert made.reward_func_names == ["accuracy_reward", "format_reward"]
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")

@@ -3,6 +3,7 @@
 import json
 import sys
 from itertools import islice
+from statistics import fmean
 
 import pytest
 import torch
@@ -51,6 +52,37 @@ def make(tmp_path):
         )
 
     return make
+
+
+@pytest.mark.parametrize("method", ["barl", "grpo"])
+def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(
+    tmp_path, model, tokenizer, method
+):
+    rows = Dataset.from_list([{"prompt": "1+1?", "solution": "2"}] * 2)
+    args = config(
+        tmp_path,
+        **{"eval_strategy": "steps", "save_strategy": "best", "max_completion_length": 16},
+        metric_for_best_model="eval_a_length/mean",
+    )
+
+    def length(completion_ids, log_metric, **kwargs):
+        log_metric("length/mean", fmean(map(len, completion_ids)))
+        return [0.0] * len(completion_ids)
+
+    made = make_trainer(
+        method,
+        model=model,
+        reward_funcs=length,
+        args=args,
+        train_dataset=rows,
+        eval_dataset={"a": rows, "b": rows},
+        processing_class=tokenizer,
+    )
+    made.train()
+    logged = {name: value for entry in made.state.log_history for name, value in entry.items()}
+    assert {"eval_a_reward", "eval_b_reward", "eval_reward"} <= logged.keys()
+    assert logged["eval_b_length/mean"] == logged["eval_length/mean"]
+    assert made.state.best_metric == logged["eval_a_length/mean"]
 
 
 def greedily(model, row):

@@ -126,6 +126,21 @@ def test_a_reward_function_takes_what_it_is_given(tmp_path):
     assert "no_more" in text and "unexpected keyword argument" in text and "**kwargs" in text
 
 
+@pytest.mark.parametrize(
+    "column", ["prompts", "completions", "completion_ids", "trainer_state", "environments"]
+)
+def test_no_column_has_the_name_of_what_rewards_are_given(tmp_path, column):
+    text = refused(tmp_path, train_dataset=Dataset.from_dict(ROWS | {column: ["x", "x"]}))
+    assert text.startswith(f"train_dataset must have no column {column!r}, got ['prompt', ")
+
+
+def test_a_tokenizer_without_eos_ends_no_completion(tmp_path, tokenizer):
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.eos_token = None
+    text = refused(tmp_path, processing_class=tokenizer)
+    assert text.startswith("processing_class must have an EOS token, got none in that of ")
+
+
 def test_messages_need_a_chat_template(tmp_path, tokenizer):
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.chat_template = None

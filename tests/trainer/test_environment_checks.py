@@ -22,7 +22,7 @@ def test_a_path_to_a_model_must_be_a_folder(tmp_path, monkeypatch, model):
 def test_folders_and_names_on_the_hub_are_models(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     monkeypatch.chdir(tmp_path)
-    for model in (str(tmp_path), "./mine", "Qwen/Qwen2.5-Math-1.5B", "gpt2"):
+    for model in (str(tmp_path), "./mine", "Qwen/Qwen2.5-Math-1.5B", "mine"):
         refuse_unusable_folder("model", model)
 
 
@@ -59,3 +59,12 @@ def test_what_needs_vllm_says_how_to_install_it():
     message = r"use_vllm must be False without vLLM, got True: .*`pip install 'barl-trl\[vllm\]'`"
     with pytest.raises(ImportError, match=message):
         refuse_missing_vllm("use_vllm must be False", True)
+
+
+def test_a_name_without_a_slash_is_a_folder_or_in_the_hubs_cache(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    with pytest.raises(ValueError, match=r"model must be a Hub id as OWNER/NAME or .* got 'gpt2'"):
+        refuse_unusable_folder("model", "gpt2")
+    (tmp_path / "hub" / "models--gpt2").mkdir(parents=True)
+    refuse_unusable_folder("model", "gpt2")

@@ -116,5 +116,6 @@ def mistakes_in_one_line(
         yield
     except (ValueError, OSError, ImportError) as error:
         said = " ".join(str(error).split()).replace("path_or_id", path_or_id)
+        said = re.sub(r" (\w+_column)=", r" --\1 ", said)
         text = f"{prog}: {said}"
         raise Mistake(text, is_said=is_first_process() or not are_everywhere) from None

@@ -53,7 +53,9 @@ def main(argv: list[str]) -> None:
     recipe = [] if has_recipe else ["--config", str(RECIPE)]
     first = (DemoArguments, BARLFields)
     with mistakes_in_one_line("barl demo"):
-        demo_args, args = parse_options("barl demo", [*recipe, *argv], first, _all_arguments)
+        demo_args, args = parse_options(
+            "barl demo", [*recipe, *argv], first, _all_arguments, trl=["GRPOConfig"]
+        )
         _refuse_what_changes_nothing(args)
         from ..trainer.environment_checks import make_output_dir
 

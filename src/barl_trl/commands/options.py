@@ -10,6 +10,7 @@ from rich.table import Table
 from ..trainer.barl_fields import choices_of
 from .console import plain_console
 from .recipe_parser import RecipeParser
+from .trl_options import trl_options
 
 USAGE = "{} [--config RECIPE] [OPTIONS]"
 
@@ -20,10 +21,14 @@ def parse_options(
     first: Sequence[type],
     everything: Callable[[], Iterable[type]],
     defaults: Callable[[], Mapping[str, Any]] = dict,
+    *,
+    trl: Sequence[str] = (),
+    check: Callable[..., None] | None = None,
 ) -> tuple[Any, ...]:
     """Parse options and a recipe (`--config FILE`) into dataclasses.
 
-    Help on the first ones, and mistakes in them, need no TRL, whose import takes ten times as long.
+    Help and mistakes need no TRL, whose import takes ten times as long: its options are read from
+    its files first.
 
     Args:
         prog: The command, such as `"barl train"`.
@@ -31,6 +36,9 @@ def parse_options(
         first: Dataclasses of the options that help shows, without TRL.
         everything: Imports the dataclasses of all options, and returns them.
         defaults: Returns the defaults that this machine needs, by name.
+        trl: TRL's classes in `everything`, by name.
+        check: Refuses other mistakes, by the instances of `first`, and what was given of the
+            options of `trl`.
 
     Returns:
         An instance of each of `everything`.
@@ -42,10 +50,14 @@ def parse_options(
     """
     if {"-h", "--help"} & set(argv):
         _print_short_help(prog, first)
-    parser = _parser(prog, first, add_help=False, allow_abbrev=False)
-    parser.knows_all = False
     if "--help-all" not in argv:
-        parser.parse_args_and_config(argv, return_remaining_strings=True)
+        known = [option.name for kind in first for option in fields(kind)]
+        others = trl_options(trl, but=known)
+        parser = _parser(prog, (*first, others.fields), add_help=False, allow_abbrev=False)
+        parser.knows_all = bool(trl) and others.are_all
+        early = parser.parse_args_and_config(argv, return_remaining_strings=True)
+        if check is not None and parser.knows_all:
+            check(*early[:-1])
     parser = _parser(prog, everything())
     parser.set_defaults(**defaults())
     if "--help-all" in argv:

@@ -4,6 +4,9 @@ The same recipe and options as `barl train`. Of the model only its `config.json`
 machine will do: the plan is that of the `num_processes` devices which are to train.
 """
 
+from types import SimpleNamespace
+from typing import Any
+
 from ..trainer.barl_fields import BARLFields
 from .console import mistakes_in_one_line
 from .options import parse_options
@@ -15,12 +18,24 @@ def main(argv: list[str]) -> None:
     """Parse a recipe and options as `barl train`, and print what they mean."""
     with mistakes_in_one_line("barl plan"):
         first = (PlanFields, BARLScriptArguments, BARLFields)
-        script_args, args, model_args = parse_options("barl plan", argv, first, _all_arguments)
+        script_args, args, model_args = parse_options(
+            "barl plan",
+            argv,
+            first,
+            _all_arguments,
+            trl=("GRPOConfig", "ModelConfig"),
+            check=_check,
+        )
         check_recipe(script_args, args, model_args)
         from ..trainer.methods import method_settings
         from .plan_tables import print_plan
 
         print_plan(script_args, method_settings(script_args.method, args), model_args)
+
+
+def _check(_, script_args: BARLScriptArguments, barl_fields: Any, trl_options: Any) -> None:
+    given = SimpleNamespace(**vars(barl_fields) | vars(trl_options))
+    check_recipe(script_args, given, given)
 
 
 def _all_arguments():

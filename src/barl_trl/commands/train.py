@@ -2,6 +2,7 @@
 
 import os
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 from ..trainer.barl_fields import BARLFields
@@ -9,7 +10,9 @@ from .console import mistakes_in_one_line
 from .launching import LaunchFields, launch_command
 from .options import parse_options
 from .parsers import is_first_process
-from .train_arguments import BARLScriptArguments
+from .train_arguments import BARLScriptArguments, check_names, check_recipe
+
+TRL = ("GRPOConfig", "ModelConfig")
 
 
 def main(argv: list[str]) -> None:
@@ -20,10 +23,20 @@ def main(argv: list[str]) -> None:
     first = (BARLScriptArguments, BARLFields)
     if {"-h", "--help"} & set(argv):
         first += (LaunchFields,)
-    with mistakes_in_one_line("barl train", are_everywhere=True):
-        parsed = parse_options("barl train", argv, first, _all_arguments, _without_gpu)
+    given: dict[str, Any] = {}
+
+    def check(script_args: BARLScriptArguments, barl_fields: Any, trl_options: Any) -> None:
+        given.update(vars(barl_fields) | vars(trl_options))
+        check_recipe(script_args, SimpleNamespace(**given), SimpleNamespace(**given))
+        check_names(script_args)
+
+    with mistakes_in_one_line("barl train", are_everywhere=True, path_or_id="dataset_name"):
+        parsed = parse_options(
+            *("barl train", argv, first, _all_arguments, _without_gpu), trl=TRL, check=check
+        )
     if _without_gpu() and is_first_process():
-        print(_where_and_in_what(*parsed), file=sys.stderr)
+        why = "" if given.get("use_cpu") else "no GPU was found, so "
+        print(f"barl train: {why}{_where_and_in_what(*parsed)}", file=sys.stderr)
     from .train_run import run_in_process_group
 
     run_in_process_group(*parsed)
@@ -49,6 +62,6 @@ def _where_and_in_what(_, args: Any, model_args: Any) -> str:
     autocast = "bfloat16" if args.bf16 else "float16" if args.fp16 else None
     own = "its own dtype" if model_args.dtype in ("auto", None) else model_args.dtype
     return (
-        f"barl train: no GPU was found, so the model is trained on the CPU in {autocast or own} "
+        f"the model is trained on the CPU in {autocast or own} "
         f"(--use_cpu {args.use_cpu} --bf16 {args.bf16})."
     )

@@ -1,14 +1,20 @@
 """The arguments of `barl train` that neither `BARLConfig` nor TRL's model has; their checks."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..data import PAPER_SYSTEM_PROMPT
+from ..data.files import refuse_missing_file
 from ..data.selection import SOLVE_RATE_COLUMN
+from ..evaluation.benchmarks import parse_benchmarks
+from ..rewards import refuse_unknown_reward
 from ..trainer.barl_fields import LENGTH_CONTROLLED_TOKENS, METHODS, check_method, option
 from ..trainer.environment_checks import refuse_unusable_folder
 
 if TYPE_CHECKING:
+    from types import SimpleNamespace
+
     from trl import ModelConfig
 
     from ..trainer import BARLConfig
@@ -92,9 +98,16 @@ class BARLScriptArguments:
 
 
 def check_recipe(
-    script_args: BARLScriptArguments, training_args: "BARLConfig", model_args: "ModelConfig"
+    script_args: BARLScriptArguments,
+    training_args: "BARLConfig | SimpleNamespace",
+    model_args: "ModelConfig | SimpleNamespace",
 ) -> None:
     """Refuse mistakes in a recipe by the names that its fields have there.
+
+    Args:
+        script_args: What `barl train` has beside the others.
+        training_args: The settings, or what is given of them before TRL is imported.
+        model_args: The same of TRL's.
 
     Raises:
         ValueError: A field breaks a rule.
@@ -105,7 +118,7 @@ def check_recipe(
             "--model_name_or_path Qwen/Qwen2.5-Math-1.5B."
         )
     refuse_unusable_folder("model_name_or_path", model_args.model_name_or_path)
-    if script_args.eval_benchmarks and training_args.eval_strategy == "no":
+    if script_args.eval_benchmarks and training_args.eval_strategy in (None, "no"):
         raise ValueError(
             "eval_strategy must be set with eval_benchmarks, got 'no': for instance "
             "--eval_strategy steps --eval_steps 50."
@@ -125,3 +138,18 @@ def check_recipe(
         raise ValueError(
             f"prompt_template must contain {{problem}}, got {template!r}: the problem is put there."
         )
+
+
+def check_names(script_args: BARLScriptArguments) -> None:
+    """Refuse names of data, rewards and benchmarks that stand for nothing on this machine.
+
+    Raises:
+        FileNotFoundError: A data file is missing.
+        ValueError: There is no reward or benchmark of a name.
+    """
+    refuse_missing_file(Path(script_args.dataset_name))
+    names: Any = script_args.reward_funcs
+    for name in [names] if isinstance(names, str) else names:
+        refuse_unknown_reward(name)
+    for text in filter(None, (script_args.eval_benchmarks, script_args.decontaminate)):
+        parse_benchmarks(text)

@@ -118,10 +118,10 @@ def find_credit(name: str) -> Credit:
     if name in CREDITS:
         return CREDITS[name]
     if "." not in name:
-        near = get_close_matches(name, CREDITS, n=1) or ["barl"]
+        near = get_close_matches(name, CREDITS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "docs/credit.md says what each computes."
         raise ValueError(
-            f"credit must be one of {list(CREDITS)} or a dotted path, got {name!r}: did you mean "
-            f"{near[0]!r}?"
+            f"credit must be one of {list(CREDITS)} or a dotted path, got {name!r}: {hint}"
         )
     try:
         found = resolve_name(name)

@@ -27,7 +27,12 @@ SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 
 
 def find_column(
-    columns: Sequence[str], option: str, wanted: str | None, candidates: Sequence[str]
+    columns: Sequence[str],
+    option: str,
+    wanted: str | None,
+    candidates: Sequence[str],
+    *,
+    taken: str | None = None,
 ) -> str:
     """Find a column by its name, or by the first of several, whatever the case.
 
@@ -36,14 +41,16 @@ def find_column(
         option: The option that names the column, for the error.
         wanted: The name that was given, if any.
         candidates: Names to look for otherwise, in this order.
+        taken: A column that it cannot be.
 
     Raises:
         ValueError: If there is none.
     """
-    lowered = {column.lower(): column for column in columns}
+    free = [column for column in columns if column != taken]
+    lowered = {column.lower(): column for column in free}
     names = candidates if wanted is None else [wanted]
     for name in names:
-        if name in columns:
+        if name in free:
             return name
         if name.lower() in lowered:
             return lowered[name.lower()]
@@ -52,7 +59,8 @@ def find_column(
         for name in names
         for match in difflib.get_close_matches(name.lower(), lowered, n=1)
     ]
-    hint = f"did you mean {nearest[0]!r}?" if nearest else "name the column that holds it."
+    nearest = nearest or free[:1] * (len(free) == 1)
+    hint = f"did you mean {option}={nearest[0]!r}?" if nearest else f"name the one with {option}."
     raise ValueError(
         f"{option} must be a column of the data set, got {wanted or ' | '.join(candidates)!r} "
         f"with columns {', '.join(columns)}: {hint}"
@@ -84,11 +92,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
             )
         if path.suffix in TEXT_SUFFIXES:
             return read_text_file(path, split)
-    elif path.suffix in SUFFIXES:
-        raise FileNotFoundError(
-            f"path_or_id must name an existing file, got {path_or_id}: "
-            f"there is none in {path.absolute().parent}."
-        )
+    refuse_missing_file(path)
     try:
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)
@@ -101,6 +105,15 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         ) from None
 
 
+def refuse_missing_file(path: Path) -> None:
+    """Refuse the name of a data file that does not exist, which would be taken for a Hub id."""
+    if path.suffix in SUFFIXES and not path.exists():
+        raise FileNotFoundError(
+            f"path_or_id must name an existing file, got {path}: there is none in "
+            f"{path.absolute().parent}."
+        )
+
+
 def read_text_file(path: Path, split: str) -> "Dataset":
     """Read a JSON array, JSON lines or CSV file.
 
@@ -109,8 +122,8 @@ def read_text_file(path: Path, split: str) -> "Dataset":
         split: `"train"`, which is all of the file, or slices of it such as `"train[:100]"`.
 
     Returns:
-        The rows; each column is text, None where a row lacks it or has something structured. A line
-        that cannot be read has None in all of them.
+        The rows; each column is text or messages, as its first cell, None where a row lacks it or
+        has something else. A line that cannot be read has None in all of them.
 
     Raises:
         ValueError: If the file is empty or no text, or the split is another one.
@@ -123,9 +136,10 @@ def read_text_file(path: Path, split: str) -> "Dataset":
         raise ValueError(f"{path} must be UTF-8 text, got {error}: convert the file.") from None
     columns = dict.fromkeys(column for row in rows for column in row)
     if not columns:
-        raise ValueError(f"path_or_id must name a file with rows, got {path}: it is empty.")
+        what = "no line of it is one" if rows else "it is empty"
+        raise ValueError(f"path_or_id must name a file with rows, got {path}: {what}.")
     try:
-        data = Dataset.from_dict({c: [plain_text(row.get(c)) for row in rows] for c in columns})
+        data = Dataset.from_dict({c: _cells([row.get(c) for row in rows]) for c in columns})
     except ValueError:
         raise ValueError(
             f"{path} must have names of columns that are text, got {[*columns]!r:.80}: repair it."
@@ -138,6 +152,25 @@ def read_text_file(path: Path, split: str) -> "Dataset":
             "instance 'train[100:]' (`dataset_train_split`, `dataset_test_split` of `barl train`)."
         ) from None
     return data.select([i for part in parts for i in range(part.from_, part.to)])
+
+
+def messages_of(value: Any) -> list[dict[str, str]] | None:
+    """Return the messages that a cell holds, each with a role and a text; None if it holds others.
+
+    Args:
+        value: A cell. Of a message no more is kept.
+    """
+    if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
+        return None
+    messages = [{name: message.get(name) for name in ("role", "content")} for message in value]
+    texts = [text for message in messages for text in message.values()]
+    return messages if messages and all(isinstance(text, str) for text in texts) else None
+
+
+def _cells(values: list[Any]) -> list[Any]:
+    first = next((value for value in values if value is not None), None)
+    read = plain_text if messages_of(first) is None else messages_of
+    return [read(value) for value in values]
 
 
 def _json_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..graders.limits import MAX_TRUTH_CHARS
 from ..hypotheses import plain_text, truth_answer, why_inadmissible
-from .files import find_column, read_rows
+from .files import find_column, messages_of, read_rows
 from .selection import Selection
 from .suspicions import Finding, suspicions
 
@@ -38,7 +38,8 @@ class DataReport:
     Attributes:
         rows: Rows read.
         skipped: Rows that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"`
-            (missing, empty, or neither text nor a number), or what makes the true answer
+            (missing, empty, or neither text nor a number), `"messages"` (where prompts are plain
+            text), or what makes the true answer
             inadmissible (see [`~barl_trl.hypotheses.why_inadmissible`]), or why a [`Selection`]
             leaves them out: `"duplicate"`, `"too_hard"`, `"too_easy"`, `"no_solve_rate"`, `"in …"`
             (the evaluation sets that it is in).
@@ -101,13 +102,14 @@ def load_problems(
         split: Split to load; may be a slice such as `"train[:100]"`. The split of a file is called
             `train`.
         config: Configuration of a Hub data set, such as `"main"`.
-        problem_column: Column of the problem. By default the first of `problem`, `question` and
-            `prompt`, in any case.
+        problem_column: Column of the problem, text or messages. By default the first of `problem`,
+            `question` and `prompt`, in any case.
         answer_column: Column of the true answer, bare or in a worked solution. By default the first
             of `answer`, `final_answer` and `solution`.
         system_prompt: Content of a system message before each problem, such as
-            [`PAPER_SYSTEM_PROMPT`].
-        prompt_format: Text of the user message, or of the plain prompt, with `{problem}` in it.
+            [`PAPER_SYSTEM_PROMPT`]; messages that begin with one of their own keep it.
+        prompt_format: Text of the user message, or of the plain prompt, with `{problem}` in it. Of
+            messages, the problem is what the user says last.
         conversational: Whether `prompt` is a list of messages, to which the chat template applies,
             or plain text.
         most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
@@ -126,7 +128,9 @@ def load_problems(
     raw = read_rows(path_or_id, split, config)
     columns = raw.column_names
     problem_column = find_column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
-    answer_column = find_column(columns, "answer_column", answer_column, ANSWER_COLUMNS)
+    answer_column = find_column(
+        columns, "answer_column", answer_column, ANSWER_COLUMNS, taken=problem_column
+    )
     rows = raw.map(
         _to_row,
         input_columns=[problem_column, answer_column],
@@ -163,7 +167,7 @@ def _selected(
     # at all.
     reasons, answers = list(rows["skipped"]), list(rows["solution"])
     problems = [
-        "" if reason else plain_text(problem) or ""
+        "" if reason else _problem_text(problem)
         for reason, problem in zip(reasons, raw[problem_column], strict=True)
     ]
     left_out, found_in = selection.apply(problems, selection.rates_of(raw))
@@ -219,17 +223,31 @@ def _to_row(
     prompt_format: str,
     conversational: bool,
 ) -> dict[str, Any]:
-    problem = (plain_text(problem) or "").strip()
+    messages, text = messages_of(problem), _problem_text(problem)
     answer = truth_answer(solution)
     skipped = why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
-    skipped = "no_problem" if not problem else "no_answer" if not answer else skipped
+    skipped = "no_problem" if not text else "no_answer" if not answer else skipped
     prompt = make_prompt(
-        problem,
+        text,
         system_prompt=system_prompt,
         prompt_format=prompt_format,
         conversational=conversational,
     )
+    if messages and not conversational:
+        skipped = "messages"
+    elif messages:
+        *system, last = prompt
+        before = messages[:-1] if messages[0]["role"] == "system" else [*system, *messages[:-1]]
+        prompt = [*before, last]
     return {"prompt": prompt, "solution": answer, "skipped": skipped}
+
+
+def _problem_text(cell: Any) -> str:
+    """Return a cell's problem: its text, or of messages what the user says last; else ''."""
+    messages = messages_of(cell)
+    if messages:
+        cell = messages[-1]["content"] if messages[-1]["role"] == "user" else None
+    return (plain_text(cell) or "").strip()
 
 
 def _features(conversational: bool):

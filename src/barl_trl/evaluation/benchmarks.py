@@ -197,8 +197,6 @@ def load_benchmarks(text: str | None) -> dict[str, Benchmark]:
 
 def _local(source: Source, path: Path) -> Source:
     """Return a source with the same columns in a file or folder of this machine."""
-    from datasets import get_dataset_config_names, get_dataset_split_names
-
     if not path.exists():
         raise FileNotFoundError(
             f"benchmarks must name existing files, got {path}: there is none in "
@@ -207,6 +205,9 @@ def _local(source: Source, path: Path) -> Source:
     local = replace(source, path=str(path), split="train", configs=(None,))
     if path.is_file():
         return local
+
+    from datasets import get_dataset_config_names, get_dataset_split_names
+
     names = get_dataset_config_names(str(path))
     # A copy of the Hub's repository has its configurations, any other folder one without a name.
     if len(names) > 1 or set(names) & set(source.configs):

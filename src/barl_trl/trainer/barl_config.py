@@ -156,6 +156,17 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
                 stacklevel=4,
             )
 
+    def warn_of_whole_completions(self):
+        """Warn of steps that are as long as completions."""
+        most = self.max_completion_length
+        if most and self.step_size >= most and self.own_credit.hypotheses != "none":
+            warnings.warn(
+                f"step_size={self.step_size} is not less than max_completion_length={most}: every "
+                "completion is one step, and all of its tokens have one weight, as in plain RL. "
+                "Make steps shorter, or set credit='grpo'.",
+                stacklevel=4,
+            )
+
     def warn_of_hidden_outcome(self):
         """Warn of weights that can hide the outcome, with what was measured."""
         if self.outcome_mode == "hypothesis":

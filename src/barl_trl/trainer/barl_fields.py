@@ -259,10 +259,10 @@ def check_method(name: str) -> None:
         ValueError: It is neither.
     """
     if name not in METHODS and "." not in name:
-        near = get_close_matches(name, METHODS, n=1) or ["barl"]
+        near = get_close_matches(name, METHODS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "docs/credit.md says what each computes."
         raise ValueError(
-            f"method must be one of {list(METHODS)} or a dotted path, got {name!r}: did you mean "
-            f"{near[0]!r}?"
+            f"method must be one of {list(METHODS)} or a dotted path, got {name!r}: {hint}"
         )
 
 

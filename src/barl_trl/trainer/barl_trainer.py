@@ -2,9 +2,10 @@
 value.
 """
 
+import os
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -69,7 +70,7 @@ class BARLTrainer(
     `eos_token_ids`, `reward_weights`, `_is_vlm`. `trl_contract.py` has all, and the mixins'.
 
     Args:
-        model: As in [`~trl.GRPOTrainer`].
+        model: As in [`~trl.GRPOTrainer`], or a `Path`.
         reward_funcs: As in [`~trl.GRPOTrainer`], or names of [`get_reward_func`], such as a
             grader's; their weighted sum is the outcome reward.
         args: Settings. Defaults to those of [`BARLConfig`].
@@ -123,8 +124,8 @@ class BARLTrainer(
 
     def __init__(
         self,
-        model: str | PreTrainedModel | PeftModel,
-        reward_funcs: RewardFunc | str | list[RewardFunc | str] | None = None,
+        model: str | os.PathLike[str] | PreTrainedModel | PeftModel,
+        reward_funcs: RewardFunc | str | Sequence[RewardFunc | str] | None = None,
         args: BARLConfig | None = None,
         train_dataset: Dataset | IterableDataset | None = None,
         eval_dataset: Dataset | IterableDataset | dict[str, Any] | None = None,
@@ -136,13 +137,13 @@ class BARLTrainer(
         **kwargs: Any,
     ):
         if args is None:
-            name = model if isinstance(model, str) else model.config._name_or_path
+            name = model.config._name_or_path if isinstance(model, nn.Module) else os.fspath(model)
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
         answer_extractor = answer_extractor_of(answer_extractor)
         answer_equivalence = answer_equivalence_of(answer_equivalence)
         own = {"answer_extractor": answer_extractor, "answer_equivalence": answer_equivalence}
-        own |= {"step_segmenter": step_segmenter, "processing_class": processing_class}
-        check_trainer_arguments(args, reward_funcs, train_dataset, eval_dataset, kwargs | own)
+        own |= {"step_segmenter": step_segmenter, "processing_class": processing_class} | kwargs
+        check_trainer_arguments(model, args, reward_funcs, train_dataset, eval_dataset, own)
         super().__init__(
             model,
             reward_funcs,

@@ -1,6 +1,7 @@
 """Greedy evaluation on benchmarks during training, by the trainer's own generation."""
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -27,12 +28,15 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
     them as `eval/<benchmark>/…`) and `eval_accuracy`, the mean over the benchmarks; each of them
     can be `metric_for_best_model`. Training goes on as if there had been no evaluation.
 
+    With a dict of evaluation sets TRL logs `eval_reward` of each, and the last one counts. Here
+    `eval_<set>_reward` is logged, too, and so are its other metrics.
+
     `evaluate` is extended, instead of a callback called: its result is what `Trainer` looks for
     the best model in.
 
     What it relies on in TRL: `_tokenize_prompts` and `_generate_single_turn` make completions of
     prompts; with vLLM, `vllm_generation.generation_kwargs` have the last word on how, without,
-    `generation_config` and `generation_kwargs`.
+    `generation_config` and `generation_kwargs`; `log` averages and logs `_metrics["eval"]`.
 
     Args:
         model, reward_funcs, args, *more, **kwargs: As in [`~trl.GRPOTrainer`], with a
@@ -51,6 +55,7 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
     model: nn.Module
     generation_kwargs: dict[str, Any]
     eos_token_ids: list[int]
+    _eval_set = ""
 
     def __init__(
         self,
@@ -85,9 +90,17 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
         self._judge = (self._accuracy_rewards or [default])[0]
         for judge in [*self._accuracy_rewards, *([self._judge] if self.benchmarks else [])]:
             judge.grader.start()
+        model = os.fspath(model) if isinstance(model, os.PathLike) else model
         super().__init__(model, reward_funcs, args, *more, **kwargs)
 
+    def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
+        if not self.model.training and self._eval_set:
+            metrics = self._metrics["eval"]
+            metrics |= {f"{self._eval_set}_{name}": values for name, values in metrics.items()}
+        super().log(logs, start_time)
+
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):  # noqa: D102
+        self._eval_set = metric_key_prefix.removeprefix("eval").removeprefix("_")
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         if eval_dataset is None and self.benchmarks:
             metrics |= self._evaluate_benchmarks(metric_key_prefix)

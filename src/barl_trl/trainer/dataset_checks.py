@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute
 from datasets import Dataset, IterableDataset
 from torch import nn
+from transformers import PreTrainedTokenizerBase
 from trl import is_conversational
 
 from ..data.loading import PROBLEM_COLUMNS
@@ -30,6 +31,7 @@ PASSED_TO_REWARDS = (
     "log_extra",
     "log_metric",
 )
+"""Arguments of reward functions that TRL makes; `environments` is another, where there are some."""
 
 
 def check_prompts(name: str, dataset: Any) -> None:
@@ -94,11 +96,16 @@ def check_truths(
     """
     column, columns = args.solution_column, _columns(dataset)
     if column not in columns:
-        nearest = difflib.get_close_matches(column, columns, n=1)
+        others = [name for name in columns if name.lower() not in PROBLEM_COLUMNS]
+        nearest = difflib.get_close_matches(column, others, n=1) or others[:1] * (len(others) == 1)
         raise ValueError(
             f"solution_column must name the column of true answers in train_dataset, got "
             f"{column!r} with the columns {columns}"
-            + (f": did you mean {nearest[0]!r}?" if nearest else ": add or name it.")
+            + (
+                f": did you mean solution_column={nearest[0]!r}?"
+                if nearest
+                else ": add or name it."
+            )
         )
     batch: Any = args.generation_batch_size
     prompts = batch // args.num_generations
@@ -138,9 +145,14 @@ def check_rewards(
         solution_column: The column of true answers.
 
     Raises:
-        ValueError: A function has other arguments.
+        ValueError: A function has other arguments, or a column the name of one that TRL makes.
     """
     columns = _columns(dataset)
+    if clashes := sorted({*PASSED_TO_REWARDS, "environments"} & set(columns)):
+        raise ValueError(
+            f"{name} must have no column {clashes[0]!r}, got {columns}: reward functions get an "
+            "argument of that name. Rename the column, or remove it."
+        )
     given = {*PASSED_TO_REWARDS, *columns} - {"prompt", "completion"}
     for reward in rewards:
         if isinstance(reward, AccuracyReward) and "solution" not in columns:
@@ -157,22 +169,27 @@ def check_rewards(
             )
 
 
-def refuse_missing_chat_template(tokenizer: Any, dataset: Any) -> None:
-    """Refuse prompts of messages for a tokenizer that cannot write them.
+def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
+    """Refuse a tokenizer that cannot end a completion, or write prompts of messages.
 
     Args:
         tokenizer: Where it is None, nothing is known yet.
         dataset: The data set.
 
     Raises:
-        ValueError: The tokenizer has no chat template.
+        ValueError: The tokenizer has no EOS token, or no chat template.
     """
-    if tokenizer is None or getattr(tokenizer, "chat_template", None):
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
         return
-    if is_conversational(next(iter(dataset))):
+    of_what = f"got none in that of {tokenizer.name_or_path or type(tokenizer).__name__}"
+    if tokenizer.eos_token is None:
         raise ValueError(
-            "processing_class must have a chat template for messages, got none in that of "
-            f"{tokenizer.name_or_path or type(tokenizer).__name__}: set "
+            f"processing_class must have an EOS token, {of_what}: set processing_class.eos_token "
+            "to the token that ends an answer."
+        )
+    if tokenizer.chat_template is None and is_conversational(next(iter(dataset))):
+        raise ValueError(
+            f"processing_class must have a chat template for messages, {of_what}: set "
             "processing_class.chat_template, or make each prompt a text, as "
             "load_problems(conversational=False) does."
         )

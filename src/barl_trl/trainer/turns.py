@@ -10,7 +10,7 @@ from trl import GRPOTrainer, is_conversational
 from ..rewards import Completion
 from ..steps import chain_of_thought
 from .barl_config import BARLConfig
-from .dataset_checks import refuse_missing_chat_template
+from .dataset_checks import refuse_unusable_tokenizer
 from .turn_ends import turn_ends
 
 
@@ -37,7 +37,7 @@ class TurnEndsMixin(GRPOTrainer):
 
     def __init__(self, model, reward_funcs, args, *more, **kwargs):
         super().__init__(model, reward_funcs, args, *more, **kwargs)
-        refuse_missing_chat_template(self._tokenizer, self.train_dataset)
+        refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         if not self._is_vlm:
             self._tell_ends()
 

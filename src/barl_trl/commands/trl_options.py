@@ -1,0 +1,115 @@
+"""The options of TRL and transformers by name and type, read from their files.
+
+To import them takes six seconds of CPU, and a mistake in an option is said at once.
+"""
+
+import ast
+from collections.abc import Collection
+from dataclasses import field, make_dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Optional
+
+FILES = {
+    "GRPOConfig": "trl/trainer/grpo_config.py",
+    "_BaseConfig": "trl/trainer/base_config.py",
+    "ModelConfig": "trl/trainer/model_config.py",
+    "TrainingArguments": "transformers/training_args.py",
+    "OptimizerNames": "transformers/training_args.py",
+    "HubStrategy": "transformers/trainer_utils.py",
+    "IntervalStrategy": "transformers/trainer_utils.py",
+    "SaveStrategy": "transformers/trainer_utils.py",
+    "SchedulerType": "transformers/trainer_utils.py",
+}
+"""Classes of options, and of the values that options take."""
+
+KINDS: dict[str, Any] = {
+    "int": int | None,
+    "float": float | None,
+    "list[str]": list[str] | None,
+    "list[float]": list[float] | None,
+}
+"""Types that are checked; any other value is a text here."""
+
+
+class TrlOptions(NamedTuple):
+    """Options that are known without an import.
+
+    Args:
+        fields: A dataclass of them. None stands for what is not given.
+        are_all: Whether no other class adds to them.
+    """
+
+    fields: type
+    are_all: bool
+
+
+def trl_options(classes: Collection[str], *, but: Collection[str]) -> TrlOptions:
+    """Read the options of classes of TRL, and of those that they extend.
+
+    Args:
+        classes: Names out of [`FILES`].
+        but: Options that are left out, for others define them.
+    """
+    found: dict[str, Any] = {}
+    waiting, are_all = list(classes), True
+    while waiting:
+        definition = _definition(waiting.pop())
+        are_all &= definition is not None
+        if definition is not None:
+            waiting += [ast.unparse(base) for base in definition.bases]
+            lines = (line for line in definition.body if isinstance(line, ast.AnnAssign))
+            found = {ast.unparse(line.target): _option(line) for line in lines} | found
+    fields: Any = [(name, *option) for name, option in found.items() if name not in but]
+    return TrlOptions(make_dataclass("TrlFields", fields), are_all)
+
+
+def _definition(name: str) -> ast.ClassDef | None:
+    package, _, path = FILES.get(name, "").partition("/")
+    spec = find_spec(package) if package else None
+    file = Path(spec.origin).parent / path if spec and spec.origin else None
+    if file is None or not file.exists():
+        return None
+    return _classes(file).get(name)
+
+
+@cache
+def _classes(file: Path) -> dict[str, ast.ClassDef]:
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    return {part.name: part for part in body if isinstance(part, ast.ClassDef)}
+
+
+def _option(line: ast.AnnAssign) -> tuple[Any, Any]:
+    """Return the type of an option and its field."""
+    value: Any = line.value
+    keywords = value.keywords if isinstance(value, ast.Call) else [ast.keyword("default", value)]
+    given = {keyword.arg: keyword.value for keyword in keywords}
+    default = _constant(given.get("default"))
+    words = _constant(given.get("metadata"))
+    metadata = {name: words[name] for name in ("nargs", "const") if name in words}
+    kinds = ast.unparse(line.annotation).split(" | ")
+    kind: Any = None
+    if "bool" in kinds:  # it needs no value, and one that is on has a twin that begins with no_
+        kind = bool | None if default is None else bool
+        return kind, field(default=True if default is True else None, metadata=metadata)
+    if several := [kind for kind in kinds if kind.startswith("list[")]:
+        kind = KINDS.get(several[0], list[str] | None)
+    elif values := _values(_definition(kinds[0])):
+        kind = Optional[Literal[values]]  # noqa: UP045 (pyright knows no other)
+    elif set(kinds[1:]) <= {"None"}:
+        kind = KINDS.get(kinds[0])
+    return kind or str | None, field(default=None, metadata=metadata)
+
+
+def _values(enumeration: ast.ClassDef | None) -> tuple[Any, ...]:
+    lines = enumeration.body if enumeration else ()
+    return tuple(_constant(line.value) for line in lines if isinstance(line, ast.Assign))
+
+
+def _constant(node: Any) -> Any:
+    """Return a constant, `{}` of what is none, and a dictionary of the constants in one."""
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return {_constant(key): _constant(value) for key, value in pairs}
+    return node.value if isinstance(node, ast.Constant) else {}
