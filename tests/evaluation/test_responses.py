@@ -2,7 +2,7 @@
 
 import pytest
 
-from barl_trl.evaluation.responses import ResponseFile, one_writer, read_responses
+from barl_trl.evaluation.responses import ResponseFile, read_responses
 
 from .files import problems, response, write_responses
 

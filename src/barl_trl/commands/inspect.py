@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from ..report.inspector.page import foreign_file
 from .console import mistakes_in_one_line
 from .interruption import kept
 from .parsers import OneLineParser
@@ -42,6 +43,11 @@ def main(argv: list[str]) -> None:
         output = options.output or options.runs[0] / "inspect"
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output must be a folder, got the file {output}: name another.")
+        if foreign := foreign_file(output):
+            raise ValueError(
+                f"--output must be a new folder or an earlier page, got {output} with "
+                f"{foreign.relative_to(output)}: name another folder."
+            )
         if options.port is not None and not options.serve:
             raise ValueError(f"--port must be left out, got {options.port}: it is one of --serve.")
         port = 8321 if options.port is None else options.port

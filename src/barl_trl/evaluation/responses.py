@@ -5,12 +5,9 @@ response in `<benchmark>.jsonl`.
 import json
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 
 @dataclass(frozen=True)
@@ -119,23 +116,6 @@ def read_responses(
                 "`barl evaluate` again, or move it away."
             )
     return read
-
-
-@contextmanager
-def one_writer(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing responses into a folder meanwhile.
-
-    Raises:
-        ValueError: Another process does. A lock ends with its process.
-    """
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise ValueError(
-            f"output_dir must have one writer, got {folder}, into which another process writes: "
-            "wait for it, or choose another folder."
-        ) from None
 
 
 class ResponseFile:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from ...evaluation.responses import one_writer
+from ...trainer.output_folder import one_writer
 from ..console import print_note, progress_bar
 from .commands import Command, analyses, lanes
 from .cost import print_cost

@@ -11,6 +11,7 @@ from ..rollout_records import read_metadata, record_files
 from .filters import FILTERS
 from .page import (
     FORMULAS,
+    SHARDS,
     asset_files,
     folder_page,
     formulas_shard,
@@ -88,7 +89,7 @@ class Site:
         self._kept = None if self.is_live else {}
         data = self.output / "data"
         data.mkdir(parents=True, exist_ok=True)
-        for pattern in ("[ab]-*.js", "index.js", "pairs.js"):
+        for pattern in SHARDS:
             for path in data.glob(pattern):
                 path.unlink()
 
