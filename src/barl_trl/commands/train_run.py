@@ -97,7 +97,9 @@ def prepare(
     """Check a recipe, and return its trainer and what it resumes from.
 
     Args:
-        script_args, training_args, model_args: The recipe.
+        script_args: The recipe's own fields.
+        training_args: The trainer's.
+        model_args: The model's.
         held: What keeps the output folder for this run.
 
     Raises:

@@ -123,12 +123,13 @@ def left_in(folder: Path, *, is_unfinished: bool = False) -> list[str]:
     return [str(path.relative_to(folder)) for path in (*checkpoints, *found)]
 
 
-def refuse_used(folder: Path, *, is_unfinished: bool = False) -> None:
+def refuse_used(folder: Path, *, is_unfinished: bool = False, is_resumable: bool = True) -> None:
     """Refuse a folder in which an earlier run left something.
 
     Args:
         folder: It need not exist.
         is_unfinished: Whether it may have what a run leaves that came to no checkpoint.
+        is_resumable: Whether the command takes `--resume_from_checkpoint`.
 
     Raises:
         ValueError: It has other files of a run.
@@ -137,7 +138,8 @@ def refuse_used(folder: Path, *, is_unfinished: bool = False) -> None:
     if not left:
         return
     more = f" and {len(left) - 2} more" if len(left) > 2 else ""
-    way_on = "" if is_unfinished else "go on with --resume_from_checkpoint auto, "
+    can_go_on = is_resumable and not is_unfinished
+    way_on = "go on with --resume_from_checkpoint auto, " if can_go_on else ""
     raise ValueError(
         f"output_dir must be new, got {folder} with {', '.join(left[:2])}{more} of an earlier run: "
         f"{way_on}name another folder, or delete them with --overwrite_output_dir true."
