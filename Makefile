@@ -62,7 +62,7 @@ build/example-run/inspect/index.html: SHELL := bash
 build/example-run/inspect/index.html: | setup
 	$(BIN)/barl train --config demo --model_name_or_path src/barl_trl/assets/tiny-search \
 		--dataset_name examples/search.jsonl --prompt_template $$'{problem}\n' --step_size 12 \
-		--max_steps 3 --per_device_train_batch_size 64 --output_dir build/example-run
+		--max_steps 3 --per_device_train_batch_size 64 --output_dir build/example-run --overwrite_output_dir true
 	$(BIN)/barl inspect build/example-run
 
 check: setup  ## lint, format check, types, import contracts

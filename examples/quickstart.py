@@ -11,6 +11,7 @@ trainer = BARLTrainer(
     reward_funcs=accuracy_reward,
     args=BARLConfig(
         "outputs/quickstart",
+        overwrite_output_dir=True,  # what an earlier run left there is deleted
         step_size=12,  # tokens of a reasoning step
         max_steps=20,
         per_device_train_batch_size=64,  # 8 prompts with 8 rollouts

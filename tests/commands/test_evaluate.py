@@ -19,9 +19,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from barl_trl import cli
 from barl_trl.data import load_problems
 from barl_trl.evaluation.checkpoints import checkpoint_id, git_commit, record_training
-from barl_trl.evaluation.responses import one_writer
 from barl_trl.graders import GRADERS, verify
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
+from barl_trl.trainer.output_folder import one_writer
 
 from ..paths import ROOT
 

@@ -6,12 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from barl_trl.evaluation.responses import (
-    ResponseFile,
-    one_writer,
-    read_response_file,
-    read_responses,
-)
+from barl_trl.evaluation.responses import ResponseFile, read_response_file, read_responses
 
 from .files import problems, response, write_responses
 

@@ -17,6 +17,8 @@ from .console import mistakes_in_one_line, print_note, print_table
 from .options import parse_options
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "demo.yaml"
+OWN_FOLDER = "outputs/demo"
+"""The recipe's folder, which each run of the demo replaces."""
 WHEN = ("before", "after")
 UNUSED = {
     "credit": "--method says it",
@@ -58,7 +60,12 @@ def main(argv: list[str]) -> None:
         )
         _refuse_what_changes_nothing(args)
         from ..trainer.environment_checks import make_output_dir
+        from ..trainer.output_folder import refuse_used
 
+        args.overwrite_output_dir |= args.output_dir == OWN_FOLDER  # nobody's work lies there
+        if not args.overwrite_output_dir:
+            for folder in [Path(args.output_dir), *Path(args.output_dir).glob("seed-*")]:
+                refuse_used(folder, is_resumable=False)
         make_output_dir(str(args.output_dir))
     from .demo_run import run_seeds
 

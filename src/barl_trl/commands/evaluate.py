@@ -13,13 +13,14 @@ from typing import Any
 
 from ..evaluation.benchmarks import Source, load_benchmark, parse_benchmarks
 from ..evaluation.generated import Generated
-from ..evaluation.responses import one_writer, read_response_file
+from ..evaluation.responses import read_response_file
 from ..evaluation.results import open_results, summarize, table_rows, write_results
 from ..evaluation.several_samples import sample_rows
 from ..evaluation.templates import Template, choose_template
 from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
 from ..trainer.environment_checks import refuse_missing_vllm, refuse_unusable_folder
+from ..trainer.output_folder import one_writer
 from ..trainer.redaction import redacted
 from .console import (
     mistakes_in_one_line,

@@ -4,6 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
+from ..report.inspector.page import foreign_file
 from .console import mistakes_in_one_line, refuse_overwriting
 from .interruption import kept
 from .parsers import OneLineParser, printable
@@ -44,6 +45,11 @@ def main(argv: list[str]) -> None:
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output must be a folder, got the file {output}: name another.")
         refuse_overwriting([output, output / "data", output / "assets"], folders)
+        if foreign := foreign_file(output):
+            raise ValueError(
+                f"--output must be a new folder or an earlier page, got {output} with "
+                f"{foreign.relative_to(output)}: name another folder."
+            )
         if options.port is not None and not options.serve:
             raise ValueError(f"--port must be left out, got {options.port}: it is one of --serve.")
         port = 8321 if options.port is None else options.port

@@ -12,13 +12,24 @@ from .interruption import kept
 from .parsers import OneLineParser
 
 FOLDER = "folder of the results"
+OVERWRITE = "replace the results of an earlier run in output_dir"
 
 
 def main(argv: list[str]) -> None:
     """Run `barl reproduce triplets|tree|paper|credit`."""
     options = _parser().parse_args(argv)
     with mistakes_in_one_line(f"barl reproduce {options.example}"):
+        if "overwrite_output_dir" in options and not options.overwrite_output_dir:
+            _refuse_earlier_results(options.output_dir)
         options.run(options)
+
+
+def _refuse_earlier_results(folder: Path) -> None:
+    if (folder / "results.json").exists():
+        raise ValueError(
+            f"output_dir must be new, got {folder} with results.json: name another folder, or "
+            "replace its results with --overwrite_output_dir."
+        )
 
 
 def paper(options: argparse.Namespace) -> None:
@@ -111,10 +122,12 @@ def _parser() -> argparse.ArgumentParser:
         help="add RL with BARL's entropy bonus, and the paper's text read literally",
     )
     one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"), help=FOLDER)
+    one.add_argument("--overwrite_output_dir", action="store_true", help=OVERWRITE)
     one.set_defaults(run=triplets)
     tree_help = "solve the tree of Theorem 3 exactly, for depth 2 to 6 (seconds)"
     two = commands.add_parser("tree", help=tree_help, description=tree_help)
     two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"), help=FOLDER)
+    two.add_argument("--overwrite_output_dir", action="store_true", help=OVERWRITE)
     two.set_defaults(run=tree)
     paper_help = "train and evaluate all arms, and write a report (demo scale: within an hour)"
     three = commands.add_parser("paper", help=paper_help, description=paper_help)

@@ -4,7 +4,8 @@ import gc
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import datasets
@@ -21,9 +22,11 @@ from ..evaluation.templates import record_prompt
 from ..rewards import get_reward_func
 from ..trainer import BARLConfig
 from ..trainer.checkpoint_files import checkpoint_to_resume, last_complete_checkpoint
-from ..trainer.environment_checks import make_output_dir, refuse_missing_vllm
+from ..trainer.checkpoint_settings import changed_settings, refuse_inexact, settings_of
+from ..trainer.environment_checks import refuse_missing_vllm
 from ..trainer.hub import PushError, claim_repository, hub_dataset, push
 from ..trainer.methods import make_trainer, method_settings
+from ..trainer.output_folder import claimed, left_in
 from ..trainer.save_on_interrupt import SaveOnInterrupt
 from .console import mistakes_in_one_line
 from .interruption import Interrupted, kept, name_of, raised
@@ -48,9 +51,16 @@ def run(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
     """Train, save, and push to the Hub if asked to."""
-    with mistakes_in_one_line("barl train", path_or_id="dataset_name"):
-        trainer, checkpoint = prepare(script_args, training_args, model_args)
-    with kept(lambda: _last_checkpoint(trainer)):
+    with ExitStack() as held:
+        with mistakes_in_one_line("barl train", path_or_id="dataset_name"):
+            trainer, checkpoint = prepare(script_args, training_args, model_args, held)
+        _train_and_save(script_args, trainer, checkpoint)
+
+
+def _train_and_save(
+    script_args: BARLScriptArguments, trainer: Any, checkpoint: str | bool | None
+) -> None:
+    with kept(lambda: _last_checkpoint(trainer, checkpoint)):
         with training_console(trainer):
             _train(trainer, checkpoint, is_saved=script_args.save_on_interrupt)
         try:
@@ -79,9 +89,18 @@ def _refuse_missing_packages(args: BARLConfig) -> None:
 
 
 def prepare(
-    script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
-) -> tuple[Any, str | None]:
-    """Check a recipe, and return its trainer and the checkpoint to resume from.
+    script_args: BARLScriptArguments,
+    training_args: BARLConfig,
+    model_args: ModelConfig,
+    held: ExitStack,
+) -> tuple[Any, str | bool | None]:
+    """Check a recipe, and return its trainer and what it resumes from.
+
+    Args:
+        script_args: The recipe's own fields.
+        training_args: The trainer's.
+        model_args: The model's.
+        held: What keeps the output folder for this run.
 
     Raises:
         ValueError: The recipe cannot be trained.
@@ -95,11 +114,20 @@ def prepare(
     _refuse_missing_packages(training_args)
     check_recipe(script_args, training_args, model_args)
     training_args = method_settings(script_args.method, training_args)
-    output_dir = str(training_args.output_dir)
-    checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, training_args)
+    peft_config = get_peft_config(model_args)
+    value = training_args.resume_from_checkpoint
+    checkpoint = checkpoint_to_resume(value, training_args)
+    if checkpoint is not None:
+        told = settings_of(
+            training_args,
+            method="GRPO" if script_args.method.startswith("grpo") else "BARL",
+            adapter=peft_config and peft_config.peft_type,
+        )
+        changed = changed_settings(checkpoint, told)
+        refuse_inexact(checkpoint, changed, is_allowed=training_args.allow_inexact_resume)
+    held.enter_context(claimed(training_args, checkpoint or value))
     if training_args.push_to_hub and training_args.process_index == 0:
         claim_repository(training_args)
-    make_output_dir(output_dir)
     names: Any = script_args.reward_funcs
     length: Any = training_args.max_completion_length
     reward_funcs = [
@@ -144,12 +172,12 @@ def prepare(
         **training_sets(script_args, training_args, tokenizer),
         processing_class=tokenizer,
         quantization_config=get_quantization_config(model_args),
-        peft_config=get_peft_config(model_args),
+        peft_config=peft_config,
     )
-    return trainer, checkpoint
+    return trainer, checkpoint or value
 
 
-def _train(trainer: GRPOTrainer, checkpoint: str | None, *, is_saved: bool) -> None:
+def _train(trainer: GRPOTrainer, checkpoint: str | bool | None, *, is_saved: bool) -> None:
     """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint.
 
     Raises:
@@ -176,10 +204,13 @@ def _train(trainer: GRPOTrainer, checkpoint: str | None, *, is_saved: bool) -> N
         raise Interrupted(received[-1])
 
 
-def _last_checkpoint(trainer: GRPOTrainer) -> tuple[str, str]:
+def _last_checkpoint(trainer: GRPOTrainer, resumed: str | bool | None) -> tuple[str, str]:
     args: Any = trainer.args
     checkpoint, _ = last_complete_checkpoint(args, until=trainer.state.global_step)
-    return (f"The last checkpoint is {checkpoint}.", checkpoint) if checkpoint else ("", "")
+    if checkpoint:
+        return f"The last checkpoint is {checkpoint}.", checkpoint
+    is_refused = not resumed and left_in(Path(args.output_dir))
+    return "", "auto" if is_refused else ""
 
 
 @contextmanager

@@ -5,13 +5,10 @@ response in `<benchmark>.jsonl`.
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from ..hypotheses import plain_text
 from ..report.json_files import parse_json, regular
@@ -180,23 +177,6 @@ def read_responses(
                 "`barl evaluate` again, or move it away."
             )
     return read
-
-
-@contextmanager
-def one_writer(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing responses into a folder meanwhile.
-
-    Raises:
-        ValueError: Another process does. A lock ends with its process.
-    """
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise ValueError(
-            f"output_dir must have one writer, got {folder}, into which another process writes: "
-            "wait for it, or choose another folder."
-        ) from None
 
 
 class ResponseFile:

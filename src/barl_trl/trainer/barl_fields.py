@@ -170,6 +170,19 @@ class BARLFields:
         "`output_dir`, for `barl inspect` (docs/inspector.md).",
     )
 
+    # Folders
+    overwrite_output_dir: bool = option(
+        False,
+        "Delete what an earlier run wrote to `output_dir`, and nothing else, when training begins. "
+        "Without it such a folder is refused. A run that resumes from a checkpoint there deletes "
+        "nothing.",
+    )
+    allow_inexact_resume: bool = option(
+        False,
+        "Resume although other settings than those of the checkpoint (batches, `seed`, data set, "
+        "method) make an exact resume impossible. Rollouts that were left are dropped.",
+    )
+
     def __post_init__(self):
         for known in barl_fields():
             self._check_type(known)

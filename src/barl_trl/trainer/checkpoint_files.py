@@ -14,6 +14,9 @@ from ..report.json_files import read_json, regular
 
 logger = get_logger(__name__)
 
+SETTINGS = "settings.json"
+"""What the checkpoint was trained with."""
+
 END_MARKER = "complete.json"
 """It is written last, and lists the sizes of the files that are not text."""
 
@@ -204,6 +207,8 @@ def missing_states(checkpoint: str, args: GRPOConfig) -> list[str]:
     """Say what a complete checkpoint lacks, and what becomes of it."""
     names = [path.name for path in Path(checkpoint).iterdir()]
     lacking = []
+    if SETTINGS not in names:
+        lacking.append(f"{SETTINGS}: other settings than those it was trained with go unnoticed")
     if not any(name.startswith(("optimizer", "global_step")) for name in names):
         lacking.append(f"{OPTIMIZER_NAME}: the optimizer and the learning rate start anew")
     elif not {SCHEDULER_NAME, "latest"} & {*names}:  # DeepSpeed's `latest` names what has both

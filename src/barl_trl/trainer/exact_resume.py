@@ -10,9 +10,10 @@ from accelerate.utils import send_to_device
 from safetensors import SafetensorError
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import rotate_checkpoints
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
 from ..report.json_files import read_json
+from .barl_config import BARLConfig
 from .checkpoint_files import (
     checkpoint_to_resume,
     missing_states,
@@ -21,7 +22,18 @@ from .checkpoint_files import (
     rollouts_name,
     write_end_marker,
 )
+from .checkpoint_settings import (
+    EXACT,
+    changed_settings,
+    data_settings,
+    in_words,
+    model_settings,
+    refuse_inexact,
+    settings_of,
+    write_settings,
+)
 from .moving_reference import load_reference, save_reference
+from .output_folder import claimed, clear_if_wanted
 
 logger = get_logger(__name__)
 
@@ -45,22 +57,52 @@ class ExactResumeMixin(GRPOTrainer):
     of that step.
     """
 
-    args: GRPOConfig
+    args: BARLConfig
+    model: Any
     ref_model: Any
     _attributes_to_resume = ("_step", "_current_train_step_time")
     _epochs_trained = 0
+    _own_folder: str | None = None
+    _is_inexact = False
+
+    def __init__(self, model, reward_funcs, args, *more, **kwargs):
+        with claimed(args, is_own=True):  # before a model is loaded
+            super().__init__(model, reward_funcs, args, *more, **kwargs)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
         self._step, self._current_train_step_time, self._epochs_trained = 0, 0.0, 0
         self._buffered_inputs = None
         self._metrics["train"].clear()
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args)
-        if checkpoint is not None:
-            state = read_json(Path(checkpoint) / TRAINER_STATE_NAME)
-            self._epochs_trained = int(state["epoch"])
-            for lacking in missing_states(checkpoint, self.args):
-                logger.warning(f"{checkpoint} has no {lacking}")
-        return super().train(checkpoint, **kwargs)
+        resume, folder = checkpoint or resume_from_checkpoint, self.args.output_dir
+        is_own = self._own_folder == folder
+        with claimed(self.args, resume, is_own=is_own):
+            if checkpoint is not None:
+                self._check_checkpoint(checkpoint)
+            if not is_own:
+                clear_if_wanted(self.args, resume)
+            self._own_folder = folder
+            return super().train(checkpoint, **kwargs)
+
+    def _check_checkpoint(self, checkpoint: str) -> None:
+        state = read_json(Path(checkpoint) / TRAINER_STATE_NAME)
+        self._epochs_trained = int(state["epoch"])
+        for lacking in missing_states(checkpoint, self.args):
+            logger.warning(f"{checkpoint} has no {lacking}")
+        changed = changed_settings(checkpoint, self._settings())
+        if changed:
+            logger.warning(f"{checkpoint} was trained with other settings: {in_words(changed)}")
+        refuse_inexact(checkpoint, changed, is_allowed=self.args.allow_inexact_resume)
+        self._is_inexact = bool(changed.keys() & EXACT)
+
+    def _settings(self) -> dict[str, Any]:
+        return settings_of(
+            self.args,
+            method=self._name,
+            rewards=self.reward_func_names,
+            **data_settings(self.train_dataset),
+            **model_settings(self.accelerator.unwrap_model(self.model)),
+        )
 
     def _get_train_sampler(self, dataset=None):
         sampler = super()._get_train_sampler(dataset)
@@ -96,6 +138,8 @@ class ExactResumeMixin(GRPOTrainer):
             "rollouts": None if is_between else self._buffered_inputs,
         }
         torch.save(state, self._rollouts_file(output_dir))
+        if self.args.should_save:
+            write_settings(output_dir, self._settings())
         if self.args.sync_ref_model:
             save_reference(self.ref_model, output_dir, self.accelerator)
         self.accelerator.wait_for_everyone()
@@ -107,7 +151,8 @@ class ExactResumeMixin(GRPOTrainer):
         if self.args.sync_ref_model:
             load_reference(self.ref_model, checkpoint, self.accelerator)
         file = self._rollouts_file(checkpoint)
-        if not file.exists():  # of TRL's, and no rollouts were left
+        # where there is none it is TRL's, and no rollouts were left
+        if self._is_inexact or not file.exists():
             self._step = self.state.global_step * self.args.gradient_accumulation_steps
             return
         state = torch.load(file, map_location="cpu", weights_only=True)

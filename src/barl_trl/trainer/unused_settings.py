@@ -9,6 +9,8 @@ USED_BY_GRPO = (
     "rollouts_per_optimizer_step",
     "extraction",
     "solution_column",
+    "overwrite_output_dir",
+    "allow_inexact_resume",
 )
 """Fields that TRL's own trainer takes, too."""
 

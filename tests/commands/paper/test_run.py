@@ -13,8 +13,8 @@ import pytest
 from barl_trl.commands.interruption import Interrupted, raised
 from barl_trl.commands.paper import run as paper_run
 from barl_trl.commands.paper.scales import demo_scale
-from barl_trl.evaluation.responses import one_writer
 from barl_trl.report.markdown import escape
+from barl_trl.trainer.output_folder import one_writer
 
 
 def sh(name, script):

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from ...evaluation.responses import one_writer
 from ...report.json_files import read_json
+from ...trainer.output_folder import one_writer
 from ..console import print_note, progress_bar
 from .commands import Command, analyses, lanes
 from .cost import print_cost

@@ -25,6 +25,32 @@ SCRIPTS = (
 LICENCES = ("vendor/uPlot.LICENSE", "vendor/katex.LICENSE")
 FORMULAS = "katex"
 """Name of the shard with KaTeX."""
+SHARDS = ("[ab]-*.js", "index.js", "pairs.js", f"{FORMULAS}.js")
+"""Names of all shards."""
+TITLE = "<title>barl inspect</title>"
+
+
+def page_files(folder: Path) -> list[Path]:
+    """Return the files of the page in a folder; none, if it has no page of ours."""
+    index = folder / "index.html"
+    if not index.is_file():
+        return []
+    with index.open(encoding="utf-8", errors="replace") as file:
+        return [index, *_parts(folder)] if TITLE in file.read(2_000) else []
+
+
+def foreign_file(folder: Path) -> Path | None:
+    """Return a file in a folder that is not of a page of ours, unless there is such a page."""
+    if page_files(folder):
+        return None
+    own = _parts(folder)  # of a page that was not finished
+    return next((path for path in folder.rglob("*") if path.is_file() and path not in own), None)
+
+
+def _parts(folder: Path) -> list[Path]:
+    assets = [folder / "assets" / name for name in (*STYLES, *SCRIPTS, *LICENCES)]
+    shards = [path for pattern in SHARDS for path in (folder / "data").glob(pattern)]
+    return [*filter(Path.exists, assets), *shards]
 
 
 def folder_page() -> str:

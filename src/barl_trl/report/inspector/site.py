@@ -9,6 +9,7 @@ from ..rollout_records import credit_settings, read_file, record_files
 from .filters import FILTERS
 from .page import (
     FORMULAS,
+    SHARDS,
     asset_files,
     folder_page,
     formulas_shard,
@@ -85,7 +86,7 @@ class Site:
         self._kept = None if self.is_live else {}
         data = self.output / "data"
         data.mkdir(parents=True, exist_ok=True)
-        for pattern in ("[ab]-*.js", "index.js", "pairs.js"):
+        for pattern in SHARDS:
             for path in data.glob(pattern):
                 path.unlink()
 

@@ -1,0 +1,170 @@
+"""The output folder belongs to one run: it overwrites nothing of an earlier one, and is alone.
+
+Without TRL and torch, so that a mistake is said at once.
+"""
+
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ..report.inspector.page import page_files
+from .environment_checks import make_output_dir
+
+LOCK = "_lock"
+"""Name of the lock file; what begins with `_` is not pushed to the Hub."""
+
+RESULTS = (
+    *("model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin"),
+    *("adapter_model.safetensors", "adapter_model.bin", "trainer_state.json", "training_args.bin"),
+)
+"""What a run leaves when it is over."""
+
+RECORDS = ("beliefs/rollouts_*.parquet", "completions/completions_*.parquet")
+"""What it leaves on its way, beside checkpoints."""
+
+COMPANIONS = (
+    *("config.json", "generation_config.json", "adapter_config.json", "README.md"),
+    *("model.safetensors.index.json", "pytorch_model.bin.index.json"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "chat_template.jinja"),
+)
+"""What stands beside the results, and may as well be of a model that was put there."""
+
+_CHECKPOINT = re.compile(r"checkpoint-\d+")
+
+
+@contextmanager
+def one_writer(folder: Path, *, is_shared: bool = False) -> Iterator[None]:
+    """Keep other processes from writing into a folder meanwhile.
+
+    Args:
+        folder: It is there.
+        is_shared: Whether this process may have it already, from another call with `is_shared`.
+
+    Raises:
+        ValueError: Another process does. A lock ends with its process.
+    """
+    path = folder / LOCK
+    try:
+        with FileLock(path, timeout=0, is_singleton=is_shared) as lock:
+            if isinstance(lock, FileLock):  # where there is no flock it has a text of its own
+                path.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
+            yield
+    except Timeout:
+        writer = path.read_text(encoding="utf-8").strip() or "another process"
+        raise ValueError(
+            f"output_dir must have one writer, got {folder}, into which {writer} writes: wait for "
+            "it, or choose another folder."
+        ) from None
+
+
+@contextmanager
+def claimed(args: Any, resume: str | bool | None = None, *, is_own: bool = False) -> Iterator[None]:
+    """Keep `output_dir` for this run, on all processes of a launch together.
+
+    Args:
+        args: The settings of the run.
+        resume: The checkpoint that it goes on from; `auto`: there was none.
+        is_own: Whether what is in the folder is this run's.
+
+    Raises:
+        ValueError: Another run has left something there, or is at it.
+    """
+    from accelerate.utils import gather_object  # only now: it imports torch
+
+    folder, fault = Path(str(args.output_dir)), None
+    with ExitStack() as held:
+        if args.should_save:
+            try:
+                make_output_dir(str(folder))
+                held.enter_context(one_writer(folder, is_shared=True))
+                if not (is_own or args.overwrite_output_dir or _lies_in(folder, resume)):
+                    refuse_used(folder, is_unfinished=str(resume).lower() == "auto")
+            except ValueError as error:
+                fault = str(error)
+        for text in filter(None, gather_object([fault])):
+            raise ValueError(text)
+        yield
+
+
+def clear_if_wanted(args: Any, resume: str | bool | None) -> None:
+    """With `overwrite_output_dir`, delete what an earlier run left, and nothing else.
+
+    Args:
+        args: The settings of the run.
+        resume: The checkpoint that it goes on from: if that is in the folder, the folder stays.
+    """
+    folder = Path(str(args.output_dir))
+    if args.overwrite_output_dir and args.should_save and not _lies_in(folder, resume):
+        clear(folder)
+
+
+def left_in(folder: Path, *, is_unfinished: bool = False) -> list[str]:
+    """Name what an earlier run left in a folder, checkpoints first.
+
+    Args:
+        folder: It need not exist.
+        is_unfinished: Leave out what a run leaves that came to no checkpoint.
+    """
+    found = _found(folder, RESULTS if is_unfinished else (*RESULTS, *RECORDS))
+    checkpoints = [] if is_unfinished else _checkpoints(folder)
+    return [str(path.relative_to(folder)) for path in (*checkpoints, *found)]
+
+
+def refuse_used(folder: Path, *, is_unfinished: bool = False, is_resumable: bool = True) -> None:
+    """Refuse a folder in which an earlier run left something.
+
+    Args:
+        folder: It need not exist.
+        is_unfinished: Whether it may have what a run leaves that came to no checkpoint.
+        is_resumable: Whether the command takes `--resume_from_checkpoint`.
+
+    Raises:
+        ValueError: It has other files of a run.
+    """
+    left = left_in(folder, is_unfinished=is_unfinished)
+    if not left:
+        return
+    more = f" and {len(left) - 2} more" if len(left) > 2 else ""
+    can_go_on = is_resumable and not is_unfinished
+    way_on = "go on with --resume_from_checkpoint auto, " if can_go_on else ""
+    raise ValueError(
+        f"output_dir must be new, got {folder} with {', '.join(left[:2])}{more} of an earlier run: "
+        f"{way_on}name another folder, or delete them with --overwrite_output_dir true."
+    )
+
+
+def clear(folder: Path) -> None:
+    """Delete what a run writes. What others wrote stays, and so does what lies behind a link."""
+    own = _found(folder, (*RESULTS, *RECORDS, *COMPANIONS))
+    own = [*_checkpoints(folder), *own, *page_files(folder / "inspect")]
+    own = [path for path in own if path.parent.resolve().is_relative_to(folder.resolve())]
+    for path in own:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for parent in sorted({path.parent for path in own} - {folder}, reverse=True):
+        if not any(parent.iterdir()):
+            parent.rmdir()
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.glob("checkpoint-*") if _CHECKPOINT.fullmatch(p.name))
+
+
+def _found(folder: Path, patterns: Iterable[str]) -> list[Path]:
+    return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+
+
+def _lies_in(folder: Path, resume: str | bool | None) -> bool:
+    """Whether a run goes on from a checkpoint of this very folder."""
+    checkpoint = Path(str(resume))
+    return checkpoint.is_dir() and checkpoint.resolve().parent == folder.resolve()

@@ -1,0 +1,151 @@
+"""An output folder belongs to one run."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from barl_trl import cli
+from barl_trl.trainer.output_folder import clear, left_in, one_writer, refuse_used
+
+from .rollouts import config, trainer
+
+OWN = (
+    *("model.safetensors", "config.json", "trainer_state.json", "training_args.bin", "README.md"),
+    *("checkpoint-5/model.safetensors", "beliefs/rollouts_00000.parquet"),
+    *("completions/completions_00001.parquet",),
+)
+OTHERS = ("notes.txt", "checkpoint-mine/a", "beliefs/notes.txt", "data/rows.jsonl", "inspect/a.js")
+
+
+def make(folder, names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+
+
+def files(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_a_run_left_is_refused_by_name_with_three_ways_out(tmp_path):
+    make(tmp_path, OWN)
+    with pytest.raises(ValueError, match="output_dir must be new") as raised:
+        refuse_used(tmp_path)
+    assert str(raised.value) == (
+        f"output_dir must be new, got {tmp_path} with checkpoint-5, model.safetensors and 4 more "
+        "of an earlier run: go on with --resume_from_checkpoint auto, name another folder, or "
+        "delete them with --overwrite_output_dir true."
+    )
+
+
+def test_other_files_are_no_run(tmp_path):
+    make(tmp_path, [*OTHERS, "config.json", "README.md"])
+    assert left_in(tmp_path) == left_in(tmp_path / "nowhere") == []
+    refuse_used(tmp_path)
+
+
+def test_what_came_to_no_checkpoint_may_be_begun_again(tmp_path):
+    make(tmp_path, ["beliefs/rollouts_00000.parquet", "checkpoint-5/incomplete"])
+    assert left_in(tmp_path)
+    refuse_used(tmp_path, is_unfinished=True)
+
+
+def test_what_a_run_wrote_is_cleared_and_nothing_else(tmp_path):
+    folder, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    make(folder, [*OWN, *OTHERS])
+    make(elsewhere, ["model.safetensors", "rollouts_00000.parquet"])
+    (folder / "checkpoint-9").symlink_to(elsewhere)
+    clear(folder)
+    assert files(folder) == set(OTHERS)
+    assert not (folder / "checkpoint-9").exists()
+    assert files(elsewhere) == {"model.safetensors", "rollouts_00000.parquet"}
+
+
+def test_a_linked_folder_is_not_entered(tmp_path):
+    make(tmp_path / "elsewhere", ["rollouts_00000.parquet"])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "beliefs").symlink_to(tmp_path / "elsewhere")
+    clear(tmp_path / "out")
+    assert files(tmp_path / "elsewhere") == {"rollouts_00000.parquet"}
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from barl_trl.trainer.output_folder import one_writer
+with one_writer(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline() == "held\n"
+        said = rf"one writer, got {tmp_path}, into which process {holder.pid} on .* writes: wait"
+        with pytest.raises(ValueError, match=said), one_writer(tmp_path):
+            pass
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    with one_writer(tmp_path):
+        pass
+
+
+def test_a_folder_is_given_back_after_an_error(tmp_path):
+    for _ in range(2):
+        with pytest.raises(KeyError), one_writer(tmp_path):
+            raise KeyError
+
+
+def test_python_refuses_a_used_folder_before_it_writes(tmp_path, model, tokenizer):
+    make(tmp_path, OWN)
+    made = trainer(model, tokenizer, config(tmp_path, max_steps=1))
+    with pytest.raises(ValueError, match=r"output_dir must be new, got .* with checkpoint-5"):
+        made.train()
+    assert files(tmp_path) - {"_lock"} == set(OWN)
+    own = trainer(model, tokenizer, config(tmp_path, max_steps=1, overwrite_output_dir=True))
+    own.train()
+    assert "checkpoint-5/model.safetensors" not in files(tmp_path)
+    own.save_model()
+    own.train()  # the folder is its own
+    assert (tmp_path / "model.safetensors").exists()
+    again = trainer(model, tokenizer, config(tmp_path, max_steps=1))
+    with pytest.raises(ValueError, match="output_dir must be new"):
+        again.train()
+
+
+def test_the_command_refuses_a_used_folder_before_it_loads_a_model(tmp_path, recipe, capsys):
+    make(tmp_path / "out", OWN)
+    command = ["train", "--config", recipe(max_steps=1), "--model_name_or_path", "never/loaded"]
+    with pytest.raises(SystemExit) as raised:
+        cli.main(command)
+    assert raised.value.code == 2
+    assert "--overwrite_output_dir true" in capsys.readouterr().err
+    assert files(tmp_path / "out") - {"_lock"} == set(OWN)
+
+
+@pytest.mark.slow
+def test_of_two_trainings_in_one_folder_the_second_ends_at_once(tmp_path, recipe):
+    command = [sys.executable, "-m", "barl_trl.cli", "train", "--config"]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    first = subprocess.Popen(
+        [*command, recipe(max_steps=500)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        while not (tmp_path / "out" / "_lock").exists():
+            assert first.poll() is None
+            time.sleep(0.2)
+        second = subprocess.run([*command, recipe(max_steps=1)], capture_output=True, text=True)
+        assert second.returncode == 2
+        assert f"into which process {first.pid} on" in second.stderr
+    finally:
+        first.kill()
+        first.wait()
