@@ -254,7 +254,8 @@ def test_training_alone_is_written(model, tokenizer, tmp_path):
 
 def test_a_step_of_several_batches_has_a_file_for_each(model, tokenizer, tmp_path):
     batches = {"gradient_accumulation_steps": 2, "steps_per_generation": 1}
-    args = config(tmp_path, log_beliefs=True, max_steps=2, **batches)
+    batches |= {"max_steps": 2, "overwrite_output_dir": True}
+    args = config(tmp_path, log_beliefs=True, **batches)
     for _ in range(2):  # the second run does all of it anew
         trainer(copy.deepcopy(model), tokenizer, args, rows=PROBLEMS * 2).train()
         names = [file_name(0), file_name(0, 1), file_name(1), file_name(1, 1)]

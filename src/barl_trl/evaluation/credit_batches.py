@@ -136,7 +136,9 @@ def settings_of(arm: Arm, fields: BARLFields) -> dict[str, Any]:
     """
     own = {name: value for name, value in arm.settings.items() if name in fields.settings}
     beta = arm.consistency_beta
-    return replace(fields, credit=arm.credit, consistency_beta=beta, **own).settings | arm.settings
+    return replace(fields, credit=arm.credit, consistency_beta=beta, **own).settings | dict(
+        arm.settings
+    )
 
 
 def for_credit(rollouts: ScoredRollouts, arm: Arm) -> ScoredRollouts:

@@ -54,7 +54,7 @@ def model_settings(model: Any) -> dict[str, Any]:
     config = model.config.get_text_config().to_dict()
     told: dict[str, Any] = {"model": {name: config.get(name) for name in _SHAPE}, "adapter": None}
     if isinstance(model, PeftModel):
-        adapter: Any = model.peft_config[model.active_adapter].to_dict()
+        adapter: Any = model.active_peft_config.to_dict()
         told["adapter"] = adapter["peft_type"]
         told["adapter_size"] = [adapter.get("r"), sorted(adapter.get("target_modules") or ())]
     return told

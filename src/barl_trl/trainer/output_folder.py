@@ -26,7 +26,7 @@ RESULTS = (
 )
 """What a run leaves when it is over."""
 
-RECORDS = ("beliefs/rollouts_*.parquet", "completions/completions_*.parquet")
+RECORDS = ("beliefs/rollouts_*.parquet",)
 """What it leaves on its way, beside checkpoints."""
 
 COMPANIONS = (
@@ -34,8 +34,10 @@ COMPANIONS = (
     *("model.safetensors.index.json", "pytorch_model.bin.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "chat_template.jinja"),
+    "completions/completions_*.parquet",
 )
-"""What stands beside the results, and may as well be of a model that was put there."""
+"""What stands beside the results, and may as well be of a model that was put there, or of an
+evaluation before the training."""
 
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
 

@@ -77,7 +77,7 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         own = {}
         if rollouts.is_judged[row]:
             own = {name: of_all[row, :steps] for name, of_all in methods.items()}
-        difference = _difference(own.get(settings.get("credit")), record["step_values"])
+        difference = _difference(own.get(str(settings.get("credit"))), record["step_values"])
         found.append(Derived._make((*scored, weights[row], own, difference)))
     return found
 
