@@ -36,7 +36,7 @@ def test_what_a_run_left_is_refused_by_name_with_three_ways_out(tmp_path):
     with pytest.raises(ValueError, match="output_dir must be new") as raised:
         refuse_used(tmp_path)
     assert str(raised.value) == (
-        f"output_dir must be new, got {tmp_path} with checkpoint-5, model.safetensors and 4 more "
+        f"output_dir must be new, got {tmp_path} with checkpoint-5, model.safetensors and 3 more "
         "of an earlier run: go on with --resume_from_checkpoint auto, name another folder, or "
         "delete them with --overwrite_output_dir true."
     )
