@@ -68,7 +68,7 @@ def git_commit() -> str | None:
         is_dirty = _git(*differ, "HEAD", settings=settings).returncode
     except OSError:  # there is no git
         return None
-    return commit and (f"{commit}-dirty" if is_dirty else commit) or None
+    return f"{commit}-dirty" if commit and is_dirty else commit or None
 
 
 def _git(*command: str, settings: Mapping[str, str] = {}) -> subprocess.CompletedProcess[str]:
