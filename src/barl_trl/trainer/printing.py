@@ -16,8 +16,8 @@ def accept_any_text() -> None:
     while (unused := os.open(os.devnull, os.O_RDWR)) < 3:
         pass  # a file that is opened later would be printed into
     os.close(unused)
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")
-    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")
+    sys.stdout = sys.stdout or io.TextIOWrapper(io.FileIO(1, "w"), "utf-8")  # type: ignore
+    sys.stderr = sys.stderr or io.TextIOWrapper(io.FileIO(2, "w"), "utf-8")  # type: ignore
     if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook's, or one of a test, takes all
         sys.stdout.reconfigure(errors="replace")
 
