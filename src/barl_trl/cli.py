@@ -13,6 +13,7 @@ from importlib.metadata import version
 from . import __version__
 from .commands.interruption import ended_in_one_line
 from .commands.parsers import Mistake
+from .trainer.printing import accept_any_text
 
 COMMANDS = {
     "train": "train a model with BARL or a baseline, from a YAML recipe and options",
@@ -51,6 +52,7 @@ def _ended_if_nobody_reads() -> Iterator[None]:
 def main(argv: list[str] | None = None) -> None:
     """Run the `barl` command."""
     argv = sys.argv[1:] if argv is None else argv
+    accept_any_text()
     command = argv[0] if argv else "--help"
     if command in COMMANDS:
         # A console script, unlike `python -m`, does not have the working directory on its path,

@@ -19,12 +19,13 @@ def test_without_its_options_nothing_is_launched():
 def test_its_options_go_to_accelerate_and_the_others_to_the_command():
     given = ["--config", "demo", "--accelerate_config=zero2", "--num_processes", "4", "--beta", "0"]
     command = launch_command("barl train", given)
-    assert command and command[:3] == [sys.executable, "-m", "accelerate.commands.launch"]
-    parsed = launch_command_parser().parse_args(command[3:])
+    assert command and command[:4] == [sys.executable, "-P", "-m", "accelerate.commands.launch"]
+    parsed = launch_command_parser().parse_args(command[4:])
     assert parsed.config_file == str(file_of("accelerate_config", "zero2"))
     assert parsed.num_processes == 4
-    assert (parsed.module, parsed.training_script) == (True, "barl_trl.cli")
-    assert parsed.training_script_args == ["train", "--config", "demo", "--beta", "0"]
+    assert (parsed.no_python, parsed.training_script) == (True, sys.executable)
+    given = ["train", "--config", "demo", "--beta", "0"]
+    assert parsed.training_script_args == ["-P", "-m", "barl_trl.cli", *given]
 
 
 @pytest.mark.parametrize(

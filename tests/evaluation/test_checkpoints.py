@@ -1,5 +1,6 @@
 """A checkpoint is told from others of its name."""
 
+import os
 import shutil
 import subprocess
 
@@ -35,19 +36,49 @@ def test_a_checkpoint_of_the_hub_is_its_commit(model_path, tmp_path, monkeypatch
     assert checkpoint_id("me/mine", revision="v1") == earlier
 
 
-def test_the_commit_of_training_says_whether_files_differ(tmp_path, monkeypatch):
-    def git(*command):
-        names = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        done = subprocess.run(["git", *names, *command], check=True, capture_output=True, text=True)
-        return done.stdout.strip()
+def git(*command, folder="."):
+    names = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
+    command = ["git", "-C", str(folder), *names, *command]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
+
+def test_the_commit_of_training_says_whether_files_differ(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert git_commit() is None
     git("init")
+    assert git_commit() is None
     (tmp_path / "train.py").write_text("1")
     git("add", ".")
     git("commit", "-m", "one")
     assert git_commit() == git("rev-parse", "HEAD")
+    os.utime(tmp_path / "train.py", (0, 0))
+    assert git_commit() == git("rev-parse", "HEAD")
     (tmp_path / "train.py").write_text("2")
     assert git_commit() == git("rev-parse", "HEAD") + "-dirty"
+
+
+def test_no_program_of_a_repository_is_run(tmp_path, monkeypatch):
+    """Not its monitor, nor its hooks and filters, nor those of a submodule."""
+    trap, ran = tmp_path / "trap.sh", tmp_path / "ran"
+    trap.write_text(f"#!/bin/sh\necho $0 $* >> {ran}\ncat\n")
+    trap.chmod(0o755)
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    for folder in (inner, outer):
+        folder.mkdir()
+        git("init", folder=folder)
+        (folder / ".gitattributes").write_text("*.py filter=a=b\n")
+        (folder / "train.py").write_text("1")
+        if folder is outer:
+            git("submodule", "add", str(inner), "part", folder=folder)
+        git("add", ".", folder=folder)
+        git("commit", "-m", "one", folder=folder)
+    for folder in (outer / "part", outer):
+        for key in ("core.fsmonitor", "filter.a=b.clean", "filter.a=b.process", "diff.external"):
+            git("config", key, str(trap), folder=folder)
+        git("config", "filter.a=b.required", "true", folder=folder)
+        os.utime(folder / "train.py", (0, 0))
+    (outer / ".git" / "hooks" / "post-index-change").symlink_to(trap)
+    monkeypatch.chdir(outer)
+    assert git_commit() == git("rev-parse", "HEAD")
+    assert not ran.exists()

@@ -50,7 +50,8 @@ def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
             f"--{next(iter(given))} must be given where nothing is launched yet, got it under a "
             "launcher: give it to the launcher"
         )
-    launch = [sys.executable, "-m", "accelerate.commands.launch"]
+    python = [sys.executable, "-P", "-m"]  # no module of the working directory shadows another
+    launch = [*python, "accelerate.commands.launch"]
     if name := given.get("accelerate_config"):
         try:
             launch += ["--config_file", str(file_of("accelerate_config", name))]
@@ -58,4 +59,4 @@ def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
             parser.error(str(error))
     if number := given.get("num_processes"):
         launch += ["--num_processes", str(number)]
-    return [*launch, "-m", "barl_trl.cli", *prog.split()[1:], *others]
+    return [*launch, "--no_python", *python, "barl_trl.cli", *prog.split()[1:], *others]

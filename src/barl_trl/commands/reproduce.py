@@ -18,6 +18,7 @@ OVERWRITE = "replace the results of an earlier run in output_dir"
 def main(argv: list[str]) -> None:
     """Run `barl reproduce triplets|tree|paper|credit`."""
     options = _parser().parse_args(argv)
+    os.environ["PYTHONSAFEPATH"] = "1"  # no module of the working directory shadows another's
     with mistakes_in_one_line(f"barl reproduce {options.example}"):
         if "overwrite_output_dir" in options and not options.overwrite_output_dir:
             _refuse_earlier_results(options.output_dir)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..trainer.barl_fields import BARLFields
+from ..trainer.printing import unfailing_output
 from .console import mistakes_in_one_line
 from .launching import LaunchFields, launch_command
 from .options import parse_options
@@ -39,7 +40,8 @@ def main(argv: list[str]) -> None:
         print(f"barl train: {why}{_where_and_in_what(*parsed)}", file=sys.stderr)
     from .train_run import run_in_process_group
 
-    run_in_process_group(*parsed)
+    with unfailing_output():
+        run_in_process_group(*parsed)
 
 
 def _all_arguments():

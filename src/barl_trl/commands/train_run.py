@@ -27,7 +27,7 @@ from ..trainer.environment_checks import refuse_missing_vllm
 from ..trainer.hub import PushError, claim_repository, hub_dataset, push
 from ..trainer.methods import make_trainer, method_settings
 from ..trainer.output_folder import claimed, left_in
-from ..trainer.save_on_interrupt import SaveOnInterrupt
+from ..trainer.stop_together import StopTogether
 from .console import mistakes_in_one_line
 from .interruption import Interrupted, kept, name_of, raised
 from .train_arguments import BARLScriptArguments, check_recipe
@@ -177,30 +177,31 @@ def prepare(
     return trainer, checkpoint or value
 
 
-def _train(trainer: GRPOTrainer, checkpoint: str | bool | None, *, is_saved: bool) -> None:
+def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> None:
     """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint.
 
     Raises:
         Interrupted: By one of them.
     """
+    end: StopTogether = trainer.stop_together
+    end.is_saved = is_saved
     if not is_saved:
         trainer.train(checkpoint)
         return
-    callback, received = SaveOnInterrupt(trainer.accelerator), [signal.SIGTERM]
+    received = [signal.SIGTERM]
 
     def ask(signum: int) -> None:
         received.append(signal.Signals(signum))
-        callback.ask()
+        end.ask()
         trainer.accelerator.print(
             f"barl train: {name_of(signum)}: a checkpoint is saved after this step. A second one "
             "ends at once.",
             file=sys.stderr,
         )
 
-    trainer.add_callback(callback)
     with raised(ask):
         trainer.train(checkpoint)
-    if callback.has_stopped:
+    if end.has_stopped:
         raise Interrupted(received[-1])
 
 

@@ -1,7 +1,9 @@
 """Which weights stand behind a model's name, and which code trained them."""
 
+import os
 import subprocess
 import zlib
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,9 +52,30 @@ def record_training(tokenizer: Any) -> None:
 
 
 def git_commit() -> str | None:
-    """Return the commit of the working directory's repository, if it lies in one."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """Return the commit of the working directory's repository, if it lies in one.
+
+    It may be a stranger's repository: no program that it names is run, such as `core.fsmonitor`, a
+    hook, a filter, a transport for missing objects, or those of its submodules.
+    """
+    settings = {"core.fsmonitor": "", "core.hooksPath": os.devnull}
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
+        filters = _git("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.").stdout
+        for scope, key in (line.split("\t") for line in filters.splitlines()):
+            if scope in ("local", "worktree"):
+                settings[key] = ""
+        commit = _git("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
+        differ = ("diff", "--quiet", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+        is_dirty = _git(*differ, "HEAD", settings=settings).returncode
+    except OSError:  # there is no git
         return None
+    return f"{commit}-dirty" if commit and is_dirty else commit or None
+
+
+def _git(*command: str, settings: Mapping[str, str] = {}) -> subprocess.CompletedProcess[str]:
+    environment = {"GIT_CONFIG_COUNT": str(len(settings)), "GIT_ALLOW_PROTOCOL": "none"}
+    for number, (key, value) in enumerate(settings.items()):
+        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    environment = os.environ | environment
+    return subprocess.run(
+        ["git", *command], env=environment, capture_output=True, encoding="utf-8", errors="replace"
+    )

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from typing import Any
 
 from .numbers import Tolerance
 
-_MODULE = "barl_trl.graders.worker"
+# -P: a `random.py` in the working directory is not Python's
+_COMMAND = [sys.executable, "-P", "-Wignore", "-m", "barl_trl.graders.worker"]
 # gmpy2 may abort a process where Python raises a MemoryError, and no time-out interrupts it.
 # lazy_loader would import torch, for which there is no room.
 _ENVIRONMENT = {"SYMPY_GROUND_TYPES": "python", "MPMATH_NOGMPY": "1", "EAGER_IMPORT": ""}
@@ -84,9 +86,10 @@ class ProcessPool:
         with contextlib.suppress(IndexError):
             return self._idle.pop()
         process = subprocess.Popen(
-            [sys.executable, "-Wignore", "-m", _MODULE, f"{self._cpu_seconds}", f"{os.getpid()}"],
+            [*_COMMAND, f"{self._cpu_seconds}", f"{os.getpid()}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=None if sys.__stderr__ else subprocess.DEVNULL,  # closed: replies would go there
             bufsize=0,
             start_new_session=True,  # Ctrl-C is for the parent
             env=os.environ | _ENVIRONMENT,
@@ -95,7 +98,7 @@ class ProcessPool:
             _kill(process)
             raise RuntimeError(
                 "the grader's process must start, got none that answers: run "
-                f"`{sys.executable} -m {_MODULE} 1 0 < /dev/null` to see why (is "
+                f"`{shlex.join(_COMMAND)} 1 0 < /dev/null` to see why (is "
                 "`latex2sympy2_extended` installed, do `ulimit -t` and `-v` allow it?)."
             )
         return process

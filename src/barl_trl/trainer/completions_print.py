@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from ..rewards import completion_text
+from .printing import accept_any_text
 
 BARS = "▁▂▃▄▅▆▇█"
 MOST_BARS = 16
@@ -41,6 +42,7 @@ def print_completions(
     found = [*zip(prompts, completions, rows, *rewards.values(), strict=True)][:number]
     if not found:
         return
+    accept_any_text()
     # texts are printed as they are: brackets are no markup
     console = Console(markup=False, emoji=False, highlight=False)
     room = LINES * (console.width - 6)

@@ -34,6 +34,7 @@ from .checkpoint_settings import (
 )
 from .moving_reference import load_reference, save_reference
 from .output_folder import claimed, clear_if_wanted
+from .stop_together import StopTogether
 
 logger = get_logger(__name__)
 
@@ -68,6 +69,8 @@ class ExactResumeMixin(GRPOTrainer):
     def __init__(self, model, reward_funcs, args, *more, **kwargs):
         with claimed(args, is_own=True):  # before a model is loaded
             super().__init__(model, reward_funcs, args, *more, **kwargs)
+        self.stop_together = StopTogether(self.accelerator)
+        self.add_callback(self.stop_together)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
         self._step, self._current_train_step_time, self._epochs_trained = 0, 0.0, 0
@@ -82,7 +85,13 @@ class ExactResumeMixin(GRPOTrainer):
             if not is_own:
                 clear_if_wanted(self.args, resume)
             self._own_folder = folder
-            return super().train(checkpoint, **kwargs)
+            output = super().train(checkpoint, **kwargs)
+        if self.stop_together.has_stopped and self.stop_together.has_lost_launcher:
+            raise SystemExit(
+                f"training ended after step {self.state.global_step}: what launched this process "
+                "has ended."
+            )
+        return output
 
     def _check_checkpoint(self, checkpoint: str) -> None:
         state = read_json(Path(checkpoint) / TRAINER_STATE_NAME)
