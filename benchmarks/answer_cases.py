@@ -75,7 +75,7 @@ def main() -> None:
             records.append({"file": path.name, "family": family, **tallied})
             print(row(records[-1]))
     if args.json:
-        args.json.write_text(json.dumps(records, indent=1) + "\n")
+        args.json.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ def main() -> None:
     print(f"{sum(one.ru_utime + one.ru_stime for one in used):.0f} s of CPU time")
     if arguments.json:
         record = {"counts": counts, "seen": seen, **found}
-        arguments.json.write_text(json.dumps(record, indent=1))
+        arguments.json.write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -264,7 +264,7 @@ def main() -> None:
             | {"rewards": sum(judged[name].rewards), "hypotheses": judged[name].hypotheses}
             for name, cost, start in costs
         ]
-        args.json.write_text(json.dumps(records, indent=1) + "\n")
+        args.json.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -283,7 +283,7 @@ def main() -> None:
     for name in list(record)[-6:]:
         print(f"| {name.replace('_', ' ')} | {record[name]:.3g} |")
     if args.json:
-        args.json.write_text(json.dumps(record, indent=1) + "\n")
+        args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -257,7 +257,7 @@ def main() -> None:
         )
     print(f"\n{table(records)}\n")
     if args.json:
-        args.json.write_text(json.dumps(records, indent=1) + "\n")
+        args.json.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -335,7 +335,7 @@ def main() -> None:
         records.append(record_of(family, args.timeout))
         print(family, records[-1]["outcome"], file=sys.stderr)
     if args.json:
-        args.json.write_text(json.dumps(records, indent=1))
+        args.json.write_text(json.dumps(records, indent=1), encoding="utf-8")
     counts = Counter(record["outcome"] for record in records)
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, {len(records)} "

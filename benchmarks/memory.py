@@ -97,7 +97,7 @@ def main() -> None:
             cells = f"{resident / GB:.0f} | {free / GB:.0f} | {budget} | {budget // 1950}"
             print(f"| {name}, {stage} | {cells} |")
     if options.json:
-        Path(options.json).write_text(json.dumps(records, indent=1))
+        Path(options.json).write_text(json.dumps(records, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -58,7 +58,9 @@ def random_model(name: str, folder: Path) -> Path:
 def prompt_settings(model: Path) -> dict[str, object]:
     """Return how prompts are written, and the longest one's tokens."""
     tokenizer = AutoTokenizer.from_pretrained(model)
-    problems = [json.loads(line)["problem"] for line in DATA.read_text().splitlines()]
+    problems = [
+        json.loads(line)["problem"] for line in DATA.read_text(encoding="utf-8").splitlines()
+    ]
     if tokenizer.chat_template is None:
         longest = max(len(tokenizer(f"{problem}\n").input_ids) for problem in problems)
         return {"prompt_template": "{problem}\n", "max_prompt_length": longest}
@@ -110,7 +112,7 @@ def measured(settings: dict[str, object], folder: Path, reserve: bool) -> tuple[
         environment["MALLOC_MMAP_THRESHOLD_"] = "65536"
     process = os.posix_spawn(words[0], words, environment, file_actions=streams)
     _, status, usage = os.wait4(process, 0)
-    said = (folder / "log").read_text()
+    said = (folder / "log").read_text(encoding="utf-8")
     assert status == 0, said
     allocated = int(said.split("allocated ")[-1].split()[0])
     return (allocated or usage.ru_maxrss * 1024) / 2**30, usage.ru_utime + usage.ru_stime
@@ -156,7 +158,7 @@ def main() -> None:
                     flush=True,
                 )
     if options.json:
-        options.json.write_text(json.dumps(records, indent=1) + "\n")
+        options.json.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

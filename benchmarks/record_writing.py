@@ -159,7 +159,7 @@ def made_up(prompts: int, halves: list[int]) -> Callable[[TokenTexts], pa.Table]
 @contextmanager
 def peak_memory(found: dict[str, float], name: str) -> Iterator[None]:
     """Note the peak of this process's memory above what it holds now, in bytes, and its seconds."""
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak begins anew
     before, wall, cpu = resident("VmRSS"), time.perf_counter(), time.process_time()
     yield
     found[f"{name} wall s"] = time.perf_counter() - wall
@@ -169,7 +169,7 @@ def peak_memory(found: dict[str, float], name: str) -> Iterator[None]:
 
 def resident(name: str) -> int:
     """Return an entry of this process's status, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     [line] = [line for line in lines if line.startswith(f"{name}:")]
     return 1024 * int(line.split()[1])
 
@@ -223,7 +223,9 @@ def main() -> None:
         print(f"| {name} | {' | '.join(numbers)} |")
     print(f"\n{batch['rollouts']} rollouts.")
     if args.json:
-        args.json.write_text(json.dumps({"step": demo, "batch": batch}, indent=1) + "\n")
+        args.json.write_text(
+            json.dumps({"step": demo, "batch": batch}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def main() -> None:
                 print("|", " | ".join(records[0]), "|\n" + "|---" * len(records[0]) + "|")
             print("|", " | ".join(map(str, records[-1].values())), "|", flush=True)
     if options.json:
-        options.json.write_text(json.dumps(records, indent=1) + "\n")
+        options.json.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -494,7 +494,7 @@ def main() -> None:
         print(table(measured) + "\n", flush=True)
         records += [about | record for record in measured]
         if options.json:
-            Path(options.json).write_text(json.dumps(records, indent=1))
+            Path(options.json).write_text(json.dumps(records, indent=1), encoding="utf-8")
     print(f"FlexAttention: {counters['stats']['unique_graphs']} graphs compiled")
     if options.plot:
         plot(records, options.plot)

@@ -75,14 +75,14 @@ def heartbeat(prompts, trainer_state, **_):
     if os.environ.get("RANK", "0") == "0":
         file = Path(os.environ["HEARTBEAT"])
         memory = psutil.Process().memory_info().rss
-        with file.open("a") as notes:
+        with file.open("a", encoding="utf-8") as notes:
             notes.write(f"{trainer_state.global_step} {memory}\n")
     return [0.0] * len(prompts)
 
 
 def beats(file: Path) -> list[tuple[int, int]]:
     """Return step and memory at each heartbeat."""
-    lines = file.read_text().splitlines() if file.exists() else []
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     pairs = [line.split() for line in lines]
     return [(int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2]
 
@@ -97,7 +97,7 @@ def options(output_dir: Path, **settings: object) -> list[str]:
 
 def _attempt(argv: list[str], log: Path, notes: Path) -> None:
     """Run `barl` in this process, with its output in a file; end as the command would."""
-    with log.open("w") as output:
+    with log.open("w", encoding="utf-8") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.environ["HEARTBEAT"] = str(notes)
@@ -151,7 +151,7 @@ class Soak:
         process, log, notes = self.start(self.folder / "whole")
         process.join()
         if process.exitcode:
-            sys.exit(log.read_text())
+            sys.exit(log.read_text(encoding="utf-8"))
         self.servers = tagged()
         return beats(notes)
 
@@ -213,7 +213,10 @@ class Soak:
                 time.sleep(0.002)
 
     def _judge(self, kind: str, status: int, log: Path, notes: Path, is_saved: bool) -> None:
-        text, name = log.read_text(errors="replace"), f"attempt {self.number}, {kind}"
+        text, name = (
+            log.read_text(errors="replace", encoding="utf-8"),
+            f"attempt {self.number}, {kind}",
+        )
         self.passed_over += text.count("incomplete: ")
         self.memory = max([self.memory, *(memory for _, memory in beats(notes))])
         expected = {"SIGTERM": 143, "SIGINT": -signal.SIGINT, "full disk": 1}
@@ -245,7 +248,9 @@ class Soak:
         process.join()
         self._judge("the last one", -signal.SIGKILL if process.exitcode else 0, log, notes, False)
         if process.exitcode:
-            self.faults.append(f"the last attempt failed\n{log.read_text()[-2000:]}")
+            self.faults.append(
+                f"the last attempt failed\n{log.read_text(encoding='utf-8')[-2000:]}"
+            )
 
 
 def are_equal(one: Path, other: Path) -> bool:
@@ -265,7 +270,7 @@ def on_two_processes(folder: Path, soak: Soak, steps: int) -> dict[str, Any]:
         notes, log = folder / f"{name}.beats", folder / f"{name}.log"
         settings = {"max_steps": steps, "per_device_train_batch_size": 2}
         argv = [*launcher, *options(output_dir, resume_from_checkpoint="auto", **settings)]
-        with log.open("w") as output:
+        with log.open("w", encoding="utf-8") as output:
             environment = os.environ | {"HEARTBEAT": str(notes)}
             process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output)
             while disturb and process.poll() is None and len(beats(notes)) < 4:
@@ -282,7 +287,9 @@ def on_two_processes(folder: Path, soak: Soak, steps: int) -> dict[str, Any]:
             status = process.wait(600)
         seconds[name] = round(time.perf_counter() - started)
         if (status != 0) != bool(disturb):
-            soak.faults.append(f"{name}: exit status {status}\n{log.read_text()[-3000:]}")
+            soak.faults.append(
+                f"{name}: exit status {status}\n{log.read_text(encoding='utf-8')[-3000:]}"
+            )
         soak.expect_no_process(name)
 
     train("undisturbed", folder / "two")
@@ -366,7 +373,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         record = run(Path(folder), quick=arguments.quick, seed=arguments.seed)
     if arguments.json:
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print("| ended by | planned | happened |\n|---|---|---|")
     for kind, number in record["planned"].items():
         print(f"| {kind} | {number} | {record['ended'].get(kind, 0)} |")

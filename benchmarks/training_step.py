@@ -262,7 +262,7 @@ def main() -> None:
             records.append(measure(name, rounds, args.steps, args.quick, output_dir))
         print(row(records[-1]), flush=True)
         if args.json:
-            args.json.write_text(json.dumps(records, indent=1) + "\n")
+            args.json.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

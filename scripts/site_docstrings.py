@@ -22,7 +22,11 @@ NAME = re.compile(r"\[`~?([\w.]+)`\](?!\()(?:\[([\w.]+)\])?")
 def documented() -> dict[str, str]:
     """Return what reference pages show: paths of modules, classes and functions -> the page."""
     pages = sorted(PAGES.glob("*.md"))
-    return {path: page.name for page in pages for path in DIRECTIVE.findall(page.read_text())}
+    return {
+        path: page.name
+        for page in pages
+        for path in DIRECTIVE.findall(page.read_text(encoding="utf-8"))
+    }
 
 
 def page_has(path: str) -> str | None:

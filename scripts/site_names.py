@@ -23,7 +23,7 @@ def public_names() -> set[tuple[str, str]]:
     areas = [f"barl_trl{area}" for area in AREAS]
     names = {(area, name) for area in areas for name in import_module(area).__all__}
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/*.py")]:
-        for module, imported in IMPORT.findall(page.read_text()):
+        for module, imported in IMPORT.findall(page.read_text(encoding="utf-8")):
             names |= {(module, name.strip()) for name in imported.split(",")}
     return names
 

@@ -34,7 +34,9 @@ HELP = re.compile(r"^<!-- (barl .*--help) -->$", re.MULTILINE)
 def navigation(entries: list[Any] | None = None) -> Iterator[str]:
     """Yield the pages of a navigation, in its order; without one, that of the site."""
     if entries is None:
-        entries = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+        entries = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"][
+            "nav"
+        ]
     for entry in entries:
         for target in entry.values() if isinstance(entry, dict) else [entry]:
             yield from [target] if isinstance(target, str) else navigation(target)
@@ -76,7 +78,7 @@ def gather(pages: list[str]) -> None:
             shutil.copyfile(path, copy)
             continue
         if path.suffix == ".md":
-            text = path.read_text()
+            text = path.read_text(encoding="utf-8")
         else:
             text, resources = MarkdownExporter().from_filename(str(path))
             for name, image in resources["outputs"].items():
@@ -91,7 +93,7 @@ def gather(pages: list[str]) -> None:
         parts = FENCED.split(text)
         parts[::2] = [LINK.sub(place, prose) for prose in parts[::2]]  # code has no links
         text = HELP.sub(help_text, "".join(parts))
-        copy.with_suffix(".md").write_text(text)
+        copy.with_suffix(".md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

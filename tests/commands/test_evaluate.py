@@ -406,7 +406,7 @@ def test_a_template_is_no_markup_and_a_token_is_written_nowhere(evaluate, tmp_pa
     assert f"template: {template}" in shown
     assert results["model_init_kwargs"] == {"token": "<TOKEN>"}
     evaluate(limit=3, model_init_kwargs=kwargs, template=template)  # the folder knows its own
-    written = [path.read_text() for path in (tmp_path / "out").glob("[!.]*")]  # no lock
+    written = [path.read_text() for path in (tmp_path / "out").glob("[!_]*")]  # no lock
     assert len(written) == 3
     assert "canary" not in "".join([*written, shown, *capsys.readouterr()])
     with pytest.raises(SystemExit) as stop:

@@ -18,7 +18,7 @@ def test_the_papers_shape_on_eight_gpus(plan):
 def test_settings_of_trl(plan, tmp_path):
     """Groups straddle two processes, and optimizer steps two rollout batches."""
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(f"model_name_or_path: x\ndataset_name: y\noutput_dir: {tmp_path}\n")
+    recipe.write_text(f"model_name_or_path: owner/x\ndataset_name: y\noutput_dir: {tmp_path}\n")
     settings = {"num_generations": 4, "per_device_train_batch_size": 6, "steps_per_generation": 3}
     settings |= {"gradient_accumulation_steps": 2, "num_processes": 2, "max_steps": 30}
     options = [word for n, value in settings.items() for word in (f"--{n}", str(value))]

@@ -49,6 +49,7 @@ def test_prompts_of_messages_are_trained_on(tmp_path, recipe):
     cli.main(["train", "--config", settings, "--answer_column", "gold"])
     assert "grad_norm" in logs(tmp_path / "out")[0]
     plain = ["--answer_column", "gold", "--prompt_template", "{problem}"]
+    plain += ["--overwrite_output_dir", "true"]
     with pytest.raises(SystemExit, match=r"skipped: 4 messages"):
         cli.main(["train", "--config", settings, *plain])
 

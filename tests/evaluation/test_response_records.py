@@ -2,6 +2,7 @@
 
 import statistics
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_a_folder_of_barl_evaluate_is_converted(tmp_path, model_path):
     ]
     found = read_metadata(paths[1])
     assert found["source"] == "evaluation" and found["benchmark"] == "math500"
-    assert found["model"] == model_path and found["reward_names"] == ["accuracy"]
+    assert found["model"] == Path(model_path).name and found["reward_names"] == ["accuracy"]
 
 
 def test_the_model_must_be_named(tmp_path):

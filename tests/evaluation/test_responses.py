@@ -62,14 +62,6 @@ def test_of_two_responses_to_the_same_problem_and_sample_the_later_counts(tmp_pa
     assert [*ResponseFile(path).responses.values()] == second[0] + second[1]
 
 
-def test_a_folder_has_one_writer(tmp_path):
-    message = "output_dir must have one writer, got "
-    with one_writer(tmp_path), pytest.raises(ValueError, match=message), one_writer(tmp_path):
-        pytest.fail("there were two")
-    with one_writer(tmp_path):
-        assert read_responses(write_responses(tmp_path, problems([[1]])))
-
-
 def lines_of(*records):
     return [json.dumps(asdict(one)).encode() + b"\n" for one in records]
 

@@ -38,6 +38,7 @@ def resume(checkpoint, tmp_path, model, tokenizer, caplog):
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             made.train(resume_from_checkpoint=str(copy))
+        run.log = made.state.log_history
         return [line for line in caplog.messages if "trained with" in line or "has no" in line]
 
     return run
@@ -62,6 +63,10 @@ def test_one_line_names_every_difference(resume):
     assert "learning_rate 1e-06 -> 2e-06" in line
     assert "temperature 1.0 -> 0.5" in line and "credit barl -> rloo" in line
     assert "logging_steps" not in line
+    # transformers loads the optimizer's and the scheduler's state
+    assert line.endswith(". learning_rate stays the checkpoint's.")
+    rates = [entry["learning_rate"] for entry in resume.log if "learning_rate" in entry]
+    assert max(rates) <= 1e-6
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,15 @@ def test_python_refuses_a_used_folder_before_it_writes(tmp_path, model, tokenize
         again.train()
 
 
+@pytest.mark.parametrize("place", ["", "checkpoint-5"])
+def test_a_model_is_not_deleted_before_it_is_trained(tmp_path, model, tokenizer, place):
+    model.save_pretrained(tmp_path / place)
+    args = config(tmp_path, overwrite_output_dir=True)
+    with pytest.raises(ValueError, match="must be False with a model in output_dir, got True and"):
+        trainer(str(tmp_path / place), tokenizer, args)
+    assert (tmp_path / place / "model.safetensors").exists()
+
+
 def test_the_command_refuses_a_used_folder_before_it_loads_a_model(tmp_path, recipe, capsys):
     make(tmp_path / "out", OWN)
     command = ["train", "--config", recipe(max_steps=1), "--model_name_or_path", "never/loaded"]

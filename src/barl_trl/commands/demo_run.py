@@ -218,7 +218,7 @@ def run(method: str, args) -> dict[str, Any]:
     trainer.state.save_to_json(str(output_dir / "trainer_state.json"))
     figures.training_curves(output_dir / "trainer_state.json", output_dir / "training.png")
     records = belief_records(trainer.model, tokenizer, segmenter, args)
-    (output_dir / "beliefs.json").write_text(json.dumps(records, indent=1))
+    (output_dir / "beliefs.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
     figures.beliefs(output_dir / "beliefs.json", output_dir / "beliefs.png")
     page = output_dir / "inspect"
     is_recorded = isinstance(trainer, BARLTrainer) and args.log_beliefs
@@ -241,5 +241,5 @@ def run(method: str, args) -> dict[str, Any]:
         "before": asdict(before),
         "after": asdict(after),
     }
-    (output_dir / "summary.json").write_text(json.dumps(summary, indent=2))
+    (output_dir / "summary.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
     return summary

@@ -35,13 +35,13 @@ def main(argv: list[str]) -> None:
     every = {name: option for option in FOLDERS for name in names(option)}
     if options.name not in every:
         parser.error(f"NAME must be one that `barl recipes` lists, got {options.name}")
-    sys.stdout.write(file_of(every[options.name], options.name).read_text())
+    sys.stdout.write(file_of(every[options.name], options.name).read_text(encoding="utf-8"))
 
 
 def _first_comment(path: Path) -> str:
     """Return the sentence with which a file begins."""
     lines = []
-    for line in path.read_text().splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("# "):
             break
         lines.append(line.removeprefix("# "))

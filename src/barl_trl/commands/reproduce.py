@@ -65,7 +65,7 @@ def tree(options: argparse.Namespace) -> None:
     options.output_dir.mkdir(parents=True, exist_ok=True)
     results = tree_gap.results()
     path = options.output_dir / "results.json"
-    path.write_text(json.dumps(results, indent=1))
+    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
     tree_figure.draw(path, options.output_dir / "tree.png")
     title = "Return within the steps that the adaptive policy needs"
     print_table(title, tree_gap.table_rows(results))

@@ -52,8 +52,8 @@ def triplets(
         "records": records,
     }
     path = output_dir / "results.json"
-    path.write_text(json.dumps(results, indent=1))
-    with (output_dir / "curves.csv").open("w", newline="") as file:
+    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    with (output_dir / "curves.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, ["arm", "seed", "iteration", *ACCURACIES])
         writer.writeheader()
         writer.writerows(records)

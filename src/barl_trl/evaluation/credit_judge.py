@@ -97,7 +97,7 @@ def collect(
 def _keep_settings(folder: Path, settings: str) -> None:
     """Write settings into a folder, or refuse one that has batches of others."""
     told = folder / "judgement.json"
-    if told.exists() and told.read_text() == settings:
+    if told.exists() and told.read_text(encoding="utf-8") == settings:
         return
     if any(folder.glob("batch-*.pt")):
         raise ValueError(
@@ -105,7 +105,7 @@ def _keep_settings(folder: Path, settings: str) -> None:
             "others. Name another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    told.write_text(settings)
+    told.write_text(settings, encoding="utf-8")
 
 
 def _batch(

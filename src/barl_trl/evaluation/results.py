@@ -100,7 +100,7 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 def write_results(results: Mapping[str, Any], folder: Path) -> None:
     """Write `results.json` and `results.md`."""
     partial = folder / "results.json.partial"  # a run may be killed at any time
-    partial.write_text(json.dumps(results, indent=1) + "\n")
+    partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     partial.replace(folder / "results.json")
     lists = {"runs", "benchmarks"}
     settings = {name: value for name, value in results.items() if name not in lists}
@@ -112,7 +112,7 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
         lines += [_line(row.values()) for row in rows]
     note = "Accuracy ± standard error over problems, or its interval of 95 % where that is 0; "
     lines += ["", note + "tokens: mean of a response."]
-    (folder / "results.md").write_text("\n".join(lines) + "\n")
+    (folder / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def percent(mean: float, standard_error: float | None, number: int) -> str:

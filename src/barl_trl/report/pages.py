@@ -48,5 +48,7 @@ def render(
     environment.filters |= filters | {"escape_md": escape}
     pages = folder / "report.html", folder / "report.md"
     for page in pages:
-        page.write_text(environment.get_template(f"{template}{page.suffix}.j2").render(report))
+        page.write_text(
+            environment.get_template(f"{template}{page.suffix}.j2").render(report), encoding="utf-8"
+        )
     return pages

@@ -45,7 +45,7 @@ def write_end_marker(checkpoint: Path) -> None:
         if path.suffix not in _TEXTS
     }
     partial = checkpoint / f"{END_MARKER}.partial"
-    partial.write_text(json.dumps({"sizes": sizes}, indent=1) + "\n")
+    partial.write_text(json.dumps({"sizes": sizes}, indent=1) + "\n", encoding="utf-8")
     partial.replace(checkpoint / END_MARKER)
 
 

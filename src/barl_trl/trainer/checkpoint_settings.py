@@ -35,6 +35,9 @@ EXACT = (
 )
 """What an exact resume relies on: the order of prompts, and how rollouts are divided."""
 
+OPTIMIZER = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
+"""What the optimizer's saved state has the last word on."""
+
 _SHAPE = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
 
 
@@ -118,8 +121,10 @@ def refuse_inexact(checkpoint: str | Path, changed: Mapping[str, str], *, is_all
 
 
 def in_words(changed: Mapping[str, str]) -> str:
-    """Return all changes in one line."""
-    return _listed(changed, changed)
+    """Return all changes in one line, and which of them change nothing."""
+    stay = [name for name in OPTIMIZER if name in changed]
+    note = f" {' and '.join(stay)} stay{'s' * (len(stay) == 1)} the checkpoint's." if stay else ""
+    return f"{_listed(changed, changed)}.{note}"
 
 
 def _listed(changed: Mapping[str, str], names: Iterable[str]) -> str:

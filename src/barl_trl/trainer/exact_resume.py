@@ -33,7 +33,7 @@ from .checkpoint_settings import (
     write_settings,
 )
 from .moving_reference import load_reference, save_reference
-from .output_folder import claimed, clear_if_wanted
+from .output_folder import claimed, clear_if_wanted, refuse_clearing
 from .stop_together import StopTogether
 
 logger = get_logger(__name__)
@@ -67,6 +67,7 @@ class ExactResumeMixin(GRPOTrainer):
     _is_inexact = False
 
     def __init__(self, model, reward_funcs, args, *more, **kwargs):
+        refuse_clearing(model, args)
         with claimed(args, is_own=True):  # before a model is loaded
             super().__init__(model, reward_funcs, args, *more, **kwargs)
         self.stop_together = StopTogether(self.accelerator)

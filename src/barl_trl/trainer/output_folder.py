@@ -135,12 +135,32 @@ def refuse_used(folder: Path, *, is_unfinished: bool = False, is_resumable: bool
     if not left:
         return
     more = f" and {len(left) - 2} more" if len(left) > 2 else ""
-    can_go_on = is_resumable and not is_unfinished
+    is_over = not _checkpoints(folder) and left_in(folder, is_unfinished=True)
+    can_go_on = is_resumable and not is_unfinished and not is_over
     way_on = "go on with --resume_from_checkpoint auto, " if can_go_on else ""
     raise ValueError(
         f"output_dir must be new, got {folder} with {', '.join(left[:2])}{more} of an earlier run: "
         f"{way_on}name another folder, or delete them with --overwrite_output_dir true."
     )
+
+
+def refuse_clearing(model: Any, args: Any) -> None:
+    """Refuse to delete the model that is trained.
+
+    Args:
+        model: A path, a Hub id, or a model that knows where it is from.
+        args: The settings of the run.
+
+    Raises:
+        ValueError: `overwrite_output_dir` would.
+    """
+    source = Path(model if isinstance(model, str | os.PathLike) else model.config._name_or_path)
+    folder = Path(str(args.output_dir)).resolve()
+    if args.overwrite_output_dir and source.is_dir() and source.resolve().is_relative_to(folder):
+        raise ValueError(
+            f"overwrite_output_dir must be False with a model in output_dir, got True and {source}:"
+            " name another output_dir."
+        )
 
 
 def clear(folder: Path) -> None:

@@ -40,7 +40,9 @@ def add_grader_options(command: argparse.ArgumentParser) -> None:
 def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
     """Write results as JSON: what they were made with, and the rows that the figures draw."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n")
+    path.write_text(
+        json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+    )
     return path
 
 

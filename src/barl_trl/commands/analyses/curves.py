@@ -21,7 +21,7 @@ def curves(output_dir: Path, runs: dict[str, list[Path]]) -> None:
 
     output_dir.mkdir(parents=True, exist_ok=True)
     path = output_dir / "curves.json"
-    path.write_text(json.dumps(run_curves.summarize(runs), indent=1))
+    path.write_text(json.dumps(run_curves.summarize(runs), indent=1), encoding="utf-8")
     run_curves.draw(path, output_dir / "curves.png")
 
 

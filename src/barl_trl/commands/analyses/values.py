@@ -117,7 +117,7 @@ def _write(
             by_problem.append([*value_records(found, scorer)])
             first += len(responses)
     lines = (json.dumps(record) + "\n" for record in chain.from_iterable(by_problem))
-    (folder / f"{benchmark}.jsonl").write_text("".join(lines))
+    (folder / f"{benchmark}.jsonl").write_text("".join(lines), encoding="utf-8")
     return by_problem
 
 

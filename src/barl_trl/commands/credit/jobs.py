@@ -66,7 +66,7 @@ def _one_thread() -> None:
 def write_json(path: Path, record: Any) -> None:
     """Write a file that is whole or not there."""
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(record, indent=1) + "\n")
+    part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     part.rename(path)
 
 

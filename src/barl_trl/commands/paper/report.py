@@ -87,5 +87,5 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
             "the commands took": f"{seconds / 60:.0f} minutes, {scale.at_once} at a time",
         },
     }
-    (folder / "report.json").write_text(json.dumps(content, indent=1))
+    (folder / "report.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
     return write_report(folder / "report.json")[0]

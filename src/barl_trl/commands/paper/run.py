@@ -39,7 +39,7 @@ class Book:
     def __init__(self, folder: Path, num_threads: int):
         self.environment = os.environ | {"OMP_NUM_THREADS": str(num_threads)}
         self.folder, self.file = folder, folder / "done.txt"
-        lines = self.file.read_text().splitlines() if self.file.exists() else []
+        lines = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
         self.seconds = {key: int(took) for took, key in (line.split("\t", 1) for line in lines)}
         self.running: set[subprocess.Popen] = set()
         self.is_stopped, self.lock = False, threading.Lock()
@@ -55,7 +55,7 @@ class Book:
         log = self.folder / "logs" / f"{command.name.replace(' ', '-')}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
         started = time.perf_counter()
-        with log.open("w") as output:
+        with log.open("w", encoding="utf-8") as output:
             argv = [*command.argv, *command.resume]
             streams = {"stdout": output, "stderr": subprocess.STDOUT}
             with self.lock:
@@ -68,10 +68,10 @@ class Book:
         if self.is_stopped:  # its exit status says nothing of it
             return
         if process.returncode:
-            end = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+            end = "\n".join(log.read_text(errors="replace", encoding="utf-8").splitlines()[-5:])
             raise RuntimeError(f"{command.name} failed, see {log}:\n{end}")
         seconds = self.seconds[command.key] = round(time.perf_counter() - started)
-        with self.file.open("a") as file:
+        with self.file.open("a", encoding="utf-8") as file:
             file.write(f"{seconds}\t{command.key}\n")
 
     def run_lanes(
@@ -146,7 +146,7 @@ def refuse_other_settings(scale: Scale, folder: Path) -> None:
                 f"{seen.get(name)}, where it is now {settings[name]}: choose another folder."
             )
     folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(settings, indent=1) + "\n")
+    file.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
 def run(scale: Scale, folder: Path, seeds: Sequence[int]) -> None:

@@ -68,7 +68,9 @@ class Scale(NamedTuple):
 
 def read_scale(name: str, **values: object) -> Scale:
     """Read a scale from its file, with the values that it leaves open."""
-    fields = yaml.safe_load(Template((SCALES / f"{name}.yaml").read_text()).substitute(values))
+    fields = yaml.safe_load(
+        Template((SCALES / f"{name}.yaml").read_text(encoding="utf-8")).substitute(values)
+    )
     models = [Model(**model | {"arms": tuple(model["arms"])}) for model in fields.pop("models")]
     for command in ("train", "evaluate", "values", "reflections"):
         fields[command] = _options(fields[command])
@@ -91,8 +93,10 @@ def demo_scale(folder: Path, max_steps: int) -> Scale:
     }
     for name, rows in sets.items():
         pairs = ({"problem": row["prompt"].strip(), "answer": row["solution"]} for row in rows)
-        (data / f"{name}.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
-    (data / "keywords.txt").write_text(", no\n")
+        (data / f"{name}.jsonl").write_text(
+            "".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8"
+        )
+    (data / "keywords.txt").write_text(", no\n", encoding="utf-8")
     steps = {"max_steps": max_steps, "eval_steps": max(1, max_steps // 4)}
     places = {"data": data, "tiny_model": TINY_MODEL_DIR, "cores": os.cpu_count() or 1}
     return read_scale("demo", **steps, **places)

@@ -98,7 +98,7 @@ def formulas_shard() -> str:
 
 
 def _asset(name: str) -> str:
-    return (ASSETS / name).read_text()
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def _page(nonce: str, styles: Iterable[str], scripts: Iterable[str]) -> str:

@@ -146,5 +146,5 @@ class Site:
 
 def _replace(path: Path, text: str) -> None:
     partial = path.with_suffix(".partial")
-    partial.write_text(text)
+    partial.write_text(text, encoding="utf-8")
     partial.replace(path)
