@@ -78,6 +78,8 @@ def test_no_program_of_a_repository_is_run(tmp_path, monkeypatch):
             git("config", key, str(trap), folder=folder)
         git("config", "filter.a=b.required", "true", folder=folder)
         os.utime(folder / "train.py", (0, 0))
+    with (outer / ".git" / "config").open("a") as file:
+        file.write('[filter "a\tb"]\n\tclean = cat\n')
     (outer / ".git" / "hooks" / "post-index-change").symlink_to(trap)
     monkeypatch.chdir(outer)
     assert git_commit() == git("rev-parse", "HEAD")

@@ -1,5 +1,7 @@
 """Responses as rollout records, with beliefs and without."""
 
+import json
+import shutil
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -142,3 +144,21 @@ def test_the_model_must_be_named(tmp_path):
     (folder / "results.json").unlink()
     with pytest.raises(ValueError, match=r"folder must have results\.json, which names the model"):
         convert_responses(folder)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_strangers_tokenizer_runs_no_code(tmp_path, model_path, monkeypatch, is_whole):
+    stranger = shutil.copytree(model_path, tmp_path / "stranger")
+    (stranger / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Own: pass\n")
+    own = {"AutoConfig": "own.Own", "AutoTokenizer": ["own.Own", None]}
+    for name in ("tokenizer_config.json", "config.json"):
+        settings = json.loads((stranger / name).read_text())
+        settings |= {"tokenizer_class": "Own", "model_type": "own", "auto_map": own}
+        (stranger / name).write_text(json.dumps(settings))
+    if not is_whole:
+        (stranger / "tokenizer.json").unlink()
+    folder = write_responses(tmp_path / "eval", problems([[1]]), model=str(stranger))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # nobody is asked
+    with pytest.raises(ValueError, match=r"results\.json must name a model whose tokenizer"):
+        convert_responses(folder)
+    assert not (tmp_path / "ran").exists()

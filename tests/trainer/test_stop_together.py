@@ -23,7 +23,7 @@ def test_training_stops_with_a_checkpoint_if_asked(tmp_path, model, tokenizer, a
 def test_a_launched_process_whose_launcher_is_gone_ends(
     tmp_path, model, tokenizer, monkeypatch, is_saved
 ):
-    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     run = trainer(model, tokenizer, config(tmp_path, max_steps=2))
     run.stop_together.is_saved = is_saved
     monkeypatch.setattr(os, "getppid", lambda: 1)  # the kernel's answer where the parent is gone

@@ -57,10 +57,10 @@ def git_commit() -> str | None:
     It may be a stranger's repository: no program that it names is run, such as `core.fsmonitor`, a
     hook, a filter, a transport for missing objects, or those of its submodules.
     """
-    settings = {"core.fsmonitor": "", "core.hooksPath": os.devnull}
+    settings = {}
     try:
         filters = _git("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.").stdout
-        for scope, key in (line.split("\t") for line in filters.splitlines()):
+        for scope, key in (line.split("\t", 1) for line in filters.splitlines()):
             if scope in ("local", "worktree"):
                 settings[key] = ""
         commit = _git("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
@@ -72,10 +72,14 @@ def git_commit() -> str | None:
 
 
 def _git(*command: str, settings: Mapping[str, str] = {}) -> subprocess.CompletedProcess[str]:
-    environment = {"GIT_CONFIG_COUNT": str(len(settings)), "GIT_ALLOW_PROTOCOL": "none"}
-    for number, (key, value) in enumerate(settings.items()):
+    known = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    environment = {"GIT_CONFIG_COUNT": str(known + len(settings)), "GIT_ALLOW_PROTOCOL": "none"}
+    for number, (key, value) in enumerate(settings.items(), known):  # a key may have a "="
         environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    environment = os.environ | environment
     return subprocess.run(
-        ["git", *command], env=environment, capture_output=True, encoding="utf-8", errors="replace"
+        ["git", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}", *command],
+        env=os.environ | environment,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
     )

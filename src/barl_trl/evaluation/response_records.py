@@ -123,7 +123,14 @@ def convert_responses(folder: Path) -> list[Path]:
     if not results.exists():
         raise ValueError(f"folder must have results.json, which names the model, got {folder}.")
     settings = read_json(results, model=str)
-    tokenizer = AutoTokenizer.from_pretrained(settings["model"])
+    try:  # the folder may be a stranger's
+        tokenizer = AutoTokenizer.from_pretrained(settings["model"], trust_remote_code=False)
+    except (ValueError, OSError) as error:
+        raise ValueError(
+            f"{results} must name a model whose tokenizer can be loaded, and needs no code, got "
+            f"{settings['model']} ({' '.join(str(error).split()):.200}): give {folder} with its "
+            'model\'s folder as "model".'
+        ) from None
     how = {name: settings.get(name) for name in RESULTS}
     texts, paths = TokenTexts(tokenizer), []
     for benchmark, by_problem in problems.items():

@@ -34,6 +34,7 @@ from .checkpoint_settings import (
 )
 from .moving_reference import load_reference, save_reference
 from .output_folder import claimed, clear_if_wanted, refuse_clearing
+from .printing import unfailing_output
 from .stop_together import StopTogether
 
 logger = get_logger(__name__)
@@ -86,7 +87,9 @@ class ExactResumeMixin(GRPOTrainer):
             if not is_own:
                 clear_if_wanted(self.args, resume)
             self._own_folder = folder
-            output = super().train(checkpoint, **kwargs)
+            self.stop_together.has_stopped = False
+            with unfailing_output():
+                output = super().train(checkpoint, **kwargs)
         if self.stop_together.has_stopped and self.stop_together.has_lost_launcher:
             raise SystemExit(
                 f"training ended after step {self.state.global_step}: what launched this process "

@@ -123,6 +123,12 @@ class HealthMixin(GRPOTrainer):
 
     def _calculate_rewards(self, *args, **kwargs):
         rewards: Any = super()._calculate_rewards(*args, **kwargs)
+        if rewards.isnan().all():  # TRL makes NaN of None
+            self._say_once(
+                "no reward",
+                f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN "
+                "or None for each, so that nothing is learned from them.",
+            )
         is_infinite = rewards.isinf()
         if not is_infinite.any():
             return rewards

@@ -27,7 +27,7 @@ class _Unfailing(io.FileIO):
 
     def write(self, data: Any) -> int:
         try:
-            return super().write(data)
+            return super().write(data) or len(data)  # None where it would have to wait
         except OSError:
             return len(data)
 

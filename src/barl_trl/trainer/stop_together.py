@@ -1,7 +1,9 @@
 """The end of training between two steps, on all processes together."""
 
 import os
+from pathlib import Path
 
+import psutil
 from accelerate import Accelerator
 from transformers import TrainerCallback
 
@@ -24,7 +26,7 @@ class StopTogether(TrainerCallback):
     def __init__(self, accelerator: Accelerator):
         self.accelerator = accelerator
         self.is_saved = self.has_stopped = False
-        self._launcher = os.getppid() if "RANK" in os.environ else None
+        self._launcher = os.getppid() if _is_launched() else None
 
     @property
     def has_lost_launcher(self) -> bool:
@@ -42,3 +44,15 @@ class StopTogether(TrainerCallback):
         if is_watched and self.accelerator.check_trigger():
             self.has_stopped = control.should_training_stop = True
             control.should_save |= self.is_saved
+
+
+def _is_launched() -> bool:
+    """Whether a launcher waits for this process; a shell or a cluster's pod is none."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return True
+    try:
+        command = psutil.Process(os.getppid()).cmdline()
+    except psutil.Error:
+        return False
+    names = {Path(word).name for word in command[:5]}
+    return bool(names & {"accelerate", "accelerate.commands.launch", "accelerate-launch"})
