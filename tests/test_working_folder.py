@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def folder(tmp_path):
     mine = "def mine(completions, **_):\n    return [1.0] * len(completions)\n"
     (tmp_path / "my_rewards.py").write_text(mine)
     return tmp_path
+
+
+def test_packages_that_are_not_installed(folder):
+    """Libraries import what they find of them, such as `sentencepiece` and `torch_xla`."""
+    trap = (folder / "random.py").read_text().replace("'random'", "__name__")
+    for name in ("deepspeed", "hqq", "sentencepiece", "tiktoken", "torch_xla", "vllm", "wandb"):
+        if find_spec(name) is None:
+            (folder / f"{name}.py").write_text(trap)
+    options = ["--model", str(TINY_MODEL_DIR), "--benchmarks", "rows=rows.jsonl"]
+    options += ["--template", "{problem}\n", "--max_tokens", "4", "--output_dir", "out"]
+    assert "rows" in run(folder, BARL, "evaluate", *options)
 
 
 def run(folder, *command):

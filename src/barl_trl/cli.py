@@ -55,10 +55,6 @@ def main(argv: list[str] | None = None) -> None:
     accept_any_text()
     command = argv[0] if argv else "--help"
     if command in COMMANDS:
-        # A console script, unlike `python -m`, does not have the working directory on its path,
-        # where a user's credits and rewards are. At the end: it must not shadow a package.
-        if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
         # the command's libraries are imported only now: `barl --help` answers at once
         with ended_in_one_line(argv):
             import_module(f".commands.{MODULES.get(command, command)}", __package__).main(argv[1:])

@@ -1,5 +1,7 @@
 """The estimators of credit by name, and what each needs. Without torch, for help and mistakes."""
 
+import os
+import sys
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from inspect import Parameter, signature
@@ -123,6 +125,8 @@ def find_credit(name: str) -> Credit:
         raise ValueError(
             f"credit must be one of {list(CREDITS)} or a dotted path, got {name!r}: {hint}"
         )
+    if os.getcwd() not in sys.path:  # as for a reward; at the end: it must not shadow a package
+        sys.path.append(os.getcwd())
     try:
         found = resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
