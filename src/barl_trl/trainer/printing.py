@@ -36,11 +36,10 @@ class _Unfailing(io.FileIO):
 def unfailing_output() -> Iterator[None]:
     """Let no error of standard output or standard error reach what prints."""
     accept_any_text()
-    streams: list[tuple[Any, Any]]
-    streams = [(sys.stdout, redirect_stdout), (sys.stderr, redirect_stderr)]
+    files: Any = (sys.__stdout__, sys.__stderr__)
     with ExitStack() as redirections:
-        for stream, redirect in streams:
-            if stream in (sys.__stdout__, sys.__stderr__):  # else it is no file
+        for stream, redirect in ((sys.stdout, redirect_stdout), (sys.stderr, redirect_stderr)):
+            if stream in files:  # else it is no file
                 stream.flush()
                 raw = io.BufferedWriter(_Unfailing(stream.fileno(), "w", closefd=False))
                 text = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=True)
