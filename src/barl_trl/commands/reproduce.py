@@ -4,6 +4,8 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +20,21 @@ OVERWRITE = "replace the results of an earlier run in output_dir"
 def main(argv: list[str]) -> None:
     """Run `barl reproduce triplets|tree|paper|credit`."""
     options = _parser().parse_args(argv)
-    os.environ["PYTHONSAFEPATH"] = "1"  # no module of the working directory shadows another's
-    with mistakes_in_one_line(f"barl reproduce {options.example}"):
+    with mistakes_in_one_line(f"barl reproduce {options.example}"), _without_working_directory():
         if "overwrite_output_dir" in options and not options.overwrite_output_dir:
             _refuse_earlier_results(options.output_dir)
         options.run(options)
+
+
+@contextmanager
+def _without_working_directory() -> Iterator[None]:
+    """Let no module of the working directory shadow another in the processes that are started."""
+    earlier = os.environ.get("PYTHONSAFEPATH", "")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        os.environ["PYTHONSAFEPATH"] = earlier  # an empty one is none
 
 
 def _refuse_earlier_results(folder: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from .numbers import Tolerance
 
 # -P: a `random.py` in the working directory is not Python's
-_COMMAND = [sys.executable, "-P", "-Wignore", "-m", "barl_trl.graders.worker"]
+_WORKER = ("-P", "-Wignore", "-m", "barl_trl.graders.worker")
 # gmpy2 may abort a process where Python raises a MemoryError, and no time-out interrupts it.
 # lazy_loader would import torch, for which there is no room.
 _ENVIRONMENT = {"SYMPY_GROUND_TYPES": "python", "MPMATH_NOGMPY": "1", "EAGER_IMPORT": ""}
@@ -86,7 +86,7 @@ class ProcessPool:
         with contextlib.suppress(IndexError):
             return self._idle.pop()
         process = subprocess.Popen(
-            [*_COMMAND, f"{self._cpu_seconds}", f"{os.getpid()}"],
+            [sys.executable, *_WORKER, f"{self._cpu_seconds}", f"{os.getpid()}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if sys.__stderr__ else subprocess.DEVNULL,  # closed: replies would go there
@@ -98,7 +98,7 @@ class ProcessPool:
             _kill(process)
             raise RuntimeError(
                 "the grader's process must start, got none that answers: run "
-                f"`{shlex.join(_COMMAND)} 1 0 < /dev/null` to see why (is "
+                f"`{shlex.join([sys.executable, *_WORKER])} 1 0 < /dev/null` to see why (is "
                 "`latex2sympy2_extended` installed, do `ulimit -t` and `-v` allow it?)."
             )
         return process

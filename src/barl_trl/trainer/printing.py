@@ -4,7 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Any
 
 
@@ -19,7 +19,8 @@ def accept_any_text() -> None:
     sys.stdout = sys.stdout or io.TextIOWrapper(io.FileIO(1, "w"), "utf-8")  # type: ignore
     sys.stderr = sys.stderr or io.TextIOWrapper(io.FileIO(2, "w"), "utf-8")  # type: ignore
     if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook's, or one of a test, takes all
-        sys.stdout.reconfigure(errors="replace")
+        with suppress(OSError):  # a pipe that took the place of a file cannot seek, as Python tries
+            sys.stdout.reconfigure(errors="replace")
 
 
 class _Unfailing(io.FileIO):
