@@ -39,10 +39,12 @@ class TrlOptions(NamedTuple):
     Args:
         fields: A dataclass of them. None stands for what is not given.
         are_all: Whether no other class adds to them.
+        defaults: Their defaults, where these are constants.
     """
 
     fields: type
     are_all: bool
+    defaults: dict[str, Any]
 
 
 def trl_options(classes: Collection[str], *, but: Collection[str]) -> TrlOptions:
@@ -53,16 +55,18 @@ def trl_options(classes: Collection[str], *, but: Collection[str]) -> TrlOptions
         but: Options that are left out, for others define them.
     """
     found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     waiting, are_all = list(classes), True
     while waiting:
         definition = _definition(waiting.pop())
         are_all &= definition is not None
         if definition is not None:
             waiting += [ast.unparse(base) for base in definition.bases]
-            lines = (line for line in definition.body if isinstance(line, ast.AnnAssign))
+            lines = [line for line in definition.body if isinstance(line, ast.AnnAssign)]
+            defaults = {ast.unparse(line.target): _default(line) for line in lines} | defaults
             found = {ast.unparse(line.target): _option(line) for line in lines} | found
     fields: Any = [(name, *option) for name, option in found.items() if name not in but]
-    return TrlOptions(make_dataclass("TrlFields", fields), are_all)
+    return TrlOptions(make_dataclass("TrlFields", fields), are_all, defaults)
 
 
 def _definition(name: str) -> ast.ClassDef | None:
@@ -80,12 +84,19 @@ def _classes(file: Path) -> dict[str, ast.ClassDef]:
     return {part.name: part for part in body if isinstance(part, ast.ClassDef)}
 
 
-def _option(line: ast.AnnAssign) -> tuple[Any, Any]:
-    """Return the type of an option and its field."""
+def _keywords(line: ast.AnnAssign) -> dict[Any, Any]:
     value: Any = line.value
     keywords = value.keywords if isinstance(value, ast.Call) else [ast.keyword("default", value)]
-    given = {keyword.arg: keyword.value for keyword in keywords}
-    default = _constant(given.get("default"))
+    return {keyword.arg: keyword.value for keyword in keywords}
+
+
+def _default(line: ast.AnnAssign) -> Any:
+    return _constant(_keywords(line).get("default"))
+
+
+def _option(line: ast.AnnAssign) -> tuple[Any, Any]:
+    """Return the type of an option and its field."""
+    given, default = _keywords(line), _default(line)
     words = _constant(given.get("metadata"))
     metadata = {name: words[name] for name in ("nargs", "const") if name in words}
     kinds = ast.unparse(line.annotation).split(" | ")

@@ -13,12 +13,10 @@ from .barl_fields import BARLFields, check_at_least_one
 from .batch_sizes import BatchSettings
 from .redaction import RedactedArguments
 from .tested_versions import check_versions
+from .trl_settings import BATCH_FIELDS, batch_settings, refuse_trl_settings
 
 # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
 warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
-
-BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
-LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
 
 
 @dataclass(repr=False)
@@ -50,16 +48,10 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
     def __post_init__(self):
         check_versions()  # every trainer has a configuration first
         BARLFields.__post_init__(self)
-        for name, is_allowed, rule, usual in (
-            ("beta", self.beta >= 0, "at least 0", "it weighs the KL divergence; 0.0 is without"),
-            ("temperature", self.temperature > 0, "greater than 0", "1.0 is the model's own"),
-        ):
-            if not is_allowed:
-                raise ValueError(f"{name} must be {rule}, got {getattr(self, name)}: {usual}.")
+        refuse_trl_settings(vars(self))
         for name in BATCH_FIELDS:
             default = type(self).__dataclass_fields__[name].default
             check_at_least_one(name, getattr(self, name), default)
-        self._refuse_sequence_level_settings()
         if self.enable_jit_checkpoint:
             raise ValueError(
                 "enable_jit_checkpoint must be False, got True: it saves in the middle of a step, "
@@ -97,47 +89,7 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
 
     def batch_settings(self) -> BatchSettings:
         """Return the settings that decide the sizes of batches."""
-        given = {name: getattr(self, name) for name in BATCH_FIELDS}
-        evaluates = self.eval_strategy != "no"
-        if not evaluates:
-            given |= {"per_device_eval_batch_size": None, "num_generations_eval": None}
-        return BatchSettings(**given, num_processes=self.world_size)
-
-    def _refuse_sequence_level_settings(self):
-        """Refuse TRL's settings under which a token's weight would not be its step's value."""
-        if self.loss_type not in LOSS_TYPES:
-            raise ValueError(
-                f"loss_type must be one of {LOSS_TYPES} with BARL, got {self.loss_type!r}: others "
-                "weigh whole sequences. The default is 'dapo', the paper's 'grpo'."
-            )
-        clashes = [
-            (
-                "importance_sampling_level",
-                ["token"],
-                "one ratio per sequence would average the steps' values",
-            ),
-            (
-                "multi_objective_aggregation",
-                ["sum_then_normalize"],
-                "the outcome reward is the rewards' weighted sum",
-            ),
-            (
-                "off_policy_mask_threshold",
-                [None],
-                "TRL's mask is defined for one advantage per sequence",
-            ),
-            (
-                "scale_rewards",
-                ["group", True],
-                "BARL's values are not group-relative; set value_normalization instead",
-            ),
-        ]
-        for name, allowed, reason in clashes:
-            if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"{name} must be {allowed[0]!r} with BARL, got {getattr(self, name)!r}: "
-                    f"{reason}."
-                )
+        return batch_settings(vars(self), num_processes=self.world_size)
 
     def _warn_of_biased_correction(self):
         """Warn of sampling from a part of the vocabulary.
