@@ -14,8 +14,6 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, __version__
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
-from ..plausibility.kv_cache import cache_of
-
 logger = logging.getLogger(__name__)
 
 SHRINK_AT = 7 / 8
@@ -106,7 +104,7 @@ def can_shrink(model_kwargs: dict[str, Any], batch: int) -> bool:
     That is keys and values, and tensors with a row for each. Recurrent states and the caches of
     models' own code are let be.
     """
-    cache = cache_of(model_kwargs)
+    cache = _cache_of(model_kwargs)
     layers = (DynamicLayer, DynamicSlidingWindowLayer)
     others = [value for value in model_kwargs.values() if isinstance(value, Tensor)]
     return (
@@ -116,8 +114,14 @@ def can_shrink(model_kwargs: dict[str, Any], batch: int) -> bool:
     )
 
 
+def _cache_of(model_kwargs: dict[str, Any]) -> Any:
+    from ..plausibility.kv_cache import cache_of  # only now: its imports take a second
+
+    return cache_of(model_kwargs)
+
+
 def _shrunk(model_kwargs: dict[str, Any], kept: Tensor) -> dict[str, Any]:
-    cache_of(model_kwargs).batch_select_indices(kept)
+    _cache_of(model_kwargs).batch_select_indices(kept)
     return {
         name: value[kept] if isinstance(value, Tensor) else value
         for name, value in model_kwargs.items()
