@@ -143,9 +143,9 @@ class TransformersBackend:
     """
 
     def __init__(self, model: str, decoding: Decoding, **init_kwargs: Any):
-        check_transformers()
         init_kwargs = {"dtype": "auto", "device_map": "auto"} | init_kwargs
         self.model: Any = AutoModelForCausalLM.from_pretrained(model, **init_kwargs)
+        check_transformers()  # it imports what the model has imported by now
         # Not the model's own: it may come with a repetition penalty, top_p and the like.
         self.model.generation_config = GenerationConfig()
         self.decoding = decoding
