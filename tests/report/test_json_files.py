@@ -61,7 +61,7 @@ def test_nothing_else_reads_json_or_parquet():
     assert found == own | copies | {"graders/worker.py"}  # a pipe
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["responses", "records", "jsonl", "csv", "json"])
 def test_any_mangled_file_is_read_or_named(tmp_path, kind, data):

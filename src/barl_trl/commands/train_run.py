@@ -125,9 +125,9 @@ def prepare(
         )
         changed = changed_settings(checkpoint, told)
         refuse_inexact(checkpoint, changed, is_allowed=training_args.allow_inexact_resume)
-    held.enter_context(claimed(training_args, checkpoint or value))
     if training_args.push_to_hub and training_args.process_index == 0:
         claim_repository(training_args)
+    held.enter_context(claimed(training_args, checkpoint or value))
     names: Any = script_args.reward_funcs
     length: Any = training_args.max_completion_length
     reward_funcs = [
