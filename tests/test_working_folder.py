@@ -40,6 +40,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_packages_that_are_not_installed(folder):
     """Libraries import what they find of them, such as `sentencepiece` and `torch_xla`."""
     trap = (folder / "random.py").read_text().replace("'random'", "__name__")

@@ -38,14 +38,14 @@ def test_a_function_with_other_parameters_is_named(monkeypatch, path):
 
 
 @pytest.mark.parametrize("path", FUNCTIONS)
-def test_it_is_refused_before_a_model_is_looked_for(monkeypatch, path):
+def test_it_is_refused_before_anything_is_trained_or_generated(monkeypatch, path, model_path):
     patched(monkeypatch, path, None)
     match = (
         f"^transformers must be as barl-trl relies on it, got trl .*: {path} is gone .*: leave out"
     )
     for make in (
         BARLConfig,
-        lambda: TransformersBackend("no/such-model", Decoding([1], 8, 0.0, 2)),
+        lambda: TransformersBackend(model_path, Decoding([1], 8, 0.0, 2)),
     ):
         with pytest.raises(ImportError, match=match):
             make()
