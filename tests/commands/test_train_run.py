@@ -42,7 +42,9 @@ def test_all_arms_get_the_same_prompts_and_the_same_first_rollouts(tmp_path, rec
     for method in ARMS:
         NOTES.clear()
         rewards = ["--reward_funcs", "accuracy_reward", "tests.commands.test_train_run.noted"]
-        cli.main(["train", "--config", recipe(seed=3, max_steps=3), *rewards, "--method", method])
+        folder = ["--output_dir", str(tmp_path / method)]
+        settings = ["--config", recipe(seed=3, max_steps=3), "--method", method]
+        cli.main(["train", *settings, *rewards, *folder])
         rollouts[method] = list(NOTES)
     prompts = [[batch[0] for batch in notes] for notes in rollouts.values()]
     assert len(prompts[0]) == 3
