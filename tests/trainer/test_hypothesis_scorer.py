@@ -94,11 +94,8 @@ class Keeping(BARLTrainer):
 
     def _score(self, **kwargs):
         self.generated = self._batch.generated
-        return super()._score(**kwargs)
-
-    def _log_belief_metrics(self, scored, *args):
-        self.scored = scored
-        super()._log_belief_metrics(scored, *args)
+        self.scored = super()._score(**kwargs)
+        return self.scored
 
 
 def answer(text):

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barl_trl import BARLTrainer
-from barl_trl.hypotheses import merge_hypotheses
 from barl_trl.plausibility.answer_logps import AnswerLogLikelihoods
 from barl_trl.rewards import accuracy_reward
 from barl_trl.trainer.hypothesis_scorer import Generated, Scored
@@ -183,22 +182,17 @@ def test_outcome_reward_is_the_weighted_sum_of_the_reward_functions(model, token
 # Tokens
 
 
-def test_weighed_tokens_are_the_models_up_to_the_end_of_a_turn_that_is_judged():
-    hypotheses = merge_hypotheses("2", ["3", None], equivalent=str.__eq__)
-    sets = [hypotheses, hypotheses, hypotheses, None, hypotheses]
-    scored = scored_as([None] * 5, step_ends=[[2, 3], [2], [], [3], [3]], sets=sets)
+def test_tokens_that_may_have_a_weight_are_the_models_up_to_the_end_of_the_turn():
     output = {
-        "completion_mask": torch.tensor([[1, 1, 1, 1, 0]] * 5),
-        "tool_mask": torch.tensor([[1, 1, 1, 1, 1], [1, 0, 1, 1, 1], *[[1] * 5] * 3]),
+        "completion_mask": torch.tensor([[1, 1, 1, 1, 0]] * 3),
+        "tool_mask": torch.tensor([[1, 1, 1, 1, 1], [1, 0, 1, 1, 1], [1] * 5]),
     }
-    outcomes = torch.tensor([1.0, 0.0, 0.0, 1.0, float("nan")])
-    batch = RolloutBatch([{}] * 5, start=0)
-    assert batch.weighed_tokens(output, scored, outcomes).int().tolist() == [
+    scored = scored_as([None] * 3, step_ends=[[2, 3], [2], []])
+    batch = RolloutBatch([{}] * 3, start=0, scored=scored)
+    assert batch.weighable_tokens(output).int().tolist() == [
         [1, 1, 1, 1, 0],  # three tokens, and the one that ends the turn
         [1, 0, 1, 0, 0],  # the second is not the model's, the fourth behind the end
         [1, 0, 0, 0, 0],  # an empty completion is its end
-        [0, 0, 0, 0, 0],  # no usable truth
-        [0, 0, 0, 0, 0],  # no outcome
     ]
 
 

@@ -249,7 +249,6 @@ def test_training_alone_is_written(model, tokenizer, tmp_path):
     made.evaluate()
     assert steps_of(tmp_path) == [file_name(0)]
     assert made.state.log_history[0]["barl/recording_seconds"] > 0
-    assert made._trls_output == {}, "tensors of the batch are kept"
 
 
 def test_a_step_of_several_batches_has_a_file_for_each(model, tokenizer, tmp_path):

@@ -12,6 +12,7 @@ from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
 from barl_trl.synthetic.search import search_rows
 from barl_trl.trainer import make_trainer
+from barl_trl.trainer.turns import tell_ends
 
 from ..base_model import save_base_model, search_messages
 from .rollouts import config, trainer, weights_of
@@ -73,7 +74,7 @@ def test_vllm_is_told(base_model, tmp_path):
     base.use_vllm, base.eos_token_ids = True, expected[:1]
     given = {"seed": 1}
     base.vllm_generation = SimpleNamespace(generation_kwargs=given)
-    base._tell_ends()
+    tell_ends(base)
     assert base.vllm_generation.generation_kwargs == {"seed": 1, "stop_token_ids": expected}
     assert given == {"seed": 1}  # it is that of the settings
 

@@ -9,16 +9,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from ..credit.arms import Arm, weigh_steps
+from ..credit.arms import Arm
 from ..credit.registry import Credit
 from ..credit.rollouts import ScoredRollouts
+from ..credit.token_weights import token_weights
 from ..posterior import posterior
 from ..rewards import AccuracyReward
 from ..steps import StepSegmenter, spread_over_tokens
 from ..trainer.all_rollouts import scored_rollouts
 from ..trainer.barl_fields import BARLFields
 from ..trainer.hypothesis_scorer import Generated, HypothesisScorer
-from ..whitening import whiten
 from .sampling import sample
 
 
@@ -52,16 +52,11 @@ class CreditTask:
 
     def scorer(self, credit: Credit) -> HypothesisScorer:
         """Return the scorer of what a credit needs."""
-        names = {"rollouts": "barl", "truth": "progress", "none": "rloo"}
-        settings = {
-            **vars(self.fields),
-            "credit": names[credit.hypotheses],
-            "answer_likelihood": credit.answer_likelihood,
-        }
         grader = self.reward.grader
         return HypothesisScorer(
             self.tokenizer,
-            BARLFields(**settings),
+            credit,
+            self.fields,
             grader.extract_answer,
             grader.equivalent,
             self.step_segmenter,
@@ -114,18 +109,9 @@ class RolloutTokens:
         credit = arm.credit_in_use
         is_scored = credit.hypotheses != "none"  # else any likelihood knows what it asks for
         rollouts = self.scored[credit.answer_likelihood if is_scored else min(self.scored)]
-        values = weigh_steps(for_credit(rollouts, arm), credit, settings_of(arm, self.fields))
-        mask = self.token_mask & rollouts.is_judged[:, None]
-        weights = spread_over_tokens(
-            values.steps, self.step_ends, values.closing, num_tokens=mask.shape[1]
-        ).masked_fill(~mask, 0.0)
-        if credit.value_normalization == "none":
-            return weights
-        groups = rollouts.groups * (credit.value_normalization == "group")
-        number = len(self.prompt_ids) // self.group_size
-        return whiten(
-            weights, mask, groups, num_groups=number, sum_over_processes=lambda moments: moments
-        )
+        settings = settings_of(arm, self.fields)
+        given = for_credit(rollouts, arm)
+        return token_weights(given, credit, settings, self.step_ends, self.token_mask).weights
 
 
 def settings_of(arm: Arm, fields: BARLFields) -> dict[str, Any]:

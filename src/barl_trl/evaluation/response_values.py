@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ..credit.arms import weigh_steps
 from ..credit.rollouts import ScoredRollouts
+from ..credit.token_weights import weigh_steps
 from ..graders import Grader
 from ..steps import StepSegmenter, segmenter_of
 from ..trainer.all_rollouts import scored_rollouts
@@ -56,6 +56,7 @@ def response_scorer(
     """
     return HypothesisScorer(
         tokenizer,
+        args.own_credit,
         args,
         grader.extract_answer,
         grader.equivalent,

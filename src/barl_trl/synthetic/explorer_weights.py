@@ -6,13 +6,13 @@ baseline and whitening over tokens are the trainer's too.
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from ..credit.arms import Arm
 from ..credit.rollouts import ScoredRollouts
-from ..posterior import StepValues, posterior
-from ..whitening import whiten
+from ..credit.token_weights import token_weights
+from ..posterior import posterior
 from .explorer import Rollouts
 
 
@@ -65,32 +65,15 @@ def scored_rollouts(rollouts: Rollouts, arm: Arm) -> ScoredRollouts:
 
 def step_weights(rollouts: Rollouts, arm: Arm) -> Float[Tensor, "batch step"]:
     """Return the weight that an arm gives to the tokens of each step; 0 in padding."""
-    normalization = arm.credit_in_use.value_normalization
     scored = scored_rollouts(rollouts, arm)
-    values = arm.values(scored)
-    if normalization == "none":
-        return values.steps
-    groups = torch.zeros_like(scored.groups) if normalization == "batch" else scored.groups
-    return _whitened_over_tokens(values, rollouts, groups) * scored.step_mask
-
-
-def _whitened_over_tokens(
-    values: StepValues, rollouts: Rollouts, groups: Int[Tensor, " batch"]
-) -> Float[Tensor, "batch step"]:
-    """Spread the values over tokens, whiten these, and return those in which steps begin."""
     sizes, lengths = torch.from_numpy(rollouts.step_tokens), torch.from_numpy(rollouts.num_tokens)
     ends = sizes.cumsum(dim=1)
-    places = torch.arange(int(lengths.max())).expand(len(sizes), -1).contiguous()
-    step_of = torch.searchsorted(ends, places, right=True)  # after the last one the turn ends
-    of_tokens = torch.cat([values.steps, values.closing[:, None]], dim=1).gather(1, step_of)
-    whitened = whiten(
-        of_tokens,
-        places < lengths[:, None],
-        groups,
-        num_groups=int(groups.max()) + 1,
-        sum_over_processes=lambda moments: moments,
-    )
-    return whitened.gather(1, (ends - sizes).clamp(max=places.shape[1] - 1))
+    step_ends = [row[exists].tolist() for row, exists in zip(ends, scored.step_mask, strict=True)]
+    places = torch.arange(int(lengths.max()))
+    mask = places < lengths[:, None]
+    weighed = token_weights(scored, arm.credit_in_use, arm.settings, step_ends, mask)
+    begins = (ends - sizes).clamp(max=len(places) - 1)
+    return weighed.weights.gather(1, begins) * scored.step_mask
 
 
 def gradient(rollouts: Rollouts, arm: Arm) -> Float[np.ndarray, " parameter"]:

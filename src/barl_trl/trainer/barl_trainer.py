@@ -16,43 +16,36 @@ from peft import PeftModel
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations import is_deepspeed_zero3_enabled
-from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
 
-from ..credit.arms import weigh_steps
+from ..credit.token_weights import token_weights
 from ..plausibility.budget import scoring_token_budget
 from ..plausibility.kv_cache import GenerationRecorder
+from ..plausibility.model_traits import causal_lm, rope_depends_on_length
 from ..rewards import RewardFunc
-from ..steps import StepSegmenter, fixed_size_steps, spread_over_tokens
-from ..whitening import whiten
+from ..steps import StepSegmenter, fixed_size_steps
 from .all_rollouts import scored_rollouts
 from .argument_checks import check_trainer_arguments
 from .barl_config import BARLConfig
-from .belief_logging import BeliefLoggingMixin
-from .benchmark_evaluation import BenchmarkEvaluationMixin
+from .baseline_trainer import BaselineTrainer
+from .belief_logging import BeliefLog
 from .callables import answer_equivalence_of, answer_extractor_of
-from .exact_resume import ExactResumeMixin
-from .gradient_noise import GradientNoiseMixin
-from .hub import HubMixin
+from .health import HealthCallback
 from .hypothesis_scorer import Generated, HypothesisScorer, Scored
 from .old_logps import OldLogpsMixin
 from .positions import check_positions
 from .rollout_batch import RolloutBatch
+from .rollout_recording import RolloutRecorder
 from .shared_verdicts import share_verdicts
-from .turns import TurnEndsMixin, one_turn
+from .turns import one_turn
+from .unused_settings import unused_settings
 from .zero3 import gather_head_with_model
 
+REASONS = "verdict"
+"""Column of TRL's completions table in which graders say what they decided by."""
 
-class BARLTrainer(
-    OldLogpsMixin,
-    BeliefLoggingMixin,
-    GradientNoiseMixin,
-    HubMixin,
-    BenchmarkEvaluationMixin,
-    ExactResumeMixin,
-    TurnEndsMixin,
-    GRPOTrainer,
-):
+
+class BARLTrainer(OldLogpsMixin, BaselineTrainer):
     """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
     https://huggingface.co/papers/2505.20561).
 
@@ -85,7 +78,7 @@ class BARLTrainer(
         step_segmenter: Chain-of-thought token ids -> the ends of its reasoning steps. Defaults to
             steps of `args.step_size` tokens.
         **kwargs: As in [`~trl.GRPOTrainer`], but for images, tools and environments; and
-            `benchmarks`, evaluated greedily: see [`BenchmarkEvaluationMixin`].
+            `benchmarks`, evaluated greedily: see [`BaselineTrainer`].
 
     Raises:
         ValueError: A setting or a data set that BARL cannot honour, before any model is loaded; a
@@ -116,7 +109,7 @@ class BARLTrainer(
             }"""),  # noqa: E501
     }
 
-    _attributes_to_resume = (*ExactResumeMixin._attributes_to_resume, "_seconds")
+    _attributes_to_resume = (*BaselineTrainer._attributes_to_resume, "_seconds")
 
     args: BARLConfig
     model: nn.Module
@@ -157,13 +150,15 @@ class BARLTrainer(
             raise ValueError(
                 "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
             )
+        self._say_once("unused", unused_settings(args))
         grader = self._judge.grader
-        self._reads_boxes = answer_extractor is None and grader.extraction == "boxed"
+        self.reads_boxes = answer_extractor is None and grader.extraction == "boxed"
         if answer_equivalence is None:
             grader.start()
         end_ids: Any = [*self.eos_token_ids, self._tokenizer.pad_token_id]
         self.scorer = HypothesisScorer(
             self._tokenizer,
+            args.own_credit,
             args,
             answer_extractor or grader.extract_answer,
             answer_equivalence or grader.equivalent,
@@ -177,8 +172,19 @@ class BARLTrainer(
             )
         if is_deepspeed_zero3_enabled():
             gather_head_with_model(self.model)
+        self._depends_on_padding = rope_depends_on_length(
+            causal_lm(self.model).config.get_text_config()
+        )
         self._scoring_max_tokens = args.scoring_max_tokens
+        self._seconds = {"scoring": 0.0, "step": 0.0}
         self._batch = RolloutBatch([], start=0)
+        self._belief_log = BeliefLog(self)
+        self.add_callback(self._belief_log)
+        health: Any = self.pop_callback(HealthCallback)
+        self.add_callback(health)  # behind BARL's, whose advice says more
+        self._recorder = RolloutRecorder(self) if args.log_beliefs else None
+        if self._recorder is not None:
+            self.add_callback(self._recorder)
 
     def _generate(self, prompts):
         with GenerationRecorder(self.model) as recorder:
@@ -211,41 +217,49 @@ class BARLTrainer(
         self._batch.rewards_per_func = rewards
         return rewards
 
+    def _log_completion_extra(self, column, values):
+        if column == REASONS and self._batch.reasons is None:
+            self._batch.reasons = [*map(str, values)]
+        super()._log_completion_extra(column, values)
+
     def _generate_and_score_completions(self, inputs):
         self._batch = RolloutBatch(inputs, self.accelerator.process_index * len(inputs))
         output = super()._generate_and_score_completions(inputs)
         if "importance_sampling_ratio" in output:
-            self._log_clipped_ratios(output)
+            self._belief_log.log_clipped_ratios(output)
         if self.model.training:
             output["advantages"] = self._token_weights(output)
         else:
-            self._log_table([{}] * len(inputs))
+            self._belief_log.log_table([{}] * len(inputs))
         return output
 
     def _token_weights(self, output: dict[str, Any]) -> Tensor:
         """Return the weights (B, L) of this process's completion tokens, and log them."""
         batch = self._batch
-        outcomes = batch.outcome_rewards(self.reward_weights)
-        scored = batch.scored or self._score()
+        batch.scored = batch.scored or self._score()
+        reduce: Any = self.accelerator.reduce
         rollouts = scored_rollouts(
             self.accelerator,
-            scored,
-            outcomes,
+            batch.scored,
+            batch.outcome_rewards(self.reward_weights),
             batch.generated.completion_ids,
             group_size=self.num_generations,
             beta=self.args.consistency_beta,
         )
-        values = weigh_steps(rollouts, self.scorer.credit, self.args.settings)
-        own = rollouts.rows(batch.start, batch.start + len(batch.inputs))
-        steps, closing = batch.local(values.steps), batch.local(values.closing)
-        mask = batch.weighed_tokens(output, scored, batch.local(outcomes))
-        weights = spread_over_tokens(steps, scored.step_ends, closing, num_tokens=mask.shape[1])
-        weights = weights.masked_fill(~mask, 0.0)
-        self._log_credit(own, weights, batch.local(outcomes), mask)
-        weights = self._normalize(weights, mask)
-        self._log_belief_metrics(scored, own, steps, mask.any(dim=1), outcomes)
-        self._log_weights(scored, own, steps, weights, mask)
-        return weights
+        weighed = token_weights(
+            rollouts,
+            self.scorer.credit,
+            self.args.settings,
+            batch.scored.step_ends,
+            batch.weighable_tokens(output),
+            start=batch.start,
+            sum_over_processes=partial(reduce, reduction="sum"),
+        )
+        self._belief_log.log_rollouts(batch, rollouts, weighed)
+        if self._recorder is not None:
+            own = rollouts.rows(batch.start, batch.start + len(batch.inputs))
+            self._recorder.record(batch, own, weighed, output)
+        return weighed.weights
 
     def _share_verdicts(self, inputs, completions) -> None:
         for reward in self._accuracy_rewards:
@@ -270,6 +284,7 @@ class BARLTrainer(
             torch.accelerator.synchronize()
         seconds, checks = time.perf_counter() - started, scored.likelihoods.check_seconds
         self._metrics["train"]["barl/scoring_seconds"].append(seconds - checks)
+        self._seconds["scoring"] += seconds - checks
         if checks:
             self._metrics["train"]["barl/check_seconds"].append(checks)
         batch.generated = batch.generated._replace(cache=None)  # it may take gigabytes
@@ -279,20 +294,3 @@ class BARLTrainer(
         self._scoring_max_tokens = min(halved, default=self._scoring_max_tokens)
         self._metrics["train"]["barl/scoring_max_tokens"].append(min(used)[0])
         return scored
-
-    def _normalize(self, weights: Tensor, mask: Tensor) -> Tensor:
-        """Whiten token weights (B, L) over the rollout batch of all processes, or each group."""
-        normalization = self.scorer.credit.value_normalization
-        if normalization == "none":
-            return weights
-        groups, num_groups = self._groups(weights)
-        is_batch = normalization == "batch"
-        groups = torch.zeros_like(groups) if is_batch else groups
-        reduce: Any = self.accelerator.reduce
-        return whiten(
-            weights,
-            mask,
-            groups,
-            num_groups=num_groups,
-            sum_over_processes=partial(reduce, reduction="sum"),
-        )

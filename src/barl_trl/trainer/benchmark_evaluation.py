@@ -1,7 +1,6 @@
 """Greedy evaluation on benchmarks during training, by the trainer's own generation."""
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +11,8 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, Trainer
 from trl import GRPOTrainer
 
-from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
+from ..rewards import AccuracyReward
 from ..steps import chain_of_thought
-from .barl_config import BARLConfig
 
 # what sampling is left to ignore has transformers' defaults: it warns of all else
 GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "min_p": None}
@@ -37,17 +35,6 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
     What it relies on in TRL: `_tokenize_prompts` and `_generate_single_turn` make completions of
     prompts; with vLLM, `vllm_generation.generation_kwargs` have the last word on how, without,
     `generation_config` and `generation_kwargs`; `log` averages and logs `_metrics["eval"]`.
-
-    Args:
-        model, reward_funcs, args, *more, **kwargs: As in [`~trl.GRPOTrainer`], with a
-            [`BARLConfig`]. Its `extraction` says what graders read.
-        benchmarks: Problems by the benchmark's name, with the columns `prompt` and `solution`.
-            Judged by the first of `reward_funcs` that has a grader, else by the default one. No
-            `eval_dataset` is needed then.
-
-    Raises:
-        ValueError: A benchmark has no problems, or lacks a column; or there are tools.
-        RuntimeError: A grader's process cannot be started. Before the model is loaded.
     """
 
     use_vllm: bool
@@ -55,43 +42,9 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
     model: nn.Module
     generation_kwargs: dict[str, Any]
     eos_token_ids: list[int]
+    benchmarks: dict[str, Dataset]
+    _judge: AccuracyReward
     _eval_set = ""
-
-    def __init__(
-        self,
-        model,
-        reward_funcs,
-        args: BARLConfig,
-        *more,
-        benchmarks: Mapping[str, Dataset] | None = None,
-        **kwargs,
-    ):
-        self.benchmarks = dict(benchmarks or {})
-        for name, dataset in self.benchmarks.items():
-            if not len(dataset) or not {"prompt", "solution"} <= set(dataset.column_names):
-                raise ValueError(
-                    "benchmarks must have rows with the columns prompt and solution, got "
-                    f"{len(dataset)} rows with {dataset.column_names} in {name!r}: "
-                    "barl_trl.data.load_problems makes them."
-                )
-        for name in ("tools", "environment_factory"):
-            if self.benchmarks and kwargs.get(name):
-                raise ValueError(
-                    f"benchmarks must be left out with {name}, got {[*self.benchmarks]}: they are "
-                    "answered in one turn. Evaluate with eval_dataset."
-                )
-        if self.benchmarks and kwargs.get("eval_dataset") is None:
-            kwargs["eval_dataset"] = {}  # `Trainer` wants one where it evaluates
-        length: Any = args.max_completion_length
-        reward_funcs = resolve_rewards(reward_funcs, args.extraction, max_completion_length=length)
-        functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-        self._accuracy_rewards = [func for func in functions if isinstance(func, AccuracyReward)]
-        default = resolve_rewards(accuracy_reward, args.extraction)
-        self._judge = (self._accuracy_rewards or [default])[0]
-        for judge in [*self._accuracy_rewards, *([self._judge] if self.benchmarks else [])]:
-            judge.grader.start()
-        model = os.fspath(model) if isinstance(model, os.PathLike) else model
-        super().__init__(model, reward_funcs, args, *more, **kwargs)
 
     def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
         if not self.model.training and self._eval_set:
@@ -153,6 +106,31 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
             start += world * size
         rewards, lengths = torch.cat(results)[: len(dataset)].T
         return rewards, lengths
+
+
+def check_benchmarks(benchmarks: Mapping[str, Dataset], kwargs: Mapping[str, Any]) -> None:
+    """Refuse benchmarks that cannot be evaluated.
+
+    Args:
+        benchmarks: Problems by name.
+        kwargs: The trainer's other arguments.
+
+    Raises:
+        ValueError: One has no problems, or lacks a column; or there are tools.
+    """
+    for name, dataset in benchmarks.items():
+        if not len(dataset) or not {"prompt", "solution"} <= set(dataset.column_names):
+            raise ValueError(
+                "benchmarks must have rows with the columns prompt and solution, got "
+                f"{len(dataset)} rows with {dataset.column_names} in {name!r}: "
+                "barl_trl.data.load_problems makes them."
+            )
+    for name in ("tools", "environment_factory"):
+        if benchmarks and kwargs.get(name):
+            raise ValueError(
+                f"benchmarks must be left out with {name}, got {[*benchmarks]}: they are "
+                "answered in one turn. Evaluate with eval_dataset."
+            )
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from .checkpoint_settings import (
     write_settings,
 )
 from .moving_reference import load_reference, save_reference
-from .output_folder import claimed, clear_if_wanted, refuse_clearing
+from .output_folder import claimed, clear_if_wanted
 from .printing import unfailing_output
 from .stop_together import StopTogether
 
@@ -63,16 +63,10 @@ class ExactResumeMixin(GRPOTrainer):
     model: Any
     ref_model: Any
     _attributes_to_resume = ("_step", "_current_train_step_time")
+    stop_together: StopTogether
     _epochs_trained = 0
     _own_folder: str | None = None
     _is_inexact = False
-
-    def __init__(self, model, reward_funcs, args, *more, **kwargs):
-        refuse_clearing(model, args)
-        with claimed(args, is_own=True):  # before a model is loaded
-            super().__init__(model, reward_funcs, args, *more, **kwargs)
-        self.stop_together = StopTogether(self.accelerator)
-        self.add_callback(self.stop_together)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
         self._step, self._current_train_step_time, self._epochs_trained = 0, 0.0, 0

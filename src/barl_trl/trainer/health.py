@@ -3,10 +3,11 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from accelerate.utils import gather_object
+from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ SYMPTOMS = (
 
 
 class HealthMixin(GRPOTrainer):
-    """Say once of each symptom that a run has it, and refuse or leave out rewards of infinity.
+    """Refuse or leave out rewards of infinity, and say of sequences that they are too long.
 
     Logs `max_sequence_length`, the tokens of a batch's longest prompt with its completion, and
     `infinite_rewards`, their share, where there are any.
@@ -94,12 +95,7 @@ class HealthMixin(GRPOTrainer):
     """
 
     model: Any
-
-    def __init__(self, model, reward_funcs, args, *more, **kwargs):
-        self._said: set[Hashable] = set()
-        self._ill: Counter[str] = Counter()
-        super().__init__(model, reward_funcs, args, *more, **kwargs)
-        self._check_length(args.max_completion_length)
+    _say_once: Any
 
     def _generate(self, prompts):
         output = super()._generate(prompts)
@@ -107,10 +103,11 @@ class HealthMixin(GRPOTrainer):
             pairs = zip(output[0], output[1], strict=True)
             longest = max(gather_object([max((len(p) + len(c) for p, c in pairs), default=0)]))
             self._metrics["train"][LENGTH].append(longest)
-            self._check_length(longest)
+            self.check_length(longest)
         return output
 
-    def _check_length(self, length: int | None) -> None:
+    def check_length(self, length: int | None) -> None:
+        """Say that a sequence of so many tokens has more than the model has positions."""
         config = self.model.config.get_text_config()
         positions = getattr(config, "max_position_embeddings", None)
         if positions and length and length > positions:
@@ -145,22 +142,27 @@ class HealthMixin(GRPOTrainer):
         self._metrics[mode]["infinite_rewards"].append(share)
         return rewards.masked_fill(is_infinite, math.nan)
 
-    def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
-        if self.model.training:
-            self._advise(self._metrics["train"])
-        super().log(logs, start_time)
 
-    def _advise(self, metrics: dict[str, list[float]]) -> None:
-        """Say what the metrics of the rollout batches since the last log show."""
+class HealthCallback(TrainerCallback):
+    """Say once of each symptom that a run has it, when its metrics are logged.
+
+    Args:
+        trainer: A trainer with `_say_once`. While callbacks hear of a log, its `_metrics` still
+            have a value for each rollout batch since the last one.
+    """
+
+    def __init__(self, trainer: Any):
+        self._trainer = trainer
+        self._batches_in_a_row: Counter[str] = Counter()
+
+    def on_log(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        trainer, in_a_row = self._trainer, self._batches_in_a_row
+        if not trainer.model.training:
+            return
         for symptom in SYMPTOMS:
-            for value in metrics.get(symptom.metric, ()):
-                self._ill[symptom.metric] = symptom.is_ill(value) * (self._ill[symptom.metric] + 1)
-                if self._ill[symptom.metric] >= symptom.batches:
-                    text = symptom.text.format(value=value, args=self.args)
+            for value in trainer._metrics["train"].get(symptom.metric, ()):
+                in_a_row[symptom.metric] = symptom.is_ill(value) * (in_a_row[symptom.metric] + 1)
+                if in_a_row[symptom.metric] >= symptom.batches:
+                    text = symptom.text.format(value=value, args=args)
                     said = f"{symptom.metric} is {value:.3g} in {symptom.batches} rollout batches"
-                    self._say_once(symptom.metric, f"{said} in a row: {text}")
-
-    def _say_once(self, about: Hashable, text: str | None) -> None:
-        if text and about not in self._said and self.accelerator.is_main_process:
-            self._said.add(about)
-            logger.warning(text)
+                    trainer._say_once(symptom.metric, f"{said} in a row: {text}")

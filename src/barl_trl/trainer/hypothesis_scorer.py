@@ -51,22 +51,19 @@ class HypothesisScorer:
 
     Args:
         tokenizer: The model's.
-        args: Settings of hypotheses and scoring.
+        credit: Says which answers are scored, and how their tokens count.
+        args: Settings of elicitation, hypotheses and scoring.
         answer_extractor, answer_equivalence, step_segmenter: As in [`BARLTrainer`].
         end_ids: Token ids that end a turn.
     """
 
     tokenizer: Any
+    credit: Credit
     args: BARLFields
     answer_extractor: Callable[[str], str | None]
     answer_equivalence: Callable[[str, str], bool]
     step_segmenter: StepSegmenter
     end_ids: Collection[Any]
-
-    @cached_property
-    def credit(self) -> Credit:
-        """What the credit needs to be scored."""
-        return self.args.own_credit
 
     @cached_property
     def elicitation(self) -> Elicitation:

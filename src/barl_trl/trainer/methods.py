@@ -13,27 +13,10 @@ from .barl_fields import (
     refuse_unused_settings,
 )
 from .barl_trainer import BARLTrainer
-from .benchmark_evaluation import BenchmarkEvaluationMixin
-from .exact_resume import ExactResumeMixin
-from .gradient_noise import GradientNoiseMixin
-from .health import HealthMixin
-from .hub import HubMixin
-from .turns import TurnEndsMixin
+from .baseline_trainer import BaselineTrainer
 from .unused_settings import unused_settings
 
 Settings = TypeVar("Settings", bound=BARLConfig)
-
-
-class BaselineTrainer(
-    HealthMixin,
-    GradientNoiseMixin,
-    HubMixin,
-    BenchmarkEvaluationMixin,
-    ExactResumeMixin,
-    TurnEndsMixin,
-    GRPOTrainer,
-):
-    """[`~trl.GRPOTrainer`] with everything of [`BARLTrainer`] that is not BARL's."""
 
 
 def make_trainer(method: str, *, args: BARLConfig, **kwargs: Any) -> GRPOTrainer:

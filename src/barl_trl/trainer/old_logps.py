@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor, nn
+from trl import GRPOTrainer
 
-from ..plausibility.model_traits import causal_lm, evaluating, rope_depends_on_length
+from ..plausibility.model_traits import causal_lm, evaluating
 from ..plausibility.reference import embeddings_rounded, mean_difference, why_too_far
-from .health import HealthMixin
 from .rollout_batch import RolloutBatch
 
 FIRST_RATIO = "barl/first_ratio"
@@ -18,7 +18,7 @@ MOST_FIRST_RATIO = {torch.bfloat16: 1.15}
 """
 
 
-class OldLogpsMixin(HealthMixin):
+class OldLogpsMixin(GRPOTrainer):
     """Answer TRL's question for the old log-probabilities from the pass that scores the answers.
 
     Both sides of an importance ratio must come from the same kind of forward. TRL's pads prompts
@@ -35,14 +35,12 @@ class OldLogpsMixin(HealthMixin):
     which hold `old_per_token_logps` if they were asked for.
     """
 
+    model: Any
     _batch: RolloutBatch
+    _say_once: Any
+    _depends_on_padding: bool
     _checked_padding = 0
     _first_inputs: dict[str, Tensor] | None = None
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        config = causal_lm(self.model).config.get_text_config()
-        self._depends_on_padding = rope_depends_on_length(config)
 
     def _get_per_token_logps_and_entropies(
         self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..hypotheses import HypothesisSet
-from .hypothesis_scorer import Generated, Scored
+from .hypothesis_scorer import Generated
 
 
 @dataclass
@@ -31,7 +31,7 @@ class RolloutBatch:
         generated: The rollouts' tokens.
         asks_for_old_logps: Whether TRL's next forward is the policy's, for the old
             log-probabilities, and the pass that scores the answers can yield them.
-        scored: The rollouts' hypotheses and their log-likelihoods.
+        scored: The rollouts' hypotheses and their log-likelihoods: [`Scored`], or None as yet.
         rewards_per_func: Rewards of all processes' rollouts, (N, number of reward functions).
         reasons: What the grader decided each rollout by; None where no grader is asked.
         began: When the batch began, by `time.perf_counter`.
@@ -41,7 +41,7 @@ class RolloutBatch:
     start: int
     generated: Generated = field(default_factory=lambda: Generated([], [], []))
     asks_for_old_logps: bool = False
-    scored: Scored | None = None
+    scored: Any = None
     rewards_per_func: Any = None
     reasons: list[str] | None = None
     began: float = field(default_factory=time.perf_counter)
@@ -57,18 +57,14 @@ class RolloutBatch:
         weighted = rewards * reward_weights.to(rewards.device)
         return weighted.nansum(dim=1).masked_fill(unscorable, torch.nan)
 
-    def weighed_tokens(self, output: dict[str, Any], scored: Scored, outcomes: Tensor) -> Tensor:
-        """Say which tokens (B, L) have a weight: the model's, up to the end of the turn.
-
-        Those of rollouts without a usable truth, or an outcome (B,), have none.
-        """
+    def weighable_tokens(self, output: dict[str, Any]) -> Tensor:
+        """Say which tokens (B, L) may have a weight: the model's, up to the end of the turn."""
         # a `rollout_func` may mark tokens that are not the model's
         completion_mask = output["completion_mask"] * output.get("tool_mask", 1)
-        is_judged = judged(scored.local_sets, outcomes)
-        lengths = torch.tensor([ends[-1] if ends else 0 for ends in scored.step_ends])
+        lengths = torch.tensor([ends[-1] if ends else 0 for ends in self.scored.step_ends])
         places = torch.arange(completion_mask.shape[1])
         in_turn = (places <= lengths[:, None]).to(completion_mask.device)
-        return completion_mask.bool() & in_turn & is_judged[:, None]
+        return completion_mask.bool() & in_turn
 
 
 def judged(sets: list[HypothesisSet | None], outcomes: Tensor) -> Tensor:

@@ -5,58 +5,46 @@ from itertools import compress, groupby
 from operator import itemgetter
 from typing import Any
 
-from trl import GRPOTrainer, is_conversational
+from trl import is_conversational
 
 from ..rewards import Completion
 from ..steps import chain_of_thought
 from .barl_config import BARLConfig
-from .dataset_checks import refuse_unusable_tokenizer
 from .turn_ends import turn_ends
 
 
-class TurnEndsMixin(GRPOTrainer):
+def tell_ends(trainer: Any) -> None:
     """End completions also with what the chat template puts behind an assistant's message.
 
     TRL ends them with the EOS of the tokenizer and those of the model. Generation gets the
     template's too, as do the saved `generation_config` and, by `eos_token_ids`, whatever asks
     whether a completion was cut off.
 
-    What it relies on in TRL: all of it asks `eos_token_ids`; generation ends as `generation_kwargs`
-    and `generation_config` say, with vLLM as `vllm_generation.generation_kwargs` do.
+    Args:
+        trainer: A [`~trl.GRPOTrainer`]. All of TRL asks its `eos_token_ids`; generation ends as
+            `generation_kwargs` and `generation_config` say, with vLLM as
+            `vllm_generation.generation_kwargs` do.
 
     Raises:
         ValueError: The tokenizer has no chat template for messages, no token ends one there, or
             `args.generation_kwargs` leaves it out.
     """
-
-    args: BARLConfig
-    model: Any
-    use_vllm: bool
-    eos_token_ids: list[int]
-    _say_once: Any
-
-    def __init__(self, model, reward_funcs, args, *more, **kwargs):
-        super().__init__(model, reward_funcs, args, *more, **kwargs)
-        refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
-        if not self._is_vlm:
-            self._tell_ends()
-
-    def _tell_ends(self) -> None:
-        known = self.eos_token_ids
-        ends = completion_ends(self.args, self._tokenizer, self.train_dataset, known)
-        if ends == known:
-            return
-        self.eos_token_ids = self.model.generation_config.eos_token_id = ends
-        if self.use_vllm:
-            kwargs = self.vllm_generation.generation_kwargs
-            self.vllm_generation.generation_kwargs = kwargs | {"stop_token_ids": ends}
-        else:
-            self.generation_kwargs["eos_token_id"] = self.generation_config.eos_token_id = ends
-        self._say_once(
-            "ends",
-            f"completions also end with {_named(ends[len(known) :], self._tokenizer)}, as the chat "
-            "template or generation_kwargs say.",
-        )
+    tokenizer, known = trainer._tokenizer, trainer.eos_token_ids
+    ends = completion_ends(trainer.args, tokenizer, trainer.train_dataset, known)
+    if ends == known:
+        return
+    trainer.eos_token_ids = trainer.model.generation_config.eos_token_id = ends
+    if trainer.use_vllm:
+        kwargs = trainer.vllm_generation.generation_kwargs
+        trainer.vllm_generation.generation_kwargs = kwargs | {"stop_token_ids": ends}
+    else:
+        trainer.generation_kwargs["eos_token_id"] = ends
+        trainer.generation_config.eos_token_id = ends
+    trainer._say_once(
+        "ends",
+        f"completions also end with {_named(ends[len(known) :], tokenizer)}, as the chat "
+        "template or generation_kwargs say.",
+    )
 
 
 def completion_ends(

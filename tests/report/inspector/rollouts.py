@@ -145,8 +145,8 @@ class Recorder:
         made, args = self.trainer, copy(self.args)  # another config would reset accelerate
         vars(args).update(settings)
         BARLFields.__post_init__(args)
-        made.args, made.scorer = args, replace(made.scorer, args=args)
-        made._forget_undone(0)
+        made.args, made.scorer = args, replace(made.scorer, args=args, credit=args.own_credit)
+        made._recorder.on_train_begin(args, made.state, made.control)
         weights_of(made, ROWS + UNUSABLE)
         folder = self.folder / FOLDER
         return [*read_records(folder)], read_metadata(folder / file_name(0))

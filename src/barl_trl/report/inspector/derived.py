@@ -7,10 +7,10 @@ import numpy as np
 import torch
 
 from ...credit import CREDITS
-from ...credit.arms import weigh_steps
 from ...credit.barl import hypothesis_outcomes
 from ...credit.rollouts import ScoredRollouts
-from ...posterior import posterior, q_values, values_under
+from ...credit.token_weights import weigh_steps, whitened_tokens
+from ...posterior import StepValues, posterior, q_values, values_under
 from ..rollout_records import credit_settings
 
 TOLERANCE = 1e-3
@@ -174,21 +174,30 @@ def _weights(records: Records) -> list[np.ndarray]:
 
     They are 0 where no value was recorded.
     """
-    if any(r["token_weights"] is not None for r in records):
-        return [_means(r["token_weights"], r["step_ends"]) for r in records]
-    valued = [r for r in records if r["step_values"]]
-    if not valued:
-        return [np.zeros(len(r["step_ends"])) for r in records]
-    tokens = np.concatenate([np.diff([0, *r["step_ends"]]) for r in valued])
-    flat = np.concatenate([r["step_values"] for r in valued])
-    mean = np.average(flat, weights=tokens)
-    std = np.sqrt(max(np.average((flat - mean) ** 2, weights=tokens), 1e-8))
-    return [
-        (np.asarray(r["step_values"]) - mean) / std
-        if r["step_values"]
-        else np.zeros(len(r["step_ends"]))
-        for r in records
-    ]
+    ends = [record["step_ends"] for record in records]
+    weights = [record["token_weights"] for record in records]
+    if all(row is None for row in weights):
+        weights = _standardized(records)
+    return [_means(row, own) for row, own in zip(weights, ends, strict=True)]
+
+
+def _standardized(records: Records) -> list[list[float]]:
+    """Return the recorded values of steps, spread over the tokens and whitened over the batch."""
+    recorded = [record["step_values"] or () for record in records]
+    ends = [r["step_ends"][: len(row)] for r, row in zip(records, recorded, strict=True)]
+    steps = torch.zeros(len(records), max(map(len, recorded)))
+    for row, known in zip(steps, recorded, strict=True):
+        row[: len(known)] = torch.tensor(known)
+    lengths = torch.tensor([row[-1] if row else 0 for row in ends])
+    weighed = whitened_tokens(
+        StepValues(steps, torch.zeros(len(records))),
+        ends,
+        torch.arange(int(lengths.max())) < lengths[:, None],
+        torch.zeros(len(records), dtype=torch.long),
+        num_groups=1,
+        normalization="batch",
+    )
+    return weighed.weights.tolist()
 
 
 def _means(token_weights: Sequence[float] | None, ends: Sequence[int]) -> np.ndarray:

@@ -1,0 +1,116 @@
+"""The one way from scored rollouts to the weights of their tokens in the policy gradient.
+
+credit -> baseline -> tokens -> mask -> whitening; the trainer, the page and the experiments use it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ..posterior import StepValues
+from ..steps import spread_over_tokens
+from ..whitening import whiten
+from .baselines import subtract_baseline
+from .registry import Credit
+from .rollouts import ScoredRollouts
+
+
+class TokenWeights(NamedTuple):
+    """The weights of b of the B rollouts: those of one process."""
+
+    values: Float[Tensor, "own step"]
+    """Values of their steps, minus the baseline."""
+    unwhitened: Float[Tensor, "own token"]
+    """Each token's value; 0 for tokens without a weight."""
+    weights: Float[Tensor, "own token"]
+    """Those values whitened as the credit says: what the loss multiplies."""
+    mask: Bool[Tensor, "own token"]
+    """The tokens that have a weight."""
+
+
+def weigh_steps(
+    rollouts: ScoredRollouts, credit: Credit, settings: Mapping[str, Any]
+) -> StepValues:
+    """Return the values of steps that a credit gives, minus its baseline.
+
+    Args:
+        rollouts: With the hypotheses that the credit asks for.
+        credit: The credit.
+        settings: Those of the estimator's settings that are known, and perhaps others.
+    """
+    values = credit.function(rollouts, **credit.settings(settings))
+    return subtract_baseline(values, rollouts, baseline=credit.credit_baseline)
+
+
+def token_weights(
+    rollouts: ScoredRollouts,
+    credit: Credit,
+    settings: Mapping[str, Any],
+    step_ends: Sequence[Sequence[int]],
+    mask: Bool[Tensor, "own token"],
+    *,
+    start: int = 0,
+    sum_over_processes: Callable[[Tensor], Tensor] | None = None,
+) -> TokenWeights:
+    """Weigh the tokens of b of the B rollouts.
+
+    Args:
+        rollouts: All rollouts of the batch, those of all processes, of whole groups.
+        credit: The credit.
+        settings: As in [`weigh_steps`].
+        step_ends: Ends of the steps of each of the b rollouts, in tokens of its completion.
+        mask: Their tokens that may have a weight. Those of rollouts that are not judged have none.
+        start: Index of the first of the b rollouts.
+        sum_over_processes: Adds a tensor up over all processes. None: there is one process.
+    """
+    own = slice(start, start + len(step_ends))
+    steps, closing = (values[own] for values in weigh_steps(rollouts, credit, settings))
+    mask = mask & rollouts.is_judged[own, None]
+    return whitened_tokens(
+        StepValues(steps, closing),
+        step_ends,
+        mask,
+        rollouts.groups[own],
+        num_groups=int(rollouts.groups.max()) + 1,
+        normalization=credit.value_normalization,
+        sum_over_processes=sum_over_processes,
+    )
+
+
+def whitened_tokens(
+    values: StepValues,
+    step_ends: Sequence[Sequence[int]],
+    mask: Bool[Tensor, "own token"],
+    groups: Int[Tensor, " own"],
+    *,
+    num_groups: int,
+    normalization: str,
+    sum_over_processes: Callable[[Tensor], Tensor] | None = None,
+) -> TokenWeights:
+    """Give each token its step's value, and whiten these.
+
+    Args:
+        values: Values of steps, (b, T), and of the tokens after the last step, (b,).
+        step_ends: As in [`token_weights`].
+        mask: The tokens that have a weight.
+        groups: Number of each rollout's prompt, from 0.
+        num_groups: Prompts of all processes.
+        normalization: `"batch"`: over the rollouts of all processes. `"group"`: over those of a
+            prompt. `"none"`: nowhere.
+        sum_over_processes: As in [`token_weights`].
+    """
+    spread = spread_over_tokens(values.steps, step_ends, values.closing, num_tokens=mask.shape[1])
+    weights = unwhitened = spread.masked_fill(~mask, 0.0)
+    if normalization != "none":
+        groups = torch.zeros_like(groups) if normalization == "batch" else groups
+        weights = whiten(
+            unwhitened,
+            mask,
+            groups,
+            num_groups=num_groups,
+            sum_over_processes=sum_over_processes or (lambda moments: moments),
+        )
+    return TokenWeights(values.steps, unwhitened, weights, mask)
