@@ -59,8 +59,8 @@ def discrepancy(
     `D_i(0) = 0` and `D_0 = 0`. The consistency of hypothesis i is `exp(-beta * D_i)`.
 
     Args:
-        answer_logps: As in [`progress_rewards`].
-        state_mask: As in [`progress_rewards`].
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
+        state_mask: The states that exist. `None`: all.
 
     Returns:
         Discrepancies in [0, 2t].
@@ -88,9 +88,9 @@ def posterior(
     consistencies alone decide.
 
     Args:
-        answer_logps: As in [`progress_rewards`].
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
         beta: Consistency coefficient, from 0 to `inf`.
-        state_mask: As in [`progress_rewards`].
+        state_mask: The states that exist. `None`: all.
         hypothesis_mask: The hypotheses that exist. `None`: all.
 
     Returns:
@@ -127,10 +127,10 @@ def q_values(
     $$Q_i(t) = p_i(T) - p_i(t) + v, \qquad t = 0 \dots T-1$$
 
     Args:
-        answer_logps: As in [`progress_rewards`].
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
         outcome_rewards: Outcome reward v of each rollout; with `outcome="hypothesis"` one for each
             hypothesis.
-        state_mask: As in [`progress_rewards`].
+        state_mask: The states that exist. `None`: all.
         outcome: `"ground_truth"`: the same v in every hypothesis (the paper's equation).
             `"hypothesis"`: each hypothesis's own, verifier(s_T, y_i).
 
@@ -165,18 +165,19 @@ def posterior_weighted_values(
     v`.
 
     Args:
-        answer_logps: As in [`progress_rewards`].
-        outcome_rewards: As in [`q_values`].
-        beta: As in [`posterior`].
-        state_mask: As in [`progress_rewards`].
-        hypothesis_mask: As in [`posterior`].
-        outcome: As in [`q_values`].
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
+        outcome_rewards: Outcome reward of each rollout, or of each hypothesis.
+        beta: Consistency coefficient, from 0 to `inf`.
+        state_mask: The states that exist. `None`: all.
+        hypothesis_mask: The hypotheses that exist. `None`: all.
+        outcome: `"ground_truth"` or `"hypothesis"`: whose reward v is in [`q_values`].
 
     Returns:
         Values, detached from any graph: they weigh the gradient and carry none.
 
     Raises:
-        ValueError: As in [`posterior`] and [`q_values`].
+        ValueError: `beta` is negative or NaN, `outcome` is unknown, or `outcome_rewards` does not
+            have its shape.
 
     Example:
     ```python
@@ -220,13 +221,13 @@ def values_under(
 
     Args:
         belief: What [`posterior`] returns.
-        answer_logps: As in [`progress_rewards`].
-        outcome_rewards: As in [`q_values`].
-        state_mask: As in [`progress_rewards`].
-        outcome: As in [`q_values`].
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
+        outcome_rewards: Outcome reward of each rollout, or of each hypothesis.
+        state_mask: The states that exist. `None`: all.
+        outcome: `"ground_truth"` or `"hypothesis"`: whose reward v is in [`q_values`].
 
     Raises:
-        ValueError: As in [`q_values`].
+        ValueError: `outcome` is unknown, or `outcome_rewards` does not have its shape.
     """
     with torch.no_grad():
         q = q_values(answer_logps, outcome_rewards, state_mask=state_mask, outcome=outcome)

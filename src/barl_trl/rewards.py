@@ -135,7 +135,7 @@ def resolve_rewards(
     Args:
         reward_funcs: One, or a list or tuple, which becomes a list.
         extraction: What graders read. `"boxed"`: what they read by themselves.
-        max_completion_length: As in [`get_reward_func`].
+        max_completion_length: Tokens at which the soft overlong punishment is full.
 
     Raises:
         ValueError: There is no function of that name, or a grader does not take that extraction.

@@ -72,9 +72,9 @@ def segmenter_of(
     """Return the segmenter of a delimiter, or of `step_size` tokens without one.
 
     Args:
-        decode: As in [`delimited_steps`].
-        step_size: As in [`fixed_size_steps`].
-        delimiter: As in [`delimited_steps`].
+        decode: Token ids -> their text.
+        step_size: Tokens of a step.
+        delimiter: Text that ends a step; None: steps have `step_size` tokens.
     """
     if delimiter is None:
         return partial(fixed_size_steps, step_size=step_size)

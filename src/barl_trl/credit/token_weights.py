@@ -60,7 +60,7 @@ def token_weights(
     Args:
         rollouts: All rollouts of the batch, those of all processes, of whole groups.
         credit: The credit.
-        settings: As in [`weigh_steps`].
+        settings: Those of the estimator's settings that are known, and perhaps others.
         step_ends: Ends of the steps of each of the b rollouts, in tokens of its completion.
         mask: Their tokens that may have a weight. Those of rollouts that are not judged have none.
         start: Index of the first of the b rollouts.
@@ -94,13 +94,13 @@ def whitened_tokens(
 
     Args:
         values: Values of steps, (b, T), and of the tokens after the last step, (b,).
-        step_ends: As in [`token_weights`].
+        step_ends: Ends of the steps of each rollout, in tokens of its completion.
         mask: The tokens that have a weight.
         groups: Number of each rollout's prompt, from 0.
         num_groups: Prompts of all processes.
         normalization: `"batch"`: over the rollouts of all processes. `"group"`: over those of a
             prompt. `"none"`: nowhere.
-        sum_over_processes: As in [`token_weights`].
+        sum_over_processes: Adds a tensor up over all processes. None: there is one process.
     """
     spread = spread_over_tokens(values.steps, step_ends, values.closing, num_tokens=mask.shape[1])
     weights = unwhitened = spread.masked_fill(~mask, 0.0)

@@ -19,7 +19,7 @@ class MicroBatch(NamedTuple):
     Args:
         token_ids: Tokens, 0 in padding.
         position_ids: Depths, 0 in padding.
-        subtree_ends: As in [`Row`].
+        subtree_ends: One past the row position of each token's last descendant.
         attention_mask: False in padding.
         places: Row * N + row position of each scored token's logits.
         labels: The scored tokens.

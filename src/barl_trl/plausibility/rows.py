@@ -133,7 +133,7 @@ def shared_prefix_rows(
         elicitation_ids: The common elicitation.
         max_shared_tokens: Most tokens of such rollouts in one row after their first state, where
             sharing it saves enough of them. With 0 every rollout has a row of its own.
-        num_cached: As in [`build_rows`].
+        num_cached: Number of leading tokens of each rollout whose keys and values are cached.
     """
     groups: dict[tuple, list[int]] = {}
     for i, rollout in enumerate(rollouts):

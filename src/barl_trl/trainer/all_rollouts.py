@@ -30,7 +30,7 @@ def scored_rollouts(
         outcomes: Outcome rewards of all processes' rollouts, (N,); NaN without one.
         completion_ids: Token ids of this process's rollouts.
         group_size: Rollouts per prompt.
-        beta: As in [`posterior`].
+        beta: Consistency coefficient of the belief, from 0 to `inf`.
 
     Returns:
         The rollouts of all processes, in their order; with padding to the longest of all.

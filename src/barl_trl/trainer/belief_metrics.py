@@ -38,7 +38,7 @@ def rollout_diagnostics(
 
     Args:
         belief: The posterior, 0 where padded.
-        answer_logps: As in [`progress_rewards`].
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
         values: Posterior-weighted value of each step, 0 where padded.
         state_mask: The states that exist.
         hypothesis_mask: The hypotheses that exist.

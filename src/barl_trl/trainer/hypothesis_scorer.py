@@ -53,7 +53,9 @@ class HypothesisScorer:
         tokenizer: The model's.
         credit: Says which answers are scored, and how their tokens count.
         args: Settings of elicitation, hypotheses and scoring.
-        answer_extractor, answer_equivalence, step_segmenter: As in [`BARLTrainer`].
+        answer_extractor: Completion -> its final answer, or None.
+        answer_equivalence: Whether two answers are one hypothesis.
+        step_segmenter: Chain-of-thought token ids -> the ends of its steps.
         end_ids: Token ids that end a turn.
     """
 
@@ -92,14 +94,14 @@ class HypothesisScorer:
         """Score the rollouts of this process, together with all others.
 
         Args:
-            model: As in [`answer_log_likelihoods`].
+            model: The policy, a causal language model.
             generated: The rollouts.
             truths: The solution column's value for each.
             start: Index of the first of them among those of all processes.
             group_size: Rollouts per prompt.
             score_completions: Whether to score the completions' own tokens in that pass too.
-            completion_temperature: As in [`answer_log_likelihoods`].
-            max_tokens: As there.
+            completion_temperature: Temperature of the completions' own log-probabilities.
+            max_tokens: Most tokens of a forward pass, padding included; None: no limit.
         """
         texts = map(completion_text, generated.completions)
         answers, sets = share_hypotheses(
