@@ -1,13 +1,11 @@
-"""Arms: credits with their settings, by name, to compare them on the same rollouts."""
+"""The values of steps that a credit gives, behind its baseline."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from ..posterior import StepValues
 from .baselines import subtract_baseline
-from .registry import Credit, find_credit
+from .registry import Credit
 from .rollouts import ScoredRollouts
 
 
@@ -23,70 +21,3 @@ def weigh_steps(
     """
     values = credit.function(rollouts, **credit.settings(settings))
     return subtract_baseline(values, rollouts, baseline=credit.credit_baseline)
-
-
-@dataclass(frozen=True)
-class Arm:
-    """A credit and its settings.
-
-    Attributes:
-        credit: Name or dotted path.
-        consistency_beta: That of the posterior.
-        settings: Those of the estimator, and those fields of [`Credit`] that are not to be its own.
-
-    Raises:
-        ValueError: There is no such credit, or it has no such setting.
-    """
-
-    credit: str
-    consistency_beta: float = 1.0
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self):
-        found = find_credit(self.credit)
-        allowed = [*found.setting_names, *found._fields[1:]]
-        for name in self.settings:
-            if name not in allowed:
-                near = get_close_matches(name, allowed, n=1, cutoff=0.0)
-                raise ValueError(
-                    f"settings of {self.credit!r} must be among {allowed}, got {name!r}: did you "
-                    f"mean {near[0]!r}?"
-                )
-
-    @property
-    def credit_in_use(self) -> Credit:
-        """The credit with the settings of this arm."""
-        found = find_credit(self.credit)
-        return found._replace(**{n: v for n, v in self.settings.items() if n in found._fields})
-
-    def values(self, rollouts: ScoredRollouts) -> StepValues:
-        """Return the values of steps, as [`weigh_steps`]."""
-        return weigh_steps(rollouts, self.credit_in_use, self.settings)
-
-
-ARMS = {
-    "grpo": Arm("grpo"),
-    "rloo": Arm("rloo"),
-    "barl": Arm("barl"),
-    "barl, sum": Arm("barl", settings={"answer_likelihood": "sum"}),
-    "barl, beta inf": Arm("barl", consistency_beta=float("inf")),
-    "barl, sum, beta inf": Arm(
-        "barl", consistency_beta=float("inf"), settings={"answer_likelihood": "sum"}
-    ),
-    "barl, own outcomes": Arm("barl", settings={"outcome_mode": "hypothesis"}),
-    "progress": Arm("progress"),
-    "progress, log": Arm("progress", settings={"progress_space": "log"}),
-    "gae, lambda .9": Arm("gae", settings={"gae_lambda": 0.9}),
-    "gae_posterior, lambda .9": Arm("gae_posterior", settings={"gae_lambda": 0.9}),
-    "belief_critic": Arm("belief_critic"),
-    "belief_critic, lambda 1": Arm("belief_critic", settings={"gae_lambda": 1.0}),
-    "belief_critic, no bootstrap": Arm("belief_critic", settings={"bootstrap_cut_off": False}),
-    "belief_critic, unbiased": Arm(
-        "belief_critic", settings={"gae_lambda": 1.0, "bootstrap_cut_off": False}
-    ),
-    "information_gain": Arm("information_gain"),
-    "delta_belief": Arm("delta_belief"),
-    "rlpr": Arm("rlpr"),
-    "likelihood": Arm("likelihood"),
-}
-"""What the evidence compares (`barl reproduce credit`)."""
