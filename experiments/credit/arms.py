@@ -12,7 +12,7 @@ from barl_trl.posterior import StepValues
 
 
 @dataclass(frozen=True)
-class Arm:
+class CreditArm:
     """A credit and its settings.
 
     Attributes:
@@ -51,28 +51,30 @@ class Arm:
 
 
 ARMS = {
-    "grpo": Arm("grpo"),
-    "rloo": Arm("rloo"),
-    "barl": Arm("barl"),
-    "barl, sum": Arm("barl", settings={"answer_likelihood": "sum"}),
-    "barl, beta inf": Arm("barl", consistency_beta=float("inf")),
-    "barl, sum, beta inf": Arm(
+    "grpo": CreditArm("grpo"),
+    "rloo": CreditArm("rloo"),
+    "barl": CreditArm("barl"),
+    "barl, sum": CreditArm("barl", settings={"answer_likelihood": "sum"}),
+    "barl, beta inf": CreditArm("barl", consistency_beta=float("inf")),
+    "barl, sum, beta inf": CreditArm(
         "barl", consistency_beta=float("inf"), settings={"answer_likelihood": "sum"}
     ),
-    "barl, own outcomes": Arm("barl", settings={"outcome_mode": "hypothesis"}),
-    "progress": Arm("progress"),
-    "progress, log": Arm("progress", settings={"progress_space": "log"}),
-    "gae, lambda .9": Arm("gae", settings={"gae_lambda": 0.9}),
-    "gae_posterior, lambda .9": Arm("gae_posterior", settings={"gae_lambda": 0.9}),
-    "belief_critic": Arm("belief_critic"),
-    "belief_critic, lambda 1": Arm("belief_critic", settings={"gae_lambda": 1.0}),
-    "belief_critic, no bootstrap": Arm("belief_critic", settings={"bootstrap_cut_off": False}),
-    "belief_critic, unbiased": Arm(
+    "barl, own outcomes": CreditArm("barl", settings={"outcome_mode": "hypothesis"}),
+    "progress": CreditArm("progress"),
+    "progress, log": CreditArm("progress", settings={"progress_space": "log"}),
+    "gae, lambda .9": CreditArm("gae", settings={"gae_lambda": 0.9}),
+    "gae_posterior, lambda .9": CreditArm("gae_posterior", settings={"gae_lambda": 0.9}),
+    "belief_critic": CreditArm("belief_critic"),
+    "belief_critic, lambda 1": CreditArm("belief_critic", settings={"gae_lambda": 1.0}),
+    "belief_critic, no bootstrap": CreditArm(
+        "belief_critic", settings={"bootstrap_cut_off": False}
+    ),
+    "belief_critic, unbiased": CreditArm(
         "belief_critic", settings={"gae_lambda": 1.0, "bootstrap_cut_off": False}
     ),
-    "information_gain": Arm("information_gain"),
-    "delta_belief": Arm("delta_belief"),
-    "rlpr": Arm("rlpr"),
-    "likelihood": Arm("likelihood"),
+    "information_gain": CreditArm("information_gain"),
+    "delta_belief": CreditArm("delta_belief"),
+    "rlpr": CreditArm("rlpr"),
+    "likelihood": CreditArm("likelihood"),
 }
 """What the evidence compares (`python -m experiments.credit report`)."""

@@ -21,11 +21,11 @@ from barl_trl.trainer.hypothesis_scorer import Generated, HypothesisScorer
 from barl_trl.whitening import whiten
 
 from ..sampling import sample
-from .arms import Arm
+from .arms import CreditArm
 
 
 @dataclass(frozen=True)
-class Problem:
+class TokenizedProblem:
     """A prompt and its true answer."""
 
     prompt_ids: Sequence[int]
@@ -111,7 +111,7 @@ class RolloutTokens:
         places = spread_over_tokens(steps, self.step_ends, closing, num_tokens=mask.shape[1])
         return places.long().masked_fill(~mask, -1)
 
-    def token_weights(self, arm: Arm) -> Float[Tensor, "batch token"]:
+    def token_weights(self, arm: CreditArm) -> Float[Tensor, "batch token"]:
         """Return the weights of the tokens, as [`BARLTrainer`] computes them."""
         credit = arm.credit_in_use
         is_scored = credit.hypotheses != "none"  # else any likelihood knows what it asks for
@@ -130,7 +130,7 @@ class RolloutTokens:
         )
 
 
-def settings_of(arm: Arm, fields: BARLFields) -> dict[str, Any]:
+def settings_of(arm: CreditArm, fields: BARLFields) -> dict[str, Any]:
     """Return the settings that an arm's estimator gets: those of a trainer, and the arm's own.
 
     Raises:
@@ -143,7 +143,7 @@ def settings_of(arm: Arm, fields: BARLFields) -> dict[str, Any]:
     )
 
 
-def for_credit(rollouts: ScoredRollouts, arm: Arm) -> ScoredRollouts:
+def for_credit(rollouts: ScoredRollouts, arm: CreditArm) -> ScoredRollouts:
     """Return the rollouts with the hypotheses that a credit asks for, and the belief in these."""
     number = {"rollouts": None, "truth": 1, "none": 0}[arm.credit_in_use.hypotheses]
     logps, exists = rollouts.answer_logps[..., :number], rollouts.hypothesis_mask[:, :number]
@@ -158,7 +158,7 @@ def for_credit(rollouts: ScoredRollouts, arm: Arm) -> ScoredRollouts:
     return replace(rollouts, answer_logps=logps, hypothesis_mask=exists, belief=belief)
 
 
-def scoring_passes(arms: Collection[Arm]) -> dict[str, Credit]:
+def scoring_passes(arms: Collection[CreditArm]) -> dict[str, Credit]:
     """Return the credit that is scored for, by answer likelihood: it asks for what all arms need.
 
     Where no arm needs any answer, there is one pass that scores none.
@@ -176,10 +176,10 @@ def scoring_passes(arms: Collection[Arm]) -> dict[str, Credit]:
 def rollout_batch(
     model: nn.Module,
     task: CreditTask,
-    problems: Sequence[Problem],
+    problems: Sequence[TokenizedProblem],
     *,
     group_size: int,
-    arms: Collection[Arm],
+    arms: Collection[CreditArm],
     generator: torch.Generator,
 ) -> RolloutTokens:
     """Sample, judge and score rollouts.
@@ -207,11 +207,11 @@ def rollout_batch(
 def scored_tokens(
     model: nn.Module,
     task: CreditTask,
-    problems: Sequence[Problem],
+    problems: Sequence[TokenizedProblem],
     completions: list[list[int]],
     *,
     group_size: int,
-    arms: Collection[Arm],
+    arms: Collection[CreditArm],
 ) -> RolloutTokens:
     """Judge and score completions, one for each of the problems (repeated for each rollout)."""
     prompts = [list(problem.prompt_ids) for problem in problems]

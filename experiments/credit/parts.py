@@ -115,14 +115,14 @@ def _judged(row: dict[str, Any], field: str) -> str:
         return "" if value is None else f"{value:.2f}"
     points = 100 if field == "answered" else 1
     sign = "" if field in ("bias", "quality") else "+"
-    return _estimate([points * number for number in value], sign=sign)
+    return _with_error([points * number for number in value], sign=sign)
 
 
 # B: the explorer
 
 
 def _explorer_jobs(folder: Path, seeds: int) -> list[list[Job]]:
-    places = [(c, arm) for c in explorer_runs.CONDITIONS for arm in explorer_runs.COMPARED_ARMS]
+    places = [(c, arm) for c in explorer_runs.WORLDS for arm in explorer_runs.COMPARED_ARMS]
     return [
         [
             Job(
@@ -137,7 +137,7 @@ def _explorer_jobs(folder: Path, seeds: int) -> list[list[Job]]:
 
 def _explorer_section(folder: Path, seeds: int) -> Section:
     tables = []
-    for condition in explorer_runs.CONDITIONS:
+    for condition in explorer_runs.WORLDS:
         paths = [
             explorer_runs.path_of(folder, condition, arm) for arm in explorer_runs.COMPARED_ARMS
         ]
@@ -171,7 +171,7 @@ def _explorer_section(folder: Path, seeds: int) -> Section:
                     [
                         record["arm"],
                         f"{record['bias']:.2f}",
-                        _estimate(record["quality"]),
+                        _with_error(record["quality"]),
                         *(_mean(values[record["arm"]][name]) for name in values["grpo"]),
                         _difference(values, record["arm"], "longer_accuracy"),
                     ]
@@ -297,7 +297,7 @@ def _difference(values: dict[str, dict[str, list[float]]], arm: str, name: str) 
     return f"{100 * found.mean:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
 
 
-def _estimate(value: Sequence[float], *, sign: str = "") -> str:
+def _with_error(value: Sequence[float], *, sign: str = "") -> str:
     number, error = value
     is_noise = isnan(number) or isnan(error)
     return "noise" if is_noise else f"{number:{sign}.2f} ± {error:.2f}"

@@ -6,8 +6,8 @@ from typing import Any
 from barl_trl.commands.jobs import file_name, write_json
 
 from ..arms import ARMS
-from .simulation import CONDITIONS
-from .training import explorer_gradient_quality, train
+from .simulation import WORLDS
+from .training import batch_cosines, train
 
 COMPARED_ARMS = (
     "grpo",
@@ -34,8 +34,8 @@ def path_of(output_dir: Path, condition: str, arm: str) -> Path:
 
 def run_into(path: Path, condition: str, arm: str, seeds: int) -> None:
     """Train an arm with each seed, and take the quality of its gradients at the start."""
-    quality = explorer_gradient_quality({arm: ARMS[arm]}, CONDITIONS[condition])[arm]
-    runs = [train(ARMS[arm], CONDITIONS[condition], seed) for seed in range(seeds)]
+    quality = batch_cosines({arm: ARMS[arm]}, WORLDS[condition])[arm]
+    runs = [train(ARMS[arm], WORLDS[condition], seed) for seed in range(seeds)]
     record: dict[str, Any] = {
         "arm": arm,
         "condition": condition,

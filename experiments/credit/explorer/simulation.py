@@ -33,7 +33,7 @@ _FOUND, _ANSWERED = 0.99, 0.985  # of the solution after "yes", of an answer aft
 
 
 @dataclass(frozen=True)
-class Condition:
+class World:
     """A distribution over problems, and budgets.
 
     Attributes:
@@ -61,11 +61,11 @@ class Condition:
             )
 
 
-CONDITIONS = {
-    "standard": Condition(),
-    "confident": Condition(overconfidence=3.0),
-    "cut_off": Condition(candidates=(11,), tries=5),
-    "mixed": Condition(candidates=(2, 4, 7, 11, 16), tries=18),
+WORLDS = {
+    "standard": World(),
+    "confident": World(overconfidence=3.0),
+    "cut_off": World(candidates=(11,), tries=5),
+    "mixed": World(candidates=(2, 4, 7, 11, 16), tries=18),
 }
 
 
@@ -101,7 +101,7 @@ class Rollouts(NamedTuple):
 
 def simulate(
     parameters: Float[np.ndarray, " parameter"],
-    condition: Condition,
+    world: World,
     num_prompts: int,
     group_size: int,
     rng: np.random.Generator,
@@ -114,20 +114,20 @@ def simulate(
 
     Args:
         parameters: The policy's six.
-        condition: Of the problems.
+        world: Of the problems.
         num_prompts: Number of problems.
         group_size: Rollouts of each.
         rng: Source of all randomness.
         tries: Most tries; by default those of training.
     """
-    tries = condition.tries if tries is None else tries
-    counts = rng.choice(condition.candidates, num_prompts)
+    tries = world.tries if tries is None else tries
+    counts = rng.choice(world.candidates, num_prompts)
     favourites = rng.integers(0, counts)
     groups = np.arange(num_prompts).repeat(group_size)
     luck = rng.random((tries + 1, 2, len(groups)))
-    candidates = np.arange(max(condition.candidates))
+    candidates = np.arange(max(world.candidates))
     prior = np.where(candidates < counts[:, None], 0.0, -math.inf)
-    prior = (prior + condition.overconfidence * (candidates == favourites[:, None]))[groups]
+    prior = (prior + world.overconfidence * (candidates == favourites[:, None]))[groups]
 
     tried = np.zeros(prior.shape, dtype=bool)
     answers = np.full(len(groups), -1)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ..arms import Arm
-from .simulation import INITIAL_PARAMETERS, Condition, simulate
+from ..arms import CreditArm
+from .simulation import INITIAL_PARAMETERS, World, simulate
 from .weights import gradient
 
 PROMPTS, GROUP_SIZE = 16, 8
@@ -16,8 +16,8 @@ EVALUATION_PROBLEMS = 2000
 _LEARNING_RATE, _FIRST, _SECOND = 0.05, 0.9, 0.999  # Adam
 
 
-class GradientQuality(NamedTuple):
-    """How an arm's gradients point compared with the policy gradient."""
+class BatchCosines(NamedTuple):
+    """How the gradients of an arm's batches point, compared with the policy gradient."""
 
     bias: float
     """Cosine of the mean gradient of all batches with it."""
@@ -29,20 +29,20 @@ class GradientQuality(NamedTuple):
     """Those of the batches, which are the same for all arms."""
 
 
-def explorer_gradient_quality(
-    arms: Mapping[str, Arm],
-    condition: Condition,
+def batch_cosines(
+    arms: Mapping[str, CreditArm],
+    world: World,
     parameters: Float[np.ndarray, " parameter"] = INITIAL_PARAMETERS,
     *,
     batches: int = 100,
     seed: int = 0,
     reference_prompts: int = 10_000,
-) -> dict[str, GradientQuality]:
+) -> dict[str, BatchCosines]:
     """Compare the gradients of batches with RLOO's, the policy gradient, on many more rollouts.
 
     Args:
         arms: By name.
-        condition: Of the problems.
+        world: Of the problems.
         parameters: The policy.
         batches: Number of batches of [`PROMPTS`] times [`GROUP_SIZE`] rollouts, at least 2.
         seed: Of all rollouts.
@@ -53,10 +53,10 @@ def explorer_gradient_quality(
     chunk = -(-reference_prompts // chunks)
     reference = np.zeros(len(parameters))
     for _ in range(chunks):
-        reference += gradient(simulate(parameters, condition, chunk, 16, rng), Arm("rloo"))
+        reference += gradient(simulate(parameters, world, chunk, 16, rng), CreditArm("rloo"))
     gradients: dict[str, list[np.ndarray]] = {name: [] for name in arms}
     for _ in range(batches):
-        rollouts = simulate(parameters, condition, PROMPTS, GROUP_SIZE, of_batches)
+        rollouts = simulate(parameters, world, PROMPTS, GROUP_SIZE, of_batches)
         for name, arm in arms.items():
             gradients[name].append(gradient(rollouts, arm))
     found = {}
@@ -64,7 +64,7 @@ def explorer_gradient_quality(
         cosines = np.array([_cosine(row, reference) for row in rows])
         error = float(cosines.std(ddof=1) / np.sqrt(batches))
         bias = _cosine(np.mean(rows, axis=0), reference)
-        found[name] = GradientQuality(bias, float(cosines.mean()), error, cosines)
+        found[name] = BatchCosines(bias, float(cosines.mean()), error, cosines)
     return found
 
 
@@ -73,7 +73,7 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-15))
 
 
-class Evaluation(NamedTuple):
+class CurvePoint(NamedTuple):
     """A point of a training curve."""
 
     step: int
@@ -87,8 +87,8 @@ class Evaluation(NamedTuple):
 
 
 def train(
-    arm: Arm, condition: Condition, seed: int, *, steps: int = 80, evaluate_every: int = 20
-) -> list[Evaluation]:
+    arm: CreditArm, world: World, seed: int, *, steps: int = 80, evaluate_every: int = 20
+) -> list[CurvePoint]:
     """Train from [`INITIAL_PARAMETERS`] with Adam, and evaluate on the way.
 
     Arms of a seed train on the same problems with the same luck, as [`simulate`] has it, and are
@@ -96,41 +96,41 @@ def train(
 
     Args:
         arm: What weighs the steps.
-        condition: Of the problems.
+        world: Of the problems.
         seed: Of all randomness.
         steps: Updates, of [`PROMPTS`] times [`GROUP_SIZE`] rollouts each.
         evaluate_every: Updates between two evaluations; the last update is followed by one anyway.
     """
     rng, parameters = np.random.default_rng([seed, 0]), INITIAL_PARAMETERS.copy()
     first, second = np.zeros(len(parameters)), np.zeros(len(parameters))
-    curve = [evaluate(parameters, condition, seed)]
+    curve = [evaluate(parameters, world, seed)]
     for step in range(1, steps + 1):
-        slope = gradient(simulate(parameters, condition, PROMPTS, GROUP_SIZE, rng), arm)
+        slope = gradient(simulate(parameters, world, PROMPTS, GROUP_SIZE, rng), arm)
         first = _FIRST * first + (1 - _FIRST) * slope
         second = _SECOND * second + (1 - _SECOND) * slope**2
         spread = np.sqrt(second / (1 - _SECOND**step)) + 1e-8
         parameters = parameters + _LEARNING_RATE * first / (1 - _FIRST**step) / spread
         if step % evaluate_every == 0 or step == steps:
-            curve.append(evaluate(parameters, condition, seed, step=step))
+            curve.append(evaluate(parameters, world, seed, step=step))
     return curve
 
 
 def evaluate(
-    parameters: Float[np.ndarray, " parameter"], condition: Condition, seed: int, *, step: int = 0
-) -> Evaluation:
+    parameters: Float[np.ndarray, " parameter"], world: World, seed: int, *, step: int = 0
+) -> CurvePoint:
     """Sample one rollout of each of a seed's problems, with each budget of tries."""
     trained, longer = (
         simulate(
             parameters,
-            condition,
+            world,
             EVALUATION_PROBLEMS,
             1,
             np.random.default_rng([seed, 1]),
             tries=tries,
         )
-        for tries in (condition.tries, condition.evaluation_tries)
+        for tries in (world.tries, world.evaluation_tries)
     )
     accuracies = float(trained.outcomes.mean()), float(longer.outcomes.mean())
-    return Evaluation(
+    return CurvePoint(
         step, *accuracies, float(longer.num_tokens.mean()), tuple(parameters.tolist())
     )

@@ -13,11 +13,11 @@ from barl_trl.credit.rollouts import ScoredRollouts
 from barl_trl.posterior import StepValues, posterior
 from barl_trl.whitening import whiten
 
-from ..arms import Arm
+from ..arms import CreditArm
 from .simulation import Rollouts
 
 
-def scored_rollouts(rollouts: Rollouts, arm: Arm) -> ScoredRollouts:
+def scored_rollouts(rollouts: Rollouts, arm: CreditArm) -> ScoredRollouts:
     """Return what a scoring pass would say.
 
     An answer has two tokens, a candidate of plausibility q and a certain one, so its log-likelihood
@@ -64,7 +64,7 @@ def scored_rollouts(rollouts: Rollouts, arm: Arm) -> ScoredRollouts:
     )
 
 
-def step_weights(rollouts: Rollouts, arm: Arm) -> Float[Tensor, "batch step"]:
+def step_weights(rollouts: Rollouts, arm: CreditArm) -> Float[Tensor, "batch step"]:
     """Return the weight that an arm gives to the tokens of each step; 0 in padding."""
     normalization = arm.credit_in_use.value_normalization
     scored = scored_rollouts(rollouts, arm)
@@ -94,7 +94,7 @@ def _whitened_over_tokens(
     return whitened.gather(1, (ends - sizes).clamp(max=places.shape[1] - 1))
 
 
-def gradient(rollouts: Rollouts, arm: Arm) -> Float[np.ndarray, " parameter"]:
+def gradient(rollouts: Rollouts, arm: CreditArm) -> Float[np.ndarray, " parameter"]:
     """Return the derivative of the weighted log-likelihood, per token."""
     weights = step_weights(rollouts, arm).numpy()
     return (weights[..., None] * rollouts.scores).sum(axis=(0, 1)) / rollouts.num_tokens.sum()

@@ -22,8 +22,8 @@ from barl_trl.rewards import AccuracyReward
 from barl_trl.steps import segmenter_of
 from barl_trl.trainer.barl_fields import BARLFields
 
-from ..arms import ARMS, Arm
-from ..batches import CreditTask, Problem, settings_of
+from ..arms import ARMS, CreditArm
+from ..batches import CreditTask, TokenizedProblem, settings_of
 from . import figure
 from .judge import COMPARED, Judgement, collect, verdict
 
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
     files = [options.output_dir / f"credit.{kind}" for kind in ("json", "png")]
     refuse_overwriting(files, [options.data])
     names = dict.fromkeys([COMPARED, *(options.methods or ARMS)])
-    arms = {name: ARMS.get(name) or Arm(name) for name in names}
+    arms = {name: ARMS.get(name) or CreditArm(name) for name in names}
     for arm in arms.values():
         settings_of(arm, _fields(options))  # a mistake is known before a model is loaded
     judgement = Judgement(
@@ -165,7 +165,7 @@ def _fields(options: argparse.Namespace) -> BARLFields:
 def judge(
     model_name: str,
     options: argparse.Namespace,
-    arms: Mapping[str, Arm],
+    arms: Mapping[str, CreditArm],
     judgement: Judgement,
     folder: Path,
     advance: Callable[[], None],
@@ -187,11 +187,11 @@ def judge(
         _fields(options),
     )
 
-    def prompts() -> Iterator[Problem]:
+    def prompts() -> Iterator[TokenizedProblem]:
         rows: Any = problems.shuffle(seed=options.seed)
         for row in cycle(rows):
             text = template.prompt(tokenizer, row["prompt"])
-            yield Problem(template.encode(tokenizer, text), row["solution"])
+            yield TokenizedProblem(template.encode(tokenizer, text), row["solution"])
 
     about = {name: getattr(options, name) for name in TASK}
     about["checkpoint"] = checkpoint_id(model_name)
@@ -205,7 +205,7 @@ def cosines(row: Mapping[str, Any]) -> dict[str, str]:
     found = {"method": row["arm"]}
     for name, title in COSINES.items():
         is_difference = name in ("gain", "beyond_control")
-        found[title] = _estimate(row[name], sign="+" * is_difference) if name in row else ""
+        found[title] = _with_error(row[name], sign="+" * is_difference) if name in row else ""
     correlation = row["correlation"]
     return found | {"corr.": "" if correlation is None else _short(correlation)}
 
@@ -215,11 +215,11 @@ def changes(row: Mapping[str, Any]) -> dict[str, str]:
     found = {"method": row["arm"]}
     for name, title in EFFECTS.items():
         points = 100 if name == "answered" else 1
-        found[title] = _estimate([points * number for number in row[name]], sign="+")
+        found[title] = _with_error([points * number for number in row[name]], sign="+")
     return found
 
 
-def _estimate(value: list[float], *, sign: str = "") -> str:
+def _with_error(value: list[float], *, sign: str = "") -> str:
     number, error = value
     return "noise" if math.isnan(number) else f"{_short(number, sign)}±{_short(error)}"
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..arms import Arm
-from ..batches import CreditTask, Problem, rollout_batch
+from ..arms import CreditArm
+from ..batches import CreditTask, TokenizedProblem, rollout_batch
 from .monte_carlo import monte_carlo_weights
 from .quality import effects, gradient_quality
 from .sketches import Sketch, arm_gradients, batch_gradients
@@ -46,8 +46,8 @@ class Judgement:
 def collect(
     model: nn.Module,
     task: CreditTask,
-    problems: Iterator[Problem],
-    arms: Mapping[str, Arm],
+    problems: Iterator[TokenizedProblem],
+    arms: Mapping[str, CreditArm],
     judgement: Judgement,
     folder: Path,
     *,
@@ -111,8 +111,8 @@ def _keep_settings(folder: Path, settings: str) -> None:
 def _batch(
     model: nn.Module,
     task: CreditTask,
-    problems: list[Problem],
-    arms: Mapping[str, Arm],
+    problems: list[TokenizedProblem],
+    arms: Mapping[str, CreditArm],
     judgement: Judgement,
     sketch: Sketch,
     generator: torch.Generator,

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-class Estimate(NamedTuple):
-    """A number and its standard error."""
+class Jackknifed(NamedTuple):
+    """A number and its standard error, by leaving one batch out."""
 
     value: float
     error: float
@@ -29,11 +29,11 @@ class Estimate(NamedTuple):
 class GradientQuality(NamedTuple):
     """How an arm's gradients point, compared with the reference and with another arm."""
 
-    bias: Estimate
+    bias: Jackknifed
     """Cosine of the mean gradient with the true one; NaN where noise hides its length."""
-    quality: Estimate
+    quality: Jackknifed
     """Cosine of one batch's gradient with the true one."""
-    gain: Estimate
+    gain: Jackknifed
     """Difference of the qualities, this arm's and that of the arm it is compared with."""
 
 
@@ -59,7 +59,7 @@ def gradient_quality(
         )
     own, other = _Products(gradients, reference), _Products(compared, reference)
     return GradientQuality(
-        _estimate(own.bias), _estimate(own.quality), _estimate(own.quality - other.quality)
+        _jackknifed(own.bias), _jackknifed(own.quality), _jackknifed(own.quality - other.quality)
     )
 
 
@@ -69,7 +69,7 @@ def effects(
     reference: Float[Tensor, "sample parameter"],
     *,
     points: float = 0.01,
-) -> dict[str, Estimate]:
+) -> dict[str, Jackknifed]:
     """Say what a step in an arm's mean direction does to other quantities, to first order.
 
     Args:
@@ -84,7 +84,7 @@ def effects(
     """
     own = _Products(gradients, reference)
     return {
-        name: _estimate(points * _different(gradients @ direction.T) / own.lengths)
+        name: _jackknifed(points * _different(gradients @ direction.T) / own.lengths)
         for name, direction in directions.items()
     }
 
@@ -129,8 +129,8 @@ def _root(squares: Float[Tensor, " subset"]) -> Float[Tensor, " subset"]:
     return torch.where(squares > 0, squares, torch.nan).sqrt()
 
 
-def _estimate(values: Float[Tensor, " subset"]) -> Estimate:
+def _jackknifed(values: Float[Tensor, " subset"]) -> Jackknifed:
     """Return the value of all batches, and its jackknife error."""
     without = values[1:]
     spread = ((without - without.mean()) ** 2).mean() * (len(without) - 1)
-    return Estimate(values[0].item(), spread.sqrt().item())
+    return Jackknifed(values[0].item(), spread.sqrt().item())

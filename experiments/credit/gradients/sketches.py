@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..arms import Arm
+from ..arms import CreditArm
 from ..batches import RolloutTokens, completion_logps
 
 SKETCH_SIZE = 32_768
@@ -120,7 +120,7 @@ def rescaled_steps(
 
 
 def arm_gradients(
-    model: nn.Module, sketch: Sketch, batch: RolloutTokens, arms: Mapping[str, Arm]
+    model: nn.Module, sketch: Sketch, batch: RolloutTokens, arms: Mapping[str, CreditArm]
 ) -> dict[str, Float[Tensor, " place"]]:
     """Return all gradients that a comparison of arms needs, by name.
 

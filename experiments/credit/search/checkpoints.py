@@ -11,7 +11,7 @@ from barl_trl.evaluation.checkpoints import checkpoint_id
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from ..arms import ARMS
-from ..batches import Problem
+from ..batches import TokenizedProblem
 from ..gradients.judge import COMPARED, Judgement, collect, verdict
 from .runs import CONDITIONS, run, search_task, training_problems
 
@@ -54,7 +54,7 @@ def judge_into(path: Path, model: str, condition: str, arms: tuple[str, ...]) ->
     write_json(path, [{"model": path.stem, **row} for row in rows])
 
 
-def _problems(tokenizer: Any, condition: str) -> Iterator[Problem]:
+def _problems(tokenizer: Any, condition: str) -> Iterator[TokenizedProblem]:
     return training_problems(tokenizer, CONDITIONS[condition], SEED + 1)
 
 

@@ -21,7 +21,7 @@ from barl_trl.trainer.barl_fields import BARLFields
 
 from ...sampling import sample
 from ..arms import ARMS
-from ..batches import CreditTask, Problem
+from ..batches import CreditTask, TokenizedProblem
 from .short_training import ShortTraining, train
 
 EVALUATED = 400
@@ -90,7 +90,7 @@ def run(
         training_problems(tokenizer, condition, seed),
         seed=seed,
         settings=ShortTraining(steps=condition.steps),
-        evaluate=_Evaluation(task, condition, seed, checkpoints),
+        evaluate=_HeldOut(task, condition, seed, checkpoints),
     )
     return {"condition": condition_name, "arm": arm, "seed": seed, "evaluations": measured}
 
@@ -102,13 +102,15 @@ def search_task(tokenizer: Any, tokens: int) -> CreditTask:
     return CreditTask(tokenizer, accuracy_reward, segmenter, end_ids, tokens, BARLFields())
 
 
-def training_problems(tokenizer: Any, condition: Condition, seed: int) -> Iterator[Problem]:
+def training_problems(
+    tokenizer: Any, condition: Condition, seed: int
+) -> Iterator[TokenizedProblem]:
     """Yield training problems without end."""
     stream = problems(seed, num_candidates=condition.candidates)
     if condition.fixed_problems is not None:
         stream = _epochs(list(islice(stream, condition.fixed_problems)), seed)
     for problem in stream:
-        yield Problem(tokenizer(problem.prompt)["input_ids"], problem.solution)
+        yield TokenizedProblem(tokenizer(problem.prompt)["input_ids"], problem.solution)
 
 
 def _epochs(fixed: list[Any], seed: int) -> Iterator[Any]:
@@ -118,7 +120,7 @@ def _epochs(fixed: list[Any], seed: int) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class _Evaluation:
+class _HeldOut:
     """Measures a model on a seed's held-out problems; all its tests before and after training."""
 
     task: CreditTask

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..arms import Arm
-from ..batches import CreditTask, Problem, RolloutTokens, completion_logps, rollout_batch
+from ..arms import CreditArm
+from ..batches import CreditTask, RolloutTokens, TokenizedProblem, completion_logps, rollout_batch
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class ShortTraining:
 def train(
     model: nn.Module,
     task: CreditTask,
-    arm: Arm,
-    problems: Iterator[Problem],
+    arm: CreditArm,
+    problems: Iterator[TokenizedProblem],
     *,
     seed: int,
     settings: ShortTraining,

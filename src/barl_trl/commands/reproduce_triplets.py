@@ -15,7 +15,7 @@ import torch
 
 from ..report import triplets_figure
 from ..synthetic.triplet_references import references
-from ..synthetic.triplets import Arm, Settings, train
+from ..synthetic.triplets import Settings, TripletArm, train
 from .console import progress_bar
 
 ACCURACIES = ("train_accuracy", "unseen_accuracy")
@@ -24,7 +24,7 @@ SOLVED = 0.9
 
 
 def triplets(
-    output_dir: Path, *, seeds: int = 3, settings: Settings, arms: dict[str, Arm], jobs: int
+    output_dir: Path, *, seeds: int = 3, settings: Settings, arms: dict[str, TripletArm], jobs: int
 ) -> dict[str, Any]:
     """Train every arm with every seed and write `results.json`, `curves.csv`, `triplets.png`.
 
@@ -62,7 +62,7 @@ def triplets(
 
 
 def _records(
-    arms: dict[str, Arm], seeds: int, settings: Settings, jobs: int
+    arms: dict[str, TripletArm], seeds: int, settings: Settings, jobs: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the records of all arms and seeds, trained in processes beside each other."""
     runs = [(name, arms[name], seed, settings) for seed in range(seeds) for name in arms]
@@ -81,7 +81,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _run(run: tuple[str, Arm, int, Settings]) -> list[dict[str, Any]]:
+def _run(run: tuple[str, TripletArm, int, Settings]) -> list[dict[str, Any]]:
     name, arm, seed, settings = run
     return [{"arm": name, "seed": seed, **record} for record in train(arm, seed, settings)]
 

@@ -5,7 +5,7 @@ from functools import partial
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import fixed_size_steps
 from barl_trl.trainer.barl_fields import BARLFields
-from experiments.credit.batches import CreditTask, Problem, scored_tokens
+from experiments.credit.batches import CreditTask, TokenizedProblem, scored_tokens
 
 from ...trainer.rollouts import CASES, PROBLEMS, given_rollouts
 
@@ -34,7 +34,9 @@ def given_task(tokenizer):
 
 
 def given_batch(model, tokenizer, arms, solutions=SOLUTIONS):
-    problems = [Problem(tokenizer.encode(prompt), solutions[prompt]) for prompt, *_ in CASES]
+    problems = [
+        TokenizedProblem(tokenizer.encode(prompt), solutions[prompt]) for prompt, *_ in CASES
+    ]
     completions = [[*tokenizer.encode(text), tokenizer.eos_token_id] for _, text, _ in CASES]
     for row in CUT_OFF:
         completions[row].pop()

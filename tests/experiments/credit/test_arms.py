@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from barl_trl.credit.gae import gae
 from barl_trl.credit.registry import CREDITS
-from experiments.credit.arms import ARMS, Arm
+from experiments.credit.arms import ARMS, CreditArm
 
 from ... import reference
 from ...credit.scored import batches, check, rows, scored
@@ -20,9 +20,9 @@ def of_mine(rollouts, *, gae_lambda=0.25):
 @given(batches(all_judged=True))
 def test_values_are_the_estimators_with_the_arms_settings_behind_the_arms_baseline(rollouts):
     for lam, arm in [
-        (0.9, Arm("gae", settings={"gae_lambda": 0.9, "credit_baseline": "group"})),
-        (1.0, Arm("gae", settings={"credit_baseline": "group"})),
-        (0.25, Arm(f"{__name__}.of_mine", settings={"credit_baseline": "group"})),
+        (0.9, CreditArm("gae", settings={"gae_lambda": 0.9, "credit_baseline": "group"})),
+        (1.0, CreditArm("gae", settings={"credit_baseline": "group"})),
+        (0.25, CreditArm(f"{__name__}.of_mine", settings={"credit_baseline": "group"})),
     ]:
         plain = reference.subtract_baseline(reference.gae(rollouts, lam), rollouts, "group")
         check(rows(arm.values(scored(rollouts)), rollouts), plain)
@@ -32,11 +32,11 @@ def test_values_are_the_estimators_with_the_arms_settings_behind_the_arms_baseli
 @given(batches(all_judged=True))
 def test_an_arm_without_settings_is_its_credit(rollouts):
     expected = reference.subtract_baseline(reference.outcome(rollouts), rollouts, "leave_one_out")
-    check(rows(Arm("rloo").values(scored(rollouts)), rollouts), expected)
+    check(rows(CreditArm("rloo").values(scored(rollouts)), rollouts), expected)
 
 
 def test_fields_of_the_credit_are_replaced_in_this_arm_alone():
-    arm = Arm("barl", settings={"answer_likelihood": "sum", "outcome_mode": "hypothesis"})
+    arm = CreditArm("barl", settings={"answer_likelihood": "sum", "outcome_mode": "hypothesis"})
     assert arm.credit_in_use == CREDITS["barl"]._replace(answer_likelihood="sum")
     assert CREDITS["barl"].answer_likelihood == "mean"
     assert ARMS["barl"].credit_in_use == CREDITS["barl"]
@@ -66,9 +66,9 @@ OF_CREDIT = "'hypotheses', 'answer_likelihood', 'credit_baseline', 'value_normal
 def test_a_setting_that_nothing_takes_is_refused(credit, setting, allowed, nearest):
     message = rf"among \[{allowed}\], got '{setting}': did you mean '{nearest}'\?"
     with pytest.raises(ValueError, match=f"settings of '{credit}' must be {message}"):
-        Arm(credit, settings={setting: 1.0})
+        CreditArm(credit, settings={setting: 1.0})
 
 
 def test_an_unknown_credit_is_refused_before_it_is_used():
     with pytest.raises(ValueError, match=r"got 'gea': did you mean 'gae'\?"):
-        Arm("gea")
+        CreditArm("gea")

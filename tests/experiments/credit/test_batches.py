@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from barl_trl.credit.outcome import outcome
-from experiments.credit.arms import ARMS, Arm
-from experiments.credit.batches import Problem, for_credit, rollout_batch, scoring_passes
+from experiments.credit.arms import ARMS, CreditArm
+from experiments.credit.batches import TokenizedProblem, for_credit, rollout_batch, scoring_passes
 from experiments.sampling import sample
 
 from ... import reference
@@ -73,7 +73,7 @@ def test_log_likelihoods_are_those_of_each_answer_at_each_state(
 
 
 def test_rollouts_are_groups_of_samples_of_the_model(model, tokenizer):
-    problems = [Problem(tokenizer.encode(prompt), truth) for prompt, truth in PROBLEMS]
+    problems = [TokenizedProblem(tokenizer.encode(prompt), truth) for prompt, truth in PROBLEMS]
     task = given_task(tokenizer)
     batch = rollout_batch(
         model.eval(),
@@ -127,8 +127,11 @@ def test_a_pass_for_each_likelihood_scores_what_its_arms_need():
 
 def test_a_credit_sees_the_hypotheses_that_it_asks_for_and_the_belief_in_them(batch):
     scored = batch.scored["mean"]
-    everything = for_credit(scored, Arm("barl", consistency_beta=3.0))
-    truth, nothing = for_credit(scored, Arm("progress")), for_credit(scored, Arm("grpo"))
+    everything = for_credit(scored, CreditArm("barl", consistency_beta=3.0))
+    truth, nothing = (
+        for_credit(scored, CreditArm("progress")),
+        for_credit(scored, CreditArm("grpo")),
+    )
     assert torch.equal(everything.answer_logps, scored.answer_logps)
     assert torch.equal(truth.answer_logps, scored.answer_logps[..., :1])
     assert torch.equal(truth.belief[..., 0], scored.state_mask.float())
@@ -166,7 +169,7 @@ def test_weights_are_those_of_the_trainer(batch, model, tokenizer, tmp_path, nam
 def test_weights_with_another_baseline_or_normalization(
     batch, model, tokenizer, tmp_path, settings
 ):
-    check_weights(batch, Arm("barl", settings=settings), model, tokenizer, tmp_path)
+    check_weights(batch, CreditArm("barl", settings=settings), model, tokenizer, tmp_path)
 
 
 TAKEN = []
@@ -185,7 +188,9 @@ def of_mine(
 def test_a_credit_of_the_users_own_gets_the_settings_that_it_gets_in_training(
     batch, model, tokenizer, tmp_path
 ):
-    arm = Arm(f"{__name__}.of_mine", consistency_beta=3.0, settings={"value_normalization": "none"})
+    arm = CreditArm(
+        f"{__name__}.of_mine", consistency_beta=3.0, settings={"value_normalization": "none"}
+    )
     check_weights(batch, arm, model, tokenizer, tmp_path)
     in_evaluation, in_training = TAKEN
     assert in_evaluation == in_training

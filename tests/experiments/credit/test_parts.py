@@ -85,7 +85,7 @@ def test_the_explorer_is_trained_with_all_arms_under_all_conditions(tmp_path):
     arms = explorer_runs.COMPARED_ARMS
     assert set(arms) <= set(ARMS)
     assert [job.arguments for job in stage] == [
-        (condition, arm, 3) for condition in explorer.CONDITIONS for arm in arms
+        (condition, arm, 3) for condition in explorer.WORLDS for arm in arms
     ]
     assert all(job.function is explorer_runs.run_into for job in stage)
 
@@ -177,7 +177,7 @@ def test_the_explorer_has_a_table_for_each_condition(tmp_path, seeds):
     values = explorer_files(tmp_path, 4)  # of more seeds, the first ones are taken
     section = PARTS["B"].section(tmp_path, seeds)
     assert f" of {seeds} seeds " in section["text"]
-    assert [table["caption"] for table in section["tables"]] == list(explorer.CONDITIONS)
+    assert [table["caption"] for table in section["tables"]] == list(explorer.WORLDS)
     for table in section["tables"]:
         runs = {
             arm: {name: [run[name] for run in values[table["caption"], arm]] for name in MEASURES}

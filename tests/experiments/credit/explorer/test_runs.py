@@ -7,8 +7,8 @@ import pytest
 from barl_trl.commands.jobs import read
 from experiments.credit.arms import ARMS
 from experiments.credit.explorer.runs import COMPARED_ARMS, path_of, run_into
-from experiments.credit.explorer.simulation import CONDITIONS
-from experiments.credit.explorer.training import explorer_gradient_quality, train
+from experiments.credit.explorer.simulation import WORLDS
+from experiments.credit.explorer.training import batch_cosines, train
 
 ARM, CONDITION = "progress", "cut_off"
 
@@ -24,7 +24,7 @@ def record(tmp_path_factory):
 def test_runs_are_those_of_the_seeds(record):
     assert (record["arm"], record["condition"]) == (ARM, CONDITION)
     assert [run["seed"] for run in record["runs"]] == [0, 1]
-    expected = train(ARMS[ARM], CONDITIONS[CONDITION], 1)
+    expected = train(ARMS[ARM], WORLDS[CONDITION], 1)
     last = record["runs"][1]
     assert last["curve"] == [[e.step, e.accuracy, e.longer_accuracy] for e in expected]
     assert record["runs"][0]["curve"] != last["curve"]
@@ -39,12 +39,12 @@ def test_a_run_has_its_mean_behind_the_start_and_its_end(record):
 
 
 def test_quality_is_that_of_the_gradients_at_the_start(record):
-    found = explorer_gradient_quality({ARM: ARMS[ARM]}, CONDITIONS[CONDITION])[ARM]
+    found = batch_cosines({ARM: ARMS[ARM]}, WORLDS[CONDITION])[ARM]
     assert record["bias"] == found.bias
     assert record["quality"] == [found.quality, found.error]
 
 
 def test_arms_and_conditions_have_files_of_their_own(tmp_path):
-    places = {path_of(tmp_path, c, arm) for c in CONDITIONS for arm in COMPARED_ARMS}
-    assert len(places) == len(CONDITIONS) * len(COMPARED_ARMS)
+    places = {path_of(tmp_path, c, arm) for c in WORLDS for arm in COMPARED_ARMS}
+    assert len(places) == len(WORLDS) * len(COMPARED_ARMS)
     assert path_of(tmp_path, "mixed", "barl, sum") == tmp_path / "mixed" / "barl-sum.json"

@@ -9,10 +9,10 @@ import pytest
 
 from experiments.credit.explorer.simulation import (
     ANSWER_TOKENS,
-    CONDITIONS,
     INITIAL_PARAMETERS,
     LINE_TOKENS,
-    Condition,
+    WORLDS,
+    World,
     simulate,
 )
 
@@ -57,19 +57,19 @@ def _exact(parameters, n, tries, condition):
 
 def drawn(name="standard", parameters=INITIAL_PARAMETERS, prompts=50, group_size=8, **settings):
     rng = np.random.default_rng(settings.pop("seed", 0))
-    return simulate(parameters, CONDITIONS[name], prompts, group_size, rng, **settings)
+    return simulate(parameters, WORLDS[name], prompts, group_size, rng, **settings)
 
 
 @pytest.mark.parametrize("parameters", [INITIAL_PARAMETERS, LATER], ids=["initial", "later"])
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", WORLDS)
 def test_accuracy_is_the_exact_one(name, parameters):
     rollouts = drawn(name, parameters, prompts=20_000, group_size=1)
-    exact = exact_accuracy(parameters, CONDITIONS[name])
+    exact = exact_accuracy(parameters, WORLDS[name])
     assert rollouts.outcomes.mean() == pytest.approx(exact, abs=4 * 0.5 / math.sqrt(20_000))
 
 
 @pytest.mark.parametrize("parameters", [INITIAL_PARAMETERS, LATER], ids=["initial", "later"])
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", WORLDS)
 def test_scores_are_zero_on_average(name, parameters):
     scores = drawn(name, parameters, prompts=20_000, group_size=1).scores.sum(axis=1)
     error = scores.std(axis=0) / math.sqrt(len(scores))
@@ -88,7 +88,7 @@ def test_what_is_certain_has_no_score():
     assert not rollouts.scores[np.arange(len(last)), last][found].any()
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", WORLDS)
 def test_beliefs_are_distributions_that_end_at_the_answer(name):
     rollouts = drawn(name)
     steps = (rollouts.step_tokens > 0).sum(axis=1)
@@ -155,4 +155,4 @@ def test_same_seed_same_rollouts():
 )
 def test_impossible_conditions_are_refused(settings, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        Condition(**settings)
+        World(**settings)

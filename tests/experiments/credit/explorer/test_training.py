@@ -5,11 +5,11 @@ import pytest
 
 from experiments.credit.arms import ARMS
 from experiments.credit.explorer import training as explorer_training
-from experiments.credit.explorer.simulation import CONDITIONS, INITIAL_PARAMETERS, simulate
-from experiments.credit.explorer.training import evaluate, explorer_gradient_quality, train
+from experiments.credit.explorer.simulation import INITIAL_PARAMETERS, WORLDS, simulate
+from experiments.credit.explorer.training import batch_cosines, evaluate, train
 from experiments.credit.explorer.weights import gradient
 
-STANDARD = CONDITIONS["standard"]
+STANDARD = WORLDS["standard"]
 
 
 def test_explorer_learns():
@@ -44,7 +44,7 @@ def test_arms_of_a_seed_see_the_same_problems(monkeypatch):
     monkeypatch.setattr(explorer_training, "simulate", watched)
     for name in ("grpo", "progress"):
         seen[name] = []
-        train(ARMS[name], CONDITIONS["cut_off"], seed=0, steps=4, evaluate_every=2)
+        train(ARMS[name], WORLDS["cut_off"], seed=0, steps=4, evaluate_every=2)
     assert seen["grpo"] == seen["progress"]
     assert [number for number, *_ in seen["grpo"]].count(16) == 4
     evaluated = [entry for entry in seen["grpo"] if entry[0] == 2000]
@@ -54,9 +54,7 @@ def test_arms_of_a_seed_see_the_same_problems(monkeypatch):
 
 def test_quality_of_gradients():
     arms = {name: ARMS[name] for name in ("rloo", "barl", "barl, own outcomes")}
-    found = explorer_gradient_quality(
-        arms, CONDITIONS["confident"], batches=40, reference_prompts=4000
-    )
+    found = batch_cosines(arms, WORLDS["confident"], batches=40, reference_prompts=4000)
     assert found["rloo"].bias > 0.97
     assert found["barl, own outcomes"].bias < -0.5
     assert found["rloo"].quality > found["barl"].quality > found["barl, own outcomes"].quality
@@ -68,12 +66,8 @@ def test_quality_of_gradients():
 
 def test_quality_is_judged_on_the_same_batches_with_or_without_other_arms():
     settings = {"batches": 3, "seed": 5, "reference_prompts": 500}
-    both = explorer_gradient_quality(
-        {n: ARMS[n] for n in ("grpo", "gae, lambda .9")}, STANDARD, **settings
-    )
-    alone = explorer_gradient_quality(
-        {"gae, lambda .9": ARMS["gae, lambda .9"]}, STANDARD, **settings
-    )
+    both = batch_cosines({n: ARMS[n] for n in ("grpo", "gae, lambda .9")}, STANDARD, **settings)
+    alone = batch_cosines({"gae, lambda .9": ARMS["gae, lambda .9"]}, STANDARD, **settings)
     np.testing.assert_array_equal(both["gae, lambda .9"].cosines, alone["gae, lambda .9"].cosines)
 
 
@@ -83,5 +77,5 @@ def test_arm_without_a_gradient_has_cosine_0(monkeypatch):
 
     monkeypatch.setattr(explorer_training, "gradient", silent)
     arms = {"grpo": ARMS["grpo"]}
-    found = explorer_gradient_quality(arms, STANDARD, batches=2, reference_prompts=100)["grpo"]
+    found = batch_cosines(arms, STANDARD, batches=2, reference_prompts=100)["grpo"]
     assert (found.bias, found.quality) == (0, 0)

@@ -10,8 +10,8 @@ import torch
 from barl_trl.posterior import posterior_weighted_values
 from barl_trl.steps import spread_over_tokens
 from barl_trl.whitening import whiten
-from experiments.credit.arms import ARMS, Arm
-from experiments.credit.explorer.simulation import CONDITIONS, INITIAL_PARAMETERS, simulate
+from experiments.credit.arms import ARMS, CreditArm
+from experiments.credit.explorer.simulation import INITIAL_PARAMETERS, WORLDS, simulate
 from experiments.credit.explorer.weights import gradient, scored_rollouts, step_weights
 
 from .test_simulation import LATER, exact_accuracy
@@ -19,10 +19,10 @@ from .test_simulation import LATER, exact_accuracy
 
 def drawn(name, parameters=LATER, prompts=8, group_size=8, seed=0):
     rng = np.random.default_rng(seed)
-    return simulate(parameters, CONDITIONS[name], prompts, group_size, rng)
+    return simulate(parameters, WORLDS[name], prompts, group_size, rng)
 
 
-@pytest.fixture(scope="module", params=CONDITIONS)
+@pytest.fixture(scope="module", params=WORLDS)
 def rollouts(request):
     return drawn(request.param)
 
@@ -68,15 +68,15 @@ def whitened(steps, closing, rollouts, *, in_groups=False):
 @pytest.mark.parametrize(
     ("arm", "log_likelihood"),
     [
-        (Arm("barl"), lambda q: math.log(q) / 2),
-        (Arm("barl", settings={"answer_likelihood": "sum"}), math.log),
+        (CreditArm("barl"), lambda q: math.log(q) / 2),
+        (CreditArm("barl", settings={"answer_likelihood": "sum"}), math.log),
         (
-            Arm("barl", settings={"answer_likelihood": "token_mean"}),
+            CreditArm("barl", settings={"answer_likelihood": "token_mean"}),
             lambda q: math.log((q + 1) / 2),
         ),
-        (Arm("barl", consistency_beta=math.inf), lambda q: math.log(q) / 2),
-        (Arm("progress"), lambda q: math.log(q) / 2),
-        (Arm("barl", settings={"value_normalization": "group"}), lambda q: math.log(q) / 2),
+        (CreditArm("barl", consistency_beta=math.inf), lambda q: math.log(q) / 2),
+        (CreditArm("progress"), lambda q: math.log(q) / 2),
+        (CreditArm("barl", settings={"value_normalization": "group"}), lambda q: math.log(q) / 2),
     ],
 )
 def test_weights_are_the_papers_equations(rollouts, arm, log_likelihood):
@@ -144,9 +144,9 @@ def test_scored_rollouts_know_who_was_cut_off_and_what_was_answered():
 
 
 @pytest.mark.parametrize("parameters", [INITIAL_PARAMETERS, LATER], ids=["initial", "later"])
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", WORLDS)
 def test_rloo_gradient_is_the_derivative_of_the_exact_accuracy(name, parameters):
-    condition, step = CONDITIONS[name], 1e-4
+    condition, step = WORLDS[name], 1e-4
     derivative = [
         (exact_accuracy(parameters + e, condition) - exact_accuracy(parameters - e, condition))
         / (2 * step)

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
 from experiments.credit.arms import ARMS
-from experiments.credit.batches import Problem, rollout_batch
+from experiments.credit.batches import TokenizedProblem, rollout_batch
 from experiments.credit.gradients.judge import Judgement, collect, verdict
 from experiments.credit.gradients.monte_carlo import monte_carlo_weights
 from experiments.credit.gradients.quality import effects, gradient_quality
@@ -39,7 +39,7 @@ def model():
 
 def search_problems(task):
     for problem in problems(0, num_candidates=3):
-        yield Problem(task.tokenizer(problem.prompt)["input_ids"], problem.solution)
+        yield TokenizedProblem(task.tokenizer(problem.prompt)["input_ids"], problem.solution)
 
 
 def collected(model, task, folder, judgement=JUDGEMENT, *, arms=COMPARED, **changes):

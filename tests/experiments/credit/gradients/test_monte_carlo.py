@@ -13,7 +13,7 @@ from barl_trl.rewards import AccuracyReward
 from barl_trl.steps import fixed_size_steps
 from barl_trl.trainer.barl_fields import BARLFields
 from experiments.credit.arms import ARMS
-from experiments.credit.batches import CreditTask, Problem, scored_tokens
+from experiments.credit.batches import CreditTask, TokenizedProblem, scored_tokens
 from experiments.credit.gradients.monte_carlo import ROWS, monte_carlo_weights
 
 from ....tiny import tiny_model
@@ -65,7 +65,9 @@ def task(tokenizer):
 
 @pytest.fixture(scope="module")
 def batch(model, task, tokenizer, letters):
-    problems = [Problem(tokenizer.encode(p), PROMPTS[p]) for p in PROMPTS for _ in range(2)]
+    problems = [
+        TokenizedProblem(tokenizer.encode(p), PROMPTS[p]) for p in PROMPTS for _ in range(2)
+    ]
     completions = [[letters[letter] for letter in text] for text in COMPLETIONS]
     return scored_tokens(model, task, problems, completions, group_size=2, arms=[ARMS["rloo"]])
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
 from experiments.credit.arms import ARMS
-from experiments.credit.batches import Problem, rollout_batch
+from experiments.credit.batches import TokenizedProblem, rollout_batch
 from experiments.credit.search import short_training
 from experiments.credit.search.runs import search_task
 from experiments.credit.search.short_training import (
@@ -129,7 +129,7 @@ def search_model():
 
 def search_problems(task, seed=0):
     for problem in problems(seed, num_candidates=3):
-        yield Problem(task.tokenizer(problem.prompt)["input_ids"], problem.solution)
+        yield TokenizedProblem(task.tokenizer(problem.prompt)["input_ids"], problem.solution)
 
 
 def trained(task, arm, *, seed=0, evaluate=lambda model, step: {}, **changes):
