@@ -78,3 +78,8 @@ ARMS = {
     "likelihood": CreditArm("likelihood"),
 }
 """What the evidence compares (`python -m experiments.credit report`)."""
+
+
+def file_name(arm: str) -> str:
+    """Return an arm's name without spaces and commas."""
+    return arm.replace(", ", "-").replace(" ", "_")

@@ -7,10 +7,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from barl_trl.commands.jobs import Job, file_name, read
+from barl_trl.commands.jobs import FileJob
 from barl_trl.evaluation.metrics import mean_and_standard_error, paired_difference
+from barl_trl.report.json_files import read_json
 
-from .arms import ARMS
+from .arms import ARMS, file_name
 from .explorer import runs as explorer_runs
 from .search import checkpoints
 from .search import runs as search_runs
@@ -32,7 +33,7 @@ class Part(NamedTuple):
 
     title: str
     seeds: int
-    jobs: Callable[[Path, int], list[list[Job]]]
+    jobs: Callable[[Path, int], list[list[FileJob]]]
     section: Callable[[Path, int], Section]
 
 
@@ -52,13 +53,13 @@ _JUDGED = {
 """Columns, by the name of the verdict's field."""
 
 
-def _judge_jobs(folder: Path, seeds: int) -> list[list[Job]]:
+def _judge_jobs(folder: Path, seeds: int) -> list[list[FileJob]]:
     trained = [
-        Job(folder / f"{file_name(arm)}.json", checkpoints.run_into, (arm,))
+        FileJob(folder / f"{file_name(arm)}.json", checkpoints.run_into, (arm,))
         for arm in checkpoints.TRAINED
     ]
     first = [
-        Job(
+        FileJob(
             _verdict_file(folder, f"shipped, {condition}"),
             checkpoints.judge_into,
             (checkpoints.shipped(), condition, tuple(ARMS)),
@@ -66,7 +67,7 @@ def _judge_jobs(folder: Path, seeds: int) -> list[list[Job]]:
         for condition in _CONDITIONS_JUDGED
     ]
     late = [
-        Job(
+        FileJob(
             _verdict_file(folder, f"{arm} after {step}"),
             checkpoints.judge_into,
             (str(folder / file_name(arm) / f"step-{step}"), "standard", checkpoints.LATE_ARMS),
@@ -89,7 +90,7 @@ def _judge_section(folder: Path, seeds: int) -> Section:
     names += [f"{arm} after {step}" for arm, step in _late()]
     tables = []
     for name in names:
-        [rows] = read([_verdict_file(folder, name)])
+        rows = read_json(_verdict_file(folder, name))
         tables.append(
             {
                 "caption": f"At: {name}",
@@ -121,11 +122,11 @@ def _judged(row: dict[str, Any], field: str) -> str:
 # B: the explorer
 
 
-def _explorer_jobs(folder: Path, seeds: int) -> list[list[Job]]:
+def _explorer_jobs(folder: Path, seeds: int) -> list[list[FileJob]]:
     places = [(c, arm) for c in explorer_runs.WORLDS for arm in explorer_runs.COMPARED_ARMS]
     return [
         [
-            Job(
+            FileJob(
                 explorer_runs.path_of(folder, condition, arm),
                 explorer_runs.run_into,
                 (condition, arm, seeds),
@@ -141,7 +142,7 @@ def _explorer_section(folder: Path, seeds: int) -> Section:
         paths = [
             explorer_runs.path_of(folder, condition, arm) for arm in explorer_runs.COMPARED_ARMS
         ]
-        records = list(read(paths))
+        records = [read_json(path) for path in paths]
         number = min(len(record["runs"]) for record in records)
         if number < seeds:
             raise ValueError(
@@ -193,10 +194,10 @@ def _explorer_section(folder: Path, seeds: int) -> Section:
 
 
 def _search_part(title: str, condition: str, arms: Sequence[str], seeds: int, text: str) -> Part:
-    def jobs(folder: Path, number: int) -> list[list[Job]]:
+    def jobs(folder: Path, number: int) -> list[list[FileJob]]:
         return [
             [
-                Job(
+                FileJob(
                     search_runs.path_of(folder, condition, arm, seed),
                     search_runs.run_into,
                     (condition, arm, seed),
@@ -240,7 +241,7 @@ def _search_values(
     values = {}
     for arm in arms:
         paths = [search_runs.path_of(folder, condition, arm, seed) for seed in range(seeds)]
-        last = [record["evaluations"][-1] for record in read(paths)]
+        last = [record["evaluations"][-1] for record in map(read_json, paths)]
         values[arm] = {name: [found[name] for found in last] for name in last[0]}
     return values
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 
@@ -11,8 +12,7 @@ import pytest
 import torch
 
 from barl_trl.commands.interruption import Interrupted, raised
-from barl_trl.commands.jobs import Job, file_name, read, run_jobs, write_json
-from experiments.credit.arms import ARMS
+from barl_trl.commands.jobs import FileJob, run_jobs, write_json
 
 
 def say(path, *arguments):
@@ -34,30 +34,57 @@ def last_for_ever(path):
     time.sleep(1000)
 
 
-def test_an_interruption_ends_the_processes(tmp_path):
-    job = Job(tmp_path / "process.json", last_for_ever, ())
+def start_others(path, listens):
+    """A process and its own; it may not listen to SIGTERM."""
+    trap = "" if listens else "trap '' TERM; "
+    command = f"{trap}sleep {path.stem} & touch {path.with_suffix('.started')}; wait; wait"
+    subprocess.run(["sh", "-c", command], check=False)
+
+
+def tell_when(*started):
+    """Sends SIGTERM to this process when files are there."""
 
     def tell():
-        while not job.path.exists():
+        while not all(path.exists() for path in started):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=tell).start()
+
+
+def test_an_interruption_ends_the_processes(tmp_path):
+    job = FileJob(tmp_path / "process.json", last_for_ever, ())
+    tell_when(job.path)
     with raised(), pytest.raises(Interrupted):
         run_jobs([job], lambda: None)
     assert not psutil.pid_exists(json.loads(job.path.read_text()))
+
+
+def test_sigterm_leaves_none_of_what_jobs_started(tmp_path):
+    """Not even one that does not listen, nor its own."""
+    numbers = [f"100{n}.{os.getpid()}" for n in range(2)]
+    jobs = [
+        FileJob(tmp_path / f"{number}.json", start_others, (listens,))
+        for number, listens in zip(numbers, (True, False), strict=True)
+    ]
+    tell_when(*(job.path.with_suffix(".started") for job in jobs))
+    with raised(), pytest.raises(Interrupted):
+        run_jobs(jobs, lambda: None, at_once=2, grace=0.5)
+    processes = psutil.process_iter(["cmdline"])
+    killed = [process for process in processes if {*numbers} & {*(process.info["cmdline"] or ())}]
+    assert not psutil.wait_procs(killed, timeout=60)[1]  # a busy kernel ends them a little later
 
 
 def all_said(jobs):
     advanced = []
     run_jobs(jobs, lambda: advanced.append(None))
     assert len(advanced) == len(jobs)
-    return list(read([job.path for job in jobs]))
+    return [json.loads(job.path.read_text()) for job in jobs]
 
 
 def test_missing_files_are_made_and_others_kept_also_where_a_job_fails(tmp_path):
     folder = tmp_path / "search"
-    jobs = [Job(folder / f"{n}.json", say, (n, "x")) for n in range(2)]
+    jobs = [FileJob(folder / f"{n}.json", say, (n, "x")) for n in range(2)]
     folder.mkdir()
     jobs[0].path.write_text('{"from": "last time"}')
     jobs[1].path.with_suffix(".part").write_text("killed on the way")
@@ -72,9 +99,9 @@ def test_missing_files_are_made_and_others_kept_also_where_a_job_fails(tmp_path)
 
     jobs[1].path.unlink()
     number = 20 * len(os.sched_getaffinity(0))
-    many = [Job(tmp_path / "many" / f"{n}.json", linger, ()) for n in range(number)]
+    many = [FileJob(tmp_path / "many" / f"{n}.json", linger, ()) for n in range(number)]
     with pytest.raises(ValueError, match=r"no luck with b\.json"):
-        run_jobs([Job(tmp_path / "a" / "b.json", fail, ()), *jobs, *many], lambda: None)
+        run_jobs([FileJob(tmp_path / "a" / "b.json", fail, ()), *jobs, *many], lambda: None)
     assert sum(job.path.exists() for job in many) < number / 2  # nobody waits for the others
     untouched, again = all_said(jobs)
     assert untouched == kept
@@ -93,11 +120,3 @@ def test_a_file_is_whole_or_not_there(tmp_path):
     assert not path.exists()
     write_json(path, {"a": [1, None]})
     assert json.loads(path.read_text()) == {"a": [1, None]}
-    assert list(read([path, path])) == [{"a": [1, None]}] * 2
-
-
-def test_files_are_named_after_arms():
-    assert file_name("barl, sum, beta inf") == "barl-sum-beta_inf"
-    names = {file_name(arm) for arm in ARMS}
-    assert len(names) == len(ARMS)
-    assert not any(" " in name or "," in name for name in names)

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from barl_trl.commands.jobs import file_name, write_json
+from barl_trl.commands.jobs import write_json
 
-from ..arms import ARMS
+from ..arms import ARMS, file_name
 from .simulation import WORLDS
 from .training import batch_cosines, train
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
 from barl_trl.commands.jobs import write_json
 from barl_trl.evaluation.checkpoints import checkpoint_id
@@ -38,6 +39,7 @@ def run_into(path: Path, arm: str) -> None:
 
 def judge_into(path: Path, model: str, condition: str, arms: tuple[str, ...]) -> None:
     """Judge arms at a checkpoint, on rollouts of a condition, and write the verdict."""
+    disable_progress_bar()
     tokenizer: Any = AutoTokenizer.from_pretrained(model)
     rows = verdict(
         collect(

@@ -12,15 +12,16 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
-from barl_trl.commands.jobs import file_name, write_json
+from barl_trl.commands.jobs import write_json
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import delimited_steps
 from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, problems
 from barl_trl.trainer.barl_fields import BARLFields
 
 from ...sampling import sample
-from ..arms import ARMS
+from ..arms import ARMS, file_name
 from ..batches import CreditTask, TokenizedProblem
 from .short_training import ShortTraining, train
 
@@ -79,6 +80,7 @@ def run(
         `condition`, `arm`, `seed`, and the `evaluations`.
     """
     condition = CONDITIONS[condition_name]
+    disable_progress_bar()
     torch.manual_seed(seed)
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
     model = AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR)

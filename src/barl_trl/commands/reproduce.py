@@ -81,15 +81,15 @@ def triplets(options: argparse.Namespace) -> None:
     from .reproduce_triplets import triplet_rows, triplets
 
     iterations = options.iterations or Settings.iterations
-    results = triplets(
-        options.output_dir,
-        seeds=1 if options.quick else options.seeds,
-        settings=replace(
-            Settings(), iterations=max(1, iterations // 8) if options.quick else iterations
-        ),
-        arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
-        jobs=len(os.sched_getaffinity(0)),
-    )
+    with kept(lambda: _done(options)):
+        results = triplets(
+            options.output_dir,
+            seeds=1 if options.quick else options.seeds,
+            settings=replace(
+                Settings(), iterations=max(1, iterations // 8) if options.quick else iterations
+            ),
+            arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
+        )
     settings = results["settings"]
     print_table(
         f"Accuracy after {settings['iterations']} iterations, {settings['seeds']} seed(s), "

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from barl_trl.credit.gae import gae
 from barl_trl.credit.registry import CREDITS
-from experiments.credit.arms import ARMS, CreditArm
+from experiments.credit.arms import ARMS, CreditArm, file_name
 
 from ... import reference
 from ...credit.scored import batches, check, rows, scored
@@ -72,3 +72,10 @@ def test_a_setting_that_nothing_takes_is_refused(credit, setting, allowed, neare
 def test_an_unknown_credit_is_refused_before_it_is_used():
     with pytest.raises(ValueError, match=r"got 'gea': did you mean 'gae'\?"):
         CreditArm("gea")
+
+
+def test_files_are_named_after_arms():
+    assert file_name("barl, sum, beta inf") == "barl-sum-beta_inf"
+    names = {file_name(arm) for arm in ARMS}
+    assert len(names) == len(ARMS)
+    assert not any(" " in name or "," in name for name in names)

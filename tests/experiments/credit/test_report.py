@@ -4,24 +4,25 @@ import json
 
 import pytest
 
-from barl_trl.commands.jobs import Job, read, write_json
+from barl_trl.commands.jobs import FileJob, write_json
+from barl_trl.report.json_files import read_json
 from experiments.credit.parts import PARTS, Part
 from experiments.credit.report import SUMMARY, write
 
 
 def add(path, number, *before):
     """A job: the sum of a number and those in files of the stage before."""
-    write_json(path, number + sum(read(before)))
+    write_json(path, number + sum(map(read_json, before)))
 
 
 def jobs(folder, seeds):
     first = [folder / f"{seed}.json" for seed in range(seeds)]
-    late = [Job(folder / "sum.json", add, (100, *first))]
-    return [[Job(path, add, (3,)) for path in first], late]
+    late = [FileJob(folder / "sum.json", add, (100, *first))]
+    return [[FileJob(path, add, (3,)) for path in first], late]
 
 
 def section(folder, seeds):
-    [found] = read([folder / "sum.json"])
+    found = read_json(folder / "sum.json")
     table = {"caption": f"{seeds} seeds", "columns": ["what", "sum"], "rows": [["all", str(found)]]}
     return {"title": f"Part {folder.name}", "text": "Made up.", "tables": [table]}
 

@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from barl_trl.commands.jobs import read
+from barl_trl.report.json_files import read_json
 from experiments.credit.arms import ARMS
 from experiments.credit.explorer.runs import COMPARED_ARMS, path_of, run_into
 from experiments.credit.explorer.simulation import WORLDS
@@ -17,7 +17,7 @@ ARM, CONDITION = "progress", "cut_off"
 def record(tmp_path_factory):
     path = tmp_path_factory.mktemp("explorer") / "progress.json"
     run_into(path, CONDITION, ARM, 2)
-    [found] = read([path])
+    found = read_json(path)
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from barl_trl.commands.jobs import read
+from barl_trl.report.json_files import read_json
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 from experiments.credit.arms import ARMS
 from experiments.credit.batches import rollout_batch
@@ -38,7 +38,7 @@ def trained(tmp_path_factory):
 
 @pytest.mark.slow
 def test_an_arm_is_trained_and_its_checkpoints_are_beside_its_file(trained):
-    [record] = read([trained / "barl.json"])
+    record = read_json(trained / "barl.json")
     told = (record["condition"], record["arm"], record["seed"])
     assert told == ("standard", "barl", checkpoints.SEED)
     assert [entry["step"] for entry in record["evaluations"]] == [0, 1]
@@ -46,7 +46,7 @@ def test_an_arm_is_trained_and_its_checkpoints_are_beside_its_file(trained):
 
 
 def test_a_verdict_compares_the_arms_with_grpo(trained):
-    [rows] = read([trained / "gradients-late.json"])
+    rows = read_json(trained / "gradients-late.json")
     assert [row["arm"] for row in rows] == ["grpo", "progress"]
     assert {row["model"] for row in rows} == {"gradients-late"}
     assert rows[0].keys() >= {"bias", "quality", "gain", "beyond_control", "tokens"}
@@ -74,7 +74,7 @@ def test_the_checkpoint_is_judged_on_problems_of_the_condition(trained, name):
 
 def test_the_same_checkpoint_has_the_same_verdict_and_another_has_another(trained):
     verdicts = [trained / f"gradients-{name}.json" for name in ("first", "late", "again")]
-    first, late, again = ([row["tokens"] for row in rows] for rows in read(verdicts))
+    first, late, again = ([row["tokens"] for row in rows] for rows in map(read_json, verdicts))
     assert repr(late) == repr(again) != repr(first)
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from barl_trl.commands.jobs import Job, read, run_jobs
+from barl_trl.commands.jobs import FileJob, run_jobs
+from barl_trl.report.json_files import read_json
 from barl_trl.synthetic.search import TINY_MODEL_DIR, SearchProblem
 from experiments.credit.arms import ARMS
 from experiments.credit.search import runs as search_runs
@@ -176,8 +177,8 @@ def test_memorisation_has_the_same_problems_over_and_over_in_other_orders():
 def test_a_run_in_another_process_is_the_same_run(tmp_path):
     path = path_of(tmp_path, "quick", "barl, beta inf", 3)
     assert path == tmp_path / "quick" / "barl-beta_inf-3.json"
-    run_jobs([Job(path, run_into, ("quick", "barl, beta inf", 3))], lambda: None)
-    [record] = read([path])
+    run_jobs([FileJob(path, run_into, ("quick", "barl, beta inf", 3))], lambda: None)
+    record = read_json(path)
     assert repr(record) == repr(run("quick", "barl, beta inf", 3))
 
 
