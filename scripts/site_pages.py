@@ -28,7 +28,7 @@ MADE |= {path.relative_to(ROOT): path for path in (ROOT / ASSETS).iterdir()}
 """Files that only the site has, by their place in it."""
 FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)(?=[)#])")
-HELP = re.compile(r"^<!-- (barl .*--help) -->$", re.MULTILINE)
+HELP = re.compile(r"^<!-- ((?:barl|python -m experiments).* --help) -->$", re.MULTILINE)
 
 
 def navigation(entries: list[Any] | None = None) -> Iterator[str]:
@@ -44,7 +44,9 @@ def navigation(entries: list[Any] | None = None) -> Iterator[str]:
 
 def help_text(found: re.Match) -> str:
     """Return what a command's help prints, as a block of code."""
-    command = [sys.executable, "-m", "barl_trl.cli", *found[1].split()[1:]]
+    program, *options = found[1].split()
+    module = ["-m", "barl_trl.cli"] if program == "barl" else []
+    command = [sys.executable, *module, *options]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     return f"```text\n{printed.rstrip()}\n```"
 

@@ -16,11 +16,15 @@ from .paths import ROOT
 SOURCE = ROOT / "src" / "barl_trl"
 DUNDER = {"__init__", "__main__"}  # __main__ only starts cli
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.stem not in DUNDER)
-TREES = {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+TREES = {
+    path: ast.parse(path.read_text())
+    for folder in (SOURCE, ROOT / "experiments")
+    for path in folder.rglob("*.py")
+}
 
 
 def named(path):
-    return str(path.relative_to(SOURCE))
+    return str(path.relative_to(SOURCE if path.is_relative_to(SOURCE) else ROOT))
 
 
 def test_map_folders_and_contract_name_the_same_rooms():

@@ -9,8 +9,6 @@ ANALYSES = {
     "efficiency": ("--max_k", "--sampled x"),
     "reflections": ("--num_samples", "x"),
     "curves": (None, "x"),
-    "credit": ("--batches", "x --data y"),
-    "calibration": ("--continuations", "x"),
     "values": ("--max_problems", "x"),
 }
 COMMANDS = {
@@ -22,7 +20,6 @@ COMMANDS = {
     "reproduce triplets": ("--seeds", ""),
     "reproduce tree": (None, ""),
     "reproduce paper": ("--seeds", ""),
-    "reproduce credit": ("--seeds", ""),
 } | {f"analyze {name}": found for name, found in ANALYSES.items()}
 """Commands: an option that takes a whole number, and the options that they must have."""
 

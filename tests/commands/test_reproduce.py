@@ -8,8 +8,6 @@ from functools import partial
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.credit.parts import PARTS
-from barl_trl.commands.credit.search_runs import CONDITIONS
 from barl_trl.synthetic import tree_gap
 
 from ..preloaded import PRELOADED
@@ -93,54 +91,12 @@ def test_tree_writes_results_and_a_picture(tmp_path, capsys, monkeypatch):
     assert "Return within the steps that the adaptive policy needs" in capsys.readouterr().out
 
 
-def run_before(folder, letter, seeds, accuracy):
-    """Writes what all runs of a part would have written."""
-    [stage] = PARTS[letter].jobs(folder / letter, seeds)
-    for job in stage:
-        condition, arm, seed = job.arguments
-        measured = dict.fromkeys(CONDITIONS[condition].tests, accuracy + seed / 10)
-        record = {"arm": arm, "evaluations": [measured | {"accuracy/tokens": 50.0}]}
-        job.path.parent.mkdir(parents=True, exist_ok=True)
-        job.path.write_text(json.dumps(record))
-
-
-def test_credit_runs_the_parts_asked_for_in_their_order(tmp_path, capsys):
-    for letter, accuracy in (("C", 0.5), ("D", 0.7)):
-        run_before(tmp_path, letter, 2, accuracy)
-    options = ["--parts", "DCD", "--seeds", "2", "--output_dir", str(tmp_path)]
-    cli.main(["reproduce", "credit", *options])
-    out = capsys.readouterr().out
-    minutes = [line for line in out.splitlines() if line.endswith(": 0 minutes")]
-    assert [line[0] for line in minutes] == ["C", "D"]
-    assert f"In {tmp_path}: report.html, report.md, report.json, each run's file." in out
-    report = json.loads((tmp_path / "report.json").read_text())
-    accuracies = [section["tables"][0]["rows"][0][1] for section in report["sections"]]
-    assert accuracies == ["55.0 ± 5.0", "75.0 ± 5.0"]
-    for name in ("report.html", "report.md"):
-        assert (tmp_path / name).read_text().count("55.0 ± 5.0") > 1
-
-
-def test_credit_says_in_one_line_what_a_folder_lacks(tmp_path, capsys):
-    [stage] = PARTS["B"].jobs(tmp_path / "B", 1)
-    for job in stage:
-        job.path.parent.mkdir(parents=True, exist_ok=True)
-        job.path.write_text(json.dumps({"arm": job.arguments[1], "runs": [{}]}))
-    options = ["--parts", "B", "--seeds", "2", "--output_dir", str(tmp_path)]
-    message = "barl reproduce credit: output_dir must hold runs of 2 seeds, got 1 in"
-    with pytest.raises(SystemExit, match=message):
-        cli.main(["reproduce", "credit", *options])
-    assert not (tmp_path / "report.json").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ((), "the following arguments are required: EXAMPLE"),
         (("triplet",), "invalid choice: 'triplet' (choose from"),
         (("triplets", "--seeds", "0"), "must be a whole number of at least 1, got '0'"),
-        (("credit", "--parts", "BX"), "--parts: must be letters of ABCDE, got 'BX'"),
-        (("credit", "--parts", ""), "--parts: must be letters of ABCDE, got ''"),
-        (("credit", "--seeds", "0"), "must be a whole number of at least 1, got '0'"),
     ],
 )
 def test_a_mistake_is_said(options, message):

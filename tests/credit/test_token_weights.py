@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barl_trl.credit import CREDITS
-from barl_trl.credit.token_weights import token_weights
+from barl_trl.credit.token_weights import token_weights, weigh_steps
 
 from .. import reference
-from .scored import batches, scored
+from .scored import batches, check, rows, scored
 
 
 def ends_of(rollouts, sizes):
@@ -97,3 +97,11 @@ def test_values_are_the_estimators_behind_the_credits_baseline():
     assert found.values.flatten().tolist() == pytest.approx([1.0, -0.5, -0.5])
     assert found.unwhitened.tolist() == found.weights.tolist()
     assert found.weights[0].tolist() == [1.0] * 3
+
+
+@settings(max_examples=30)
+@given(batches(all_judged=True))
+def test_settings_that_the_estimator_does_not_have_are_left_out(rollouts):
+    expected = reference.subtract_baseline(reference.outcome(rollouts), rollouts, "leave_one_out")
+    values = weigh_steps(scored(rollouts), CREDITS["rloo"], {"gae_lambda": 0.5})
+    check(rows(values, rollouts), expected)

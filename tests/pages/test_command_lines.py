@@ -16,6 +16,8 @@ from barl_trl.commands.recipe_parser import RecipeParser
 from barl_trl.commands.train_arguments import check_recipe
 from barl_trl.evaluation.benchmarks import parse_benchmarks
 from barl_trl.graders import get_grader
+from experiments.calibration.__main__ import main as calibration
+from experiments.credit.__main__ import main as credit
 
 from ..paths import ROOT
 from .blocks import BLOCKS
@@ -26,6 +28,7 @@ command_not_found_handle() { printf "%q " "$@" >&3; echo >&3; }
 PATH=/nowhere
 """
 """No command is found: the shell expands loops, variables and quotes, and writes each down."""
+EXPERIMENTS = {"experiments.calibration": calibration, "experiments.credit": credit}
 OTHERS = {"accelerate", "docker", "inspect", "make", "pip", "python", "unzip", "vllm"}
 
 
@@ -87,6 +90,9 @@ def check_command(name, *words):
         parse_barl(*words[words.index("barl-trl") + 1 :])
     if name == "barl":
         parse_barl(*words)
+    elif words[1:] and words[1] in EXPERIMENTS:  # python -m …
+        with pytest.raises(Parsed):
+            EXPERIMENTS[words[1]](list(words[2:]))
     elif name == "make":
         subprocess.run(["make", "--dry-run", *words], cwd=ROOT, check=True)
     elif name == "pip":

@@ -66,21 +66,6 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
-def regular_expression(text: str) -> str:
-    """Read the value of an option that is a regular expression.
-
-    Raises:
-        argparse.ArgumentTypeError: It is none.
-    """
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(
-            f"must be a regular expression, got {text!r}: {error}"
-        ) from None
-    return text
-
-
 def refuse_overwriting(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:
     """Refuse to write to what a command reads.
 

@@ -18,7 +18,7 @@ OVERWRITE = "replace the results of an earlier run in output_dir"
 
 
 def main(argv: list[str]) -> None:
-    """Run `barl reproduce triplets|tree|paper|credit`."""
+    """Run `barl reproduce triplets|tree|paper`."""
     options = _parser().parse_args(argv)
     with mistakes_in_one_line(f"barl reproduce {options.example}"), _without_working_directory():
         if "overwrite_output_dir" in options and not options.overwrite_output_dir:
@@ -56,15 +56,6 @@ def paper(options: argparse.Namespace) -> None:
         sys.exit(f"barl reproduce paper: {error}")
 
 
-def credit(options: argparse.Namespace) -> None:
-    """Run the parts of the evidence on credit, and write the report."""
-    from .credit.run import main as run
-
-    with kept(lambda: _done(options)):
-        page = run(options.output_dir, options.parts, options.seeds)
-    print(f"In {options.output_dir}: {page.name}, report.md, report.json, each run's file.")
-
-
 def _done(options: argparse.Namespace) -> tuple[str, str]:
     return f"What is done is kept in {options.output_dir}.", ""
 
@@ -90,15 +81,15 @@ def triplets(options: argparse.Namespace) -> None:
     from .reproduce_triplets import triplet_rows, triplets
 
     iterations = options.iterations or Settings.iterations
-    results = triplets(
-        options.output_dir,
-        seeds=1 if options.quick else options.seeds,
-        settings=replace(
-            Settings(), iterations=max(1, iterations // 8) if options.quick else iterations
-        ),
-        arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
-        jobs=len(os.sched_getaffinity(0)),
-    )
+    with kept(lambda: _done(options)):
+        results = triplets(
+            options.output_dir,
+            seeds=1 if options.quick else options.seeds,
+            settings=replace(
+                Settings(), iterations=max(1, iterations // 8) if options.quick else iterations
+            ),
+            arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
+        )
     settings = results["settings"]
     print_table(
         f"Accuracy after {settings['iterations']} iterations, {settings['seeds']} seed(s), "
@@ -157,25 +148,4 @@ def _parser() -> argparse.ArgumentParser:
     )
     three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"), help=FOLDER)
     three.set_defaults(run=paper)
-    credit_help = (
-        "compare the credits of steps by gradients and trainings (four hours on two cores)"
-    )
-    four = commands.add_parser("credit", help=credit_help, description=credit_help)
-    four.add_argument(
-        "--parts",
-        type=_parts,
-        default="ABCDE",
-        help="parts of docs/credit-evidence.md, such as BC",
-    )
-    four.add_argument(
-        "--seeds", type=at_least_one, help="seeds per arm (default: 8 to 20, by part)"
-    )
-    four.add_argument("--output_dir", type=Path, default=Path("outputs/credit"), help=FOLDER)
-    four.set_defaults(run=credit)
     return parser
-
-
-def _parts(text: str) -> str:
-    if not text or set(text) - set("ABCDE"):
-        raise argparse.ArgumentTypeError(f"must be letters of ABCDE, got {text!r}")
-    return "".join(sorted(set(text)))

@@ -2,11 +2,8 @@
 
 import csv
 import json
-import signal
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -14,9 +11,11 @@ from typing import Any
 import torch
 
 from ..report import triplets_figure
+from ..report.json_files import read_json
 from ..synthetic.triplet_references import references
-from ..synthetic.triplets import Arm, Settings, train
+from ..synthetic.triplets import Settings, TripletArm, train
 from .console import progress_bar
+from .jobs import FileJob, run_jobs, write_json
 
 ACCURACIES = ("train_accuracy", "unseen_accuracy")
 SOLVED = 0.9
@@ -24,24 +23,34 @@ SOLVED = 0.9
 
 
 def triplets(
-    output_dir: Path, *, seeds: int = 3, settings: Settings, arms: dict[str, Arm], jobs: int
+    output_dir: Path, *, seeds: int = 3, settings: Settings, arms: dict[str, TripletArm]
 ) -> dict[str, Any]:
     """Train every arm with every seed and write `results.json`, `curves.csv`, `triplets.png`.
+
+    Each run has a file until `results.json` is there: what was stopped goes on.
 
     Args:
         output_dir: Folder for the files.
         seeds: Number of seeds, from 0.
         settings: How a policy is trained; the same for all arms.
         arms: The arms by name.
-        jobs: Number of processes.
 
     Returns:
         The contents of `results.json`.
     """
     started = time.perf_counter()
-    output_dir.mkdir(parents=True, exist_ok=True)
+    runs = output_dir / "runs"
+    jobs = [
+        FileJob(runs / f"{name}-{seed}-{settings.iterations}.json", _run, run)
+        for seed in range(seeds)
+        for name, arm in arms.items()
+        for run in [(name, arm, seed, settings)]
+    ]
+    with progress_bar() as progress:
+        task = progress.add_task("training", total=len(jobs))
+        run_jobs(jobs, lambda: progress.advance(task))
     records = sorted(
-        _records(arms, seeds, settings, jobs),
+        (record for job in jobs for record in read_json(job.path)),
         key=lambda r: ([*arms].index(r["arm"]), r["seed"], r["iteration"]),
     )
     results = {
@@ -53,6 +62,9 @@ def triplets(
     }
     path = output_dir / "results.json"
     path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    for job in jobs:
+        job.path.unlink()
+    runs.rmdir()
     with (output_dir / "curves.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, ["arm", "seed", "iteration", *ACCURACIES])
         writer.writeheader()
@@ -61,29 +73,9 @@ def triplets(
     return results
 
 
-def _records(
-    arms: dict[str, Arm], seeds: int, settings: Settings, jobs: int
-) -> Iterator[dict[str, Any]]:
-    """Yield the records of all arms and seeds, trained in processes beside each other."""
-    runs = [(name, arms[name], seed, settings) for seed in range(seeds) for name in arms]
-    with (
-        get_context("spawn").Pool(jobs, _one_thread) as pool,
-        progress_bar() as progress,
-    ):
-        task = progress.add_task("training", total=len(runs))
-        for records in pool.imap_unordered(_run, runs):
-            progress.advance(task)
-            yield from records
-
-
-def _one_thread() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
-    torch.set_num_threads(1)
-
-
-def _run(run: tuple[str, Arm, int, Settings]) -> list[dict[str, Any]]:
-    name, arm, seed, settings = run
-    return [{"arm": name, "seed": seed, **record} for record in train(arm, seed, settings)]
+def _run(path: Path, name: str, arm: TripletArm, seed: int, settings: Settings) -> None:
+    records = train(arm, seed, settings)
+    write_json(path, [{"arm": name, "seed": seed, **record} for record in records])
 
 
 def triplet_rows(results: dict[str, Any]) -> list[dict[str, str]]:

@@ -29,7 +29,7 @@ REPEATS = tuple((action,) * 3 for action in range(NUM_ACTIONS))
 
 
 @dataclass(frozen=True)
-class Arm:
+class TripletArm:
     """What a policy is trained with.
 
     Attributes:
@@ -47,12 +47,12 @@ class Arm:
 
 ENTROPY_BONUS = 0.03
 ARMS = {
-    "rl": Arm("RL (REINFORCE)"),
-    "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS, ENTROPY_BONUS),
-    "barl-3": Arm("BARL, 3 hypotheses", REPEATS, ENTROPY_BONUS),
+    "rl": TripletArm("RL (REINFORCE)"),
+    "barl-27": TripletArm("BARL, 27 hypotheses", ALL_TRIPLETS, ENTROPY_BONUS),
+    "barl-3": TripletArm("BARL, 3 hypotheses", REPEATS, ENTROPY_BONUS),
 }
-MORE_ARMS = {"rl-entropy": Arm("RL, entropy bonus", (), ENTROPY_BONUS)} | {
-    f"{name}-literal": Arm(f"{arm.title}, literal", arm.triplets, literal=True)
+MORE_ARMS = {"rl-entropy": TripletArm("RL, entropy bonus", (), ENTROPY_BONUS)} | {
+    f"{name}-literal": TripletArm(f"{arm.title}, literal", arm.triplets, literal=True)
     for name, arm in ARMS.items()
 }
 """What the page compares: RL with BARL's entropy bonus, and the paper read literally."""
@@ -169,7 +169,7 @@ def accuracy(policy: Policy, prompt: int, completions: int) -> float:
     return done[:, -1, 0].float().mean().item()
 
 
-def train(arm: Arm, seed: int, settings: Settings) -> list[dict[str, float | int]]:
+def train(arm: TripletArm, seed: int, settings: Settings) -> list[dict[str, float | int]]:
     """Train a policy and evaluate it on the way.
 
     Args:
@@ -212,7 +212,7 @@ def evaluate(policy: Policy, completions: int) -> dict[str, float]:
     }
 
 
-def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: Arm, entropy_bonus: float):
+def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: TripletArm, entropy_bonus: float):
     """Compute the policy-gradient loss of one batch of episodes, eq. (bayes_gradient)."""
     actions = policy.sample(prompts)
     logps = policy(prompts, actions[:, :-1])

@@ -1,12 +1,16 @@
 """The commands of the experiments: what a user could type, one run after another."""
 
+import hashlib
 import json
+import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .scales import Scale
+from ..jobs import FileJob, write_json
+from .scales import Model, Scale
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 BASE = "base"
@@ -23,10 +27,31 @@ class Command(NamedTuple):
     argv: list[str]
     resume: list[str] = []
 
-    @property
-    def key(self) -> str:
-        """The whole command: what it is known by when it is done."""
-        return json.dumps(self.argv)
+    def job(self, folder: Path, environment: dict[str, str]) -> FileJob:
+        """Return the job that runs the command, and writes into `folder` that it is done."""
+        name = self.name.replace(" ", "-")
+        key = hashlib.sha256(json.dumps(self.argv).encode()).hexdigest()[:8]
+        log = folder / "logs" / f"{name}.txt"
+        return FileJob(folder / "done" / f"{name}-{key}.json", _run, (self, log, environment))
+
+
+def _run(path: Path, command: Command, log: Path, environment: dict[str, str]) -> None:
+    """Run a command, and write what it was and how many seconds it took.
+
+    Raises:
+        RuntimeError: It failed: the message has the end of its output.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    with log.open("w", encoding="utf-8") as output:
+        argv = [*command.argv, *command.resume]
+        streams = {"stdout": output, "stderr": subprocess.STDOUT}
+        status = subprocess.run(argv, env=environment, check=False, **streams).returncode
+    if status:
+        end = "\n".join(log.read_text(errors="replace", encoding="utf-8").splitlines()[-5:])
+        raise RuntimeError(f"{command.name} failed, see {log}:\n{end}")
+    seconds = round(time.perf_counter() - started)
+    write_json(path, {"argv": command.argv, "seconds": seconds})
 
 
 def run_folder(folder: Path, model: str, arm: str, seed: int | None) -> Path:
@@ -34,37 +59,37 @@ def run_folder(folder: Path, model: str, arm: str, seed: int | None) -> Path:
     return folder / f"{model}-{arm}" if seed is None else folder / f"{model}-{arm}-seed{seed}"
 
 
-def lanes(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[list[Command]]:
-    """Yield the commands of every arm and seed, which depend on no other's.
+def stages(scale: Scale, folder: Path, seeds: Sequence[int]) -> list[list[Command]]:
+    """Return the commands: trainings, then evaluations, also of the base models, then figures.
 
-    A run is trained, then evaluated. The base models are only evaluated.
+    Those of a stage depend on none of the same stage.
     """
-    barl = [sys.executable, "-m", "barl_trl.cli"]
+    trainings, evaluations = [], []
     for model in scale.models:
         for arm in (BASE, *model.arms):
             for seed in [None] if arm == BASE else seeds:
                 run = run_folder(folder, model.name, arm, seed)
-                checkpoint = model.path if arm == BASE else str(run)
-                commands = []
-                if arm != BASE:
-                    launcher = scale.launcher or [sys.executable]
-                    options = ["--config", str(RECIPES / f"{model.recipe}.yaml"), "--method", arm]
-                    options += ["--model_name_or_path", model.path, "--seed", str(seed)]
-                    options += ["--output_dir", str(run), *scale.train]
-                    options += scale.arm_options.get(arm, [])
-                    argv = [*launcher, "-m", "barl_trl.cli", "train", *options]
-                    resume = ["--resume_from_checkpoint", "auto"]
-                    commands.append(Command(f"train {run.name}", argv, resume))
+                if seed is not None:
+                    trainings.append(_training(scale, model, run, arm, seed))
                 for mode, more in SAMPLING.items():
-                    options = ["--model", checkpoint, "--benchmarks", scale.named()]
-                    options += ["--output_dir", str(run / mode), *scale.evaluate, *more]
-                    options += ["--template", model.template]
-                    name = f"evaluate {run.name} {mode}"
-                    commands.append(Command(name, [*barl, "evaluate", *options]))
-                yield commands
+                    options = ["--model", model.path if seed is None else str(run)]
+                    options += ["--benchmarks", scale.named(), "--output_dir", str(run / mode)]
+                    options += [*scale.evaluate, *more, "--template", model.template]
+                    argv = [sys.executable, "-m", "barl_trl.cli", "evaluate", *options]
+                    evaluations.append(Command(f"evaluate {run.name} {mode}", argv))
+    return [trainings, evaluations, [*_analyses(scale, folder, seeds)]]
 
 
-def analyses(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[Command]:
+def _training(scale: Scale, model: Model, run: Path, arm: str, seed: int) -> Command:
+    launcher = scale.launcher or [sys.executable]
+    options = ["--config", str(RECIPES / f"{model.recipe}.yaml"), "--method", arm]
+    options += ["--model_name_or_path", model.path, "--seed", str(seed)]
+    options += ["--output_dir", str(run), *scale.train, *scale.arm_options.get(arm, [])]
+    argv = [*launcher, "-m", "barl_trl.cli", "train", *options]
+    return Command(f"train {run.name}", argv, ["--resume_from_checkpoint", "auto"])
+
+
+def _analyses(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[Command]:
     """Yield the commands of each model's figures, by the first seed; curves by all."""
     barl = [sys.executable, "-m", "barl_trl.cli", "analyze"]
     for model in scale.models:

@@ -1,0 +1,227 @@
+"""Whether beliefs are right: plausibility and posterior beside what the model goes on to answer.
+
+From every state of a response the model goes on several times. The share of continuations that end
+with an answer is what its plausibility should be; the share that end right, what the posterior mass
+on the truth should be.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.stats import rankdata
+from torch import nn
+
+from barl_trl.evaluation.metrics import Estimate, mean_and_standard_error
+from barl_trl.evaluation.response_values import believe, tokenized
+from barl_trl.evaluation.responses import Response
+from barl_trl.graders import Grader
+from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
+from barl_trl.steps import chain_of_thought, step_ends_of
+from barl_trl.trainer.hypothesis_scorer import HypothesisScorer
+
+from ..sampling import continued_texts
+
+ELICITATIONS = {
+    "ours": DEFAULT_ELICITATION,
+    "paper": "\nBased on the above reasoning, the answer is \\boxed",
+    "short": "\nThe answer is \\boxed",
+}
+"""Texts that ask for an answer, by name. `turn` is another, made by [`next_turn`]."""
+
+QUANTITIES = {
+    "plausibility": "plausibility p_i(t) of an answer",
+    "truth_mass": "posterior w_0(t) of the truth",
+}
+"""What is believed, by name, and in words."""
+
+BINS = 10
+"""Equal parts of [0, 1] that beliefs are sorted into."""
+
+ROWS = 64
+"""Continuations that are sampled together."""
+
+QUESTION = "What is the final answer?"
+"""What the next turn asks."""
+
+
+class Point(NamedTuple):
+    """What is believed of an answer at a state, and what comes of it.
+
+    Attributes:
+        quantity: A name of [`QUANTITIES`].
+        problem_id: The problem.
+        believed: In [0, 1].
+        share: Of the continuations; the truth that a belief is compared with.
+    """
+
+    quantity: str
+    problem_id: int
+    believed: float
+    share: float
+
+
+def next_turn(tokenizer: Any) -> str | None:
+    """Return the text that ends the model's turn and asks in the next; None without a template."""
+    if tokenizer.chat_template is None:
+        return None
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "@@"}]
+    asked = [*messages, {"role": "user", "content": QUESTION}]
+    text = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
+    return text.split("@@")[-1] + "The final answer is \\boxed"
+
+
+def continued(
+    model: nn.Module,
+    scorer: HypothesisScorer,
+    responses: Sequence[Response],
+    *,
+    number: int,
+    max_tokens: int,
+    generator: torch.Generator,
+) -> dict[tuple[int, ...], list[str]]:
+    """Let a model go on from every state of the responses to a problem.
+
+    Args:
+        model: The policy.
+        scorer: Says what the states are.
+        responses: Its responses.
+        number: Continuations of a state.
+        max_tokens: Most tokens of a response.
+        generator: Of the samples.
+
+    Returns:
+        The texts of all responses that begin with a state, by the state's tokens.
+    """
+    states = {state: len(prompt) for prompt, state in _states(scorer, responses)}
+    rows = [state for state in sorted(states, key=len) for _ in range(number)]
+    texts = continued_texts(
+        model,
+        scorer.tokenizer,
+        rows,
+        [states[row] for row in rows],
+        max_new_tokens=[max(1, max_tokens - len(row) + states[row]) for row in rows],
+        rows=ROWS,
+        end_ids={*scorer.end_ids} - {None},
+        generator=generator,
+    )
+    texts_of: dict[tuple[int, ...], list[str]] = {state: [] for state in states}
+    for row, text in zip(rows, texts, strict=True):
+        texts_of[row].append(text)
+    return texts_of
+
+
+def _states(
+    scorer: HypothesisScorer, responses: Sequence[Response]
+) -> Iterable[tuple[list[int], tuple[int, ...]]]:
+    """Yield the prompt and all tokens of each state, of one response after the other."""
+    found = tokenized(scorer.tokenizer, responses)
+    for prompt, completion in zip(found.prompt_ids, found.completion_ids, strict=True):
+        ends = step_ends_of(chain_of_thought(completion, scorer.end_ids), scorer.step_segmenter)
+        for end in (0, *ends):
+            yield prompt, (*prompt, *completion[:end])
+
+
+def points(
+    model: nn.Module,
+    scorer: HypothesisScorer,
+    responses: Sequence[Response],
+    texts: Mapping[tuple[int, ...], Sequence[str]],
+    grader: Grader,
+) -> list[Point]:
+    """Set the beliefs at the states of the responses to a problem beside what comes of them.
+
+    Args:
+        model: The policy.
+        scorer: Reads its beliefs.
+        responses: Its responses.
+        texts: What [`continued`] returns.
+        grader: Reads and judges the answers of the continuations.
+
+    Returns:
+        A point for every state and hypothesis, and for every state one of the truth. There are
+        none if the solution is no usable truth.
+    """
+    believed = believe(model, scorer, responses)
+    [hypotheses] = believed.scored.sets
+    if hypotheses is None:
+        return []
+    rollouts = believed.rollouts
+    logps, belief = rollouts.answer_logps, rollouts.belief
+    keys = iter([key for _, key in _states(scorer, responses)])
+    found, problem = [], responses[0].problem_id
+    shares = {key: _shares(answers, hypotheses.answers, grader) for key, answers in texts.items()}
+    for row, is_state in enumerate(rollouts.state_mask.tolist()):
+        for t in range(sum(is_state)):
+            share = shares[next(keys)]
+            if row and not t:  # the prompt is one state of all responses
+                continue
+            plausible = logps[row, t].exp().tolist()
+            pairs = zip(plausible, share, strict=False)
+            found += [Point("plausibility", problem, p, s) for p, s in pairs]
+            found.append(Point("truth_mass", problem, belief[row, t, 0].item(), share[0]))
+    return found
+
+
+def _shares(texts: Sequence[str], answers: Sequence[str], grader: Grader) -> list[float]:
+    """Return the share of texts that end with each answer."""
+    given = [grader.extract_answer(text) for text in texts]
+    verdicts = grader.verify_all({(a, g) for a in answers for g in given if g is not None})
+    return [
+        fmean(g is not None and verdicts[answer, g].correct for g in given) for answer in answers
+    ]
+
+
+def squared_error(believed: float, share: float, number: int) -> float:
+    """Return an unbiased estimate of (belief - probability)^2, given a share of `number` samples.
+
+    The variance of the share, estimated by share * (1 - share) / (number - 1), is taken off.
+    """
+    return (believed - share) ** 2 - share * (1 - share) / (number - 1)
+
+
+def summary(found: Sequence[Point], number: int) -> dict[str, Any]:
+    """Summarise the points of one quantity.
+
+    Args:
+        found: The points, of one quantity.
+        number: Continuations of a state.
+
+    Returns:
+        `squared_error` with `standard_error` (over problems), `gap` (mean absolute difference of
+        belief and share over bins of equal width, weighted by their points: the expected
+        calibration error), `rank_correlation` of belief and share (None if one of them is
+        constant), `num_points`, and `bins`: of each that is not empty `believed`, `share`, `number`
+        and the share's `standard_error` (over problems).
+    """
+    bins: dict[int, list[Point]] = {}
+    for point in found:
+        bins.setdefault(min(int(point.believed * BINS), BINS - 1), []).append(point)
+    rows = []
+    for _, members in sorted(bins.items()):
+        believed, share = fmean(p.believed for p in members), fmean(p.share for p in members)
+        error = _by_problem(members, [p.share for p in members]).standard_error
+        row = {"believed": believed, "share": share, "standard_error": error}
+        rows.append(row | {"number": len(members)})
+    errors = _by_problem(found, [squared_error(p.believed, p.share, number) for p in found])
+    gaps = (row["number"] * abs(row["believed"] - row["share"]) for row in rows)
+    ranks = [rankdata([getattr(p, name) for p in found]) for name in ("believed", "share")]
+    varies = all(np.ptp(rank) > 0 for rank in ranks)
+    return {
+        "squared_error": errors.mean,
+        "standard_error": errors.standard_error,
+        "gap": sum(gaps) / len(found),
+        "rank_correlation": float(np.corrcoef(*ranks)[0, 1]) if varies else None,
+        "num_points": len(found),
+        "bins": rows,
+    }
+
+
+def _by_problem(found: Iterable[Point], values: Iterable[float]) -> Estimate:
+    """Average values over points, then over problems, which are independent."""
+    groups: dict[int, list[float]] = {}
+    for point, value in zip(found, values, strict=True):
+        groups.setdefault(point.problem_id, []).append(value)
+    return mean_and_standard_error([*map(fmean, groups.values())])

@@ -1,0 +1,1 @@
+"""The demo's decisions without language: an explorer with six parameters."""

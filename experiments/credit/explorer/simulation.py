@@ -1,0 +1,196 @@
+r"""The demo's task without language: an explorer with six parameters and beliefs of its own.
+
+A problem offers n candidates, one of which solves it: candidate 0, which the explorer does not
+know. As the chains in [`search`][barl_trl.synthetic.search] do, it tries a candidate a line until
+it has found the solution or gives up, and then answers:
+
+| decision | probability |
+|---|---|
+| to give up after 1, 2, 3, 4 or more failures | $\sigma(\theta_2) \dots \sigma(\theta_5)$ |
+| the candidate to try | $\propto e^{\theta_0}$ if it was tried before, else 1 |
+| the candidate to guess | $\propto e^{\theta_1}$ if it was tried before, else 1 |
+
+The plausibility of an answer is the probability with which it would be guessed. A step is a line.
+A rollout that goes on after its last try is cut off within the next line, as a chain of tokens is:
+that it went on counts in the gradient, but nothing comes of it.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+INITIAL_PARAMETERS = np.log([0.6, 0.6, 0.05 / 0.95, 0.05 / 0.95, 0.6 / 0.4, 0.6 / 0.4])
+"""About what the tiny model does before training."""
+
+LINE_TOKENS = 12
+ANSWER_TOKENS = 5
+"""The last one ends the turn. A line that is cut off has as many: they are what was left."""
+
+_FOUND, _ANSWERED = 0.99, 0.985  # of the solution after "yes", of an answer after itself
+
+
+@dataclass(frozen=True)
+class World:
+    """A distribution over problems, and budgets.
+
+    Attributes:
+        candidates: Numbers of candidates, all equally frequent.
+        tries: Most tries in training.
+        overconfidence: Nats that a favourite has more than the others in every guess. It is drawn
+            for each prompt from all candidates, so its being right is no likelier than theirs.
+        evaluation_tries: Most tries in evaluation.
+    """
+
+    candidates: tuple[int, ...] = (7,)
+    tries: int = 10
+    overconfidence: float = 0.0
+    evaluation_tries: int = 30
+
+    def __post_init__(self):
+        if min(self.candidates, default=0) < 2:
+            raise ValueError(
+                f"candidates must be at least 2, got {self.candidates}: (7,) is usual."
+            )
+        if min(self.tries, self.evaluation_tries) < 1:
+            raise ValueError(
+                "tries and evaluation_tries must be at least 1, got "
+                f"{self.tries} and {self.evaluation_tries}."
+            )
+
+
+WORLDS = {
+    "standard": World(),
+    "confident": World(overconfidence=3.0),
+    "cut_off": World(candidates=(11,), tries=5),
+    "mixed": World(candidates=(2, 4, 7, 11, 16), tries=18),
+}
+
+
+class Rollouts(NamedTuple):
+    """B rollouts of whole groups, at most T steps each; padding is 0."""
+
+    groups: Int[np.ndarray, " batch"]
+    """Number of the prompt; prompts are consecutive."""
+    answers: Int[np.ndarray, " batch"]
+    """The candidate that is answered; -1 where the rollout was cut off."""
+    step_tokens: Int[np.ndarray, "batch step"]
+    """Tokens of each step, without the one that ends the turn."""
+    scores: Float[np.ndarray, "batch step parameter"]
+    """Derivative of the log-probability of each step's decisions with respect to the parameters."""
+    guesses: Float[np.ndarray, "batch state candidate"]
+    """Probability of each candidate in a guess at each state: their plausibilities."""
+
+    @property
+    def outcomes(self) -> Float[np.ndarray, " batch"]:
+        """1 where the answer is right, else 0."""
+        return (self.answers == 0).astype(float)
+
+    @property
+    def is_cut_off(self) -> Bool[np.ndarray, " batch"]:
+        """The rollouts without an answer."""
+        return self.answers < 0
+
+    @property
+    def num_tokens(self) -> Int[np.ndarray, " batch"]:
+        """Tokens of each rollout, with the one that ends the turn."""
+        return self.step_tokens.sum(axis=1) + ~self.is_cut_off
+
+
+def simulate(
+    parameters: Float[np.ndarray, " parameter"],
+    world: World,
+    num_prompts: int,
+    group_size: int,
+    rng: np.random.Generator,
+    *,
+    tries: int | None = None,
+) -> Rollouts:
+    """Sample rollouts.
+
+    The same generator gives the same problems, and the same luck in each step, to all parameters.
+
+    Args:
+        parameters: The policy's six.
+        world: Of the problems.
+        num_prompts: Number of problems.
+        group_size: Rollouts of each.
+        rng: Source of all randomness.
+        tries: Most tries; by default those of training.
+    """
+    tries = world.tries if tries is None else tries
+    counts = rng.choice(world.candidates, num_prompts)
+    favourites = rng.integers(0, counts)
+    groups = np.arange(num_prompts).repeat(group_size)
+    luck = rng.random((tries + 1, 2, len(groups)))
+    candidates = np.arange(max(world.candidates))
+    prior = np.where(candidates < counts[:, None], 0.0, -math.inf)
+    prior = (prior + world.overconfidence * (candidates == favourites[:, None]))[groups]
+
+    tried = np.zeros(prior.shape, dtype=bool)
+    answers = np.full(len(groups), -1)
+    step_tokens = np.zeros((len(groups), tries + 1), dtype=int)
+    scores = np.zeros((len(groups), tries + 1, len(parameters)))
+    guesses = np.zeros((len(groups), tries + 2, len(candidates)))
+    guesses[:, 0] = _guesses(parameters, prior, tried, answers)
+    rows = np.arange(len(groups))  # of the rollouts that go on
+    for t in range(tries + 1):
+        ends, choice, scores[rows, t] = _decide(
+            parameters, t, guesses[rows, t], tried[rows], luck[t][:, rows]
+        )
+        answers[rows[ends]] = choice[ends]
+        goes_on = ~ends & (t < tries)
+        tried[rows[goes_on], choice[goes_on]] = True
+        step_tokens[rows, t] = np.where(goes_on, LINE_TOKENS, ANSWER_TOKENS - ends)
+        guesses[rows, t + 1] = _guesses(parameters, prior[rows], tried[rows], answers[rows])
+        rows = rows[goes_on]
+    longest = (step_tokens > 0).sum(axis=1).max()
+    kept = step_tokens[:, :longest], scores[:, :longest], guesses[:, : longest + 1]
+    return Rollouts(groups, answers, *kept)
+
+
+def _decide(
+    parameters: Float[np.ndarray, " parameter"],
+    t: int,
+    guess: Float[np.ndarray, "batch candidate"],
+    tried: Bool[np.ndarray, "batch candidate"],
+    luck: Float[np.ndarray, "2 batch"],
+) -> tuple[
+    Bool[np.ndarray, " batch"], Int[np.ndarray, " batch"], Float[np.ndarray, "batch parameter"]
+]:
+    """Return who answers at state t, the candidates that are answered or tried, and the scores."""
+    rows, found, exists = np.arange(len(tried)), tried[:, 0], guess > 0
+    stage = min(max(t - 1, 0), 3)
+    give_up = 1 / (1 + np.exp(-parameters[2 + stage])) if t else 0.0
+    p_end = np.where(found, 1.0, give_up)
+    ends = luck[0] < p_end
+    # after the solution there is no guess
+    guess = np.where(found[:, None], np.arange(guess.shape[1]) == 0, guess)
+    attempt = exists * np.exp(parameters[0] * tried)
+    options = np.where(ends[:, None], guess, attempt / attempt.sum(axis=1, keepdims=True))
+    choice = (luck[1][:, None] > options.cumsum(axis=1)).sum(axis=1)
+    choice = np.minimum(choice, exists.sum(axis=1) - 1)  # a sum may be 1 - 1e-16
+    scores = np.zeros((len(rows), len(parameters)))
+    scores[:, 2 + stage] = ends - p_end
+    scores[rows, ends.astype(int)] = tried[rows, choice] - (options * tried).sum(axis=1)
+    return ends, choice, scores
+
+
+def _guesses(
+    parameters: Float[np.ndarray, " parameter"],
+    prior: Float[np.ndarray, "batch candidate"],
+    tried: Bool[np.ndarray, "batch candidate"],
+    answers: Int[np.ndarray, " batch"],
+) -> Float[np.ndarray, "batch candidate"]:
+    """Return the plausibilities: of a guess, or nearly 1 of what was found or answered."""
+    logits = prior + parameters[1] * tried
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    guess = weights / weights.sum(axis=1, keepdims=True)
+    exists, is_answered = np.isfinite(prior), answers >= 0
+    mass = np.where(is_answered, _ANSWERED, _FOUND)[:, None]
+    rest = (1 - mass) / (exists.sum(axis=1, keepdims=True) - 1) * exists
+    is_known = np.arange(prior.shape[1]) == np.maximum(answers, 0)[:, None]
+    is_sure = is_answered | tried[:, 0]
+    return np.where(is_sure[:, None], np.where(is_known, mass, rest), guess)

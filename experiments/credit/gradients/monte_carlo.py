@@ -1,0 +1,90 @@
+"""What states are worth: the share of sampled continuations that end right."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from barl_trl.posterior import StepValues
+from barl_trl.steps import spread_over_tokens
+
+from ...sampling import continued_texts
+from ..batches import CreditTask, RolloutTokens
+
+ROWS = 512
+"""Continuations that are sampled together."""
+
+
+def monte_carlo_weights(
+    model: nn.Module,
+    task: CreditTask,
+    batch: RolloutTokens,
+    solutions: list[str],
+    *,
+    number: int,
+    generator: torch.Generator,
+) -> Float[Tensor, "batch token"]:
+    r"""Return the advantages of the steps, $V(t+1) - V(t)$, and of ending the turn, $v - V(T)$.
+
+    V is the value of a state by its continuations, the mean outcome of those sampled there: what an
+    estimator of credit would say that knew the values.
+
+    Args:
+        model: In evaluation mode.
+        task: As in [`rollout_batch`].
+        batch: The rollouts.
+        solutions: True answer of each.
+        number: Continuations of a state.
+        generator: Of the samples.
+    """
+    states: dict[tuple[int, ...], tuple[int, str]] = {}
+    keys: list[list[tuple[int, ...]]] = []
+    for row, (prompt, completion) in enumerate(
+        zip(batch.prompt_ids, batch.completion_ids, strict=True)
+    ):
+        keys.append([(*prompt, *completion[:cut]) for cut in (0, *batch.step_ends[row])])
+        states |= dict.fromkeys(keys[-1], (len(prompt), solutions[row]))
+    values = _state_values(model, task, states, number, generator)
+    of_states = [[values[key] for key in row] for row in keys]
+    width = max(map(len, of_states)) - 1
+    steps = torch.tensor(
+        [[b - a for a, b in pairwise(row)] + [0.0] * (width + 1 - len(row)) for row in of_states]
+    )
+    last = torch.tensor([row[-1] for row in of_states])
+    advantages = StepValues(steps, batch.outcomes.cpu() - last)
+    mask = batch.token_mask.cpu()
+    weights = spread_over_tokens(
+        advantages.steps, batch.step_ends, advantages.closing, num_tokens=mask.shape[1]
+    )
+    return weights.masked_fill(~mask, 0.0).to(batch.outcomes.device)
+
+
+def _state_values(
+    model: nn.Module,
+    task: CreditTask,
+    states: Mapping[tuple[int, ...], tuple[int, str]],
+    number: int,
+    generator: torch.Generator,
+) -> dict[tuple[int, ...], float]:
+    """Return the mean outcome after each state, given the prompt's length and the true answer."""
+    rows = sorted(states, key=len) * number
+    rows.sort(key=len)
+    lengths = [states[row][0] for row in rows]
+    limits = [task.max_new_tokens - len(row) + n for row, n in zip(rows, lengths, strict=True)]
+    texts = continued_texts(
+        model,
+        task.tokenizer,
+        rows,
+        lengths,
+        max_new_tokens=limits,
+        rows=ROWS,
+        end_ids=task.end_ids,
+        generator=generator,
+    )
+    rewards = task.reward(list(texts), [states[row][1] for row in rows])
+    means = dict.fromkeys(states, 0.0)
+    for row, reward in zip(rows, rewards, strict=True):
+        means[row] += float(reward or 0) / number
+    return means

@@ -1,0 +1,1 @@
+"""Short trainings of the demo's model."""

@@ -1,0 +1,65 @@
+"""Part A: gradients at the shipped model, and at checkpoints of trainings."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
+
+from barl_trl.commands.jobs import write_json
+from barl_trl.evaluation.checkpoints import checkpoint_id
+from barl_trl.synthetic.search import TINY_MODEL_DIR
+
+from ..arms import ARMS
+from ..batches import TokenizedProblem
+from ..gradients.judge import COMPARED, Judgement, collect, verdict
+from .runs import CONDITIONS, run, search_task, training_problems
+
+SEED = 1000
+"""Of the trainings; no other part has it, and the judged problems are those of the next one."""
+TRAINED = ("grpo", "belief_critic")
+"""Arms whose checkpoints are judged along training."""
+LATE_ARMS = (
+    "grpo",
+    "barl",
+    "progress",
+    "belief_critic",
+    "belief_critic, no bootstrap",
+    "belief_critic, unbiased",
+)
+"""Arms that are judged there."""
+JUDGEMENT = Judgement(batches=12, continuations=4)
+
+
+def run_into(path: Path, arm: str) -> None:
+    """Train an arm, and keep its checkpoints."""
+    write_json(path, run("standard", arm, SEED, checkpoints=path.with_suffix("")))
+
+
+def judge_into(path: Path, model: str, condition: str, arms: tuple[str, ...]) -> None:
+    """Judge arms at a checkpoint, on rollouts of a condition, and write the verdict."""
+    disable_progress_bar()
+    tokenizer: Any = AutoTokenizer.from_pretrained(model)
+    rows = verdict(
+        collect(
+            AutoModelForCausalLM.from_pretrained(model),
+            search_task(tokenizer, CONDITIONS[condition].tokens),
+            _problems(tokenizer, condition),
+            {name: ARMS[name] for name in dict.fromkeys([COMPARED, *arms])},
+            JUDGEMENT,
+            path.with_suffix(""),
+            about={"checkpoint": checkpoint_id(model), "condition": condition},
+            advance=lambda: None,
+        )
+    )
+    write_json(path, [{"model": path.stem, **row} for row in rows])
+
+
+def _problems(tokenizer: Any, condition: str) -> Iterator[TokenizedProblem]:
+    return training_problems(tokenizer, CONDITIONS[condition], SEED + 1)
+
+
+def shipped() -> str:
+    """Return the folder of the shipped model."""
+    return str(TINY_MODEL_DIR)

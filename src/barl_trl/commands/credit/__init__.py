@@ -1,1 +1,0 @@
-"""`barl reproduce credit`: what the weights of steps do, and which of them win."""

@@ -1,0 +1,97 @@
+"""Jobs that write a file each, in processes beside each other; one whose file is there is done."""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+GRACE = 40.0
+"""Seconds until what was told to end is killed; a launcher gives its own processes 30."""
+
+
+class FileJob(NamedTuple):
+    """A function that writes a file, whose path is its first argument."""
+
+    path: Path
+    function: Callable[..., None]
+    arguments: tuple[Any, ...]
+
+
+def run_jobs(
+    jobs: Sequence[FileJob],
+    advance: Callable[[], object],
+    *,
+    at_once: int | None = None,
+    grace: float = GRACE,
+) -> None:
+    """Run the jobs whose file is missing, each in a process of one thread.
+
+    Where a job fails or the run is interrupted, those that are running are ended, with all that
+    they started.
+
+    Args:
+        jobs: Their functions can be pickled.
+        advance: Called when a job is done, or was before.
+        at_once: Jobs at a time; None: as many as there are cores.
+        grace: Seconds until what a job started is killed.
+
+    Raises:
+        Exception: What a job raised.
+    """
+    missing = [job for job in jobs if not job.path.exists()]
+    for _ in range(len(jobs) - len(missing)):
+        advance()
+    if not missing:
+        return
+    number = min(at_once or len(os.sched_getaffinity(0)), len(missing))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch"])  # imported once for all processes
+    with ProcessPoolExecutor(number, context, _start_worker, (grace, os.getcwd())) as pool:
+        try:
+            for done in as_completed([pool.submit(_run, job) for job in missing]):
+                done.result()
+                advance()
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _run(job: FileJob) -> None:
+    job.path.parent.mkdir(parents=True, exist_ok=True)
+    job.function(job.path, *job.arguments)
+
+
+def _start_worker(grace: float, folder: str) -> None:
+    import torch
+
+    def end(signum, frame):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        children = psutil.Process().children()
+        descendants = psutil.Process().children(recursive=True)
+        for child in children:
+            child.terminate()
+        psutil.wait_procs(children, timeout=grace)
+        for process in descendants:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        os._exit(128 + signum)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    signal.signal(signal.SIGTERM, end)
+    os.chdir(folder)
+    torch.set_num_threads(1)
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Write a file that is whole or not there."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    part.rename(path)

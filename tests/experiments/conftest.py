@@ -1,0 +1,3 @@
+from ..report.conftest import drawn
+
+__all__ = ["drawn"]

@@ -1,0 +1,64 @@
+"""`python -m experiments.credit report` as users start it."""
+
+import json
+
+import pytest
+
+from experiments.credit.__main__ import main
+from experiments.credit.parts import PARTS
+from experiments.credit.search.runs import CONDITIONS
+
+
+def run_before(folder, letter, seeds, accuracy):
+    """Writes what all runs of a part would have written."""
+    [stage] = PARTS[letter].jobs(folder / letter, seeds)
+    for job in stage:
+        condition, arm, seed = job.arguments
+        measured = dict.fromkeys(CONDITIONS[condition].tests, accuracy + seed / 10)
+        record = {"arm": arm, "evaluations": [measured | {"accuracy/tokens": 50.0}]}
+        job.path.parent.mkdir(parents=True, exist_ok=True)
+        job.path.write_text(json.dumps(record))
+
+
+def test_credit_runs_the_parts_asked_for_in_their_order(tmp_path, capsys):
+    for letter, accuracy in (("C", 0.5), ("D", 0.7)):
+        run_before(tmp_path, letter, 2, accuracy)
+    options = ["--parts", "DCD", "--seeds", "2", "--output_dir", str(tmp_path)]
+    main(["report", *options])
+    out = capsys.readouterr().out
+    minutes = [line for line in out.splitlines() if line.endswith(": 0 minutes")]
+    assert [line[0] for line in minutes] == ["C", "D"]
+    assert f"In {tmp_path}: report.html, report.md, report.json, each run's file." in out
+    report = json.loads((tmp_path / "report.json").read_text())
+    accuracies = [section["tables"][0]["rows"][0][1] for section in report["sections"]]
+    assert accuracies == ["55.0 ± 5.0", "75.0 ± 5.0"]
+    for name in ("report.html", "report.md"):
+        assert (tmp_path / name).read_text().count("55.0 ± 5.0") > 1
+
+
+def test_credit_says_in_one_line_what_a_folder_lacks(tmp_path, capsys):
+    [stage] = PARTS["B"].jobs(tmp_path / "B", 1)
+    for job in stage:
+        job.path.parent.mkdir(parents=True, exist_ok=True)
+        job.path.write_text(json.dumps({"arm": job.arguments[1], "runs": [{}]}))
+    options = ["--parts", "B", "--seeds", "2", "--output_dir", str(tmp_path)]
+    message = "python -m experiments.credit: output_dir must hold runs of 2 seeds, got 1 in"
+    with pytest.raises(SystemExit, match=message):
+        main(["report", *options])
+    assert not (tmp_path / "report.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--parts", "BX"), "--parts: must be letters of ABCDE, got 'BX'"),
+        (("--parts", ""), "--parts: must be letters of ABCDE, got ''"),
+        (("--seeds", "0"), "must be a whole number of at least 1, got '0'"),
+    ],
+)
+def test_a_mistake_is_said_in_one_line(options, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["report", *options])
+    assert stop.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line

@@ -1,0 +1,90 @@
+"""Parts are run, kept, and put into one report with all others that were run before."""
+
+import json
+
+import pytest
+
+from barl_trl.commands.jobs import FileJob, write_json
+from barl_trl.report.json_files import read_json
+from experiments.credit.parts import PARTS, Part
+from experiments.credit.report import SUMMARY, write
+
+
+def add(path, number, *before):
+    """A job: the sum of a number and those in files of the stage before."""
+    write_json(path, number + sum(map(read_json, before)))
+
+
+def jobs(folder, seeds):
+    first = [folder / f"{seed}.json" for seed in range(seeds)]
+    late = [FileJob(folder / "sum.json", add, (100, *first))]
+    return [[FileJob(path, add, (3,)) for path in first], late]
+
+
+def section(folder, seeds):
+    found = read_json(folder / "sum.json")
+    table = {"caption": f"{seeds} seeds", "columns": ["what", "sum"], "rows": [["all", str(found)]]}
+    return {"title": f"Part {folder.name}", "text": "Made up.", "tables": [table]}
+
+
+@pytest.fixture(autouse=True)
+def _parts(monkeypatch):
+    for letter in "XY":
+        monkeypatch.setitem(PARTS, letter, Part(f"Part {letter}", 1, jobs, section))
+
+
+@pytest.fixture
+def done(tmp_path):
+    """All files of part X are there already, with 3 seeds and another sum."""
+    for stage in jobs(tmp_path / "X", 3):
+        for job in stage:
+            job.path.parent.mkdir(exist_ok=True)
+            job.path.write_text("7")
+    return tmp_path
+
+
+def rows_of(folder):
+    report = json.loads((folder / "report.json").read_text())
+    assert report.keys() == {"title", "summary", "sections"}
+    return {
+        part["title"]: (table["caption"], table["rows"][0][1])
+        for part in report["sections"]
+        for table in part["tables"]
+    }
+
+
+@pytest.mark.slow
+def test_stages_follow_one_another_and_the_report_has_the_parts_of_other_times(done, capsys):
+    assert write(done, "X", 3) == done / "report.html"
+    assert rows_of(done) == {"Part X": ("3 seeds", "7")}
+    write(done, "Y", None)
+    assert rows_of(done) == {"Part X": ("3 seeds", "7"), "Part Y": ("1 seeds", "103")}
+    page, text = (done / "report.html").read_text(), (done / "report.md").read_text()
+    for report in (page, text):
+        assert report.index("Part X") < report.index("Part Y") < report.index("103")
+        assert SUMMARY.split(".")[0] in report
+    printed = capsys.readouterr().out
+    assert "Part Y: " in printed
+    assert "4/4" in printed
+    assert "2/2" in printed
+
+
+def test_what_is_there_is_kept_and_its_section_made_again(done):
+    write(done, "X", 3)
+    times = {path: path.stat().st_mtime_ns for path in (done / "X").glob("?.json")}
+    (done / "X" / "sum.json").write_text("8")
+    write(done, "X", None)
+    assert rows_of(done) == {"Part X": ("1 seeds", "8")}
+    assert times == {path: path.stat().st_mtime_ns for path in (done / "X").glob("?.json")}
+
+
+def test_a_part_that_fails_leaves_the_report_as_it_was(done, monkeypatch):
+    def stop(folder, seeds):
+        raise ValueError("nothing to say.")
+
+    write(done, "X", 3)
+    before = (done / "report.md").read_text()
+    monkeypatch.setitem(PARTS, "X", PARTS["X"]._replace(section=stop))
+    with pytest.raises(ValueError, match="nothing to say"):
+        write(done, "X", 3)
+    assert (done / "report.md").read_text() == before
