@@ -28,9 +28,9 @@ from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.evaluation.generation import Decoding, TransformersBackend
 from barl_trl.trainer.barl_fields import barl_fields
 from barl_trl.trainer.contract import (
-    FUNCTIONS,
-    METHODS,
-    NAMES,
+    _FUNCTIONS,
+    _METHODS,
+    _NAMES,
     TESTED,
     check_transformers,
     check_versions,
@@ -163,7 +163,7 @@ def test_a_copy_of_trl_with_a_change(newer, tmp_path, old, new, found):
     assert run.stderr.count("Error: ") == 1
 
 
-PATHS = [*(f"trl.GRPOTrainer.{name}" for name in METHODS if name != "__init__"), *FUNCTIONS]
+PATHS = [*(f"trl.GRPOTrainer.{name}" for name in _METHODS if name != "__init__"), *_FUNCTIONS]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -174,7 +174,7 @@ def test_a_function_with_other_parameters_is_named(monkeypatch, path):
         BARLConfig()
 
 
-@pytest.mark.parametrize("path", FUNCTIONS)
+@pytest.mark.parametrize("path", _FUNCTIONS)
 def test_a_function_that_is_gone_is_named(monkeypatch, path):
     owner, _, name = path.rpartition(".")
     monkeypatch.setattr(resolve_name(owner), name, None)
@@ -216,7 +216,7 @@ def test_parameters_behind_the_dots_are_looked_for(monkeypatch):
 
 @pytest.mark.parametrize(
     ("path", "name"),
-    [(path, n) for path, groups in NAMES.items() for names in groups for n in names.split()],
+    [(path, n) for path, groups in _NAMES.items() for names in groups for n in names.split()],
 )
 def test_an_attribute_that_is_gone_is_named(monkeypatch, path, name):
     """From the class, and from all that its methods name."""
@@ -253,8 +253,8 @@ def test_a_field_that_barl_has_too_is_named(monkeypatch):
 
 # Nothing that is relied on is missing in the lists.
 
-ATTRIBUTES = set(" ".join(NAMES["trl.GRPOTrainer"]).split())
-FIELDS = set(" ".join(NAMES["trl.GRPOConfig"]).split())
+ATTRIBUTES = set(" ".join(_NAMES["trl.GRPOTrainer"]).split())
+FIELDS = set(" ".join(_NAMES["trl.GRPOConfig"]).split())
 TREES = {
     path.stem: ast.parse(path.read_text())
     for path in Path(barl_trl.trainer.__path__[0]).glob("*.py")
@@ -277,7 +277,7 @@ def on_self(tree, context):
 
 def test_every_method_that_is_overridden_is_listed():
     own = {name for cls in MIXINS for name, value in vars(cls).items() if callable(value)}
-    assert {name for name in own if hasattr(GRPOTrainer, name)} <= set(METHODS)
+    assert {name for name in own if hasattr(GRPOTrainer, name)} <= set(_METHODS)
 
 
 def test_every_attribute_that_is_read_is_listed():
@@ -287,7 +287,7 @@ def test_every_attribute_that_is_read_is_listed():
     known = {*dir(Trainer), "_name"}
     known |= on_self(ast.parse(Path(transformers.trainer.__file__).read_text()), ast.Store)
     read = {name for tree in trees for name in on_self(tree, ast.Load)}
-    assert read - own - known <= {*ATTRIBUTES, *METHODS}
+    assert read - own - known <= {*ATTRIBUTES, *_METHODS}
 
 
 def test_every_field_that_is_read_is_listed():
@@ -309,4 +309,4 @@ def test_every_function_that_is_no_public_name_is_listed():
     ]
     private = [node for node in imports if (node.module or "").startswith("trl.")]
     names = {f"{node.module}.{alias.name}" for node in private for alias in node.names}
-    assert names == {path for path in FUNCTIONS if path.startswith("trl.")}
+    assert names == {path for path in _FUNCTIONS if path.startswith("trl.")}

@@ -68,38 +68,17 @@ def _memory_rows(
     args: PlanConfig, model_args: ModelConfig, config: PreTrainedConfig, shape: Shape
 ) -> Iterator[tuple[str, str]]:
     """Yield what lies in the memory of a device, in words."""
-    batches = args.batch_settings()
-    is_own = model_args.dtype in ("auto", None)
-    name = str((config.dtype or "float32") if is_own else model_args.dtype)
-    dtype = getattr(torch, name.removeprefix("torch."))
-    computes_in = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else dtype
-    is_zero, is_fsdp = args.sharding.name.startswith("ZeRO"), args.sharding.name == "FSDP"
-    # DeepSpeed casts the model and trains a copy in 32 bits; FSDP casts what is trained to those
-    held_in = computes_in if is_zero else dtype
-    trained_in = torch.float32 if is_fsdp and computes_in.itemsize < 4 else held_in
-    states = optimizer_bytes(args.optim, 4 if is_zero else trained_in.itemsize) + 4 * is_zero
-    quantized = 0.5 if model_args.load_in_4bit else 1 if model_args.load_in_8bit else None
-    total, trained = count_parameters(config, get_peft_config(model_args))
-    sizes = training_bytes(
-        total,
-        trained,
-        itemsize=quantized or held_in.itemsize,
-        trained_itemsize=trained_in.itemsize,
-        state_bytes=states,
-        stage=args.sharding.stage,
-        num_processes=batches.num_processes,
-    )
-    gradients = sizes.pop("gradients")
-    if args.beta and not model_args.use_peft:
-        sizes["reference model"] = sizes["parameters"]
-    if args.use_cpu:
-        sizes["Python and its libraries"] = _LIBRARIES
-    phases: dict[str, dict[str, float]] = {"update": {"gradients": gradients}, "scoring": {}}
-    rows = batches.per_device_train_batch_size
-    generated = 0 if args.use_vllm else batches.rollouts // batches.num_processes
+    peft_config: Any = get_peft_config(model_args)
+    total, trained = count_parameters(config, peft_config)
+    held_in, computes_in, trained_in = _dtypes(args, model_args, config)
+    sizes = _sizes_throughout(args, model_args, total, trained, held_in, trained_in)
+    phases: dict[str, dict[str, float]] = {"update": {"gradients": sizes.pop("gradients")}}
+    phases["scoring"] = {}
+    batches, unknown = args.batch_settings(), args.sharding.unknown
+    faults = [unknown] if unknown else []
     passes = Passes(
-        rows,
-        generated,
+        batches.per_device_train_batch_size,
+        0 if args.use_vllm else batches.rollouts // batches.num_processes,
         shape.prompt,
         shape.completion,
         accumulates=batches.accumulation > 1,
@@ -108,20 +87,18 @@ def _memory_rows(
         autocast=None if computes_in == held_in else computes_in,
         on_cpu=args.use_cpu,
     )
-    unknown = [args.sharding.unknown] if args.sharding.unknown else []
     try:
-        found = peaks(config, passes, get_peft_config(model_args))
+        update, cache = peaks(config, passes, peft_config)
     except Exception as error:  # whatever a forward pass makes of tensors without numbers
-        unknown.append(f"activations, keys and values ({type(error).__name__})")
+        faults.append(f"activations, keys and values ({type(error).__name__})")
     else:
-        of_one = trained * trained_in.itemsize
-        phases["update"][f"activations, {rows:,} rollouts"] = max(0, found.update - of_one)
-        if generated:
-            cache: dict[str, float] = {f"keys and values, {generated:,} rollouts": found.cache}
-            vocabulary = config.get_text_config().vocab_size
-            logits = _SAMPLING * 4 * generated * vocabulary
-            phases["generation"] = cache | {"logits of a token": logits}
-            phases["scoring"] |= cache
+        activations = max(0, update - trained * trained_in.itemsize)
+        phases["update"][f"activations, {passes.rows:,} rollouts"] = activations
+        if generated := passes.generated:
+            kept = {f"keys and values, {generated:,} rollouts": cache}
+            logits = _SAMPLING * 4 * generated * config.get_text_config().vocab_size
+            phases["generation"] = {**kept, "logits of a token": logits}
+            phases["scoring"] |= kept
     if shape.hypotheses:
         in_all = batch_tokens(batches, shape, args.scoring_method) // batches.num_processes
         at_once = args.scoring_max_tokens or (CPU_TOKENS if args.use_cpu else MAX_TOKENS)
@@ -136,8 +113,50 @@ def _memory_rows(
     yield "at the peak", f"{peak / 2**30:.1f} GiB, in the {largest}"
     if args.use_vllm and args.vllm_mode == "colocate":
         yield "vLLM", f"{args.vllm_gpu_memory_utilization:.0%} of the device"
-    for what in unknown:
-        yield "unknown", what
+    for fault in faults:
+        yield "unknown", fault
+
+
+def _dtypes(
+    args: PlanConfig, model_args: ModelConfig, config: PreTrainedConfig
+) -> tuple[torch.dtype, torch.dtype, torch.dtype]:
+    """Return what parameters are held in, what a forward pass computes in, and what is trained."""
+    is_own = model_args.dtype in ("auto", None)
+    name = str((config.dtype or "float32") if is_own else model_args.dtype)
+    dtype = getattr(torch, name.removeprefix("torch."))
+    computes_in = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else dtype
+    # DeepSpeed casts the model and trains a copy in 32 bits; FSDP casts what is trained to those
+    held_in = computes_in if args.sharding.name.startswith("ZeRO") else dtype
+    is_cast = args.sharding.name == "FSDP" and computes_in.itemsize < 4
+    return held_in, computes_in, torch.float32 if is_cast else held_in
+
+
+def _sizes_throughout(
+    args: PlanConfig,
+    model_args: ModelConfig,
+    total: int,
+    trained: int,
+    held_in: torch.dtype,
+    trained_in: torch.dtype,
+) -> dict[str, float]:
+    """Return the bytes that lie on a device through the whole of training, activations apart."""
+    is_zero = args.sharding.name.startswith("ZeRO")
+    quantized = 0.5 if model_args.load_in_4bit else 1 if model_args.load_in_8bit else None
+    sizes = training_bytes(
+        total,
+        trained,
+        itemsize=quantized or held_in.itemsize,
+        trained_itemsize=trained_in.itemsize,
+        state_bytes=optimizer_bytes(args.optim, 4 if is_zero else trained_in.itemsize)
+        + 4 * is_zero,
+        stage=args.sharding.stage,
+        num_processes=args.world_size,
+    )
+    if args.beta and not model_args.use_peft:
+        sizes["reference model"] = sizes["parameters"]
+    if args.use_cpu:
+        sizes["Python and its libraries"] = _LIBRARIES
+    return sizes
 
 
 def _read_config(model_args: ModelConfig, args: BARLConfig) -> PreTrainedConfig | None:

@@ -23,7 +23,7 @@ from .barl_fields import barl_fields
 TESTED = {"trl": ">=1.16,<1.17", "transformers": ">=5.17,<5.25"}
 """The versions that were run: by `make test`, `make test-lowest` and `make test-newest`."""
 
-METHODS = {
+_METHODS = {
     "__init__": (
         "model reward_funcs args train_dataset eval_dataset processing_class ... "
         "quantization_config peft_config tools rollout_func environment_factory",
@@ -66,7 +66,7 @@ Behind `...` others may stand that have defaults, and those that are named there
 
 _SHRINKS = "greedy evaluation drops rows that have ended"
 
-FUNCTIONS = {
+_FUNCTIONS = {
     "trl.extras.profiling.profiling_context": ("trainer name", "the time of scoring is logged"),
     "trl.trainer.utils.add_fused_lm_head": ("model ... outputs", "a plan counts its memory"),
     "trl.import_utils.is_vllm_available": ("...", "vLLM is looked for"),
@@ -86,7 +86,7 @@ FUNCTIONS = {
 }
 """Other function -> its parameters, and what they are relied on for, as above."""
 
-NAMES = {
+_NAMES = {
     "trl.GRPOTrainer": {
         "_metrics _logs log_completions": "beliefs and weights are logged with the completions",
         "num_completions_to_print": "TRL's own table is not printed beside them",
@@ -170,8 +170,8 @@ def _refuse_changes(package: str) -> None:
 
 def _changed_functions(package: str) -> Iterator[tuple[str, str]]:
     """Yield what is not as listed, and what it is relied on for."""
-    methods = {f"trl.GRPOTrainer.{n}": (f"self {p}", why) for n, (p, why) in METHODS.items()}
-    for path, (expected, purpose) in (methods | FUNCTIONS).items():
+    methods = {f"trl.GRPOTrainer.{n}": (f"self {p}", why) for n, (p, why) in _METHODS.items()}
+    for path, (expected, purpose) in (methods | _FUNCTIONS).items():
         if not path.startswith(f"{package}."):
             continue
         function = _imported(path)
@@ -184,12 +184,12 @@ def _changed_functions(package: str) -> Iterator[tuple[str, str]]:
 
 
 def _changed_names() -> Iterator[tuple[str, str]]:
-    for path, purposes in NAMES.items():
+    for path, purposes in _NAMES.items():
         owner = _imported(path)
         there = _names(owner) if owner else ()
         for names, purpose in purposes.items():
             yield from ((f"{path}.{n} is gone", purpose) for n in names.split() if n not in there)
-    known, fields = " ".join(NAMES["trl.GRPOConfig"]).split(), _names(_imported("trl.GRPOConfig"))
+    known, fields = " ".join(_NAMES["trl.GRPOConfig"]).split(), _names(_imported("trl.GRPOConfig"))
     for name in (field.name for field in barl_fields()):
         if name in fields and name not in known:
             yield f"trl.GRPOConfig.{name} is a new field", "BARLConfig has one of that name"

@@ -127,25 +127,19 @@ class Passes(NamedTuple):
         return column * _HEAD_VOCABULARY + 4 * width * (tokens + vocabulary * is_trained)
 
 
-class Peaks(NamedTuple):
-    """Bytes that live at once beside the parameters.
-
-    Args:
-        update: At the peak of the update, gradients included.
-        cache: Keys and values of all that is generated, at its end.
-    """
-
-    update: int
-    cache: int
-
-
-def peaks(config: PreTrainedConfig, passes: Passes, peft_config: PeftConfig | None = None) -> Peaks:
-    """Run a model without data, and count what lives at once.
+def peaks(
+    config: PreTrainedConfig, passes: Passes, peft_config: PeftConfig | None = None
+) -> tuple[int, int]:
+    """Run a model without data, and count the bytes that live at once beside the parameters.
 
     Args:
         config: The model's configuration.
         passes: What is fed.
         peft_config: The adapter that is trained instead of the model, if one is.
+
+    Returns:
+        Those at the peak of the update, gradients included; and those of the keys and values of all
+        that is generated, at its end.
 
     Raises:
         Exception: Whatever a model raises whose forward pass asks for numbers.
@@ -175,7 +169,7 @@ def peaks(config: PreTrainedConfig, passes: Passes, peft_config: PeftConfig | No
     vocabulary, width = head.weight.shape
     in_head = passes.head_bytes(vocabulary, width, is_trained=peft_config is None)
     update = update + in_head if passes.on_cpu else max(update, kept + in_head)
-    return Peaks(update + sum(gradient.nbytes for gradient in earlier), cache)
+    return update + sum(gradient.nbytes for gradient in earlier), cache
 
 
 class _Passes(nn.Module):

@@ -1,4 +1,7 @@
-"""The reference model that `sync_ref_model` moves: each process's part of it, in a checkpoint."""
+"""The reference model that `sync_ref_model` moves: each process's part of it, in a checkpoint.
+
+`exact_resume.py` saves and loads it.
+"""
 
 from pathlib import Path
 from typing import Any
