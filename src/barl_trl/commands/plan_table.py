@@ -150,7 +150,7 @@ def _sizes_throughout(
         state_bytes=optimizer_bytes(args.optim, 4 if is_zero else trained_in.itemsize)
         + 4 * is_zero,
         stage=args.sharding.stage,
-        num_processes=args.world_size,
+        num_processes=args.batch_settings().num_processes,
     )
     if args.beta and not model_args.use_peft:
         sizes["reference model"] = sizes["parameters"]

@@ -82,10 +82,10 @@ def checkpoint_to_resume(value: str | bool | None, args: GRPOConfig) -> str | No
         return str(value)
     checkpoint, faults = last_complete_checkpoint(args)
     if choice == "true" and checkpoint is None:
-        found = f" ({'; '.join(faults)})" if faults else ""
+        reasons = f" ({'; '.join(faults)})" if faults else ""
         raise ValueError(
             "resume_from_checkpoint must find a complete checkpoint, got none in "
-            f"{args.output_dir}{found}: leave it out to start anew, as `auto` does then."
+            f"{args.output_dir}{reasons}: leave it out to start anew, as `auto` does then."
         )
     if faults:
         way_on = f"resuming from {checkpoint}" if checkpoint else "starting anew"

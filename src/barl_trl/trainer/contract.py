@@ -163,9 +163,9 @@ def changed(what: str, package: str) -> ImportError:
 
 
 def _refuse_changes(package: str) -> None:
-    found = [*_changed_functions(package), *(_changed_names() if package == "trl" else ())]
-    if found:
-        raise changed("; ".join(f"{what} ({purpose})" for what, purpose in found), package)
+    changes = [*_changed_functions(package), *(_changed_names() if package == "trl" else ())]
+    if changes:
+        raise changed("; ".join(f"{what} ({purpose})" for what, purpose in changes), package)
 
 
 def _changed_functions(package: str) -> Iterator[tuple[str, str]]:
@@ -189,9 +189,9 @@ def _changed_names() -> Iterator[tuple[str, str]]:
         there = _names(owner) if owner else ()
         for names, purpose in purposes.items():
             yield from ((f"{path}.{n} is gone", purpose) for n in names.split() if n not in there)
-    known, fields = " ".join(_NAMES["trl.GRPOConfig"]).split(), _names(_imported("trl.GRPOConfig"))
+    listed, fields = " ".join(_NAMES["trl.GRPOConfig"]), _names(_imported("trl.GRPOConfig"))
     for name in (field.name for field in barl_fields()):
-        if name in fields and name not in known:
+        if name in fields and name not in listed.split():
             yield f"trl.GRPOConfig.{name} is a new field", "BARLConfig has one of that name"
 
 

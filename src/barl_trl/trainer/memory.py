@@ -232,11 +232,11 @@ class _LiveBytes(TorchDispatchMode):
             self._known.add(tensor.untyped_storage())
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **kwargs or {})
-        for tensor in tree_leaves(found):
+        result = func(*args, **kwargs or {})
+        for tensor in tree_leaves(result):
             if isinstance(tensor, torch.Tensor):
                 self._count(tensor.untyped_storage())
-        return found
+        return result
 
     def _count(self, storage: Any) -> None:
         if storage not in self._known:

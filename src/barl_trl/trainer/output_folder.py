@@ -116,9 +116,9 @@ def left_in(folder: Path, *, is_unfinished: bool = False) -> list[str]:
         folder: It need not exist.
         is_unfinished: Leave out what a run leaves that came to no checkpoint.
     """
-    found = _found(folder, _RESULTS if is_unfinished else (*_RESULTS, *_RECORDS))
+    results = _matching(folder, _RESULTS if is_unfinished else (*_RESULTS, *_RECORDS))
     checkpoints = [] if is_unfinished else _checkpoints(folder)
-    return [str(path.relative_to(folder)) for path in (*checkpoints, *found)]
+    return [str(path.relative_to(folder)) for path in (*checkpoints, *results)]
 
 
 def refuse_used(folder: Path, *, is_unfinished: bool = False, is_resumable: bool = True) -> None:
@@ -166,15 +166,15 @@ def refuse_clearing(model: Any, args: Any) -> None:
 
 def _clear(folder: Path) -> None:
     """Delete what a run writes. What others wrote stays, and so does what lies behind a link."""
-    own = _found(folder, (*_RESULTS, *_RECORDS, *_COMPANIONS))
-    own = [*_checkpoints(folder), *own, *page_files(folder / "inspect")]
-    own = [path for path in own if path.parent.resolve().is_relative_to(folder.resolve())]
-    for path in own:
+    files = _matching(folder, (*_RESULTS, *_RECORDS, *_COMPANIONS))
+    written = [*_checkpoints(folder), *files, *page_files(folder / "inspect")]
+    written = [path for path in written if path.parent.resolve().is_relative_to(folder.resolve())]
+    for path in written:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
-    for parent in sorted({path.parent for path in own} - {folder}, reverse=True):
+    for parent in sorted({path.parent for path in written} - {folder}, reverse=True):
         if not any(parent.iterdir()):
             parent.rmdir()
 
@@ -183,7 +183,7 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted(p for p in folder.glob("checkpoint-*") if _CHECKPOINT.fullmatch(p.name))
 
 
-def _found(folder: Path, patterns: Iterable[str]) -> list[Path]:
+def _matching(folder: Path, patterns: Iterable[str]) -> list[Path]:
     return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 

@@ -73,10 +73,10 @@ def redacted_command(argv: Sequence[str]) -> str:
 
 def _redacted_json(text: str) -> str:
     try:
-        found = parse_json(text)
+        content = parse_json(text)
     except ValueError:
         return text
-    return json.dumps(redacted(found)) if isinstance(found, dict | list) else text
+    return json.dumps(redacted(content)) if isinstance(content, dict | list) else text
 
 
 def _is_secret(name: Any) -> bool:
@@ -105,8 +105,8 @@ class RedactedArguments(_Arguments):
         return copied
 
     def __repr__(self):
-        values = redacted({option.name: getattr(self, option.name) for option in fields(self)})
-        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in values.items())})"
+        shown = redacted({option.name: getattr(self, option.name) for option in fields(self)})
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in shown.items())})"
 
     __str__ = __repr__
 
