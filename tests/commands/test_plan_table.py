@@ -68,6 +68,11 @@ def test_other_ways_to_train(plan, tmp_path):
     assert shown["memory of a device"] == "estimates, FSDP"
     assert shown["optimizer states"] == f"{8 * SHALLOW / 8 / 2**30:.1f} GiB"  # in 32 bits
 
+    shown = rows(plan("--accelerate_config", str(ROOT / "accelerate_configs" / "zero3.yaml")))
+    names = ["parameters", "gradients", "optimizer states"]
+    parts = [size * SHALLOW / 8 / 2**30 for size in (2, 2, 12)]
+    assert [shown[name] for name in names] == [f"{part:.1f} GiB" for part in parts]
+
     shown = rows(plan("--num_processes", "8", "--use_peft", "--beta", "0.1"))
     assert "keys and values, 640 rollouts" not in shown  # they are vLLM's
     adapters = 2 * 16 * (2 * 1536 + 1536 + 256)  # rank 16, of q and v

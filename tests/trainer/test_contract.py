@@ -94,8 +94,8 @@ def test_a_newer_trl_that_is_intact_is_warned_of_once_and_trains(
     assert made.state.global_step == 1
     (text,) = [str(w.message) for w in caught if "was not run" in str(w.message)]
     assert text == (
-        f"barl-trl was not run with trl 1.17.0 and {HERE}, but with {RAN}. What it relies on is "
-        "there. To go back: pip install 'trl>=1.16,<1.17' 'transformers>=5.17,<5.25'"
+        f"barl-trl was not run with trl 1.17.0 and {HERE}, but with {RAN}. The names that it "
+        "relies on are there. To go back: pip install 'trl>=1.16,<1.17' 'transformers>=5.17,<5.25'"
     )
     (place,) = [w.filename for w in caught if str(w.message) == text]
     assert place.endswith("rollouts.py")  # which makes the configuration

@@ -14,7 +14,6 @@ from barl_trl.trainer.memory import (
     count_parameters,
     optimizer_bytes,
     peaks,
-    training_bytes,
 )
 
 from ..plausibility.models import EXPERTS, make
@@ -59,23 +58,6 @@ def test_they_are_what_the_optimizer_keeps_for_a_matrix(optim, dtype):
     assert kept / parameter.numel() == pytest.approx(
         optimizer_bytes(optim, dtype.itemsize), abs=0.05
     )
-
-
-@pytest.mark.parametrize(("stage", "spread"), [(0, 0), (1, 1), (2, 2), (3, 3)])
-def test_stages_spread_more_and_more(stage, spread):
-    settings = {"itemsize": 2, "trained_itemsize": 2, "state_bytes": 12}
-    sizes = training_bytes(100, 60, stage=stage, num_processes=4, **settings)
-    whole = {"parameters": 200, "gradients": 120, "optimizer states": 720}
-    order = ["optimizer states", "gradients", "parameters"]
-    assert sizes == {n: size / (4 if n in order[:spread] else 1) for n, size in whole.items()}
-
-
-def test_parameters_that_are_not_trained_may_take_less():
-    """Such as those of 4 bits under an adapter, whose own are of 32."""
-    sizes = training_bytes(
-        100, 60, itemsize=0.5, trained_itemsize=4, state_bytes=8, stage=0, num_processes=1
-    )
-    assert sizes == {"parameters": 60 * 4 + 40 * 0.5, "gradients": 240, "optimizer states": 480}
 
 
 def test_what_lives_is_counted_once_and_views_are_not():

@@ -10,7 +10,7 @@ from trl import ModelConfig, get_peft_config
 
 from ..plausibility.budget import CPU_TOKENS, MAX_TOKENS, scoring_bytes
 from ..trainer import BARLConfig
-from ..trainer.memory import Passes, count_parameters, optimizer_bytes, peaks, training_bytes
+from ..trainer.memory import Passes, count_parameters, optimizer_bytes, peaks
 from .console import plain_console, print_note
 from .planned_run import (
     ANSWER_TOKENS,
@@ -142,16 +142,18 @@ def _sizes_throughout(
     """Return the bytes that lie on a device through the whole of training, activations apart."""
     is_zero = args.sharding.name.startswith("ZeRO")
     quantized = 0.5 if model_args.load_in_4bit else 1 if model_args.load_in_8bit else None
-    sizes = training_bytes(
-        total,
-        trained,
-        itemsize=quantized or held_in.itemsize,
-        trained_itemsize=trained_in.itemsize,
-        state_bytes=optimizer_bytes(args.optim, 4 if is_zero else trained_in.itemsize)
-        + 4 * is_zero,
-        stage=args.sharding.stage,
-        num_processes=args.batch_settings().num_processes,
-    )
+    states = optimizer_bytes(args.optim, 4 if is_zero else trained_in.itemsize) + 4 * is_zero
+    not_trained = (total - trained) * (quantized or held_in.itemsize)
+    of_stage = {  # from which on a size is spread over the processes
+        "parameters": (3, trained * trained_in.itemsize + not_trained),
+        "gradients": (2, trained * trained_in.itemsize),
+        "optimizer states": (1, trained * states),
+    }
+    num_processes = args.batch_settings().num_processes
+    sizes = {
+        name: size / (num_processes if args.sharding.stage >= stage else 1)
+        for name, (stage, size) in of_stage.items()
+    }
     if args.beta and not model_args.use_peft:
         sizes["reference model"] = sizes["parameters"]
     if args.use_cpu:

@@ -57,7 +57,8 @@ class _Sharding(NamedTuple):
 
     Args:
         name: What it is.
-        stage: See [`training_bytes`].
+        stage: From 1 on the optimizer's states are spread, from 2 on the gradients, from 3 on the
+            parameters.
         unknown: What the estimate leaves out.
     """
 

@@ -105,8 +105,8 @@ def check_versions() -> None:
     check_transformers()
     if not all(map(_is_tested, TESTED)):
         warnings.warn(
-            f"barl-trl was not run with {_installed()}, but with {_tested()}. What it relies on "
-            f"is there. To go back: {_way_back()}",
+            f"barl-trl was not run with {_installed()}, but with {_tested()}. The names that "
+            f"it relies on are there. To go back: {_way_back()}",
             stacklevel=4,
         )
 

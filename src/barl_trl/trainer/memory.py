@@ -55,39 +55,6 @@ def optimizer_bytes(optim: str, itemsize: int) -> int:
     return num_states * (1 if "8bit" in optim else itemsize)
 
 
-def training_bytes(
-    total: int,
-    trained: int,
-    *,
-    itemsize: float,
-    trained_itemsize: int,
-    state_bytes: int,
-    stage: int,
-    num_processes: int,
-) -> dict[str, float]:
-    """Estimate what lies on a device through the whole of training, activations not counted.
-
-    Args:
-        total: Number of parameters.
-        trained: How many of them are trained.
-        itemsize: Bytes of a parameter that is not.
-        trained_itemsize: Bytes of one that is, and of its gradient.
-        state_bytes: Bytes that the optimizer keeps for it.
-        stage: What is spread over the processes, as ZeRO's stages: from 1 on the optimizer's
-            states, from 2 on the gradients, from 3 on the parameters.
-        num_processes: Over how many.
-    """
-    sizes = {
-        "parameters": (trained * trained_itemsize + (total - trained) * itemsize, 3),
-        "gradients": (trained * trained_itemsize, 2),
-        "optimizer states": (trained * state_bytes, 1),
-    }
-    return {
-        name: size / (num_processes if stage >= spread_from else 1)
-        for name, (size, spread_from) in sizes.items()
-    }
-
-
 class Passes(NamedTuple):
     """The forward and backward passes of a device.
 
