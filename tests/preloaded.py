@@ -33,7 +33,7 @@ MODULES = [
     *(
         "barl_trl.commands.check_data",
         "barl_trl.commands.evaluate",
-        "barl_trl.commands.plan_tables",
+        "barl_trl.commands.plan_table",
     ),
     *("barl_trl.commands.reproduce_triplets", "barl_trl.commands.analyses.values"),
 ]

@@ -10,7 +10,7 @@ from trl import ModelConfig, TrlParser
 
 from barl_trl import BARLConfig, cli
 from barl_trl.commands.demo import DemoArguments
-from barl_trl.commands.plan_config import PlanConfig
+from barl_trl.commands.planned_run import PlanConfig
 from barl_trl.commands.train_arguments import BARLScriptArguments
 
 from .commands.qwen import rows

@@ -1,6 +1,12 @@
-"""`barl plan` as users start it: what the docs show, and its refusals."""
+"""`barl plan` as users start it: its arguments, what the docs show, and its refusals."""
+
+from dataclasses import fields
 
 import pytest
+
+from barl_trl.commands.plan import PlanFields
+from barl_trl.commands.train_arguments import BARLScriptArguments
+from barl_trl.trainer import BARLConfig
 
 from ..paths import ROOT
 from .qwen import ZERO2
@@ -36,3 +42,18 @@ def test_what_does_not_divide_ends_with_an_error(plan, options, message):
     with pytest.raises(SystemExit, match=f"barl plan: .*{message}") as error:
         plan(*options)
     assert error.value.code == 2
+
+
+def test_no_argument_hides_one_of_training():
+    names = {option.name for option in fields(PlanFields)}
+    trained = {option.name for kind in (BARLScriptArguments, BARLConfig) for option in fields(kind)}
+    assert names.isdisjoint(trained)
+
+
+def test_help_shows_them_first(plan, capsys):
+    with pytest.raises(SystemExit) as stop:
+        plan("--help")
+    assert not stop.value.code
+    shown = capsys.readouterr().out
+    listed = [line.split()[0][2:] for line in shown.splitlines() if line.startswith("  --")]
+    assert listed[:3] == [option.name for option in fields(PlanFields)]

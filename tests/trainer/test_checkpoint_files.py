@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from barl_trl.trainer.checkpoint_files import (
-    END_MARKER,
+    _END_MARKER,
+    _find_fault,
     checkpoint_to_resume,
-    find_fault,
     missing_states,
 )
 
@@ -55,7 +55,7 @@ def run(trained, tmp_path):
 
 
 def without_marker(checkpoint):
-    (checkpoint / END_MARKER).unlink()
+    (checkpoint / _END_MARKER).unlink()
 
 
 def without_rollouts(checkpoint):
@@ -66,9 +66,9 @@ def without_rollouts(checkpoint):
 
 def test_a_checkpoint_ends_with_a_list_of_its_files(run):
     _, _, last, args = run
-    sizes = json.loads((last / END_MARKER).read_text())["sizes"]
+    sizes = json.loads((last / _END_MARKER).read_text())["sizes"]
     assert {*sizes} == {name for name in FILES if not name.endswith(".json")}
-    assert find_fault(str(last), args) is None
+    assert _find_fault(str(last), args) is None
     assert missing_states(str(last), args) == []
 
 
@@ -89,11 +89,13 @@ def test_an_unreadable_file_is_named_and_passed_over(run, name, damage, has_mark
         checkpoint_to_resume(str(last), args)
 
 
-@pytest.mark.parametrize("name", ["trainer_state.json", END_MARKER])
+@pytest.mark.parametrize("name", ["trainer_state.json", _END_MARKER])
 def test_a_file_with_nothing_in_it_is_named(run, name):
     _, first, last, args = run
     (last / name).write_text("{}")
-    assert find_fault(str(last), args).startswith(f"{name} cannot be read ({last / name} must have")
+    assert _find_fault(str(last), args).startswith(
+        f"{name} cannot be read ({last / name} must have"
+    )
     assert checkpoint_to_resume("true", args) == str(first)
 
 
@@ -101,7 +103,7 @@ def test_a_file_with_nothing_in_it_is_named(run, name):
 def test_a_missing_file_is_named_and_passed_over(run, name):
     _, first, last, args = run
     (last / name).unlink()
-    assert find_fault(str(last), args) == f"{name} is missing"
+    assert _find_fault(str(last), args) == f"{name} is missing"
     assert checkpoint_to_resume("auto", args) == str(first)
 
 
@@ -109,10 +111,10 @@ def test_a_file_that_was_cut_off_behind_what_is_read_first(run):
     """Of shards that no reader is known for."""
     _, _, last, args = run
     (last / "shard.distcp").write_bytes(b"12345")
-    marker = json.loads((last / END_MARKER).read_text())
+    marker = json.loads((last / _END_MARKER).read_text())
     marker["sizes"]["shard.distcp"] = 6
-    (last / END_MARKER).write_text(json.dumps(marker))
-    assert find_fault(str(last), args) == "a part of shard.distcp is missing"
+    (last / _END_MARKER).write_text(json.dumps(marker))
+    assert _find_fault(str(last), args) == "a part of shard.distcp is missing"
 
 
 def test_a_missing_optimizer_is_said(run):
@@ -127,17 +129,17 @@ def test_a_missing_optimizer_is_said(run):
 def test_without_an_end_marker_weights_and_their_shards_must_be_there(run):
     _, _, last, args = run
     without_marker(last)
-    assert find_fault(str(last), args) is None
+    assert _find_fault(str(last), args) is None
     (last / "model.safetensors").rename(last / "model-00001-of-00002.safetensors")
     index = {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
     (last / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert find_fault(str(last), args) is None
+    assert _find_fault(str(last), args) is None
     index["weight_map"]["b"] = "model-00002-of-00002.safetensors"
     (last / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert find_fault(str(last), args) == "model-00002-of-00002.safetensors is missing"
+    assert _find_fault(str(last), args) == "model-00002-of-00002.safetensors is missing"
     for path in last.glob("model*"):
         path.unlink()
-    assert find_fault(str(last), args) == "model.safetensors is missing"
+    assert _find_fault(str(last), args) == "model.safetensors is missing"
 
 
 def test_a_checkpoint_of_trls_is_taken_between_rollout_batches(run):
@@ -154,9 +156,9 @@ def test_adaptive_entropy_of_trls_is_not_there_before_its_file(run):
     folder, _, last, _ = run
     without_rollouts(last)
     args = settings(folder, use_adaptive_entropy=True)
-    assert find_fault(str(last), args) == "entropy_ctrl_state.json is missing"
+    assert _find_fault(str(last), args) == "entropy_ctrl_state.json is missing"
     (last / "entropy_ctrl_state.json").write_text("{}")
-    assert find_fault(str(last), args) is None
+    assert _find_fault(str(last), args) is None
 
 
 def test_another_number_of_processes(run):

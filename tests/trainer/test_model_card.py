@@ -6,8 +6,8 @@ from importlib.resources import files
 
 from barl_trl import BARLConfig
 from barl_trl.trainer.model_card import (
-    MEASURED_ON,
-    SETTINGS,
+    _MEASURED_ON,
+    _SETTINGS,
     add_sections,
     card_results,
     card_settings,
@@ -30,9 +30,9 @@ def config(**settings):
 
 
 def test_settings_are_the_usual_ones_and_those_that_are_not_the_default():
-    assert list(card_settings(config())) == list(SETTINGS)
+    assert list(card_settings(config())) == list(_SETTINGS)
     settings = card_settings(config(credit="progress", consistency_beta=math.inf))
-    assert list(settings) == [*SETTINGS, "credit"]
+    assert list(settings) == [*_SETTINGS, "credit"]
     assert (settings["credit"], settings["consistency_beta"]) == ("progress", math.inf)
 
 
@@ -56,7 +56,7 @@ def test_tables_stand_before_the_versions():
     assert card.index("fine-tuned version of `tiny`.") < card.index("### Settings")
     assert "| elicitation | `'a\\|b\\n'` |" in card
     assert "| rows | `10` |\n\n### Results, as last logged in 3 steps\n" in card
-    assert f"| reward | `0.6667` |\n\n{MEASURED_ON}### Framework versions\n\n- TRL: 1.16.0" in card
+    assert f"| reward | `0.6667` |\n\n{_MEASURED_ON}### Framework versions\n\n- TRL: 1.16.0" in card
 
 
 def test_without_results_or_versions():

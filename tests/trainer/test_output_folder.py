@@ -9,7 +9,7 @@ import time
 import pytest
 
 from barl_trl import cli
-from barl_trl.trainer.output_folder import clear, left_in, one_writer, refuse_used
+from barl_trl.trainer.output_folder import _clear, left_in, one_writer, refuse_used
 
 from .rollouts import config, trainer
 
@@ -59,7 +59,7 @@ def test_what_a_run_wrote_is_cleared_and_nothing_else(tmp_path):
     make(folder, [*OWN, *OTHERS])
     make(elsewhere, ["model.safetensors", "rollouts_00000.parquet"])
     (folder / "checkpoint-9").symlink_to(elsewhere)
-    clear(folder)
+    _clear(folder)
     assert files(folder) == set(OTHERS)
     assert not (folder / "checkpoint-9").exists()
     assert files(elsewhere) == {"model.safetensors", "rollouts_00000.parquet"}
@@ -69,7 +69,7 @@ def test_a_linked_folder_is_not_entered(tmp_path):
     make(tmp_path / "elsewhere", ["rollouts_00000.parquet"])
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "beliefs").symlink_to(tmp_path / "elsewhere")
-    clear(tmp_path / "out")
+    _clear(tmp_path / "out")
     assert files(tmp_path / "elsewhere") == {"rollouts_00000.parquet"}
 
 

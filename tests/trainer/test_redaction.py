@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from barl_trl.trainer import BARLConfig
-from barl_trl.trainer.redaction import is_secret, redacted, redacted_command
+from barl_trl.trainer.redaction import _is_secret, redacted, redacted_command
 
 CANARY = "hf_canary"
 SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_secret", "password"]
@@ -27,7 +27,7 @@ def test_secrets_are_known_by_their_names(name):
 def test_other_names_are_not():
     kept = {"max_tokens": 3, "pad_token": "<pad>", "eos_token": "</s>", "token": True}
     assert redacted(kept) == kept
-    assert [f.name for f in fields(BARLConfig) if is_secret(f.name)] == ["hub_token"]
+    assert [f.name for f in fields(BARLConfig) if _is_secret(f.name)] == ["hub_token"]
 
 
 @pytest.fixture

@@ -4,14 +4,22 @@ The same recipe and options as `barl train`. Of the model only its `config.json`
 machine will do: the plan is that of the `num_processes` devices which are to train.
 """
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from ..trainer.barl_fields import BARLFields
+from ..trainer.barl_fields import BARLFields, option
 from .console import mistakes_in_one_line
+from .launching import LaunchFields
 from .options import parse_options
-from .plan_arguments import PlanFields
 from .train_arguments import BARLScriptArguments, check_recipe
+
+
+@dataclass
+class PlanFields(LaunchFields):
+    """The arguments of `barl plan` beside those of `barl train`."""
+
+    num_train_rows: int | None = option(None, "Rows of the dataset: says how long an epoch is.")
 
 
 def main(argv: list[str]) -> None:
@@ -28,7 +36,7 @@ def main(argv: list[str]) -> None:
         )
         check_recipe(script_args, args, model_args)
         from ..trainer.methods import method_settings
-        from .plan_tables import print_plan
+        from .plan_table import print_plan
 
         print_plan(script_args, method_settings(script_args.method, args), model_args)
 
@@ -41,6 +49,6 @@ def _check(_, script_args: BARLScriptArguments, barl_fields: Any, trl_options: A
 def _all_arguments():
     from trl import ModelConfig
 
-    from .plan_config import PlanConfig
+    from .planned_run import PlanConfig
 
     return BARLScriptArguments, PlanConfig, ModelConfig

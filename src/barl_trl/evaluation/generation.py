@@ -19,8 +19,8 @@ from transformers import (
 from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
+from ..trainer.contract import check_transformers
 from ..trainer.environment_checks import refuse_missing_vllm
-from ..trainer.tested_versions import check_transformers
 from .decoding import Drawing
 from .seeded_sampling import SeededSampling, cut_offs_of
 from .shrinking_batch import decode_shrinking

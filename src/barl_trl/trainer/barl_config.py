@@ -11,8 +11,8 @@ from trl import GRPOConfig
 
 from .barl_fields import BARLFields, check_at_least_one
 from .batch_sizes import BatchSettings
+from .contract import check_versions
 from .redaction import RedactedArguments
-from .tested_versions import check_versions
 from .trl_settings import BATCH_FIELDS, batch_settings, refuse_trl_settings
 
 # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed

@@ -60,7 +60,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
     engine; `_calculate_rewards` returns the rewards of all processes;
     `_generate_and_score_completions(inputs)` returns `completion_mask`, `advantages` and, with
     vLLM, `importance_sampling_ratio`; the loss takes `advantages` of shape (B, L); `_tokenizer`,
-    `eos_token_ids`, `reward_weights`, `_is_vlm`. `trl_contract.py` has all, and the mixins'.
+    `eos_token_ids`, `reward_weights`, `_is_vlm`. `contract.py` has all, and the mixins'.
 
     Args:
         model: As in [`~trl.GRPOTrainer`], or a `Path`.

@@ -1,4 +1,7 @@
-"""What a complete checkpoint is, for all that trains or starts a training again."""
+"""What a complete checkpoint is.
+
+`exact_resume.py` writes and resumes by it, `barl train` finds the checkpoint to go on from.
+"""
 
 import json
 from pathlib import Path
@@ -17,7 +20,7 @@ logger = get_logger(__name__)
 SETTINGS = "settings.json"
 """What the checkpoint was trained with."""
 
-END_MARKER = "complete.json"
+_END_MARKER = "complete.json"
 """It is written last, and lists the sizes of the files that are not text."""
 
 _WEIGHTS = ("*.safetensors", "*/*.safetensors", "pytorch_model*", "adapter_model*", "global_step*")
@@ -25,14 +28,14 @@ _TEXTS = (".json", ".jinja", ".md", ".txt")  # a user may edit them
 _ENTROPY = "entropy_ctrl_state.json"
 _KEYS: dict[str, dict[str, type]] = {
     TRAINER_STATE_NAME: {"global_step": int, "epoch": float},
-    END_MARKER: {"sizes": dict},
+    _END_MARKER: {"sizes": dict},
 }
 _REPLACEABLE = (OPTIMIZER_NAME, SCHEDULER_NAME)  # without them, they start anew: it is said
 
 
 def reopen(checkpoint: Path) -> None:
     """Let a checkpoint count as incomplete before its files are written anew."""
-    for name in (END_MARKER, TRAINER_STATE_NAME):
+    for name in (_END_MARKER, TRAINER_STATE_NAME):
         (checkpoint / name).unlink(missing_ok=True)
 
 
@@ -44,9 +47,9 @@ def write_end_marker(checkpoint: Path) -> None:
         for path in paths
         if path.suffix not in _TEXTS
     }
-    partial = checkpoint / f"{END_MARKER}.partial"
+    partial = checkpoint / f"{_END_MARKER}.partial"
     partial.write_text(json.dumps({"sizes": sizes}, indent=1) + "\n", encoding="utf-8")
-    partial.replace(checkpoint / END_MARKER)
+    partial.replace(checkpoint / _END_MARKER)
 
 
 def rollouts_name(rank: int, world_size: int) -> str:
@@ -71,7 +74,7 @@ def checkpoint_to_resume(value: str | bool | None, args: GRPOConfig) -> str | No
     if choice == "false":
         return None
     if choice not in ("true", "auto"):
-        if fault := find_fault(str(value), args):
+        if fault := _find_fault(str(value), args):
             raise ValueError(
                 f"resume_from_checkpoint must be complete, got {value}: {fault}. `true` takes the "
                 f"last complete one; --model_name_or_path {value} starts anew with its weights."
@@ -79,10 +82,10 @@ def checkpoint_to_resume(value: str | bool | None, args: GRPOConfig) -> str | No
         return str(value)
     checkpoint, faults = last_complete_checkpoint(args)
     if choice == "true" and checkpoint is None:
-        found = f" ({'; '.join(faults)})" if faults else ""
+        reasons = f" ({'; '.join(faults)})" if faults else ""
         raise ValueError(
             "resume_from_checkpoint must find a complete checkpoint, got none in "
-            f"{args.output_dir}{found}: leave it out to start anew, as `auto` does then."
+            f"{args.output_dir}{reasons}: leave it out to start anew, as `auto` does then."
         )
     if faults:
         way_on = f"resuming from {checkpoint}" if checkpoint else "starting anew"
@@ -106,13 +109,13 @@ def last_complete_checkpoint(
     for checkpoint in reversed(sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []):
         if until is not None and int(checkpoint.rpartition("-")[2]) > until:
             continue
-        if (fault := find_fault(checkpoint, args)) is None:
+        if (fault := _find_fault(checkpoint, args)) is None:
             return checkpoint, faults
         faults.append(f"{checkpoint}: {fault}")
     return None, faults
 
 
-def find_fault(checkpoint: str, args: GRPOConfig) -> str | None:
+def _find_fault(checkpoint: str, args: GRPOConfig) -> str | None:
     """Say what keeps a run from going on from a checkpoint, if anything does.
 
     A checkpoint without end marker, from an earlier version or of TRL's, needs files that can be
@@ -158,8 +161,8 @@ def _fault_of_file(path: Path) -> str | None:
 
 def _missing(folder: Path, args: GRPOConfig) -> str | None:
     """Name a file that was there, or must have been."""
-    if (folder / END_MARKER).exists():
-        sizes = read_json(folder / END_MARKER)["sizes"]
+    if (folder / _END_MARKER).exists():
+        sizes = read_json(folder / _END_MARKER)["sizes"]
         for name, size in sizes.items():
             path = folder / name
             if name not in _REPLACEABLE and not path.exists():

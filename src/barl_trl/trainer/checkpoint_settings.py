@@ -1,4 +1,8 @@
-"""What a checkpoint was trained with, and what differs where a run goes on from it."""
+"""What a checkpoint was trained with, and what differs where a run goes on from it.
+
+`exact_resume.py` writes and compares it; `barl train` compares what is known before a model is
+loaded; `barl evaluate` and `barl analyze credit` name a run by the same settings.
+"""
 
 import hashlib
 import json
@@ -15,7 +19,7 @@ from ..report.json_files import read_json
 from .barl_config import BARLConfig
 from .checkpoint_files import SETTINGS
 
-FREE = re.compile(
+_FREE = re.compile(
     r"(logg?ing|log|report|trackio|eval|save|hub|push|do|ddp|dataloader|include|vllm_server)_.*"
     r"|output_dir|overwrite_output_dir|resume_from_checkpoint|allow_inexact_resume|run_name|project"
     r"|prompts_per_rollout_batch|rollouts_per_optimizer_step|num_completions_to_print|deepspeed"
@@ -25,7 +29,7 @@ FREE = re.compile(
 """Fields that do not change what is trained: places, logs, evaluation. Those of batches that are
 here set others."""
 
-KIND = ("model", "adapter", "adapter_size")
+_KIND = ("model", "adapter", "adapter_size")
 """Without these the weights of a checkpoint do not fit."""
 
 EXACT = (
@@ -35,20 +39,20 @@ EXACT = (
 )
 """What an exact resume relies on: the order of prompts, and how rollouts are divided."""
 
-OPTIMIZER = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
+_OPTIMIZER = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
 """What the optimizer's saved state has the last word on."""
 
 _SHAPE = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
 
 
 def settings_of(args: BARLConfig, **others: Any) -> dict[str, Any]:
-    """Return settings as JSON has them, without secrets and those that are [`FREE`].
+    """Return settings as JSON has them, without secrets and without places, logs and evaluation.
 
     Args:
         args: The settings of a run.
         **others: What they do not say, such as `method`.
     """
-    told = {name: value for name, value in args.to_dict().items() if not FREE.fullmatch(name)}
+    told = {name: value for name, value in args.to_dict().items() if not _FREE.fullmatch(name)}
     return json.loads(json.dumps(told | others, default=str))
 
 
@@ -108,7 +112,7 @@ def refuse_inexact(checkpoint: str | Path, changed: Mapping[str, str], *, is_all
     Raises:
         ValueError: There are such changes.
     """
-    if kind := _listed(changed, KIND):
+    if kind := _listed(changed, _KIND):
         raise ValueError(
             f"the model must be of the kind that {checkpoint} has, got {kind}: take that, or leave "
             "resume_from_checkpoint out to start anew."
@@ -122,7 +126,7 @@ def refuse_inexact(checkpoint: str | Path, changed: Mapping[str, str], *, is_all
 
 def in_words(changed: Mapping[str, str]) -> str:
     """Return all changes in one line, and which of them change nothing."""
-    stay = [name for name in OPTIMIZER if name in changed]
+    stay = [name for name in _OPTIMIZER if name in changed]
     note = f" {' and '.join(stay)} stay{'s' * (len(stay) == 1)} the checkpoint's." if stay else ""
     return f"{_listed(changed, changed)}.{note}"
 

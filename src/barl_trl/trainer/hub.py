@@ -1,4 +1,6 @@
-"""Pushes to the Hub: rights are checked before training, what fails is said, and the model card."""
+"""Pushes to the Hub: `barl train` checks rights before it trains, and says what fails; trainers say
+more in the model card.
+"""
 
 import logging
 import shutil

@@ -1,10 +1,29 @@
-"""What training keeps in memory: parameters, gradients, states of the optimizer."""
+"""What training holds in memory, for `barl plan`: always, and at the peaks of a step.
 
-from typing import Any
+What lives at a peak is counted on PyTorch's fake tensors. They have shapes, types and storages, and
+no numbers: a forward and a backward pass of any size and family takes a second or two.
+"""
+
+import logging
+import weakref
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import torch
 from peft import PeftConfig, get_peft_model
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, PreTrainedConfig
+from trl.trainer.utils import add_fused_lm_head
+
+# it writes what is raised, too
+logging.getLogger("torch._subclasses.fake_tensor").disabled = True
+
+_HEAD_TOKENS, _HEAD_VOCABULARY = 4096, 32768
+"""A tile of logits in TRL's fused head (1.16): tokens by entries of the vocabulary."""
 
 
 def count_parameters(
@@ -36,34 +55,162 @@ def optimizer_bytes(optim: str, itemsize: int) -> int:
     return num_states * (1 if "8bit" in optim else itemsize)
 
 
-def training_bytes(
-    total: int,
-    trained: int,
-    *,
-    itemsize: float,
-    trained_itemsize: int,
-    state_bytes: int,
-    stage: int,
-    num_processes: int,
-) -> dict[str, float]:
-    """Estimate what lies on a device through the whole of training, activations not counted.
+class Passes(NamedTuple):
+    """The forward and backward passes of a device.
 
     Args:
-        total: Number of parameters.
-        trained: How many of them are trained.
-        itemsize: Bytes of a parameter that is not.
-        trained_itemsize: Bytes of one that is, and of its gradient.
-        state_bytes: Bytes that the optimizer keeps for it.
-        stage: What is spread over the processes, as ZeRO's stages: from 1 on the optimizer's
-            states, from 2 on the gradients, from 3 on the parameters.
-        num_processes: Over how many.
+        rows: Rollouts of a micro-batch.
+        generated: Rollouts that are generated at once; 0 if another engine does.
+        prompt: Tokens of a prompt.
+        completion: Tokens of a completion.
+        accumulates: Whether gradients of an earlier micro-batch are there.
+        checkpointing: Whether activations are computed again in the backward pass.
+        dtype: What the parameters are held in.
+        autocast: What the forward pass computes in, if not in that.
+        on_cpu: Whether TRL's head runs without Triton.
     """
-    sizes = {
-        "parameters": (trained * trained_itemsize + (total - trained) * itemsize, 3),
-        "gradients": (trained * trained_itemsize, 2),
-        "optimizer states": (trained * state_bytes, 1),
-    }
-    return {
-        name: size / (num_processes if stage >= spread_from else 1)
-        for name, (size, spread_from) in sizes.items()
-    }
+
+    rows: int
+    generated: int
+    prompt: int
+    completion: int
+    accumulates: bool = False
+    checkpointing: bool = False
+    dtype: torch.dtype = torch.float32
+    autocast: torch.dtype | None = None
+    on_cpu: bool = False
+
+    def head_bytes(self, vocabulary: int, width: int, *, is_trained: bool) -> int:
+        """Bytes of TRL's fused head beside what is counted.
+
+        On a GPU a tile of logits, and gradients of the hidden states and of the head in 32 bits.
+        On a CPU it is run like the rest; of a tile that is wider than the vocabulary, the end is
+        never touched.
+        """
+        tokens = self.rows * (self.completion + (self.prompt if self.on_cpu else 0))
+        column = min(tokens, _HEAD_TOKENS) * (self.autocast or self.dtype).itemsize
+        if self.on_cpu:
+            return -column * max(0, _HEAD_VOCABULARY - vocabulary)
+        return column * _HEAD_VOCABULARY + 4 * width * (tokens + vocabulary * is_trained)
+
+
+def peaks(
+    config: PreTrainedConfig, passes: Passes, peft_config: PeftConfig | None = None
+) -> tuple[int, int]:
+    """Run a model without data, and count the bytes that live at once beside the parameters.
+
+    Args:
+        config: The model's configuration.
+        passes: What is fed.
+        peft_config: The adapter that is trained instead of the model, if one is.
+
+    Returns:
+        Those at the peak of the update, gradients included; and those of the keys and values of all
+        that is generated, at its end.
+
+    Raises:
+        Exception: Whatever a model raises whose forward pass asks for numbers.
+    """
+    with torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(config, dtype=passes.dtype)
+        add_fused_lm_head(model, outputs=("log_probs", "entropy"))
+        if peft_config is not None:
+            model = get_peft_model(model, peft_config)
+    if passes.checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.enable_input_require_grads()
+    run = _Passes(model, passes)
+    with FakeTensorMode():
+        tensors = {
+            name: torch.empty(t.shape, dtype=t.dtype, requires_grad=t.requires_grad)
+            for name, t in [*run.named_parameters(), *run.named_buffers()]
+        }
+        trained = [tensor for tensor in tensors.values() if tensor.requires_grad]
+        earlier: list[torch.Tensor] = []
+        for tensor in trained if passes.accumulates else []:
+            tensor.grad = torch.empty_like(tensor)
+            earlier.append(tensor.grad)
+        run.live = _LiveBytes([*tensors.values(), *earlier])
+        update, kept, cache = functional_call(run, tensors, ())
+    head: Any = model.get_output_embeddings()
+    vocabulary, width = head.weight.shape
+    in_head = passes.head_bytes(vocabulary, width, is_trained=peft_config is None)
+    update = update + in_head if passes.on_cpu else max(update, kept + in_head)
+    return update + sum(gradient.nbytes for gradient in earlier), cache
+
+
+class _Passes(nn.Module):
+    """The passes as a module, whose tensors can be replaced by fake ones."""
+
+    live: "_LiveBytes"
+
+    def __init__(self, model: nn.Module, passes: Passes):
+        super().__init__()
+        self.model, self.passes = model, passes
+
+    def forward(self) -> tuple[int, int, int]:
+        """Return the peak of the update, what is kept for the backward pass, and the cache."""
+        model: Any = self.model
+        passes, length = self.passes, self.passes.prompt + self.passes.completion
+        with self.live as live:
+            model.train()
+            if passes.on_cpu:
+                labels = torch.zeros(passes.rows, length).long()
+                outputs = self._fed(passes.rows, labels=labels, fused_lm_head=True).log_probs
+            else:
+                outputs = self._fed(passes.rows, logits_to_keep=1).logits
+            kept = live.now
+            outputs.sum().backward()
+            del outputs
+            update, live.now = live.most, 0
+            if not passes.generated:
+                return update, kept, 0
+            with torch.no_grad():
+                model.eval()
+                if passes.checkpointing:  # as TRL does where it generates
+                    model.gradient_checkpointing_disable()
+                outputs = self._fed(passes.generated, use_cache=True, logits_to_keep=1)
+                outputs.logits = None
+                return update, kept, live.now
+
+    def _fed(self, rows: int, **inputs: Any) -> Any:
+        passes = self.passes
+        ids = torch.zeros(rows, passes.prompt + passes.completion).long()
+        with torch.autocast("cpu", passes.autocast, enabled=passes.autocast is not None):
+            return self.model(input_ids=ids, attention_mask=torch.ones_like(ids), **inputs)
+
+
+class _LiveBytes(TorchDispatchMode):
+    """Count the bytes of the tensors that are made inside.
+
+    Args:
+        known: Tensors that are not counted, nor are views of them.
+
+    Attributes:
+        now: Bytes of those that live.
+        most: The most that lived at once.
+    """
+
+    def __init__(self, known: Iterable[torch.Tensor] = ()):
+        super().__init__()
+        self.now = self.most = 0
+        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+        for tensor in known:
+            self._known.add(tensor.untyped_storage())
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **kwargs or {})
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self._count(tensor.untyped_storage())
+        return result
+
+    def _count(self, storage: Any) -> None:
+        if storage not in self._known:
+            self._known.add(storage)
+            self.now += storage.nbytes()
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self._freed, storage.nbytes())
+
+    def _freed(self, size: int) -> None:
+        self.now -= size

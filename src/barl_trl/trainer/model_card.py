@@ -1,4 +1,4 @@
-"""What BARL adds to TRL's model card: settings, data and results."""
+"""What [`HubMixin`] adds to TRL's model card: an example, settings, data and results."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from ..report.markdown import code, escape
 from .barl_config import BARLConfig
 from .barl_fields import barl_fields
 
-SETTINGS = (
+_SETTINGS = (
     "step_size",
     "consistency_beta",
     "num_generations",
@@ -25,21 +25,21 @@ SETTINGS = (
 )
 """Settings that stand in every card. Others of BARL's do where they are not the default."""
 
-RESULTS = ("reward", "rewards/", "completions/mean_length", "barl/")
-RESULTS += ("eval_reward", "eval_rewards/", "eval_accuracy")
+_RESULTS = ("reward", "rewards/", "completions/mean_length", "barl/")
+_RESULTS += ("eval_reward", "eval_rewards/", "eval_accuracy")
 """First parts of the names of metrics that stand in a card."""
-NO_RESULTS = ("barl/scoring_", "barl/dropped/", "barl/check_", "barl/recording_")
-"""First parts of the names of metrics that do not, though [`RESULTS`] has them."""
+_NO_RESULTS = ("barl/scoring_", "barl/dropped/", "barl/check_", "barl/recording_")
+"""First parts of the names of metrics that do not, though they begin as those that do."""
 
-EXAMPLE = re.compile(r"## Quick start\n\n```python\n.*?\n```\n", re.DOTALL)
+_EXAMPLE = re.compile(r"## Quick start\n\n```python\n.*?\n```\n", re.DOTALL)
 """What TRL's template has as an example: a question of no task, and `None` without a Hub id."""
 
-MEASURED_ON = (
+_MEASURED_ON = (
     "Metrics that begin with `eval_` were measured on the evaluation data or the benchmarks, "
     "the others on the rollouts of training.\n\n"
 )
 
-PLACE = "### Framework versions"  # in TRL's template; what is added goes before it
+_PLACE = "### Framework versions"  # in TRL's template; what is added goes before it
 
 
 def card_settings(args: BARLConfig, *, is_barl: bool = True) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def card_settings(args: BARLConfig, *, is_barl: bool = True) -> dict[str, Any]:
     changed = [o.name for o in barl_fields() if getattr(args, o.name) != o.default]
     return {
         name: getattr(args, name)
-        for name in dict.fromkeys([*SETTINGS, *changed])
+        for name in dict.fromkeys([*_SETTINGS, *changed])
         if is_barl or name in GRPOConfig.__dataclass_fields__
     }
 
@@ -59,8 +59,8 @@ def card_results(log_history: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         for entry in log_history
         for name, value in entry.items()
         if value is not None
-        and (name.startswith(RESULTS) or name.endswith("/accuracy"))
-        and not name.startswith(NO_RESULTS)
+        and (name.startswith(_RESULTS) or name.endswith("/accuracy"))
+        and not name.startswith(_NO_RESULTS)
     }
 
 
@@ -95,8 +95,8 @@ def add_sections(
     )
     if results:
         numbers = {name: f"{value:.4g}" for name, value in results.items()}
-        sections += _table(f"Results, as last logged in {step} steps", numbers) + MEASURED_ON
-    before, place, after = card.partition(PLACE)
+        sections += _table(f"Results, as last logged in {step} steps", numbers) + _MEASURED_ON
+    before, place, after = card.partition(_PLACE)
     return f"{before.rstrip()}\n\n{sections}{place}{after}"
 
 
@@ -126,7 +126,7 @@ output = generator(prompt, max_new_tokens={max_new_tokens}{ends}, return_full_te
 print(output["generated_text"])
 ```
 """
-    return EXAMPLE.sub(lambda _: code, card)
+    return _EXAMPLE.sub(lambda _: code, card)
 
 
 def _table(title: str, rows: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """The output folder belongs to one run: it overwrites nothing of an earlier one, and is alone.
 
-Without TRL and torch, so that a mistake is said at once.
+`barl train`, `demo`, `evaluate` and `reproduce paper` look here before anything is loaded, so it
+needs neither TRL nor torch; a trainer claims its folder in `exact_resume.py`.
 """
 
 import os
@@ -17,19 +18,19 @@ from filelock import FileLock, Timeout
 from ..report.inspector.page import page_files
 from .environment_checks import make_output_dir
 
-LOCK = "_lock"
+_LOCK = "_lock"
 """Name of the lock file; what begins with `_` is not pushed to the Hub."""
 
-RESULTS = (
+_RESULTS = (
     *("model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin"),
     *("adapter_model.safetensors", "adapter_model.bin", "trainer_state.json", "training_args.bin"),
 )
 """What a run leaves when it is over."""
 
-RECORDS = ("beliefs/rollouts_*.parquet",)
+_RECORDS = ("beliefs/rollouts_*.parquet",)
 """What it leaves on its way, beside checkpoints."""
 
-COMPANIONS = (
+_COMPANIONS = (
     *("config.json", "generation_config.json", "adapter_config.json", "README.md"),
     *("model.safetensors.index.json", "pytorch_model.bin.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
@@ -53,7 +54,7 @@ def one_writer(folder: Path, *, is_shared: bool = False) -> Iterator[None]:
     Raises:
         ValueError: Another process does. A lock ends with its process.
     """
-    path = folder / LOCK
+    path = folder / _LOCK
     try:
         with FileLock(path, timeout=0, is_singleton=is_shared) as lock:
             if isinstance(lock, FileLock):  # where there is no flock it has a text of its own
@@ -105,7 +106,7 @@ def clear_if_wanted(args: Any, resume: str | bool | None) -> None:
     """
     folder = Path(str(args.output_dir))
     if args.overwrite_output_dir and args.should_save and not _lies_in(folder, resume):
-        clear(folder)
+        _clear(folder)
 
 
 def left_in(folder: Path, *, is_unfinished: bool = False) -> list[str]:
@@ -115,9 +116,9 @@ def left_in(folder: Path, *, is_unfinished: bool = False) -> list[str]:
         folder: It need not exist.
         is_unfinished: Leave out what a run leaves that came to no checkpoint.
     """
-    found = _found(folder, RESULTS if is_unfinished else (*RESULTS, *RECORDS))
+    results = _matching(folder, _RESULTS if is_unfinished else (*_RESULTS, *_RECORDS))
     checkpoints = [] if is_unfinished else _checkpoints(folder)
-    return [str(path.relative_to(folder)) for path in (*checkpoints, *found)]
+    return [str(path.relative_to(folder)) for path in (*checkpoints, *results)]
 
 
 def refuse_used(folder: Path, *, is_unfinished: bool = False, is_resumable: bool = True) -> None:
@@ -163,17 +164,17 @@ def refuse_clearing(model: Any, args: Any) -> None:
         )
 
 
-def clear(folder: Path) -> None:
+def _clear(folder: Path) -> None:
     """Delete what a run writes. What others wrote stays, and so does what lies behind a link."""
-    own = _found(folder, (*RESULTS, *RECORDS, *COMPANIONS))
-    own = [*_checkpoints(folder), *own, *page_files(folder / "inspect")]
-    own = [path for path in own if path.parent.resolve().is_relative_to(folder.resolve())]
-    for path in own:
+    files = _matching(folder, (*_RESULTS, *_RECORDS, *_COMPANIONS))
+    written = [*_checkpoints(folder), *files, *page_files(folder / "inspect")]
+    written = [path for path in written if path.parent.resolve().is_relative_to(folder.resolve())]
+    for path in written:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
-    for parent in sorted({path.parent for path in own} - {folder}, reverse=True):
+    for parent in sorted({path.parent for path in written} - {folder}, reverse=True):
         if not any(parent.iterdir()):
             parent.rmdir()
 
@@ -182,7 +183,7 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted(p for p in folder.glob("checkpoint-*") if _CHECKPOINT.fullmatch(p.name))
 
 
-def _found(folder: Path, patterns: Iterable[str]) -> list[Path]:
+def _matching(folder: Path, patterns: Iterable[str]) -> list[Path]:
     return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 

@@ -1,4 +1,8 @@
-"""Secrets stay out of what is written: tokens, keys and passwords, by the names of their fields."""
+"""Secrets stay out of what is written: tokens, keys and passwords, by the names of their fields.
+
+[`BARLConfig`] is redacted where it is pickled, shown or tracked, and so are the settings and the
+command line that `barl evaluate` records.
+"""
 
 import json
 import re
@@ -34,8 +38,8 @@ def redacted(value: Any, *, is_forgotten: bool = False) -> Any:
     """
     if isinstance(value, Mapping):
         return {
-            name: _hidden(name, is_forgotten)
-            if is_secret(name) and item not in (None, True, False)
+            name: (None if is_forgotten else f"<{name.upper()}>")
+            if _is_secret(name) and item not in (None, True, False)
             else redacted(item, is_forgotten=is_forgotten)
             for name, item in value.items()
         }
@@ -58,7 +62,7 @@ def redacted_command(argv: Sequence[str]) -> str:
         name, equals, value = text.partition("=") if text.startswith("--") else (option, "", text)
         is_value = bool(equals) or not text.startswith("--")
         field = name.lstrip("-").replace("-", "_")
-        if is_value and is_secret(field):
+        if is_value and _is_secret(field):
             value = f"<{field.upper()}>"
         elif is_value:
             value = re.sub(r"hf_[A-Za-z0-9]{16,}", "<TOKEN>", _redacted_json(value))
@@ -69,19 +73,15 @@ def redacted_command(argv: Sequence[str]) -> str:
 
 def _redacted_json(text: str) -> str:
     try:
-        found = parse_json(text)
+        content = parse_json(text)
     except ValueError:
         return text
-    return json.dumps(redacted(found)) if isinstance(found, dict | list) else text
+    return json.dumps(redacted(content)) if isinstance(content, dict | list) else text
 
 
-def is_secret(name: Any) -> bool:
+def _is_secret(name: Any) -> bool:
     """Whether a field of this name holds a secret: `token`, `hub_token`, `api_key`, `my_secret`."""
     return isinstance(name, str) and bool(_SECRET.search(name))
-
-
-def _hidden(name: str, is_forgotten: bool) -> str | None:
-    return None if is_forgotten else f"<{name.upper()}>"
 
 
 class RedactedArguments(_Arguments):
@@ -105,8 +105,8 @@ class RedactedArguments(_Arguments):
         return copied
 
     def __repr__(self):
-        values = redacted({option.name: getattr(self, option.name) for option in fields(self)})
-        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in values.items())})"
+        shown = redacted({option.name: getattr(self, option.name) for option in fields(self)})
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in shown.items())})"
 
     __str__ = __repr__
 

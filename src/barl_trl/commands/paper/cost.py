@@ -7,8 +7,7 @@ from trl import ModelConfig, TrlParser
 
 from ...trainer.methods import method_settings
 from ..console import print_note, print_table
-from ..plan_config import PlanConfig
-from ..plan_tokens import Shape, batch_tokens, total_steps
+from ..planned_run import PlanConfig, Shape, batch_tokens, total_steps
 from ..train_arguments import BARLScriptArguments
 from .commands import BASE, RECIPES
 from .scales import Model, Scale
