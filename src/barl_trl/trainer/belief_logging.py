@@ -156,7 +156,7 @@ class BeliefLog(TrainerCallback):
         trainer = self._trainer
         if trainer.model.training:
             self._advise(trainer._metrics["train"])
-        if trainer.accelerator.is_main_process and args.log_completions and not self._is_printed:
+        if trainer.accelerator.is_main_process and trainer.log_completions and not self._is_printed:
             self._is_printed = True
             print_completions(
                 trainer._logs["prompt"],

@@ -33,7 +33,6 @@ _PARAMETERS = {
         "_generate_and_score_completions": "inputs",
         "_log_completion_extra": "column values",
         "_compute_loss": "model inputs",
-        "training_step": "model inputs num_items_in_batch",
         "log": "logs start_time",
         "train": "resume_from_checkpoint ...",
         "evaluate": "eval_dataset ignore_keys metric_key_prefix",
