@@ -5,6 +5,7 @@ from itertools import islice
 import pytest
 
 from barl_trl.evaluation.benchmarks import Problem
+from barl_trl.evaluation.decoding import Drawing
 from barl_trl.evaluation.evaluator import Evaluator
 from barl_trl.evaluation.generation import CompletionTokens, Decoding, TransformersBackend, seed_of
 from barl_trl.evaluation.responses import Response, read_response_file
@@ -113,7 +114,7 @@ def test_a_run_that_was_broken_off_goes_on_to_the_same_responses(
     evaluator, model_path, tokenizer, tmp_path
 ):
     """With half a batch and half a line in the file: the whole batch is made again."""
-    decoding = Decoding([tokenizer.eos_token_id], max_tokens=6, temperature=1.0, batch_size=2)
+    decoding = Decoding([tokenizer.eos_token_id], 6, Drawing(1.0), batch_size=2)
     backend = TransformersBackend(model_path, decoding)
     whole, _ = run(evaluator(backend, folder="whole", num_samples=3))
     with pytest.raises(RuntimeError, match="broken off"):

@@ -5,6 +5,7 @@ from pkgutil import resolve_name
 import pytest
 
 from barl_trl import BARLConfig
+from barl_trl.evaluation.decoding import Drawing
 from barl_trl.evaluation.generation import Decoding, TransformersBackend
 from barl_trl.trainer.tested_versions import check_transformers, check_versions
 from barl_trl.trainer.transformers_contract import FUNCTIONS, changes
@@ -45,7 +46,7 @@ def test_it_is_refused_before_anything_is_trained_or_generated(monkeypatch, path
     )
     for make in (
         BARLConfig,
-        lambda: TransformersBackend(model_path, Decoding([1], 8, 0.0, 2)),
+        lambda: TransformersBackend(model_path, Decoding([1], 8, Drawing(), 2)),
     ):
         with pytest.raises(ImportError, match=match):
             make()

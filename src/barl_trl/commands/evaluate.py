@@ -95,8 +95,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
     print_note(f"template: {template.name}")
     end_ids = template.end_ids(tokenizer)
-    drawing = args.drawing._asdict()
-    decoding = Decoding(end_ids, args.max_tokens, batch_size=args.batch_size, **drawing)
+    decoding = Decoding(end_ids, args.max_tokens, args.drawing, args.batch_size)
     output_dir.mkdir(parents=True, exist_ok=True)
     so_far = f"The responses so far are kept in {output_dir}."
     gc.enable()

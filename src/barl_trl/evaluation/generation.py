@@ -22,8 +22,7 @@ from ..steps import chain_of_thought
 from ..trainer.environment_checks import refuse_missing_vllm
 from ..trainer.tested_versions import check_transformers
 from .decoding import Drawing
-from .seeded_sampling import SeededSampling, cut_offs_of
-from .shrinking_batch import decode_shrinking
+from .seeded_sampling import SeededSampling
 
 Key = tuple[int, int]
 """Problem and sample."""
@@ -87,10 +86,8 @@ def complete_batch(
         max_tokens: Most tokens of a completion.
         end_ids: Tokens that end it.
         pad_id: What the prompts are padded with, on the left.
-        **options: As in `model.generate`. Without `do_sample`, rows that have ended are dropped.
+        **options: As in `model.generate`.
     """
-    if not options.get("do_sample"):
-        options["custom_generate"] = decode_shrinking
     length = max(map(len, prompts))
     ids = torch.tensor([[pad_id] * (length - len(p)) + list(p) for p in prompts])
     mask = torch.tensor([[0] * (length - len(p)) + [1] * len(p) for p in prompts])
@@ -114,23 +111,14 @@ class Decoding:
     Attributes:
         end_ids: Tokens that end a completion.
         max_tokens: Most tokens of a completion.
-        temperature: 0 for greedy decoding.
+        drawing: How tokens are drawn.
         batch_size: Most completions at a time.
-        top_p, top_k, min_p: As in [`~.decoding.Drawing`].
     """
 
     end_ids: Sequence[int]
     max_tokens: int
-    temperature: float
+    drawing: Drawing
     batch_size: int
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-
-    @property
-    def drawing(self) -> Drawing:
-        """How tokens are drawn."""
-        return Drawing(self.temperature, self.top_p, self.top_k, self.min_p)
 
 
 class TransformersBackend:
@@ -161,10 +149,9 @@ class TransformersBackend:
             if all(job.key in done for job in batch):
                 continue
             processors = LogitsProcessorList()
-            if how.temperature:
-                seeds, cut_offs = (job.seed for job in batch), cut_offs_of(how.drawing)
-                device = self.model.device
-                processors.append(SeededSampling(seeds, how.temperature, device, cut_offs))
+            if how.drawing.temperature:
+                seeds = [job.seed for job in batch]
+                processors.append(SeededSampling(seeds, how.drawing, self.model.device))
             completions = complete_batch(
                 self.model,
                 [job.prompt_ids for job in batch],
