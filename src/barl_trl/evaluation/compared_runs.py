@@ -7,7 +7,6 @@ import numpy as np
 
 from .metrics import pass_at_k
 from .responses import ResponsesByProblem
-from .stability import mg_pass_at_k
 
 
 class Arm(NamedTuple):
@@ -16,12 +15,10 @@ class Arm(NamedTuple):
     Attributes:
         passed: Pass@k, (S, N, K).
         tokens: Total tokens of k responses, (S, N, K).
-        stable: mG-Pass@K, (S, N).
     """
 
     passed: np.ndarray
     tokens: np.ndarray
-    stable: np.ndarray
 
 
 def arms_of(
@@ -57,9 +54,8 @@ def arms_of(
         ks = range(1, most + 1)
         counts = [(len(r), sum(one.reward == 1 for one in r)) for r in run.values()]
         passed = [[pass_at_k(*count, k) for k in ks] for count in counts]
-        stable = [mg_pass_at_k(*count, most) for count in counts]
         tokens = [np.mean([one.tokens for one in r]) * np.array(ks) for r in run.values()]
-        found[name].append(Arm(np.array(passed), np.array(tokens), np.array(stable)))
+        found[name].append(Arm(np.array(passed), np.array(tokens)))
     return {name: Arm(*map(np.stack, zip(*seeds, strict=True))) for name, seeds in found.items()}
 
 

@@ -34,8 +34,8 @@ def compare(
         benchmarks: Which to read. `None`: all.
 
     Returns:
-        The `rows` of `compare.json`: one for each benchmark, arm and metric. Accuracy, pass@k
-        and mG-Pass@k are shares; `p_holm` is corrected over the benchmarks and arms of a metric.
+        The `rows` of `compare.json`: one for each benchmark, arm and metric. Accuracy and pass@k
+        are shares; `p_holm` is corrected over the benchmarks and arms of a metric.
 
     Raises:
         ValueError: There are fewer than two arms, or runs did not answer the same problems.
@@ -77,7 +77,6 @@ def _metrics(arm: Arm, base: Arm) -> dict[str, dict[str, Any]]:
     pairs = {"accuracy": (arm.passed[..., 0], base.passed[..., 0])}
     if most > 1:
         pairs[f"pass@{most}"] = arm.passed[..., -1], base.passed[..., -1]
-        pairs[f"mG-Pass@{most}"] = arm.stable, base.stable
     pairs["tokens"] = arm.tokens[..., 0], base.tokens[..., 0]
     found: dict[str, dict[str, Any]] = {
         metric: {"mean": float(ours.mean()), "base_mean": float(theirs.mean())}
@@ -86,7 +85,7 @@ def _metrics(arm: Arm, base: Arm) -> dict[str, dict[str, Any]]:
         for metric, (ours, theirs) in pairs.items()
     }
     if most > 1:
-        ratio, low, high = tokens_at_equal_accuracy(arm[:2], base[:2])
+        ratio, low, high = tokens_at_equal_accuracy(arm, base)
         found[EQUAL] = {"ratio": ratio, "low": low, "high": high}
     return found
 
@@ -132,11 +131,11 @@ def run(options: argparse.Namespace) -> None:
     elif min(rows[0]["seeds"], rows[0]["base_seeds"]) < 3:
         print_note("With two seeds the interval covers the truth 92 times of 100, not 95.")
     print_note(
-        "Accuracy, pass@k and mG-Pass@k are in percent; token ratio: tokens for the same "
-        "accuracy. [95 %]: over training seeds and problems. p: corrected over benchmarks and "
-        "arms (Holm). detects: the smallest difference that is found with a probability of 80 %. "
-        "seeds: so many of each arm find one of the size seen; - where a hundred do not, and more "
-        f"problems are needed. In {options.output_dir}: compare.json, compare.png."
+        "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy. [95 %]: "
+        "over training seeds and problems. p: corrected over benchmarks and arms (Holm). detects: "
+        "the smallest difference that is found with a probability of 80 %. seeds: so many of each "
+        "arm find one of the size seen; - where a hundred do not, and more problems are needed. "
+        f"In {options.output_dir}: compare.json, compare.png."
     )
 
 
