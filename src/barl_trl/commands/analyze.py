@@ -16,7 +16,6 @@ ANALYSES = {
     "compare": "say whether one arm is better than another, over training seeds and problems",
     "credit": "say which credit gives the best gradient, on the rollouts of checkpoints",
     "calibration": "compare beliefs with the answers that the model goes on to give",
-    "export": "write responses as logs for inspect_ai's viewer",
     "values": "compute the Bayesian value of each step of responses, under a checkpoint's belief",
 }
 """Each is a module of `barl_trl.commands.analyses`."""
