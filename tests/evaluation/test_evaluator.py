@@ -1,12 +1,13 @@
 """Responses are generated, graded and kept, also where a run was broken off and goes on."""
 
+from functools import partial
 from itertools import islice
 
 import pytest
 
 from barl_trl.evaluation.benchmarks import Problem
 from barl_trl.evaluation.decoding import Drawing
-from barl_trl.evaluation.evaluator import Evaluator
+from barl_trl.evaluation.evaluator import evaluate
 from barl_trl.evaluation.generation import CompletionTokens, Decoding, TransformersBackend, seed_of
 from barl_trl.evaluation.responses import Response, read_response_file
 from barl_trl.evaluation.templates import TEMPLATES
@@ -38,11 +39,12 @@ class Given:
 def evaluator(tokenizer, tmp_path):
     def make(backend=None, *, folder=".", template="plain", num_samples=2):
         (tmp_path / folder).mkdir(exist_ok=True)
-        return Evaluator(
-            backend or Given(tokenizer),
-            tokenizer,
-            TEMPLATES[template],
-            get_grader("math_verify"),
+        return partial(
+            evaluate,
+            backend=backend or Given(tokenizer),
+            tokenizer=tokenizer,
+            template=TEMPLATES[template],
+            grader=get_grader("math_verify"),
             output_dir=tmp_path / folder,
             num_samples=num_samples,
             seed=7,
@@ -54,7 +56,7 @@ def evaluator(tokenizer, tmp_path):
 def run(evaluator, problems=PROBLEMS, name="sums"):
     """Its responses, and what it said of its progress."""
     progress = []
-    return evaluator.run(name, problems, lambda *counts: progress.append(counts)), progress
+    return evaluator(name, problems, progress=lambda *counts: progress.append(counts)), progress
 
 
 def test_a_response_says_what_was_asked_what_was_written_and_whether_it_is_right(

@@ -77,7 +77,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     import transformers
     from transformers import AutoTokenizer
 
-    from ..evaluation.evaluator import Evaluator
+    from ..evaluation.evaluator import evaluate
     from ..evaluation.generation import BACKENDS, Decoding
 
     transformers.utils.logging.disable_progress_bar()  # this command has its own
@@ -113,18 +113,20 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 write_results(results, output_dir)
             progress.update(task, completed=done, total=total)
 
-        evaluator = Evaluator(
-            backend,
-            tokenizer,
-            template,
-            grader,
-            output_dir=output_dir,
-            num_samples=args.num_samples,
-            seed=args.seed,
-            drawing=args.drawing,
-        )
         for name, (problems, skipped) in loaded.items():
-            responses = evaluator.run(name, problems, partial(advance, progress.add_task(name)))
+            responses = evaluate(
+                name,
+                problems,
+                backend=backend,
+                tokenizer=tokenizer,
+                template=template,
+                grader=grader,
+                output_dir=output_dir,
+                num_samples=args.num_samples,
+                seed=args.seed,
+                drawing=args.drawing,
+                progress=partial(advance, progress.add_task(name)),
+            )
             results["benchmarks"][name] = {
                 "source": asdict(sources[name]),
                 "limit": args.limit,

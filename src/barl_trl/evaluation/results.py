@@ -8,7 +8,7 @@ from typing import Any
 
 from ..report.json_files import read_json
 from ..report.markdown import code, escape
-from .metrics import accuracy, clopper_pearson, share
+from .metrics import accuracy, clopper_pearson
 from .responses import Response, by_problem
 from .several_samples import sample_rows, summarize_samples
 
@@ -39,9 +39,9 @@ def summarize(
         "accuracy": estimate.mean,
         "standard_error": estimate.standard_error,
         "mean_tokens": fmean(response.tokens for response in responses),
-        "truncated": share([response.truncated for response in responses]),
-        "no_answer": share([response.answer is None for response in responses]),
-        "timeouts": share([response.reason in FAILURES for response in responses]),
+        "truncated": fmean(response.truncated for response in responses),
+        "no_answer": fmean(response.answer is None for response in responses),
+        "timeouts": fmean(response.reason in FAILURES for response in responses),
         **summarize_samples(groups, equivalent),
     }
 
