@@ -87,7 +87,8 @@ def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
     assert [score.reducer for score in log.results.scores] == ["mean", "pass_at_2", "pass_at_3"]
     for (k, estimate), score in zip(ours.items(), log.results.scores, strict=True):
         found = {name: metric.value for name, metric in score.metrics.items()}
-        assert found == {"accuracy": estimate.mean, "stderr": estimate.standard_error}
+        expected = {"accuracy": estimate.mean, "stderr": estimate.standard_error}
+        assert found == pytest.approx(expected)
         reduce = mean_score(value_to_float()) if k == 1 else pass_at(k)
         theirs = [
             SampleScore(score=reduce([s.scores["string"] for s in log.samples if s.id == number]))

@@ -40,7 +40,7 @@ def compare(
     Raises:
         ValueError: There are fewer than two arms, or runs did not answer the same problems.
     """
-    from ...report import comparison_figure
+    from ...report.analysis_figures import draw_comparison
 
     if len(arms) < 2:
         raise ValueError(
@@ -68,7 +68,7 @@ def compare(
                 row["p_holm"] = float(p_value)
     folders = {name: [str(folder) for folder in found] for name, found in arms.items()}
     path = write(output_dir / "compare.json", {"arms": folders}, rows)
-    comparison_figure.draw(path, output_dir / "compare.png")
+    draw_comparison(path, output_dir / "compare.png")
     return rows
 
 

@@ -32,7 +32,7 @@ def efficiency(
     Returns:
         The `rows` of `efficiency.json`.
     """
-    from ...report import efficiency_figure
+    from ...report.analysis_figures import draw_efficiency
 
     rows = []
     samples_of = {name: read_responses(folder, benchmarks) for name, folder in sampled.items()}
@@ -54,8 +54,8 @@ def efficiency(
                 ]
     path = write(output_dir / "efficiency.json", {"max_k": max_k}, rows)
     if greedy:
-        efficiency_figure.draw(path, output_dir / "efficiency.png", with_greedy=True)
-    efficiency_figure.draw(path, output_dir / "efficiency_sampled.png", with_greedy=False)
+        draw_efficiency(path, output_dir / "efficiency.png", with_greedy=True)
+    draw_efficiency(path, output_dir / "efficiency_sampled.png", with_greedy=False)
     return rows
 
 

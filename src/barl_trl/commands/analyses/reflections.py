@@ -36,7 +36,7 @@ def reflections(
     Raises:
         ValueError: A file is missing, or there are more benchmarks than one figure holds.
     """
-    from ...report import reflection_figure
+    from ...report.analysis_figures import draw_reflections
 
     rows = []
     samples_of = {name: read_responses(folder, benchmarks) for name, folder in sampled.items()}
@@ -48,7 +48,7 @@ def reflections(
             rows += [{"benchmark": benchmark, "model": name, **lv._asdict()} for lv in levels]
     settings = {"num_samples": num_samples, "keywords": list(keywords)}
     path = write(output_dir / "reflections.json", settings, rows)
-    reflection_figure.draw(path, output_dir / "reflections.png")
+    draw_reflections(path, output_dir / "reflections.png")
     return rows
 
 

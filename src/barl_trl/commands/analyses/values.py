@@ -62,7 +62,7 @@ def values(
         ValueError: A file is missing, or no problem has a usable solution.
     """
     from ...evaluation.response_values import load, values_by_timestep
-    from ...report import value_figure
+    from ...report.analysis_figures import VALUE_TITLES, draw_values
 
     problems_of = {name: read_responses(path, benchmarks) for name, path in responses.items()}
     rows, unusable = [], 0
@@ -88,8 +88,8 @@ def values(
         "problems_without_usable_truth": unusable,
     }
     path = write(output_dir / "values.json", settings, rows)
-    for value in value_figure.TITLES:
-        value_figure.draw(path, output_dir / f"{value}.png", value=value)
+    for value in VALUE_TITLES:
+        draw_values(path, output_dir / f"{value}.png", value=value)
     return rows
 
 
@@ -198,11 +198,11 @@ def model_of(folder: Path) -> str:
 
 
 def _cells(rows: Rows) -> dict[str, str]:
-    from ...report.value_figure import TITLES
+    from ...report.analysis_figures import VALUE_TITLES
 
     cells = {"responses": f"{rows[0]['num_responses']:,} {rows[0]['responses']}"}
     for row in rows:
         if row["timestep"] is None:
             error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.3f}"
-            cells[TITLES[row["value"]]] = f"{row['mean']:.3f}{error}"
+            cells[VALUE_TITLES[row["value"]]] = f"{row['mean']:.3f}{error}"
     return cells
