@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.analyses.curves import arms, curves
+from barl_trl.commands.analyses.curves import arms
 from barl_trl.report.run_curves import MEAN, TRAINING, curves_of, mean_and_error
 
 
@@ -93,5 +93,5 @@ def test_folders_without_curves_are_refused(tmp_path):
     with pytest.raises(SystemExit, match=r"no must have a trainer_state.json, or checkpoints"):
         cli.main(["analyze", "curves", str(tmp_path / "no"), "--output_dir", str(tmp_path)])
     (tmp_path / "trainer_state.json").write_text('{"log_history": [{"step": 1, "loss": 0.1}]}')
-    with pytest.raises(ValueError, match=r"must have rewards or evaluations logged, got none"):
-        curves(tmp_path / "out", {"a": [tmp_path]})
+    with pytest.raises(SystemExit, match=r"must have rewards or evaluations logged, got none"):
+        cli.main(["analyze", "curves", str(tmp_path), "--output_dir", str(tmp_path / "out")])
