@@ -1,8 +1,6 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
@@ -37,7 +35,7 @@ from .recipe_parser import RecipeParser
 def main(argv: list[str]) -> None:
     """Parse options, [`run`], and print the results."""
     arguments: Any = (EvaluateArguments,)
-    with mistakes_in_one_line("barl evaluate"), uncollected():
+    with mistakes_in_one_line("barl evaluate"):
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
         results = run(args, ["barl", "evaluate", *argv])
     print_table(
@@ -84,7 +82,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     datasets.disable_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
     template = choose_template(args.template, tokenizer, args.system_prompt)
-    settings = settings_of(args, tokenizer, template, grader)
+    settings = _settings_of(args, tokenizer, template, grader)
     # other settings are refused before benchmarks are loaded
     for name, row in open_results(settings, output_dir)["benchmarks"].items():
         if name in sources and args.limit is not None and args.limit < row["num_problems"]:
@@ -98,7 +96,6 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     decoding = Decoding(end_ids, args.max_tokens, args.drawing, args.batch_size)
     output_dir.mkdir(parents=True, exist_ok=True)
     so_far = f"The responses so far are kept in {output_dir}."
-    gc.enable()
     with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
         results = open_results(settings, output_dir)
         backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
@@ -159,17 +156,7 @@ def _refuse_others_files(sources: Mapping[str, Source | Generated], output_dir: 
             )
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Leave garbage alone: imports make objects that stay, and looking at them takes a sixth."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def settings_of(
+def _settings_of(
     args: EvaluateArguments, tokenizer: Any, template: Template, grader: Grader
 ) -> dict[str, Any]:
     """Return what `results.json` says of how the responses were made."""
