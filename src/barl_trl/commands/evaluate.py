@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from ..evaluation.benchmarks import Source, load_benchmark, parse_benchmarks
-from ..evaluation.generated import Generated
+from ..evaluation.generated import GeneratedBenchmark
 from ..evaluation.responses import read_response_file
 from ..evaluation.results import open_results, summarize, table_rows, write_results
 from ..evaluation.several_samples import sample_rows
@@ -141,7 +141,9 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     return results
 
 
-def _refuse_others_files(sources: Mapping[str, Source | Generated], output_dir: Path) -> None:
+def _refuse_others_files(
+    sources: Mapping[str, Source | GeneratedBenchmark], output_dir: Path
+) -> None:
     """Refuse to write to a benchmark's own file, and to go on in what is no response file."""
     files = {output_dir / f"{name}.jsonl" for name in sources}
     results = output_dir / "results.json"

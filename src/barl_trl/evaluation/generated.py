@@ -44,7 +44,7 @@ SEEDS_APART = 1_000_000
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedBenchmark:
     """A benchmark that reasoning-gym makes, with the task's default difficulty.
 
     Problem i is the one that the library makes with the seed `1_000_000 * seed + i`: it adds a
@@ -63,7 +63,7 @@ class Generated:
     version: str
 
 
-def parse_generated(text: str) -> Generated:
+def parse_generated(text: str) -> GeneratedBenchmark:
     """Return the benchmark that a text such as `reasoning_gym:gcd:200:7` names.
 
     Args:
@@ -99,7 +99,7 @@ def parse_generated(text: str) -> Generated:
             "been trained on the problems of the library's small seeds."
         )
     try:
-        return Generated(task, size, seed, version("reasoning-gym"))
+        return GeneratedBenchmark(task, size, seed, version("reasoning-gym"))
     except PackageNotFoundError:
         raise ImportError(
             f"benchmarks must do without {LIBRARY}TASK where reasoning-gym is missing, got "
@@ -107,8 +107,8 @@ def parse_generated(text: str) -> Generated:
         ) from None
 
 
-def generate(
-    source: Generated, limit: int | None = None
+def generate_problems(
+    source: GeneratedBenchmark, limit: int | None = None
 ) -> tuple[list[tuple[int, str, str]], dict[str, int]]:
     """Return the problems, as number, text and true answer, and how many repeat an earlier one.
 

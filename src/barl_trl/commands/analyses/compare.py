@@ -8,7 +8,7 @@ from typing import Any
 
 from statsmodels.stats.multitest import multipletests
 
-from ...evaluation.compared_runs import Arm, arms_of
+from ...evaluation.compared_runs import ArmValues, arms_of
 from ...evaluation.comparison import compare, seeds_needed, tokens_at_equal_accuracy
 from ...evaluation.responses import read_responses
 from ..console import print_note, print_table
@@ -56,7 +56,7 @@ def _rows(arms: Mapping[str, Sequence[Path]], benchmarks: Sequence[str] | None) 
     return rows
 
 
-def _metrics(arm: Arm, base: Arm) -> dict[str, dict[str, Any]]:
+def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
     most = arm.passed.shape[2]
     pairs = {"accuracy": (arm.passed[..., 0], base.passed[..., 0])}
     if most > 1:
