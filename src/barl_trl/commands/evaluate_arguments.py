@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..evaluation.benchmarks import BENCHMARKS
-from ..evaluation.decoding import Drawing, choose_drawing
+from ..evaluation.decoding import FAMILIES, Drawing, choose_drawing
 from ..evaluation.templates import TEMPLATES
 from ..graders import GRADERS
 from ..graders.extraction import Extraction
@@ -41,6 +41,12 @@ class EvaluateArguments:
     )
     system_prompt: str | None = option(
         None, "System prompt that replaces the template's; '' for none."
+    )
+    sampling: str | None = option(
+        None,
+        "Sampling that a family's authors advise: "
+        + "; ".join(f"{name} ({drawing})" for name, drawing in FAMILIES.items())
+        + ". It stands for the next four options, which must then be left out.",
     )
     temperature: float | None = option(
         None, "Sampling temperature. Without it, decoding is greedy."
@@ -94,7 +100,8 @@ class EvaluateArguments:
         Raises:
             ValueError: As in [`choose_drawing`]; not after the arguments were made.
         """
-        return choose_drawing({name: vars(self)[name] for name in Drawing._fields})
+        given = {name: vars(self)[name] for name in Drawing._fields}
+        return choose_drawing(self.sampling, given)
 
     @property
     def init_kwargs(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""How tokens are drawn: temperature and cut-offs."""
+"""How tokens are drawn: temperature and cut-offs, and what the authors of model families advise."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from math import inf
 from typing import NamedTuple
 
@@ -29,20 +30,51 @@ class Drawing(NamedTuple):
         return ", ".join(f"{name} {value:g}" for name, value in self.settings.items())
 
 
+FAMILIES = {
+    "r1": Drawing(0.6, top_p=0.95),
+    "qwen3": Drawing(0.6, top_p=0.95, top_k=20),
+    "qwen3_non_thinking": Drawing(0.7, top_p=0.8, top_k=20),
+    "llama3": Drawing(0.6, top_p=0.9),
+}
+"""What the authors of a family of models advise or ship:
+
+- `r1`: model cards of DeepSeek-R1-Distill ("Usage Recommendations"), and DeepSeek-R1's
+  `generation_config.json`.
+- `qwen3`, `qwen3_non_thinking`: model cards of Qwen3 ("Best Practices"), which also name min_p 0.
+- `llama3`: `generation_config.json` of Llama-3.1-Instruct and Llama-3.2-Instruct.
+
+Qwen2.5-Math has no entry: its own evaluation decodes greedily.
+"""
+
 _NO_CUT_OFF = {"top_p": 1, "top_k": 0, "min_p": 0}
 """Values that cut nothing off, as transformers and vLLM write them."""
 
 
-def choose_drawing(given: Mapping[str, float | None]) -> Drawing:
-    """Return how tokens are drawn, checked.
+def choose_drawing(family: str | None, given: Mapping[str, float | None]) -> Drawing:
+    """Return how tokens are drawn, by a family's name or by single settings.
 
     Args:
+        family: A name of [`FAMILIES`], or None.
         given: Values of [`Drawing`]'s fields by name; None where none was given.
 
     Raises:
-        ValueError: A setting is out of its range, or a cut-off stands beside greedy decoding.
+        ValueError: There is no such family, or it stands beside other settings; a setting is out of
+            its range; or a cut-off stands beside greedy decoding.
     """
     named = {name: value for name, value in given.items() if value is not None}
+    if family is not None:
+        if family not in FAMILIES:
+            near = get_close_matches(family, FAMILIES, n=1)
+            hint = f"did you mean {near[0]}?" if near else "or give temperature, top_p and so on."
+            raise ValueError(
+                f"sampling must be one of {', '.join(FAMILIES)}, got {family!r}: {hint}"
+            )
+        for name, value in named.items():
+            raise ValueError(
+                f"{name} must be left out with sampling={family}, got {value:g}: it stands for "
+                f"{FAMILIES[family]}. Give those that you want one by one."
+            )
+        return FAMILIES[family]
     _refuse_out_of_range(named)
     kept = {name: value for name, value in named.items() if value != _NO_CUT_OFF.get(name)}
     for name, value in kept.items():
