@@ -39,7 +39,7 @@ Left out are those whose answers are texts, lists, moves or numerals of another 
 round, and those where an equal expression is no answer: to simplify, factor, expand or integrate.
 """
 
-SEEDS_APART = 1_000_000
+_SEEDS_APART = 1_000_000
 """Distance of two seeds in the library's seeds, and most problems of a benchmark."""
 
 
@@ -88,10 +88,10 @@ def parse_generated(text: str) -> GeneratedBenchmark:
             f"{LIBRARY}{task}:200:7."
         )
     size, seed = (*map(int, numbers), *(100, 1)[len(numbers) :])
-    if not 1 <= size <= SEEDS_APART:
+    if not 1 <= size <= _SEEDS_APART:
         raise ValueError(
-            f"benchmarks must have 1 to {SEEDS_APART:,} problems, got {size} in {text!r}: {LIBRARY}"
-            f"{task}:200 makes 200."
+            f"benchmarks must have 1 to {_SEEDS_APART:,} problems, got {size} in {text!r}: "
+            f"{LIBRARY}{task}:200 makes 200."
         )
     if seed < 1:
         raise ValueError(
@@ -119,7 +119,7 @@ def generate_problems(
     from reasoning_gym import create_dataset  # pyright: ignore[reportMissingImports]
 
     size = source.size if limit is None else min(limit, source.size)
-    made = create_dataset(source.task, seed=SEEDS_APART * source.seed, size=size)
+    made = create_dataset(source.task, seed=_SEEDS_APART * source.seed, size=size)
     texts: set[str] = set()
     problems, skipped = [], Counter()
     for number, row in enumerate(made):

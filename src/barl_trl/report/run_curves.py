@@ -18,10 +18,10 @@ MEAN = "mean over benchmarks"
 _EVALUATED = re.compile(r"eval_(?P<set>.+)/(?P<kind>accuracy|mean_tokens)")
 _LABELS = {"accuracy": "accuracy (%)", "mean_tokens": "response length (tokens)"}
 
-Curve = dict[int, float]
+_Curve = dict[int, float]
 
 
-def curves_of(folder: str | Path) -> dict[tuple[str, str], Curve]:
+def curves_of(folder: str | Path) -> dict[tuple[str, str], _Curve]:
     """Read the curves of a run.
 
     Args:
@@ -36,7 +36,7 @@ def curves_of(folder: str | Path) -> dict[tuple[str, str], Curve]:
         FileNotFoundError: There is no `trainer_state.json`.
         ValueError: Neither training nor evaluation was logged.
     """
-    curves: dict[tuple[str, str], Curve] = defaultdict(dict)
+    curves: dict[tuple[str, str], _Curve] = defaultdict(dict)
     for log in _log_history(Path(folder)):
         for name, value in log.items():
             place = _place(name, log)
@@ -73,7 +73,7 @@ def _log_history(folder: Path) -> list[dict[str, Any]]:
     )
 
 
-def mean_and_error(curves: Sequence[Curve]) -> tuple[list[int], np.ndarray, np.ndarray]:
+def mean_and_error(curves: Sequence[_Curve]) -> tuple[list[int], np.ndarray, np.ndarray]:
     """Average over seeds, with the standard error.
 
     Args:
