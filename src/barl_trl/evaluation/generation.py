@@ -8,14 +8,10 @@ batches depend on what else is in its queue, and rounding on them.
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    GenerationConfig,
-    LogitsProcessorList,
-)
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList
 from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
@@ -48,20 +44,6 @@ class CompletionTokens(NamedTuple):
         """Return what was generated up to the end of the turn; padding may stand after it."""
         kept = list(chain_of_thought(token_ids, end_ids))
         return cls(kept, truncated=len(kept) == len(token_ids))
-
-
-class Backend(Protocol):
-    """Generates completions."""
-
-    def complete(
-        self, jobs: Sequence[Job], done: Collection[Key]
-    ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
-        """Yield completions as they are made: of all jobs not yet done, and perhaps of others."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """Return device, dtype, attention, its kernels and the batch size, for `results.json`."""
-        ...
 
 
 def seed_of(seed: int, benchmark: str, key: Key) -> int:
@@ -141,7 +123,10 @@ class TransformersBackend:
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
-        """See [`Backend`]. The longest prompts come first: they show whether memory suffices."""
+        """Yield completions as they are made: of whole batches in which a job is not yet done.
+
+        The longest prompts come first: they show whether memory suffices.
+        """
         ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
         how = self.decoding
         for start in range(0, len(ordered), how.batch_size):
@@ -164,7 +149,10 @@ class TransformersBackend:
             yield list(zip(batch, completions, strict=True))
 
     def describe(self) -> dict[str, Any]:
-        """See [`Backend`]. The kernels are those of two tokens after two prompts, one padded."""
+        """Return device, dtype, attention, its kernels and the batch size, for `results.json`.
+
+        The kernels are those of two tokens after two prompts, one padded.
+        """
         from .provenance import attention_kernels  # only now: others do not need it
 
         ends, config = self.decoding.end_ids, self.model.config
@@ -183,8 +171,8 @@ class VLLMBackend:
     """A vLLM engine in this process, which batches by itself.
 
     Args:
-        model: As in [`TransformersBackend`].
-        decoding: As there.
+        model: Folder or Hub id of a model or of a LoRA adapter.
+        decoding: How to generate.
         **init_kwargs: More arguments of `vllm.LLM`.
 
     Raises:
@@ -219,7 +207,7 @@ class VLLMBackend:
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
-        """See [`Backend`]."""
+        """Yield completions as they are made: of all jobs not yet done."""
         pending = {str(number): job for number, job in enumerate(jobs) if job.key not in done}
         engine = self.llm.llm_engine
         for name, job in pending.items():
@@ -236,7 +224,7 @@ class VLLMBackend:
             ]
 
     def describe(self) -> dict[str, Any]:
-        """See [`Backend`]. Kernels run in the engine's processes, where they are not seen."""
+        """Return what `results.json` has of the engine; kernels run in processes of its own."""
         config = self.llm.llm_engine.vllm_config
         backend = config.attention_config.backend
         return {
@@ -248,4 +236,5 @@ class VLLMBackend:
         }
 
 
+Backend = TransformersBackend | VLLMBackend
 BACKENDS = {"transformers": TransformersBackend, "vllm": VLLMBackend}

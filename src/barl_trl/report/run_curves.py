@@ -73,24 +73,8 @@ def _log_history(folder: Path) -> list[dict[str, Any]]:
     )
 
 
-def mean_and_error(curves: Sequence[_Curve]) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """Average over seeds, with the standard error.
-
-    Args:
-        curves: One for each seed.
-
-    Returns:
-        The steps that all seeds have, means, and standard errors (NaN of a single seed).
-    """
-    steps = sorted(set.intersection(*(set(curve) for curve in curves)))
-    values = np.array([[curve[step] for step in steps] for curve in curves], dtype=float)
-    if len(curves) == 1:
-        return steps, values[0], np.full(len(steps), np.nan)
-    return steps, values.mean(axis=0), values.std(axis=0, ddof=1) / len(curves) ** 0.5
-
-
 def summarize(runs: Mapping[str, Sequence[str | Path]]) -> dict[str, Any]:
-    """Put the curves of runs together.
+    """Average the curves of runs over seeds, at the steps that all seeds have.
 
     Args:
         runs: Folders of runs by arm: one for each seed.
@@ -109,12 +93,16 @@ def summarize(runs: Mapping[str, Sequence[str | Path]]) -> dict[str, Any]:
         places = sorted({place for curves in seeds for place in curves}, key=_order)
         curves: dict[str, Any] = {}
         for name, kind in places:
-            found = [run[name, kind] for run in seeds if (name, kind) in run]
-            steps, means, errors = mean_and_error(found)
+            of_place = [run[name, kind] for run in seeds if (name, kind) in run]
+            steps = sorted(set.intersection(*map(set, of_place)))
+            values = np.array([[curve[step] for step in steps] for curve in of_place], dtype=float)
+            errors = None
+            if len(of_place) > 1:
+                errors = (values.std(axis=0, ddof=1) / len(of_place) ** 0.5).tolist()
             curves.setdefault(name, {})[kind] = {
                 "steps": steps,
-                "mean": means.tolist(),
-                "standard_error": None if len(found) == 1 else errors.tolist(),
+                "mean": values.mean(axis=0).tolist(),
+                "standard_error": errors,
             }
         summary[arm] = {"seeds": len(folders), "curves": curves}
     return summary
