@@ -30,9 +30,8 @@ test-slow: setup  ## run the slow tests (DeepSpeed is installed for them)
 test-vllm: .venv-vllm/installed  ## run the tests on a real vLLM, its CPU build, in .venv-vllm
 	.venv-vllm/bin/python -m pytest -q -m vllm tests/vllm
 
-test-inspect-ai: .venv-inspect-ai/installed  ## read exported logs with inspect_ai, in .venv-inspect-ai
-	.venv-inspect-ai/bin/python -m pytest -q -m inspect_ai tests/evaluation/test_inspect_log.py \
-		tests/commands/analyses/test_export.py
+test-inspect-ai: .venv-inspect-ai/installed  ## read what examples/inspect_log.py writes with inspect_ai, in .venv-inspect-ai
+	.venv-inspect-ai/bin/python -m pytest -q -m inspect_ai tests/examples/test_inspect_log.py
 
 test-browser: setup  ## run the tests of the inspector's page in Debian's Chromium, which apt-get brings
 	command -v chromium >/dev/null || \
@@ -44,12 +43,12 @@ test-browser: setup  ## run the tests of the inspector's page in Debian's Chromi
 test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
 	# transformers 5.17 resumes on several processes on GPUs only
 	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train*.py \
-		tests/evaluation/test_generation.py tests/evaluation/test_shrinking_batch.py \
+		tests/evaluation/test_generation.py \
 		--deselect tests/trainer/test_exact_resume.py::test_killed_on_two_processes
 
 test-newest: .venv-newest/installed  ## run what touches transformers with the newest one, and the newest PEFT
 	$(NEWEST) $(PYTEST) tests/plausibility tests/commands/test_train_run.py \
-		$(addprefix tests/evaluation/test_,generation.py sampling.py seeded_sampling.py shrinking_batch.py) \
+		$(addprefix tests/evaluation/test_,generation.py seeded_sampling.py) tests/experiments/test_sampling.py \
 		$(addprefix tests/trainer/test_,barl_trainer.py benchmark_evaluation.py contract.py) \
 		--deselect tests/trainer/test_contract.py::test_the_installed_versions_are_silent
 
@@ -118,7 +117,7 @@ setup: .venv/installed  ## make .venv with everything in it
 .venv-inspect-ai/installed: pyproject.toml constraints-inspect-ai.txt
 	$(PYTHON) -m venv .venv-inspect-ai
 	$(INSTALL_INSPECT_AI) $(CPU_TORCH) torch
-	$(INSTALL_INSPECT_AI) --editable '.[inspect-ai]' beartype hypothesis pytest
+	$(INSTALL_INSPECT_AI) --editable . inspect_ai beartype hypothesis pytest
 	touch $@
 
 .PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs check fix tiny-model notebook setup

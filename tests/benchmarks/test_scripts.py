@@ -198,17 +198,3 @@ def test_refusals_are_of_other_weights_alone(tmp_path):
     for record in records:
         assert record["refused"] == record["caches refused"] == 0
         assert record["other weights' refused"] == record["caches"] == 2
-
-
-@pytest.mark.slow
-def test_evaluation_times_all_ways_to_the_same_tokens(tmp_path):
-    path = tmp_path / "evaluation.json"
-    run_benchmark("evaluation.py", "--quick", "--json", str(path))
-    records = json.loads(path.read_text())
-    assert [record["model"] for record in records] == ["demo"] * 3 + ["40m"] * 3
-    assert {record["way"].split(",")[0] for record in records} == {
-        "barl_trl",
-        "generate",
-        "generate_batch",
-    }
-    assert all(record["equal"] == record["compared"] == 8 for record in records)

@@ -1,11 +1,13 @@
 """Responses are generated, graded and kept, also where a run was broken off and goes on."""
 
+from functools import partial
 from itertools import islice
 
 import pytest
 
 from barl_trl.evaluation.benchmarks import Problem
-from barl_trl.evaluation.evaluator import Evaluator
+from barl_trl.evaluation.decoding import Drawing
+from barl_trl.evaluation.evaluator import evaluate
 from barl_trl.evaluation.generation import CompletionTokens, Decoding, TransformersBackend, seed_of
 from barl_trl.evaluation.responses import Response, read_response_file
 from barl_trl.evaluation.templates import TEMPLATES
@@ -37,11 +39,12 @@ class Given:
 def evaluator(tokenizer, tmp_path):
     def make(backend=None, *, folder=".", template="plain", num_samples=2):
         (tmp_path / folder).mkdir(exist_ok=True)
-        return Evaluator(
-            backend or Given(tokenizer),
-            tokenizer,
-            TEMPLATES[template],
-            get_grader("math_verify"),
+        return partial(
+            evaluate,
+            backend=backend or Given(tokenizer),
+            tokenizer=tokenizer,
+            template=TEMPLATES[template],
+            grader=get_grader("math_verify"),
             output_dir=tmp_path / folder,
             num_samples=num_samples,
             seed=7,
@@ -53,7 +56,7 @@ def evaluator(tokenizer, tmp_path):
 def run(evaluator, problems=PROBLEMS, name="sums"):
     """Its responses, and what it said of its progress."""
     progress = []
-    return evaluator.run(name, problems, lambda *counts: progress.append(counts)), progress
+    return evaluator(name, problems, progress=lambda *counts: progress.append(counts)), progress
 
 
 def test_a_response_says_what_was_asked_what_was_written_and_whether_it_is_right(
@@ -113,7 +116,7 @@ def test_a_run_that_was_broken_off_goes_on_to_the_same_responses(
     evaluator, model_path, tokenizer, tmp_path
 ):
     """With half a batch and half a line in the file: the whole batch is made again."""
-    decoding = Decoding([tokenizer.eos_token_id], max_tokens=6, temperature=1.0, batch_size=2)
+    decoding = Decoding([tokenizer.eos_token_id], 6, Drawing(1.0), batch_size=2)
     backend = TransformersBackend(model_path, decoding)
     whole, _ = run(evaluator(backend, folder="whole", num_samples=3))
     with pytest.raises(RuntimeError, match="broken off"):

@@ -8,12 +8,17 @@ import pytest
 from reasoning_gym import create_dataset
 
 from barl_trl.evaluation.benchmarks import Problem, load_benchmark, parse_benchmarks
-from barl_trl.evaluation.generated import TASKS, Generated, generate, parse_generated
+from barl_trl.evaluation.generated import (
+    TASKS,
+    GeneratedBenchmark,
+    generate_problems,
+    parse_generated,
+)
 from barl_trl.graders import get_grader
 
 
 def made(text, **options):
-    return generate(parse_generated(text), **options)[0]
+    return generate_problems(parse_generated(text), **options)[0]
 
 
 def test_size_and_seed_stand_behind_the_task():
@@ -60,9 +65,9 @@ def test_seeds_have_no_problems_in_common_as_the_librarys_have():
 
 
 def test_repeated_problems_are_left_out_and_counted():
-    problems, skipped = generate(Generated("rotten_oranges", 50, 1, "0"))
+    problems, skipped = generate_problems(GeneratedBenchmark("rotten_oranges", 50, 1, "0"))
     assert len({text for _, text, _ in problems}) == len(problems) == 50 - sum(skipped.values())
-    problems, skipped = generate(parse_generated("reasoning_gym:products:300:1"))
+    problems, skipped = generate_problems(parse_generated("reasoning_gym:products:300:1"))
     assert skipped["repeated"] == 300 - len(problems) > 0
     assert problems[-1][0] > len(problems) - 1  # numbers stay
 

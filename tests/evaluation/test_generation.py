@@ -8,6 +8,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
+from barl_trl.evaluation.decoding import Drawing
 from barl_trl.evaluation.generation import (
     CompletionTokens,
     Decoding,
@@ -31,7 +32,7 @@ def jobs_of(prompts, samples=1):
 
 
 def decoding(tokenizer, **changes):
-    greedy = Decoding([tokenizer.eos_token_id], MAX_TOKENS, temperature=0.0, batch_size=3)
+    greedy = Decoding([tokenizer.eos_token_id], MAX_TOKENS, Drawing(), batch_size=3)
     return replace(greedy, **changes)
 
 
@@ -110,7 +111,7 @@ def test_the_backend_cuts_off(model_path, model, tokenizer, prompts):
     expected = [greedy_by_hand(model, prompt, [tokenizer.eos_token_id]) for prompt in prompts]
     for cut_off in ({"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1.0}):
         made = completions(
-            backend(model_path, tokenizer, temperature=1.5, **cut_off), jobs_of(prompts)
+            backend(model_path, tokenizer, drawing=Drawing(1.5, **cut_off)), jobs_of(prompts)
         )
         assert [made[i, 0] for i in range(len(prompts))] == expected
 
@@ -118,15 +119,15 @@ def test_the_backend_cuts_off(model_path, model, tokenizer, prompts):
 def test_a_sample_depends_on_its_seed_alone(model_path, tokenizer, prompts):
     """Not on the batch that it is drawn in."""
     jobs = jobs_of(prompts, samples=3)
-    made = completions(backend(model_path, tokenizer, temperature=1.0), jobs)
-    alone = completions(backend(model_path, tokenizer, temperature=1.0, batch_size=1), jobs)
+    made = completions(backend(model_path, tokenizer, drawing=Drawing(1.0)), jobs)
+    alone = completions(backend(model_path, tokenizer, drawing=Drawing(1.0), batch_size=1), jobs)
     assert made == alone
     assert len({tuple(made[1, sample].token_ids) for sample in range(3)}) == 3
 
 
 def test_batches_that_are_done_are_left_out_and_others_made_again(model_path, tokenizer, prompts):
     jobs = jobs_of(prompts, samples=3)
-    generator = backend(model_path, tokenizer, temperature=1.0)
+    generator = backend(model_path, tokenizer, drawing=Drawing(1.0))
     batches = list(generator.complete(jobs, ()))
     assert [len(batch) for batch in batches] == [3, 3, 3, 3]
     done = {job.key for job, _ in [*batches[0], *batches[1], batches[2][0]]}
@@ -146,4 +147,4 @@ def test_every_sample_has_a_seed_of_its_own():
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 def test_vllm_is_asked_for_before_anything_is_loaded():
     with pytest.raises(ImportError, match="backend must be transformers without vLLM, got 'vllm'"):
-        VLLMBackend("no/such", Decoding([0], max_tokens=1, temperature=0, batch_size=1))
+        VLLMBackend("no/such", Decoding([0], 1, Drawing(), 1))

@@ -10,12 +10,13 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoModelForCausalLM
 
+from barl_trl.evaluation.decoding import Drawing
 from barl_trl.evaluation.generation import Decoding, TransformersBackend
 from barl_trl.evaluation.provenance import attention_kernels, hardware, run_record
 
 
 def test_the_record_says_when_how_and_where(model_path, tokenizer):
-    decoding = Decoding([tokenizer.eos_token_id], 9, temperature=0.0, batch_size=3)
+    decoding = Decoding([tokenizer.eos_token_id], 9, Drawing(), batch_size=3)
     backend = TransformersBackend(model_path, decoding, attn_implementation="eager")
     argv = ["barl", "evaluate", "--model_init_kwargs", '{"token": "hf_canary"}']
     record = run_record(argv, backend.describe())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barl_trl.evaluation.reflections import KEYWORDS, has_reflection, reflections_by_difficulty
+from barl_trl.evaluation.reflections import KEYWORDS, reflections_by_difficulty
 
 from .files import problems, response
 
@@ -12,6 +12,11 @@ REFLECTS, PLAIN = "Let me DOUBLE-CHECK this.", "So x = 2."
 def group(problem_id, rewards, texts):
     pairs = enumerate(zip(rewards, texts, strict=True))
     return [response(problem_id, n, reward, text=text) for n, (reward, text) in pairs]
+
+
+def has_reflection(text):
+    [solved, _] = reflections_by_difficulty({0: group(0, [1], [text])}, num_samples=1)
+    return solved.frequency == 1
 
 
 @pytest.mark.parametrize("keyword", KEYWORDS)

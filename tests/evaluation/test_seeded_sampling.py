@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from barl_trl.evaluation.decoding import Drawing
-from barl_trl.evaluation.seeded_sampling import SeededSampling, cut_offs_of
+from barl_trl.evaluation.seeded_sampling import SeededSampling
 
 
 def test_samples_have_the_probabilities_of_the_softmax():
     logits, temperature, count = torch.tensor([2.0, 1.0, 0.0, -torch.inf]), 0.7, 4000
-    draw = SeededSampling(range(count), temperature, torch.device("cpu"))
+    draw = SeededSampling(range(count), Drawing(temperature), torch.device("cpu"))
     drawn = Counter(draw(torch.empty(count, 0), logits.repeat(count, 1)).argmax(dim=1).tolist())
     expected = (logits / temperature).softmax(dim=0)
     for token, probability in enumerate(expected.tolist()):
@@ -49,9 +49,7 @@ def kept_by_hand(probabilities, drawing):
 def test_cut_offs_leave_the_likeliest_tokens_and_their_ratios(drawing, number):
     probabilities = [0.5, 0.2, 0.15, 0.09, 0.05, 0.01]
     logits, count = torch.tensor(probabilities).log(), 3000
-    draw = SeededSampling(
-        range(count), drawing.temperature, torch.device("cpu"), cut_offs_of(drawing)
-    )
+    draw = SeededSampling(range(count), drawing, torch.device("cpu"))
     drawn = Counter(draw(torch.empty(count, 0), logits.repeat(count, 1)).argmax(dim=1).tolist())
     heated = (logits.double() / drawing.temperature).softmax(dim=0).tolist()
     kept = kept_by_hand(heated, drawing)
@@ -64,10 +62,9 @@ def test_cut_offs_leave_the_likeliest_tokens_and_their_ratios(drawing, number):
         assert abs(drawn[token] / count - probability) <= 4 * deviation
 
 
-def test_a_row_draws_the_same_when_others_are_gone():
+def test_a_row_draws_the_same_without_the_others():
     logits = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
-    whole, shrunk = (SeededSampling(range(4), 1.0, torch.device("cpu")) for _ in range(2))
-    ids = torch.empty(4, 0)
-    assert torch.equal(whole(ids, logits), shrunk(ids, logits))
-    shrunk.keep([3, 1])
-    assert torch.equal(whole(ids, logits)[[3, 1]], shrunk(ids[:2], logits[[3, 1]]))
+    whole, two = (SeededSampling(s, Drawing(1.0), torch.device("cpu")) for s in (range(4), [3, 1]))
+    for _ in range(2):
+        drawn = whole(torch.empty(4, 0), logits)[[3, 1]]
+        assert torch.equal(drawn, two(torch.empty(2, 0), logits[[3, 1]]))

@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.analyses.curves import arms, curves
-from barl_trl.report.run_curves import MEAN, TRAINING, curves_of, mean_and_error
+from barl_trl.commands.analyses.curves import arms
+from barl_trl.report.run_curves import MEAN, TRAINING, curves_of, summarize
 
 
 def write(folder, seed=0, steps=6, gain=0.1):
@@ -55,11 +55,12 @@ def test_a_run_that_was_killed_has_those_of_its_last_checkpoint(tmp_path):
     assert max(curves_of(tmp_path / "run")[TRAINING, "accuracy"]) == 9
 
 
-def test_the_band_is_the_standard_error_over_seeds_at_the_steps_of_all():
-    steps, means, errors = mean_and_error([{1: 0.0, 2: 1.0, 3: 9.0}, {1: 1.0, 2: 1.0}])
-    assert steps == [1, 2]
-    assert means.tolist() == [0.5, 1.0]
-    assert errors == pytest.approx([0.5, 0.0])  # std sqrt(1/2), two seeds
+def test_the_band_is_the_standard_error_over_seeds_at_the_steps_of_all(tmp_path):
+    runs = [write(tmp_path / f"run-{seed}", seed, steps=6 - 4 * seed) for seed in range(2)]
+    accuracy = summarize({"barl": runs})["barl"]["curves"][TRAINING]["accuracy"]
+    assert accuracy["steps"] == [1, 2]
+    assert accuracy["mean"] == pytest.approx([0.11, 0.21])
+    assert accuracy["standard_error"] == pytest.approx([0.01, 0.01])
 
 
 def test_seeds_are_put_together_and_drawn(tmp_path):
@@ -93,5 +94,5 @@ def test_folders_without_curves_are_refused(tmp_path):
     with pytest.raises(SystemExit, match=r"no must have a trainer_state.json, or checkpoints"):
         cli.main(["analyze", "curves", str(tmp_path / "no"), "--output_dir", str(tmp_path)])
     (tmp_path / "trainer_state.json").write_text('{"log_history": [{"step": 1, "loss": 0.1}]}')
-    with pytest.raises(ValueError, match=r"must have rewards or evaluations logged, got none"):
-        curves(tmp_path / "out", {"a": [tmp_path]})
+    with pytest.raises(SystemExit, match=r"must have rewards or evaluations logged, got none"):
+        cli.main(["analyze", "curves", str(tmp_path), "--output_dir", str(tmp_path / "out")])

@@ -25,13 +25,11 @@ from trl import GRPOConfig, GRPOTrainer
 
 import barl_trl.trainer
 from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.evaluation.generation import Decoding, TransformersBackend
 from barl_trl.trainer.barl_fields import barl_fields
 from barl_trl.trainer.contract import (
     _NAMES,
     _PARAMETERS,
     TESTED,
-    check_transformers,
     check_versions,
 )
 from barl_trl.trainer.methods import BaselineTrainer, make_trainer
@@ -47,10 +45,10 @@ HERE = f"transformers {version('transformers')}"
 @pytest.fixture(autouse=True)
 def _unchecked():
     """As in a new process."""
-    check_transformers.cache_clear()
+    check_versions.cache_clear()
     check_versions.cache_clear()
     yield
-    check_transformers.cache_clear()
+    check_versions.cache_clear()
     check_versions.cache_clear()
 
 
@@ -180,13 +178,6 @@ def test_a_function_that_is_gone_is_named(monkeypatch, path):
     match = f"^{path.partition('.')[0]} must be as .*: {path} is gone\\. "
     with pytest.raises(ImportError, match=match):
         BARLConfig()
-
-
-def test_evaluation_needs_what_it_relies_on_in_transformers(monkeypatch, model_path):
-    path = "transformers.cache_utils.DynamicCache"
-    monkeypatch.setattr(resolve_name(path), "batch_select_indices", None)
-    with pytest.raises(ImportError, match=f"{path}.batch_select_indices is gone"):
-        TransformersBackend(model_path, Decoding([1], 8, 0.0, 2))
 
 
 @pytest.mark.parametrize(

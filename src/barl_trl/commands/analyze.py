@@ -14,7 +14,6 @@ ANALYSES = {
     "reflections": "count how often responses reflect, by the difficulty of the problem",
     "curves": "draw accuracy and response length over training, from run folders",
     "compare": "say whether one arm is better than another, over training seeds and problems",
-    "export": "write responses as logs for inspect_ai's viewer",
     "values": "compute the Bayesian value of each step of responses, under a checkpoint's belief",
 }
 """Each is a module of `barl_trl.commands.analyses`."""

@@ -1,8 +1,6 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
@@ -12,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from ..evaluation.benchmarks import Source, load_benchmark, parse_benchmarks
-from ..evaluation.generated import Generated
+from ..evaluation.generated import GeneratedBenchmark
 from ..evaluation.responses import read_response_file
 from ..evaluation.results import open_results, summarize, table_rows, write_results
 from ..evaluation.several_samples import sample_rows
@@ -37,7 +35,7 @@ from .recipe_parser import RecipeParser
 def main(argv: list[str]) -> None:
     """Parse options, [`run`], and print the results."""
     arguments: Any = (EvaluateArguments,)
-    with mistakes_in_one_line("barl evaluate"), uncollected():
+    with mistakes_in_one_line("barl evaluate"):
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
         results = run(args, ["barl", "evaluate", *argv])
     print_table(
@@ -77,14 +75,14 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     import transformers
     from transformers import AutoTokenizer
 
-    from ..evaluation.evaluator import Evaluator
+    from ..evaluation.evaluator import evaluate
     from ..evaluation.generation import BACKENDS, Decoding
 
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     datasets.disable_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
     template = choose_template(args.template, tokenizer, args.system_prompt)
-    settings = settings_of(args, tokenizer, template, grader)
+    settings = _settings_of(args, tokenizer, template, grader)
     # other settings are refused before benchmarks are loaded
     for name, row in open_results(settings, output_dir)["benchmarks"].items():
         if name in sources and args.limit is not None and args.limit < row["num_problems"]:
@@ -95,11 +93,9 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
     print_note(f"template: {template.name}")
     end_ids = template.end_ids(tokenizer)
-    drawing = args.drawing._asdict()
-    decoding = Decoding(end_ids, args.max_tokens, batch_size=args.batch_size, **drawing)
+    decoding = Decoding(end_ids, args.max_tokens, args.drawing, args.batch_size)
     output_dir.mkdir(parents=True, exist_ok=True)
     so_far = f"The responses so far are kept in {output_dir}."
-    gc.enable()
     with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
         results = open_results(settings, output_dir)
         backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
@@ -114,18 +110,20 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 write_results(results, output_dir)
             progress.update(task, completed=done, total=total)
 
-        evaluator = Evaluator(
-            backend,
-            tokenizer,
-            template,
-            grader,
-            output_dir=output_dir,
-            num_samples=args.num_samples,
-            seed=args.seed,
-            drawing=args.drawing,
-        )
         for name, (problems, skipped) in loaded.items():
-            responses = evaluator.run(name, problems, partial(advance, progress.add_task(name)))
+            responses = evaluate(
+                name,
+                problems,
+                backend=backend,
+                tokenizer=tokenizer,
+                template=template,
+                grader=grader,
+                output_dir=output_dir,
+                num_samples=args.num_samples,
+                seed=args.seed,
+                drawing=args.drawing,
+                progress=partial(advance, progress.add_task(name)),
+            )
             results["benchmarks"][name] = {
                 "source": asdict(sources[name]),
                 "limit": args.limit,
@@ -143,7 +141,9 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     return results
 
 
-def _refuse_others_files(sources: Mapping[str, Source | Generated], output_dir: Path) -> None:
+def _refuse_others_files(
+    sources: Mapping[str, Source | GeneratedBenchmark], output_dir: Path
+) -> None:
     """Refuse to write to a benchmark's own file, and to go on in what is no response file."""
     files = {output_dir / f"{name}.jsonl" for name in sources}
     results = output_dir / "results.json"
@@ -158,17 +158,7 @@ def _refuse_others_files(sources: Mapping[str, Source | Generated], output_dir: 
             )
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Leave garbage alone: imports make objects that stay, and looking at them takes a sixth."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def settings_of(
+def _settings_of(
     args: EvaluateArguments, tokenizer: Any, template: Template, grader: Grader
 ) -> dict[str, Any]:
     """Return what `results.json` says of how the responses were made."""

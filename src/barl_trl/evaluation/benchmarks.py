@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..data import load_problems
-from .generated import LIBRARY, Generated, generate, parse_generated
+from .generated import LIBRARY, GeneratedBenchmark, generate_problems, parse_generated
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Benchmark(NamedTuple):
         return [problem.text for problem in self.problems]
 
 
-def parse_benchmarks(text: str) -> dict[str, Source | Generated]:
+def parse_benchmarks(text: str) -> dict[str, Source | GeneratedBenchmark]:
     """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
 
     Args:
@@ -105,7 +105,7 @@ def parse_benchmarks(text: str) -> dict[str, Source | Generated]:
         ValueError: If a name stands twice, or is unknown and has no path.
         FileNotFoundError: If there is no such file or folder.
     """
-    sources: dict[str, Source | Generated] = {}
+    sources: dict[str, Source | GeneratedBenchmark] = {}
     for item in filter(None, map(str.strip, text.split(","))):
         name, _, path = item.rpartition("=") if LIBRARY in item else item.partition("=")
         made = parse_generated(path) if path.startswith(LIBRARY) else None
@@ -131,7 +131,7 @@ def parse_benchmarks(text: str) -> dict[str, Source | Generated]:
     return sources
 
 
-def load_benchmark(source: Source | Generated, *, limit: int | None = None) -> Benchmark:
+def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = None) -> Benchmark:
     """Return the problems of a benchmark.
 
     Args:
@@ -142,8 +142,8 @@ def load_benchmark(source: Source | Generated, *, limit: int | None = None) -> B
         ConnectionError: If the data set cannot be had from the Hub.
         ValueError: If a column is missing or no row can be used.
     """
-    if isinstance(source, Generated):
-        made, skipped = generate(source, limit)
+    if isinstance(source, GeneratedBenchmark):
+        made, skipped = generate_problems(source, limit)
         return Benchmark([Problem(*row) for row in made], skipped)
 
     from datasets.exceptions import DatasetNotFoundError

@@ -16,7 +16,7 @@ from ..report.json_files import regular
 TRAINED_BY = "barl_trained_by"
 """Key of `tokenizer_config.json` under which training notes its code."""
 
-END = 2**24
+_END = 2**24
 """Bytes at the end of each file of weights that are looked at."""
 
 
@@ -37,7 +37,7 @@ def checkpoint_id(model: str, revision: str | None = None) -> str | None:
     checksum = 0
     for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
         with regular(path).open("rb") as weights:
-            weights.seek(max(0, path.stat().st_size - END))
+            weights.seek(max(0, path.stat().st_size - _END))
             checksum = zlib.crc32(weights.read(), checksum)
     return f"{checksum:08x}"
 

@@ -7,26 +7,23 @@ import numpy as np
 
 from .metrics import pass_at_k
 from .responses import ResponsesByProblem
-from .stability import mg_pass_at_k
 
 
-class Arm(NamedTuple):
+class ArmValues(NamedTuple):
     """The runs of an arm on a benchmark.
 
     Attributes:
         passed: Pass@k, (S, N, K).
         tokens: Total tokens of k responses, (S, N, K).
-        stable: mG-Pass@K, (S, N).
     """
 
     passed: np.ndarray
     tokens: np.ndarray
-    stable: np.ndarray
 
 
 def arms_of(
     benchmark: str, read: Mapping[str, Sequence[Mapping[str, ResponsesByProblem]]]
-) -> dict[str, Arm]:
+) -> dict[str, ArmValues]:
     """Return each arm's values on the problems of a benchmark.
 
     K is the smallest number of responses to a problem.
@@ -52,15 +49,16 @@ def arms_of(
     for name, several in read.items():
         _refuse_other_drawing(name, [run[benchmark] for run in several])
     most = min(len(responses) for _, run in runs for responses in run.values())
-    found: dict[str, list[Arm]] = {name: [] for name in read}
+    found: dict[str, list[ArmValues]] = {name: [] for name in read}
     for name, run in runs:
         ks = range(1, most + 1)
         counts = [(len(r), sum(one.reward == 1 for one in r)) for r in run.values()]
         passed = [[pass_at_k(*count, k) for k in ks] for count in counts]
-        stable = [mg_pass_at_k(*count, most) for count in counts]
         tokens = [np.mean([one.tokens for one in r]) * np.array(ks) for r in run.values()]
-        found[name].append(Arm(np.array(passed), np.array(tokens), np.array(stable)))
-    return {name: Arm(*map(np.stack, zip(*seeds, strict=True))) for name, seeds in found.items()}
+        found[name].append(ArmValues(np.array(passed), np.array(tokens)))
+    return {
+        name: ArmValues(*map(np.stack, zip(*seeds, strict=True))) for name, seeds in found.items()
+    }
 
 
 def _refuse_other_drawing(name: str, runs: Sequence[ResponsesByProblem]) -> None:

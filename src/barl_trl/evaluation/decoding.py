@@ -46,7 +46,7 @@ FAMILIES = {
 Qwen2.5-Math has no entry: its own evaluation decodes greedily.
 """
 
-NO_CUT_OFF = {"top_p": 1, "top_k": 0, "min_p": 0}
+_NO_CUT_OFF = {"top_p": 1, "top_k": 0, "min_p": 0}
 """Values that cut nothing off, as transformers and vLLM write them."""
 
 
@@ -76,7 +76,7 @@ def choose_drawing(family: str | None, given: Mapping[str, float | None]) -> Dra
             )
         return FAMILIES[family]
     _refuse_out_of_range(named)
-    kept = {name: value for name, value in named.items() if value != NO_CUT_OFF.get(name)}
+    kept = {name: value for name, value in named.items() if value != _NO_CUT_OFF.get(name)}
     for name, value in kept.items():
         if name != "temperature" and not named.get("temperature"):
             raise ValueError(

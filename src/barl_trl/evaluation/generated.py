@@ -39,12 +39,12 @@ Left out are those whose answers are texts, lists, moves or numerals of another 
 round, and those where an equal expression is no answer: to simplify, factor, expand or integrate.
 """
 
-SEEDS_APART = 1_000_000
+_SEEDS_APART = 1_000_000
 """Distance of two seeds in the library's seeds, and most problems of a benchmark."""
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedBenchmark:
     """A benchmark that reasoning-gym makes, with the task's default difficulty.
 
     Problem i is the one that the library makes with the seed `1_000_000 * seed + i`: it adds a
@@ -63,7 +63,7 @@ class Generated:
     version: str
 
 
-def parse_generated(text: str) -> Generated:
+def parse_generated(text: str) -> GeneratedBenchmark:
     """Return the benchmark that a text such as `reasoning_gym:gcd:200:7` names.
 
     Args:
@@ -88,10 +88,10 @@ def parse_generated(text: str) -> Generated:
             f"{LIBRARY}{task}:200:7."
         )
     size, seed = (*map(int, numbers), *(100, 1)[len(numbers) :])
-    if not 1 <= size <= SEEDS_APART:
+    if not 1 <= size <= _SEEDS_APART:
         raise ValueError(
-            f"benchmarks must have 1 to {SEEDS_APART:,} problems, got {size} in {text!r}: {LIBRARY}"
-            f"{task}:200 makes 200."
+            f"benchmarks must have 1 to {_SEEDS_APART:,} problems, got {size} in {text!r}: "
+            f"{LIBRARY}{task}:200 makes 200."
         )
     if seed < 1:
         raise ValueError(
@@ -99,7 +99,7 @@ def parse_generated(text: str) -> Generated:
             "been trained on the problems of the library's small seeds."
         )
     try:
-        return Generated(task, size, seed, version("reasoning-gym"))
+        return GeneratedBenchmark(task, size, seed, version("reasoning-gym"))
     except PackageNotFoundError:
         raise ImportError(
             f"benchmarks must do without {LIBRARY}TASK where reasoning-gym is missing, got "
@@ -107,8 +107,8 @@ def parse_generated(text: str) -> Generated:
         ) from None
 
 
-def generate(
-    source: Generated, limit: int | None = None
+def generate_problems(
+    source: GeneratedBenchmark, limit: int | None = None
 ) -> tuple[list[tuple[int, str, str]], dict[str, int]]:
     """Return the problems, as number, text and true answer, and how many repeat an earlier one.
 
@@ -119,7 +119,7 @@ def generate(
     from reasoning_gym import create_dataset  # pyright: ignore[reportMissingImports]
 
     size = source.size if limit is None else min(limit, source.size)
-    made = create_dataset(source.task, seed=SEEDS_APART * source.seed, size=size)
+    made = create_dataset(source.task, seed=_SEEDS_APART * source.seed, size=size)
     texts: set[str] = set()
     problems, skipped = [], Counter()
     for number, row in enumerate(made):

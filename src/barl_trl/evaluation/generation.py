@@ -8,22 +8,16 @@ batches depend on what else is in its queue, and rounding on them.
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    GenerationConfig,
-    LogitsProcessorList,
-)
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList
 from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
-from ..trainer.contract import check_transformers
 from ..trainer.environment_checks import refuse_missing_vllm
 from .decoding import Drawing
-from .seeded_sampling import SeededSampling, cut_offs_of
-from .shrinking_batch import decode_shrinking
+from .seeded_sampling import SeededSampling
 
 Key = tuple[int, int]
 """Problem and sample."""
@@ -51,20 +45,6 @@ class CompletionTokens(NamedTuple):
         return cls(kept, truncated=len(kept) == len(token_ids))
 
 
-class Backend(Protocol):
-    """Generates completions."""
-
-    def complete(
-        self, jobs: Sequence[Job], done: Collection[Key]
-    ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
-        """Yield completions as they are made: of all jobs not yet done, and perhaps of others."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """Return device, dtype, attention, its kernels and the batch size, for `results.json`."""
-        ...
-
-
 def seed_of(seed: int, benchmark: str, key: Key) -> int:
     """Return the seed of a sample: another one for each, and the same on every machine."""
     return zlib.crc32(f"{seed} {benchmark} {key}".encode())
@@ -87,10 +67,8 @@ def complete_batch(
         max_tokens: Most tokens of a completion.
         end_ids: Tokens that end it.
         pad_id: What the prompts are padded with, on the left.
-        **options: As in `model.generate`. Without `do_sample`, rows that have ended are dropped.
+        **options: As in `model.generate`.
     """
-    if not options.get("do_sample"):
-        options["custom_generate"] = decode_shrinking
     length = max(map(len, prompts))
     ids = torch.tensor([[pad_id] * (length - len(p)) + list(p) for p in prompts])
     mask = torch.tensor([[0] * (length - len(p)) + [1] * len(p) for p in prompts])
@@ -114,23 +92,14 @@ class Decoding:
     Attributes:
         end_ids: Tokens that end a completion.
         max_tokens: Most tokens of a completion.
-        temperature: 0 for greedy decoding.
+        drawing: How tokens are drawn.
         batch_size: Most completions at a time.
-        top_p, top_k, min_p: As in [`~.decoding.Drawing`].
     """
 
     end_ids: Sequence[int]
     max_tokens: int
-    temperature: float
+    drawing: Drawing
     batch_size: int
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-
-    @property
-    def drawing(self) -> Drawing:
-        """How tokens are drawn."""
-        return Drawing(self.temperature, self.top_p, self.top_k, self.min_p)
 
 
 class TransformersBackend:
@@ -145,7 +114,6 @@ class TransformersBackend:
     def __init__(self, model: str, decoding: Decoding, **init_kwargs: Any):
         init_kwargs = {"dtype": "auto", "device_map": "auto"} | init_kwargs
         self.model: Any = AutoModelForCausalLM.from_pretrained(model, **init_kwargs)
-        check_transformers()  # it imports what the model has imported by now
         # Not the model's own: it may come with a repetition penalty, top_p and the like.
         self.model.generation_config = GenerationConfig()
         self.decoding = decoding
@@ -153,7 +121,10 @@ class TransformersBackend:
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
-        """See [`Backend`]. The longest prompts come first: they show whether memory suffices."""
+        """Yield completions as they are made: of whole batches in which a job is not yet done.
+
+        The longest prompts come first: they show whether memory suffices.
+        """
         ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
         how = self.decoding
         for start in range(0, len(ordered), how.batch_size):
@@ -161,10 +132,9 @@ class TransformersBackend:
             if all(job.key in done for job in batch):
                 continue
             processors = LogitsProcessorList()
-            if how.temperature:
-                seeds, cut_offs = (job.seed for job in batch), cut_offs_of(how.drawing)
-                device = self.model.device
-                processors.append(SeededSampling(seeds, how.temperature, device, cut_offs))
+            if how.drawing.temperature:
+                seeds = [job.seed for job in batch]
+                processors.append(SeededSampling(seeds, how.drawing, self.model.device))
             completions = complete_batch(
                 self.model,
                 [job.prompt_ids for job in batch],
@@ -177,7 +147,10 @@ class TransformersBackend:
             yield list(zip(batch, completions, strict=True))
 
     def describe(self) -> dict[str, Any]:
-        """See [`Backend`]. The kernels are those of two tokens after two prompts, one padded."""
+        """Return device, dtype, attention, its kernels and the batch size, for `results.json`.
+
+        The kernels are those of two tokens after two prompts, one padded.
+        """
         from .provenance import attention_kernels  # only now: others do not need it
 
         ends, config = self.decoding.end_ids, self.model.config
@@ -196,8 +169,8 @@ class VLLMBackend:
     """A vLLM engine in this process, which batches by itself.
 
     Args:
-        model: As in [`TransformersBackend`].
-        decoding: As there.
+        model: Folder or Hub id of a model or of a LoRA adapter.
+        decoding: How to generate.
         **init_kwargs: More arguments of `vllm.LLM`.
 
     Raises:
@@ -232,7 +205,7 @@ class VLLMBackend:
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
-        """See [`Backend`]."""
+        """Yield completions as they are made: of all jobs not yet done."""
         pending = {str(number): job for number, job in enumerate(jobs) if job.key not in done}
         engine = self.llm.llm_engine
         for name, job in pending.items():
@@ -249,7 +222,7 @@ class VLLMBackend:
             ]
 
     def describe(self) -> dict[str, Any]:
-        """See [`Backend`]. Kernels run in the engine's processes, where they are not seen."""
+        """Return what `results.json` has of the engine; kernels run in processes of its own."""
         config = self.llm.llm_engine.vllm_config
         backend = config.attention_config.backend
         return {
@@ -261,4 +234,5 @@ class VLLMBackend:
         }
 
 
+Backend = TransformersBackend | VLLMBackend
 BACKENDS = {"transformers": TransformersBackend, "vllm": VLLMBackend}

@@ -155,7 +155,12 @@ def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
 
     ```
     """
-    _refuse_empty(rewards)
+    if not rewards or not all(rewards):
+        raise ValueError(
+            f"there must be at least one problem, and one output of each, got {len(rewards)} "
+            f"problems, {sum(not outputs for outputs in rewards)} without outputs: a mean of "
+            "nothing is undefined."
+        )
     return mean_and_standard_error([fmean(outputs) for outputs in rewards])
 
 
@@ -178,102 +183,24 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 
     ```
     """
-    refuse_out_of_range(num_samples, num_correct=num_correct, k=k)
-    return 1 - comb(num_samples - num_correct, k) / comb(num_samples, k)
-
-
-def pass_at_k_with_greedy(greedy: float, samples: Sequence[float], k: int) -> float:
-    """Return pass@k where the greedy output is one of the `k`, and the others are samples:
-    1 if it is right, else `1 - C(n - c, k - 1) / C(n, k - 1)`.
-
-    Args:
-        greedy: Reward of the greedy output.
-        samples: Rewards of the samples.
-        k: Outputs, the greedy one included, 1 <= k <= n + 1.
-
-    Raises:
-        ValueError: `k` is out of range.
-    """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}: the greedy output is one of them.")
-    among_samples = pass_at_k(len(samples), _num_correct(samples), k - 1)
-    return 1.0 if greedy else among_samples
-
-
-def mean_pass_at_k(
-    rewards: Sequence[Sequence[float]], k: int, *, greedy: Sequence[float] | None = None
-) -> Estimate:
-    """Average pass@k over the problems of a benchmark.
-
-    Args:
-        rewards: Rewards of each problem's samples.
-        k: Outputs.
-        greedy: Reward of each problem's greedy output, which then is one of the `k`.
-
-    Raises:
-        ValueError: There is no problem, or one with too few samples.
-    """
-    if greedy is None:
-        return accuracy([[pass_at_k(len(r), _num_correct(r), k)] for r in rewards])
-    pairs = zip(greedy, rewards, strict=True)
-    return accuracy([[pass_at_k_with_greedy(g, r, k)] for g, r in pairs])
-
-
-def mean_total_tokens(
-    tokens: Sequence[Sequence[int]], k: int, *, greedy: Sequence[int] | None = None
-) -> float:
-    """Average the tokens that `k` outputs of a problem take together: `k` times the mean sample,
-    or the greedy output and `k - 1` times the mean sample.
-
-    Args:
-        tokens: Tokens of each problem's samples. Without any sample only the greedy output counts,
-            and `k` must be 1.
-        k: Outputs, at least 1.
-        greedy: Tokens of each problem's greedy output, which then is one of the `k`.
-
-    Raises:
-        ValueError: There is no problem, or one without outputs to draw.
-    """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}: there is no output otherwise.")
-    if greedy is None:
-        _refuse_empty(tokens)
-        return fmean(k * fmean(samples) for samples in tokens)
-    if k == 1:
-        return fmean(greedy)
-    _refuse_empty(tokens)
-    pairs = zip(greedy, tokens, strict=True)
-    return fmean(first + (k - 1) * fmean(samples) for first, samples in pairs)
-
-
-def refuse_out_of_range(num_samples: int, **values: int) -> None:
-    """Refuse numbers of outputs that are below 0, or above the number of samples.
-
-    Args:
-        num_samples: Outputs that there are.
-        **values: Numbers of outputs by name.
-    """
-    for name, value in values.items():
+    for name, value in (("num_correct", num_correct), ("k", k)):
         if not 0 <= value <= num_samples:
             raise ValueError(
                 f"{name} must lie between 0 and num_samples = {num_samples}, got {value}: draw "
                 "fewer, or sample more."
             )
+    return 1 - comb(num_samples - num_correct, k) / comb(num_samples, k)
 
 
-def share(flags: Sequence[bool]) -> float:
-    """Return the share of outputs with a property, such as cut off; 0 without outputs."""
-    return sum(flags) / max(len(flags), 1)
+def mean_pass_at_k(rewards: Sequence[Sequence[float]], k: int) -> Estimate:
+    """Average pass@k over the problems of a benchmark.
 
+    Args:
+        rewards: Rewards of each problem's samples.
+        k: Outputs.
 
-def _num_correct(rewards: Sequence[float]) -> int:
-    return sum(reward == 1 for reward in rewards)
-
-
-def _refuse_empty(outputs: Sequence[Sequence[float]]) -> None:
-    if not outputs or not all(outputs):
-        raise ValueError(
-            f"there must be at least one problem, and one output of each, got {len(outputs)} "
-            f"problems, {sum(not one for one in outputs)} without outputs: a mean of nothing is "
-            "undefined."
-        )
+    Raises:
+        ValueError: There is no problem, or one with too few samples.
+    """
+    counts = [(len(outputs), sum(reward == 1 for reward in outputs)) for outputs in rewards]
+    return accuracy([[pass_at_k(*count, k)] for count in counts])

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..trainer.redaction import redacted_command
 
-GIB = 2**30
+_GIB = 2**30
 
 
 def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,9 +48,9 @@ def hardware() -> dict[str, Any]:
         "cpu": name[1].strip() if name else platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if platform.system() == "Linux" else os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "memory_gib": round(psutil.virtual_memory().total / GIB, 1),
+        "memory_gib": round(psutil.virtual_memory().total / _GIB, 1),
         "gpus": [
-            {"name": gpu.name, "memory_gib": round(gpu.total_memory / GIB, 1)} for gpu in gpus
+            {"name": gpu.name, "memory_gib": round(gpu.total_memory / _GIB, 1)} for gpu in gpus
         ],
         "driver": driver,
         "cuda": torch.version.cuda or torch.version.hip,

@@ -43,23 +43,13 @@ class DifficultyLevel(NamedTuple):
     high: float | None
 
 
-def has_reflection(response: str, keywords: Sequence[str] = KEYWORDS) -> bool:
-    """Say whether a text has one of the keywords, in upper or lower case, also within a word.
-
-    Example:
-        >>> has_reflection("Rechecking this: 3 + 4 = 7."), has_reflection("So x = 7.")
-        (True, False)
-    """
-    lowered = response.lower()
-    return any(keyword.lower() in lowered for keyword in keywords)
-
-
 def reflections_by_difficulty(
     problems: ResponsesByProblem, *, keywords: Sequence[str] = KEYWORDS, num_samples: int = 6
 ) -> list[DifficultyLevel]:
     """Measure the frequency of reflections for 0 … `num_samples` wrong responses.
 
-    A problem counts as one with reflections if any of its responses has one, as in the paper.
+    A response reflects if it has a keyword, in upper or lower case, also within a word. A problem
+    counts as one with reflections if any of its responses reflects, as in the paper.
 
     Args:
         problems: Samples of each problem; of more than `num_samples` the first are taken.
@@ -81,7 +71,8 @@ def reflections_by_difficulty(
     for responses in problems.values():
         taken = responses[:num_samples]
         difficulty = sum(response.reward != 1 for response in taken)
-        hit = any(has_reflection(response.response, keywords) for response in taken)
+        texts = [response.response.lower() for response in taken]
+        hit = any(keyword.lower() in text for text in texts for keyword in keywords)
         by_difficulty[difficulty].append(hit)
     return [_level(difficulty, hits) for difficulty, hits in enumerate(by_difficulty)]
 

@@ -17,7 +17,7 @@ from ..trainer.rollout_table import prompt_columns, rollout_table
 from .response_values import BelievedResponses, tokenized
 from .responses import Response, read_responses
 
-RESULTS = ("num_samples", "temperature", "max_tokens", "grader")
+_RESULTS = ("num_samples", "temperature", "max_tokens", "grader")
 """Settings of `results.json` that records keep."""
 
 
@@ -131,7 +131,7 @@ def convert_responses(folder: Path) -> list[Path]:
             f"{settings['model']} ({' '.join(str(error).split()):.200}): give {folder} with its "
             'model\'s folder as "model".'
         ) from None
-    how = {name: settings.get(name) for name in RESULTS}
+    how = {name: settings.get(name) for name in _RESULTS}
     texts, paths = TokenTexts(tokenizer), []
     for benchmark, by_problem in problems.items():
         path, first = record_path(folder, benchmark), 0

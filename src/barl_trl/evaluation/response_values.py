@@ -21,9 +21,9 @@ from .bayesian_values import bayesian_values
 from .metrics import mean_and_standard_error
 from .responses import Response
 
-KEPT = ("benchmark", "problem_id", "sample", "prompt", "reward")
+_KEPT = ("benchmark", "problem_id", "sample", "prompt", "reward")
 """Fields of its response that a record of values keeps."""
-VALUES = ("bayesian_values", "posterior_weighted_values")
+_VALUES = ("bayesian_values", "posterior_weighted_values")
 
 
 def load(
@@ -150,7 +150,7 @@ def value_records(found: BelievedResponses, scorer: HypothesisScorer) -> Iterato
         zip(found.generated.completion_ids, found.scored.step_ends, strict=True)
     ):
         steps = (chain[start:end] for start, end in pairwise([0, *ends]))
-        yield {name: getattr(found.responses[row], name) for name in KEPT} | {
+        yield {name: getattr(found.responses[row], name) for name in _KEPT} | {
             "answers": list(hypotheses.answers),
             "steps": [scorer.tokenizer.decode(step) for step in steps],
             "posterior": rollouts.belief[row, : len(ends) + 1].tolist(),
@@ -193,7 +193,7 @@ def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]
     for record in records:
         if not record["steps"]:
             continue
-        for name, selection in product(VALUES, ("all", _selection(record))):
+        for name, selection in product(_VALUES, ("all", _selection(record))):
             values = record[name]
             for timestep, value in [*enumerate(values), (None, fmean(values))]:
                 grouped[name, selection, timestep][record["problem_id"]].append(value)

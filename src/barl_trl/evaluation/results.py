@@ -8,14 +8,14 @@ from typing import Any
 
 from ..report.json_files import read_json
 from ..report.markdown import code, escape
-from .metrics import accuracy, clopper_pearson, share
+from .metrics import accuracy, clopper_pearson
 from .responses import Response, by_problem
 from .several_samples import sample_rows, summarize_samples
 
-FAILURES = ("timeout", "crash")
+_FAILURES = ("timeout", "crash")
 """Reasons of verdicts that say nothing of the answer."""
 
-FREE = {"versions", "batch_size", "trained_by"}
+_FREE = {"versions", "batch_size", "trained_by"}
 """Settings that may differ between the runs of one folder."""
 
 
@@ -39,9 +39,9 @@ def summarize(
         "accuracy": estimate.mean,
         "standard_error": estimate.standard_error,
         "mean_tokens": fmean(response.tokens for response in responses),
-        "truncated": share([response.truncated for response in responses]),
-        "no_answer": share([response.answer is None for response in responses]),
-        "timeouts": share([response.reason in FAILURES for response in responses]),
+        "truncated": fmean(response.truncated for response in responses),
+        "no_answer": fmean(response.answer is None for response in responses),
+        "timeouts": fmean(response.reason in _FAILURES for response in responses),
         **summarize_samples(groups, equivalent),
     }
 
@@ -55,7 +55,7 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
         cells = {
             "benchmark": name,
             "problems": f"{problems} (skipped: {skipped:,})" if skipped else problems,
-            "accuracy": percent(row["accuracy"], row["standard_error"], row["num_problems"]),
+            "accuracy": _percent(row["accuracy"], row["standard_error"], row["num_problems"]),
         }
         cells["tokens"] = f"{row['mean_tokens']:.1f}"
         cells["cut off"] = f"{100 * row['truncated']:.1f} %"
@@ -71,7 +71,7 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     Args:
         settings: What `results.json` says beside the benchmarks. All of it must be as in the
-            earlier run but for [`FREE`], and `versions`, which are joined.
+            earlier run but for batch size and the code that trained; versions are joined.
         folder: Where the responses lie.
 
     Raises:
@@ -81,7 +81,7 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not path.exists():
         return settings | {"runs": [], "benchmarks": {}}
     earlier = read_json(path, model=str, versions=dict, runs=list, benchmarks=dict)
-    for name in settings.keys() - FREE:
+    for name in settings.keys() - _FREE:
         if earlier.get(name) != settings[name]:
             raise ValueError(
                 f"{name} must be {earlier.get(name)!r} as in the responses in {folder}, got "
@@ -106,7 +106,7 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
     settings = {name: value for name, value in results.items() if name not in lists}
     lines = [f"- {name}: {code(json.dumps(value))}" for name, value in settings.items()]
     for run in results.get("runs", []):
-        lines.append(f"- run of {escape(run_in_words(run))}: {code(run['command'])}")
+        lines.append(f"- run of {escape(_run_in_words(run))}: {code(run['command'])}")
     for rows in filter(None, (table_rows(results), sample_rows(results))):
         lines += ["", *(_line(cells) for cells in (rows[0], ["---"] * len(rows[0])))]
         lines += [_line(row.values()) for row in rows]
@@ -115,7 +115,7 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
     (folder / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def percent(mean: float, standard_error: float | None, number: int) -> str:
+def _percent(mean: float, standard_error: float | None, number: int) -> str:
     """Format a share and its standard error, if there is one, in percent.
 
     Where all or none of `number` problems are right the standard error would be 0: then it is the
@@ -130,7 +130,7 @@ def percent(mean: float, standard_error: float | None, number: int) -> str:
     return f"{100 * mean:.1f}{error} %"
 
 
-def run_in_words(run: Mapping[str, Any]) -> str:
+def _run_in_words(run: Mapping[str, Any]) -> str:
     """Return the record of a run on one line, for `results.md`."""
     hardware, names = run["hardware"], [gpu["name"] for gpu in run["hardware"]["gpus"]]
     gpus = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]

@@ -1,16 +1,18 @@
-"""Draws that depend on a sample's seed alone, and what rules tokens out before."""
+"""Draws that depend on a sample's seed alone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from transformers import LogitsProcessor, MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from .decoding import Drawing
-from .shrinking_batch import RowsProcessor
+
+# in the order of transformers
+_CUT_OFFS = {"top_k": TopKLogitsWarper, "top_p": TopPLogitsWarper, "min_p": MinPLogitsWarper}
 
 
-class SeededSampling(RowsProcessor):
+class SeededSampling(LogitsProcessor):
     """Make greedy decoding draw from `softmax(logits / temperature)`, by a generator for each row.
 
     `argmax(logits / temperature - log E)` with exponential `E` is such a draw. What a row draws
@@ -18,20 +20,15 @@ class SeededSampling(RowsProcessor):
 
     Args:
         seeds: One for each row.
-        temperature: Divides the logits.
+        drawing: The temperature, and what rules tokens out once the logits are divided by it.
         device: Where the model is.
-        cut_offs: What rules tokens out once the logits are divided, in this order.
     """
 
-    def __init__(
-        self,
-        seeds: Iterable[int],
-        temperature: float,
-        device: torch.device,
-        cut_offs: Sequence[Any] = (),
-    ):
+    def __init__(self, seeds: Iterable[int], drawing: Drawing, device: torch.device):
         self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self.temperature, self.cut_offs = temperature, cut_offs
+        settings: dict[str, Any] = drawing.settings
+        self.temperature = drawing.temperature
+        self.cut_offs = [cut(settings[name]) for name, cut in _CUT_OFFS.items() if name in settings]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the scores whose greatest is the draw."""
@@ -45,14 +42,3 @@ class SeededSampling(RowsProcessor):
         for cut_off in self.cut_offs:
             scores = cut_off(input_ids, scores)
         return scores - (-uniform.log()).log()
-
-    def keep(self, rows: list[int]) -> None:
-        """Go on with the generators of these rows."""
-        self.generators = [self.generators[row] for row in rows]
-
-
-def cut_offs_of(drawing: Drawing) -> list[LogitsProcessor]:
-    """Return what rules tokens out, in the order of transformers: top_k, top_p, min_p."""
-    warpers = {"top_k": TopKLogitsWarper, "top_p": TopPLogitsWarper, "min_p": MinPLogitsWarper}
-    given: dict[str, Any] = drawing.settings
-    return [warper(given[name]) for name, warper in warpers.items() if name in given]

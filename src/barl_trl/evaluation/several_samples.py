@@ -1,18 +1,11 @@
-"""What several samples of each problem amount to: avg@k, pass@k, cons@k, G-Pass@k."""
+"""What several samples of each problem amount to: avg@k, pass@k, cons@k."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .consensus import cons_at_k, count_votes
 from .metrics import accuracy, mean_pass_at_k, share_interval
 from .responses import Response
-from .stability import mean_g_pass_at_k, mean_mg_pass_at_k
-
-SHARES = (0.25, 0.5, 0.75, 1.0)
-"""The thresholds of G-Pass@k: those of arXiv 2412.13147."""
-
-MOST_DRAWN = 64
-"""Largest k at which a vote of fewer than all samples is computed: its cost grows steeply."""
 
 
 def summarize_samples(
@@ -20,8 +13,8 @@ def summarize_samples(
 ) -> dict[str, Any]:
     """Summarise the samples of each problem, as they stand in `results.json`, by k.
 
-    With n samples, pass@k stands there for all k up to n, the others for the powers of two and n,
-    avg@k for n alone: it is the accuracy, with its interval of 95 % over problems.
+    With n samples, pass@k stands there for all k up to n, avg@k and cons@k for n alone. avg@n is
+    the accuracy, with its interval of 95 % over problems.
 
     Args:
         groups: The responses to each problem; n is the smallest number of them.
@@ -30,28 +23,43 @@ def summarize_samples(
     """
     rewards = [[response.reward for response in group] for group in groups]
     most = min(map(len, groups))
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "pass@k": {str(k): mean_pass_at_k(rewards, k)._asdict() for k in range(1, most + 1)}
     }
     if most == 1:
-        return found
-    ks = sorted({most, *(2**i for i in range(most.bit_length()) if 2**i <= most)})
+        return summary
     average = accuracy(rewards)
     low, high = share_interval(average, len(rewards)) or (None, None)
-    found["avg@k"] = {str(most): average._asdict() | {"low": low, "high": high}}
+    summary["avg@k"] = {str(most): average._asdict() | {"low": low, "high": high}}
     if equivalent:
-        votes = [count_votes(group, equivalent) for group in groups]
-        found["cons@k"] = {
-            str(k): accuracy([[cons_at_k(one, k)] for one in votes])._asdict()
-            for k in ks
-            if k <= MOST_DRAWN or all(k == one.total for one in votes)
-        }
-    found["G-Pass@k"] = {
-        str(k): {f"{tau:g}": mean_g_pass_at_k(rewards, k, tau)._asdict() for tau in SHARES}
-        for k in ks
-    }
-    found["mG-Pass@k"] = {str(k): mean_mg_pass_at_k(rewards, k)._asdict() for k in ks}
-    return found
+        votes = [[consensus(group[:most], equivalent)] for group in groups]
+        summary["cons@k"] = {str(most): accuracy(votes)._asdict()}
+    return summary
+
+
+def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bool]) -> float:
+    """Return the probability that the right answer wins the vote of the responses to a problem.
+
+    The answer that most of them give wins; t answers that share the lead win 1 / t each. Responses
+    without an answer do not vote; where none votes, the problem is not solved.
+
+    The right answers are those that the grader has rewarded, and are one class. Each distinct wrong
+    answer joins the first class whose shortest answer it matches both ways, as hypotheses do in
+    training; one whose grading timed out or crashed is a wrong one.
+
+    Args:
+        responses: Of one problem.
+        equivalent: Whether the second answer is the same as the first, taken as true.
+    """
+    wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
+    classes: Counter[str] = Counter()
+    for answer in sorted(wrong, key=lambda answer: (len(answer), answer)):
+        match = (one for one in classes if equivalent(one, answer) and equivalent(answer, one))
+        classes[next(match, answer)] += wrong[answer]
+    right = sum(response.reward == 1 for response in responses)
+    if right < max(classes.values(), default=1):
+        return 0.0
+    return 1 / (1 + list(classes.values()).count(right))
 
 
 def sample_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -64,16 +72,9 @@ def sample_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
         for k, average in row.get("avg@k", {}).items():
             low, high = average["low"], average["high"]
             ends = "" if low is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
-            values = {
-                f"pass@{k}": row["pass@k"],
-                f"cons@{k}": row.get("cons@k", {}),
-                f"G-Pass@{k} (1)": {k: row["G-Pass@k"][k]["1"]},
-                f"mG-Pass@{k}": row["mG-Pass@k"],
-            }
             cells = {"benchmark": name, f"avg@{k} [95 %]": f"{100 * average['mean']:.1f}{ends}"}
-            cells |= {
-                column: f"{100 * by_k[k]['mean']:.1f}" if k in by_k else ""
-                for column, by_k in values.items()
-            }
+            for metric in ("pass", "cons"):
+                mean = row.get(f"{metric}@k", {}).get(k, {}).get("mean")
+                cells[f"{metric}@{k}"] = "" if mean is None else f"{100 * mean:.1f}"
             rows.append(cells)
     return rows

@@ -85,7 +85,7 @@ TEMPLATES = {
 }
 
 
-RECORD = "barl_prompt"
+_RECORD = "barl_prompt"
 """Key of `tokenizer_config.json` under which training says how it wrote prompts."""
 
 
@@ -97,7 +97,7 @@ def record_prompt(
     chat_template_kwargs: Mapping[str, Any] | None,
 ) -> None:
     """Note in a tokenizer how prompts are written in training, for all that is saved with it."""
-    tokenizer.init_kwargs[RECORD] = {
+    tokenizer.init_kwargs[_RECORD] = {
         "system_prompt": None if prompt_template else system_prompt,
         "prompt_template": prompt_template,
         "chat_template_kwargs": redacted(chat_template_kwargs or {}),
@@ -140,7 +140,7 @@ def _of_family(tokenizer) -> Template | None:
 
 def _as_trained(tokenizer) -> Template:
     """Return the template that training noted."""
-    record = tokenizer.init_kwargs[RECORD]
+    record = tokenizer.init_kwargs[_RECORD]
     plain = record["prompt_template"]
     family = (not plain and _of_family(tokenizer)) or Template("")
     return replace(
@@ -156,7 +156,7 @@ def _as_trained(tokenizer) -> Template:
 def _chosen(name: str, tokenizer) -> Template:
     chat: Any = tokenizer.chat_template
     if name == "auto":
-        if RECORD in tokenizer.init_kwargs:
+        if _RECORD in tokenizer.init_kwargs:
             return _as_trained(tokenizer)
         if chat is None:
             return TEMPLATES["plain"]

@@ -1,8 +1,9 @@
 """Pass@k against the tokens that k responses cost."""
 
+from statistics import fmean
 from typing import NamedTuple
 
-from .metrics import mean_pass_at_k, mean_total_tokens
+from .metrics import mean_and_standard_error, pass_at_k
 from .responses import ResponsesByProblem
 
 
@@ -40,19 +41,20 @@ def efficiency_curve(
         ValueError: A problem has too few samples, or not the one greedy response.
     """
     _check(sampled, greedy, max_k)
-    rewards = [[sample.reward for sample in samples] for samples in sampled.values()]
-    tokens = [[sample.tokens for sample in samples] for samples in sampled.values()]
-    first = None if greedy is None else [greedy[problem_id][0] for problem_id in sampled]
-    first_rewards = [response.reward for response in first] if first else None
-    first_tokens = [response.tokens for response in first] if first else None
-    return [
-        EfficiencyPoint(
-            k,
-            *mean_pass_at_k(rewards, k, greedy=first_rewards),
-            mean_total_tokens(tokens, k, greedy=first_tokens),
-        )
-        for k in range(1, max_k + 1)
-    ]
+    return [_point(sampled, greedy or {}, k) for k in range(1, max_k + 1)]
+
+
+def _point(sampled: ResponsesByProblem, greedy: ResponsesByProblem, k: int) -> EfficiencyPoint:
+    accuracies, tokens = [], []
+    for problem_id, samples in sampled.items():
+        first = greedy.get(problem_id, [])
+        drawn = k - len(first)
+        solved = any(response.reward for response in first)
+        num_correct = sum(sample.reward == 1 for sample in samples)
+        accuracies.append(1.0 if solved else pass_at_k(len(samples), num_correct, drawn))
+        mean_tokens = fmean(sample.tokens for sample in samples)
+        tokens.append(sum(response.tokens for response in first) + drawn * mean_tokens)
+    return EfficiencyPoint(k, *mean_and_standard_error(accuracies), fmean(tokens))
 
 
 def _check(sampled: ResponsesByProblem, greedy: ResponsesByProblem | None, max_k: int) -> None:

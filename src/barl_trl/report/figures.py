@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from .json_files import read_json
 from .styles import BLUE, GREEN, VERMILION, headline, plain, plt, save, styled
 
-CURVES = {
+_CURVES = {
     "reward": "outcome reward",
     "completions/mean_length": "completion length (tokens)",
     "barl/posterior_entropy": "posterior entropy (nats)",
@@ -17,14 +17,14 @@ CURVES = {
 }
 """Logged metric -> title. A metric that a method does not log is left out."""
 
-LETTERS = 18
+_LETTERS = 18
 """That fit into a line under a column of beliefs."""
-LINES = 4
+_LINES = 4
 
 
 @styled
 def training_curves(trainer_state: str | Path, path: str | Path, *, window: int = 5) -> None:
-    """Draw the metrics of `CURVES` over the optimizer steps, with where they begin and end.
+    """Draw reward, length and beliefs over the optimizer steps, with where they begin and end.
 
     Args:
         trainer_state: `trainer_state.json` of a run or a checkpoint.
@@ -37,12 +37,12 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
     logs = read_json(trainer_state, log_history=list)["log_history"]
     points = {
         name: np.array([(log["step"], log[name]) for log in logs if log.get(name) is not None])
-        for name in CURVES
+        for name in _CURVES
     }
     points = {name: xy for name, xy in points.items() if len(xy)}
     if not points:
         raise ValueError(
-            f"{trainer_state} must have at least one of {list(CURVES)} logged, got none."
+            f"{trainer_state} must have at least one of {list(_CURVES)} logged, got none."
         )
     size = 3.6 * len(points), 3
     figure, axes = plt.subplots(1, len(points), figsize=size, layout="constrained", squeeze=False)
@@ -54,7 +54,7 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
         axis.plot(steps, smooth, color=BLUE, linewidth=2, label=f"mean of the last {width} logs")
         axis.plot(steps[[0, -1]], smooth[[0, -1]], "o", color=BLUE, markersize=4)
         ends = f"{smooth[0]:.3g} → {smooth[-1]:.3g}"
-        axis.set(xlabel="optimizer step", title=f"{CURVES[name]}: {ends}")
+        axis.set(xlabel="optimizer step", title=f"{_CURVES[name]}: {ends}")
         axis.set_ylim(bottom=0, top=1.02 if name in ("reward", "barl/truth_mass") else None)
     axes[0][0].legend(loc="lower right")
     save(figure, path, dpi=130)
@@ -140,7 +140,7 @@ def _draw_belief(axis, record):
 def _write_steps(axis, record):
     axis.axis("off")
     for place, text in enumerate(["prompt", *record["steps"]]):
-        lines = textwrap.wrap(" ".join(text.split()), LETTERS, max_lines=LINES, placeholder=" …")
+        lines = textwrap.wrap(" ".join(text.split()), _LETTERS, max_lines=_LINES, placeholder=" …")
         axis.text(
             place,
             1,

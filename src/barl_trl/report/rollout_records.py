@@ -197,7 +197,7 @@ def record_writer(
         What writes a part: a table or records, as there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    texts = {b"barl_trl": json.dumps({"version": VERSION, **without_path(metadata)}).encode()}
+    texts = {b"barl_trl": json.dumps({"version": VERSION, **_without_path(metadata)}).encode()}
     schema = SCHEMA.with_metadata(texts)
     partial = path.with_suffix(".partial")
     with pq.ParquetWriter(
@@ -281,7 +281,7 @@ def _read(path: Path, columns: Sequence[str] | None = None) -> tuple[dict[str, A
         )
     if lacking:
         raise ValueError(f"{path} must have the columns {', '.join(sorted(lacking))}, got none.")
-    return without_path(metadata), table
+    return _without_path(metadata), table
 
 
 def _fault(record: Mapping[str, Any]) -> str | None:
@@ -309,7 +309,7 @@ def _fault(record: Mapping[str, Any]) -> str | None:
     return None
 
 
-def without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata with the name of a model of this machine, without the way to it."""
     model = str(metadata.get("model"))
     return {**metadata, **({"model": Path(model).name} if Path(model).is_absolute() else {})}

@@ -18,10 +18,10 @@ MEAN = "mean over benchmarks"
 _EVALUATED = re.compile(r"eval_(?P<set>.+)/(?P<kind>accuracy|mean_tokens)")
 _LABELS = {"accuracy": "accuracy (%)", "mean_tokens": "response length (tokens)"}
 
-Curve = dict[int, float]
+_Curve = dict[int, float]
 
 
-def curves_of(folder: str | Path) -> dict[tuple[str, str], Curve]:
+def curves_of(folder: str | Path) -> dict[tuple[str, str], _Curve]:
     """Read the curves of a run.
 
     Args:
@@ -36,7 +36,7 @@ def curves_of(folder: str | Path) -> dict[tuple[str, str], Curve]:
         FileNotFoundError: There is no `trainer_state.json`.
         ValueError: Neither training nor evaluation was logged.
     """
-    curves: dict[tuple[str, str], Curve] = defaultdict(dict)
+    curves: dict[tuple[str, str], _Curve] = defaultdict(dict)
     for log in _log_history(Path(folder)):
         for name, value in log.items():
             place = _place(name, log)
@@ -73,24 +73,8 @@ def _log_history(folder: Path) -> list[dict[str, Any]]:
     )
 
 
-def mean_and_error(curves: Sequence[Curve]) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """Average over seeds, with the standard error.
-
-    Args:
-        curves: One for each seed.
-
-    Returns:
-        The steps that all seeds have, means, and standard errors (NaN of a single seed).
-    """
-    steps = sorted(set.intersection(*(set(curve) for curve in curves)))
-    values = np.array([[curve[step] for step in steps] for curve in curves], dtype=float)
-    if len(curves) == 1:
-        return steps, values[0], np.full(len(steps), np.nan)
-    return steps, values.mean(axis=0), values.std(axis=0, ddof=1) / len(curves) ** 0.5
-
-
 def summarize(runs: Mapping[str, Sequence[str | Path]]) -> dict[str, Any]:
-    """Put the curves of runs together.
+    """Average the curves of runs over seeds, at the steps that all seeds have.
 
     Args:
         runs: Folders of runs by arm: one for each seed.
@@ -109,12 +93,16 @@ def summarize(runs: Mapping[str, Sequence[str | Path]]) -> dict[str, Any]:
         places = sorted({place for curves in seeds for place in curves}, key=_order)
         curves: dict[str, Any] = {}
         for name, kind in places:
-            found = [run[name, kind] for run in seeds if (name, kind) in run]
-            steps, means, errors = mean_and_error(found)
+            of_place = [run[name, kind] for run in seeds if (name, kind) in run]
+            steps = sorted(set.intersection(*map(set, of_place)))
+            values = np.array([[curve[step] for step in steps] for curve in of_place], dtype=float)
+            errors = None
+            if len(of_place) > 1:
+                errors = (values.std(axis=0, ddof=1) / len(of_place) ** 0.5).tolist()
             curves.setdefault(name, {})[kind] = {
                 "steps": steps,
-                "mean": means.tolist(),
-                "standard_error": None if len(found) == 1 else errors.tolist(),
+                "mean": values.mean(axis=0).tolist(),
+                "standard_error": errors,
             }
         summary[arm] = {"seeds": len(folders), "curves": curves}
     return summary

@@ -11,15 +11,15 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
-COLORS = (BLUE, VERMILION, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_COLORS = (BLUE, VERMILION, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Colours that colour-blind readers tell apart: Okabe and Ito (2008), without the yellow."""
 
-STYLE: Any = {
-    "axes.prop_cycle": plt.cycler(color=COLORS),
+_STYLE: Any = {
+    "axes.prop_cycle": plt.cycler(color=_COLORS),
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.spines.top": False,
@@ -42,16 +42,16 @@ STYLE: Any = {
     "savefig.facecolor": "white",
 }
 
-MARKERS = "os^DvPX*"
+_MARKERS = "os^DvPX*"
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 
 
-def styled(draw: Callable[P, R]) -> Callable[P, R]:
+def styled(draw: Callable[_P, _R]) -> Callable[_P, _R]:
     """Give a function that draws the style of all figures."""
 
     @wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
-        with plt.rc_context(STYLE):
+    def drawn(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with plt.rc_context(_STYLE):
             return draw(*args, **kwargs)
 
     return drawn
@@ -60,10 +60,10 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 def line_style(n: int) -> dict[str, Any]:
     """Colour, marker and dashes of the n-th line; every other marker is hollow."""
     return {
-        "color": COLORS[n % len(COLORS)],
-        "marker": MARKERS[n % len(MARKERS)],
+        "color": _COLORS[n % len(_COLORS)],
+        "marker": _MARKERS[n % len(_MARKERS)],
         "linestyle": DASHES[n % len(DASHES)],
-        "markerfacecolor": "white" if n % 2 else COLORS[n % len(COLORS)],
+        "markerfacecolor": "white" if n % 2 else _COLORS[n % len(_COLORS)],
         "markersize": 5,
         "capsize": 2,
         "elinewidth": 0.8,

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from .record_columns import lists
 
-LOST = "\N{REPLACEMENT CHARACTER}"
+_LOST = "\N{REPLACEMENT CHARACTER}"
 """What a tokenizer gives for a part of a character."""
 
-MOST_PARTS = 16
+_MOST_PARTS = 16
 """Tokens after which what is no character yet is taken for none; one has 4 bytes at most."""
 
 
@@ -54,10 +54,10 @@ class TokenTexts:
 
         for first in np.unique(ids[starts]).tolist():  # alone, as the completion begins
             [text] = self._decode([[first]])
-            if text != self._texts[self._codes[first]] and LOST not in text:
+            if text != self._texts[self._codes[first]] and _LOST not in text:
                 for place in starts[ids[starts] == first]:
                     replace(place, text)
-        is_part = np.array([LOST in text for text in self._texts], dtype=bool)
+        is_part = np.array([_LOST in text for text in self._texts], dtype=bool)
         [parts] = np.nonzero(np.append(is_part, [False] * len(extra))[codes])
         is_start = (np.diff(parts, prepend=-2) > 1) | np.isin(parts, starts)
         for run in np.split(parts, np.nonzero(is_start)[0]):
@@ -82,7 +82,7 @@ class TokenTexts:
         texts, start = [], 0
         for stop in range(1, len(ids) + 1):
             text = self._text_of_parts(tuple(ids[start:stop]))
-            is_whole = not text.endswith(LOST) or stop - start == MOST_PARTS or stop == len(ids)
+            is_whole = not text.endswith(_LOST) or stop - start == _MOST_PARTS or stop == len(ids)
             texts.append(text if is_whole else "")
             start = stop if is_whole else start
         return texts

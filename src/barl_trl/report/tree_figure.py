@@ -8,9 +8,9 @@ from matplotlib.patches import FancyArrowPatch
 from .json_files import read_json
 from .styles import plt, save
 
-BACK = {"root": "back to the root", "parent": "back to the parent"}
-GREY, BLACK = "0.65", "black"
-NODE_RADIUS = 12  # points
+_BACK = {"root": "back to the root", "parent": "back to the parent"}
+_GREY, _BLACK = "0.65", "black"
+_NODE_RADIUS = 12  # points
 
 
 def draw(results_json: str | Path, png: str | Path) -> None:
@@ -30,7 +30,7 @@ def draw(results_json: str | Path, png: str | Path) -> None:
     trees, chart = figure.subfigures(1, 2, width_ratios=widths, squeeze=False)[0]
     rows = trees.subfigures(len(examples), 1, squeeze=False)[:, 0]
     for row, example in zip(rows, examples, strict=True):
-        row.suptitle(f"Going {BACK[example['back']]}", fontsize=11, fontweight="bold")
+        row.suptitle(f"Going {_BACK[example['back']]}", fontsize=11, fontweight="bold")
         for axis, attempt in zip(row.subplots(1, columns), example["tries"], strict=False):
             _draw_tree(axis, example, attempt)
     trees.supxlabel(
@@ -46,7 +46,7 @@ def _draw_tree(axis, example, attempt):
     places = _places(example["children"], example["leaves"])
     for node, children in enumerate(example["children"]):
         for child in children:
-            axis.plot(*zip(places[node], places[child], strict=True), color=GREY, lw=1, zorder=1)
+            axis.plot(*zip(places[node], places[child], strict=True), color=_GREY, lw=1, zorder=1)
     for start, end in zip(attempt["path"], attempt["path"][1:], strict=False):
         _draw_move(axis, example, start, end)
     believed = dict(zip(example["leaves"], attempt["belief"], strict=True))
@@ -82,9 +82,9 @@ def _draw_move(axis, example, start, end):
             places[end],
             arrowstyle="-|>",
             mutation_scale=13,
-            shrinkA=NODE_RADIUS,
-            shrinkB=NODE_RADIUS,
-            color=BLACK,
+            shrinkA=_NODE_RADIUS,
+            shrinkB=_NODE_RADIUS,
+            color=_BLACK,
             linewidth=2.2 if down else 1.2,
             linestyle="-" if down else (0, (3, 2)),
             connectionstyle=f"arc3,rad={bend}",
@@ -96,22 +96,22 @@ def _draw_move(axis, example, start, end):
 def _draw_node(axis, x, y, name, belief):
     """Draw a node. A leaf is shaded by its belief, which stands below it, or crossed out."""
     shade = str(1 - 0.75 * (belief or 0))
-    axis.plot(x, y, "o", ms=2 * NODE_RADIUS - 3, mfc=shade, mec=BLACK, mew=1, zorder=3)
-    color = "white" if (belief or 0) > 0.6 else BLACK
+    axis.plot(x, y, "o", ms=2 * _NODE_RADIUS - 3, mfc=shade, mec=_BLACK, mew=1, zorder=3)
+    color = "white" if (belief or 0) > 0.6 else _BLACK
     axis.text(x, y, name, ha="center", va="center", fontsize=10, color=color, zorder=4)
     if belief is not None:
         text = str(Fraction(belief).limit_denominator(1000))
         axis.text(x, y - 0.48, text, ha="center", va="center", fontsize=10)
     if belief == 0:
-        axis.plot(x, y, "x", ms=2 * NODE_RADIUS + 2, color="0.6", mew=1.6, zorder=3)
+        axis.plot(x, y, "x", ms=2 * _NODE_RADIUS + 2, color="0.6", mew=1.6, zorder=3)
 
 
 def _draw_returns(axis, trees):
     curves = [("adaptive, either way", "root", "adaptive", "o-")]
     curves += [
-        (f"stochastic Markovian,\n{BACK['root']}", "root", "stochastic_markovian", "s--"),
+        (f"stochastic Markovian,\n{_BACK['root']}", "root", "stochastic_markovian", "s--"),
         (
-            f"stochastic Markovian,\n{BACK['parent']} (best found)",
+            f"stochastic Markovian,\n{_BACK['parent']} (best found)",
             "parent",
             "stochastic_markovian",
             "^-.",
@@ -120,7 +120,7 @@ def _draw_returns(axis, trees):
     ]
     for label, back, name, style in curves:
         points = [(tree["depth"], tree[name]) for tree in trees if tree["back"] == back]
-        axis.plot(*zip(*points, strict=True), style, color=BLACK, mfc="white", label=label)
+        axis.plot(*zip(*points, strict=True), style, color=_BLACK, mfc="white", label=label)
     axis.set(xlabel="depth of the tree", ylabel="return", ylim=(0, 1.05))
     axis.set_xticks(sorted({tree["depth"] for tree in trees}))
     axis.set_title("Return within the steps\nthat the adaptive policy needs", fontsize=10)

@@ -3,8 +3,7 @@
 Names and parameters are looked for once in a process, before a model is loaded: that takes
 milliseconds. What TRL's methods do inside, and in which order, is compared in
 `tests/trainer/test_inside_trl.py`. How `generate` of transformers hands its cache on is seen only
-when it runs: `plausibility/kv_cache.py` and `evaluation/shrinking_batch.py` say once if they cannot
-use it.
+when it runs: `plausibility/kv_cache.py` says once if it cannot use it.
 """
 
 import warnings
@@ -50,11 +49,6 @@ _PARAMETERS = {
     "trl.extras.profiling": {"profiling_context": "trainer name"},
     "trl.trainer.utils": {"add_fused_lm_head": "model ... outputs"},
     "trl.import_utils": {"is_vllm_available": "..."},
-    "transformers.GenerationMixin": {
-        "prepare_inputs_for_generation": "input_ids ... next_sequence_length is_first_iteration",
-        "_update_model_kwargs_for_generation": "outputs model_kwargs ...",
-    },
-    "transformers.cache_utils.DynamicCache": {"batch_select_indices": "indices"},
     "transformers.integrations.sdpa_attention": {
         "sdpa_attention_forward": "module query key value attention_mask ... is_causal"
     },
@@ -84,24 +78,14 @@ _NAMES = {
 
 
 @cache
-def check_transformers() -> None:
-    """Look once for all that the fast paths rely on in transformers.
-
-    Raises:
-        ImportError: Some of it is not there.
-    """
-    _refuse_changes("transformers")
-
-
-@cache
 def check_versions() -> None:
     """Look once for all that barl-trl relies on in TRL and transformers.
 
     Raises:
         ImportError: Some of it is not there.
     """
-    _refuse_changes("trl")
-    check_transformers()
+    for library in TESTED:
+        _refuse_changes(library)
     if not all(map(_is_tested, TESTED)):
         warnings.warn(
             f"barl-trl was not run with {_installed()}, but with {_tested()}. The names that "

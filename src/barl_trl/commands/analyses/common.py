@@ -2,11 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...evaluation.responses import ResponsesByProblem
+from ...evaluation.responses import ResponsesByProblem, read_responses
 from ...graders.extraction import EXTRACTIONS
 from ...trainer.barl_fields import help_of
 from ..console import print_table
@@ -46,9 +46,18 @@ def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
     return path
 
 
-def fewest_samples(problems: Iterable[ResponsesByProblem]) -> int:
+def read_models(
+    options: argparse.Namespace, folders: Sequence[Path]
+) -> dict[str, dict[str, ResponsesByProblem]]:
+    """Return the responses of each model to each benchmark, by the options of all analyses."""
+    by_name = named(options.names, folders)
+    return {name: read_responses(folder, options.benchmarks) for name, folder in by_name.items()}
+
+
+def fewest_samples(models: Mapping[str, Mapping[str, ResponsesByProblem]]) -> int:
     """Return how many responses each problem has at least."""
-    return min(len(responses) for found in problems for responses in found.values())
+    benchmarks = (problems for of_model in models.values() for problems in of_model.values())
+    return min(len(responses) for problems in benchmarks for responses in problems.values())
 
 
 def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Path]:

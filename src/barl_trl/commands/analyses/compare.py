@@ -8,40 +8,20 @@ from typing import Any
 
 from statsmodels.stats.multitest import multipletests
 
-from ...evaluation.compared_runs import Arm, arms_of
-from ...evaluation.comparison import compare as compare_values
-from ...evaluation.comparison import seeds_needed, tokens_at_equal_accuracy
+from ...evaluation.compared_runs import ArmValues, arms_of
+from ...evaluation.comparison import compare, seeds_needed, tokens_at_equal_accuracy
 from ...evaluation.responses import read_responses
 from ..console import print_note, print_table
 from .common import Rows, write
 
-EQUAL = "token ratio"
+_EQUAL = "token ratio"
 
 
-def compare(
-    output_dir: Path,
-    *,
-    arms: Mapping[str, Sequence[Path]],
-    benchmarks: Sequence[str] | None = None,
-) -> Rows:
-    """Compare every arm but the last with the last one.
+def _rows(arms: Mapping[str, Sequence[Path]], benchmarks: Sequence[str] | None) -> Rows:
+    """Return a row for each benchmark, arm but the last, and metric.
 
-    Writes `compare.json` and `compare.png`.
-
-    Args:
-        output_dir: Folder for the files.
-        arms: Folders of an arm's runs, one for each training seed, by the arm's name.
-        benchmarks: Which to read. `None`: all.
-
-    Returns:
-        The `rows` of `compare.json`: one for each benchmark, arm and metric. Accuracy, pass@k
-        and mG-Pass@k are shares; `p_holm` is corrected over the benchmarks and arms of a metric.
-
-    Raises:
-        ValueError: There are fewer than two arms, or runs did not answer the same problems.
+    Accuracy and pass@k are shares; `p_holm` is corrected over the benchmarks and arms of a metric.
     """
-    from ...report import comparison_figure
-
     if len(arms) < 2:
         raise ValueError(
             f"there must be at least two arms, got {', '.join(arms) or 'none'}: barl analyze "
@@ -54,11 +34,18 @@ def compare(
     *names, base = arms
     rows: Rows = []
     for benchmark in read[base][0]:
-        found = arms_of(benchmark, read)
+        values_of = arms_of(benchmark, read)
+        passed = values_of[base].passed
         for name in names:
-            for metric, values in _metrics(found[name], found[base]).items():
-                row = {"benchmark": benchmark, "arm": name, "base": base, "metric": metric}
-                rows.append(row | _means(found, name, base) | values)
+            place = {"benchmark": benchmark, "arm": name, "base": base}
+            sizes = {
+                "seeds": len(values_of[name].passed),
+                "base_seeds": len(passed),
+                "problems": passed.shape[1],
+                "samples": passed.shape[2],
+            }
+            for metric, values in _metrics(values_of[name], values_of[base]).items():
+                rows.append({**place, "metric": metric, **sizes, **values})
     for metric in dict.fromkeys(row["metric"] for row in rows):
         tested = [row for row in rows if row["metric"] == metric and "p_value" in row]
         if tested:
@@ -66,38 +53,25 @@ def compare(
             corrected: Any = multipletests(p_values, method="holm")[1]
             for row, p_value in zip(tested, corrected, strict=True):
                 row["p_holm"] = float(p_value)
-    folders = {name: [str(folder) for folder in found] for name, found in arms.items()}
-    path = write(output_dir / "compare.json", {"arms": folders}, rows)
-    comparison_figure.draw(path, output_dir / "compare.png")
     return rows
 
 
-def _metrics(arm: Arm, base: Arm) -> dict[str, dict[str, Any]]:
+def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
     most = arm.passed.shape[2]
     pairs = {"accuracy": (arm.passed[..., 0], base.passed[..., 0])}
     if most > 1:
         pairs[f"pass@{most}"] = arm.passed[..., -1], base.passed[..., -1]
-        pairs[f"mG-Pass@{most}"] = arm.stable, base.stable
     pairs["tokens"] = arm.tokens[..., 0], base.tokens[..., 0]
     found: dict[str, dict[str, Any]] = {
         metric: {"mean": float(ours.mean()), "base_mean": float(theirs.mean())}
-        | compare_values(ours, theirs)._asdict()
+        | compare(ours, theirs)._asdict()
         | {"seeds_needed": seeds_needed(ours, theirs)}
         for metric, (ours, theirs) in pairs.items()
     }
     if most > 1:
-        ratio, low, high = tokens_at_equal_accuracy(arm[:2], base[:2])
-        found[EQUAL] = {"ratio": ratio, "low": low, "high": high}
+        ratio, low, high = tokens_at_equal_accuracy(arm, base)
+        found[_EQUAL] = {"ratio": ratio, "low": low, "high": high}
     return found
-
-
-def _means(found: Mapping[str, Arm], name: str, base: str) -> dict[str, int]:
-    return {
-        "seeds": len(found[name].passed),
-        "base_seeds": len(found[base].passed),
-        "problems": found[base].passed.shape[1],
-        "samples": found[base].passed.shape[2],
-    }
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -114,9 +88,14 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the analysis and show its table."""
-    arms = named_folders(options.arms)
-    rows = compare(options.output_dir, arms=arms, benchmarks=options.benchmarks)
+    """Compare every arm but the last with the last one: `compare.json`, `compare.png`, tables."""
+    from ...report.analysis_figures import draw_comparison
+
+    arms = _named_folders(options.arms)
+    rows = _rows(arms, options.benchmarks)
+    folders = {name: [str(folder) for folder in of_arm] for name, of_arm in arms.items()}
+    path = write(options.output_dir / "compare.json", {"arms": folders}, rows)
+    draw_comparison(path, options.output_dir / "compare.png")
     tables: dict[str, Rows] = {}
     for row in rows:
         seeds = f"{row['seeds']} against {row['base_seeds']} seeds"
@@ -132,15 +111,15 @@ def run(options: argparse.Namespace) -> None:
     elif min(rows[0]["seeds"], rows[0]["base_seeds"]) < 3:
         print_note("With two seeds the interval covers the truth 92 times of 100, not 95.")
     print_note(
-        "Accuracy, pass@k and mG-Pass@k are in percent; token ratio: tokens for the same "
-        "accuracy. [95 %]: over training seeds and problems. p: corrected over benchmarks and "
-        "arms (Holm). detects: the smallest difference that is found with a probability of 80 %. "
-        "seeds: so many of each arm find one of the size seen; - where a hundred do not, and more "
-        f"problems are needed. In {options.output_dir}: compare.json, compare.png."
+        "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy. [95 %]: "
+        "over training seeds and problems. p: corrected over benchmarks and arms (Holm). detects: "
+        "the smallest difference that is found with a probability of 80 %. seeds: so many of each "
+        "arm find one of the size seen; - where a hundred do not, and more problems are needed. "
+        f"In {options.output_dir}: compare.json, compare.png."
     )
 
 
-def named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
+def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
     """Return the folders of each arm; a folder may be a pattern.
 
     Raises:
@@ -168,7 +147,7 @@ def named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:
     cells = {"metric": row["metric"]}
-    if row["metric"] == EQUAL:
+    if row["metric"] == _EQUAL:
         difference = f"x {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
         values = "", "", difference, "", "", ""
     else:

@@ -10,21 +10,6 @@ from pathlib import Path
 _SEED = re.compile(r"[-_](seed|s)?[-_]?\d+$")
 
 
-def curves(output_dir: Path, runs: dict[str, list[Path]]) -> None:
-    """Write `curves.json` and `curves.png`.
-
-    Args:
-        output_dir: Folder for the files.
-        runs: Folders of runs by arm.
-    """
-    from ...report import run_curves
-
-    output_dir.mkdir(parents=True, exist_ok=True)
-    path = output_dir / "curves.json"
-    path.write_text(json.dumps(run_curves.summarize(runs), indent=1), encoding="utf-8")
-    run_curves.draw(path, output_dir / "curves.png")
-
-
 def arms(runs: Sequence[str]) -> dict[str, list[Path]]:
     """Group `[ARM=]RUN_DIR` by arm: without one, by the folder's name up to the seed's number.
 
@@ -52,9 +37,14 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Draw the curves, and print the folders of each arm."""
+    """Write `curves.json` and `curves.png`, and print the folders of each arm."""
+    from ...report import run_curves
+
     grouped = arms(options.runs)
-    curves(options.output_dir, grouped)
+    options.output_dir.mkdir(parents=True, exist_ok=True)
+    path = options.output_dir / "curves.json"
+    path.write_text(json.dumps(run_curves.summarize(grouped), indent=1), encoding="utf-8")
+    run_curves.draw(path, options.output_dir / "curves.png")
     for arm, folders in grouped.items():
         print(f"{arm}: {', '.join(map(str, folders))}")
     print(f"In {options.output_dir}: curves.png, curves.json.")

@@ -1,62 +1,11 @@
-"""`barl analyze efficiency`: pass@k against tokens."""
+"""`barl analyze efficiency`: pass@k against the total tokens of the k responses."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from ...evaluation.responses import read_responses
 from ...evaluation.token_efficiency import efficiency_curve
-from .common import Rows, add_model_options, as_many, fewest_samples, named, show, write
-
-
-def efficiency(
-    output_dir: Path,
-    *,
-    sampled: dict[str, Path],
-    greedy: dict[str, Path] | None = None,
-    benchmarks: Sequence[str] | None = None,
-    max_k: int | None = None,
-) -> Rows:
-    """Compute pass@k against the total tokens of the k responses.
-
-    Writes `efficiency.json`, `efficiency_sampled.png` and, with `greedy`, `efficiency.png`, where
-    the greedy response is one of the k.
-
-    Args:
-        output_dir: Folder for the files.
-        sampled: Folder of each model's samples, by the model's name in the figure.
-        greedy: Folder of each model's greedy responses.
-        benchmarks: Which to read. `None`: all.
-        max_k: Largest k. `None`: as many samples as every problem has.
-
-    Returns:
-        The `rows` of `efficiency.json`.
-    """
-    from ...report import efficiency_figure
-
-    rows = []
-    samples_of = {name: read_responses(folder, benchmarks) for name, folder in sampled.items()}
-    if max_k is None:
-        max_k = fewest_samples(found for of in samples_of.values() for found in of.values())
-    for name, samples in samples_of.items():
-        firsts = read_responses(greedy[name], samples) if greedy else {}
-        for benchmark, problems in samples.items():
-            for first in [firsts[benchmark], None] if greedy else [None]:
-                rows += [
-                    {
-                        "benchmark": benchmark,
-                        "model": name,
-                        "with_greedy": first is not None,
-                        **point._asdict(),
-                        "num_problems": len(problems),
-                    }
-                    for point in efficiency_curve(problems, first, max_k=max_k)
-                ]
-    path = write(output_dir / "efficiency.json", {"max_k": max_k}, rows)
-    if greedy:
-        efficiency_figure.draw(path, output_dir / "efficiency.png", with_greedy=True)
-    efficiency_figure.draw(path, output_dir / "efficiency_sampled.png", with_greedy=False)
-    return rows
+from .common import Rows, add_model_options, as_many, fewest_samples, read_models, show, write
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -74,21 +23,37 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the analysis and show its table."""
-    sampled = named(options.names, options.sampled)
-    greedy = options.greedy and dict(
-        zip(sampled, as_many("--greedy", options.greedy, sampled), strict=True)
-    )
-    rows = efficiency(
-        options.output_dir,
-        sampled=sampled,
-        greedy=greedy,
-        benchmarks=options.benchmarks,
-        max_k=options.max_k,
-    )
+    """Write `efficiency.json` and `efficiency_sampled.png`, and show a table.
+
+    With greedy responses there is also `efficiency.png`, where they are one of the k.
+    """
+    from ...report.analysis_figures import draw_efficiency
+
+    folders = options.greedy and as_many("--greedy", options.greedy, options.sampled)
+    samples_of = read_models(options, options.sampled)
+    max_k = fewest_samples(samples_of) if options.max_k is None else options.max_k
+    rows: Rows = []
+    for n, (name, samples) in enumerate(samples_of.items()):
+        firsts = read_responses(folders[n], samples) if folders else {}
+        for benchmark, problems in samples.items():
+            for first in [firsts[benchmark], None] if folders else [None]:
+                rows += [
+                    {
+                        "benchmark": benchmark,
+                        "model": name,
+                        "with_greedy": first is not None,
+                        **point._asdict(),
+                        "num_problems": len(problems),
+                    }
+                    for point in efficiency_curve(problems, first, max_k=max_k)
+                ]
+    path = write(options.output_dir / "efficiency.json", {"max_k": max_k}, rows)
+    figures = {"efficiency.png": True} if folders else {}
+    figures |= {"efficiency_sampled.png": False}
+    for figure, with_greedy in figures.items():
+        draw_efficiency(path, options.output_dir / figure, with_greedy=with_greedy)
     show("Token efficiency", rows, "with_greedy", _cells)
-    figures = "efficiency.png, efficiency_sampled.png" if greedy else "efficiency_sampled.png"
-    print(f"In {options.output_dir}: {figures}, efficiency.json (all k).")
+    print(f"In {options.output_dir}: {', '.join(figures)}, efficiency.json (all k).")
 
 
 def _cells(rows: Rows) -> dict[str, str]:

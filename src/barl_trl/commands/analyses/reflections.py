@@ -1,55 +1,12 @@
 """`barl analyze reflections`: how often responses reflect, by the difficulty of the problem."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from ...evaluation.reflections import KEYWORDS, reflections_by_difficulty
-from ...evaluation.responses import read_responses
 from ...report.json_files import read_text
 from ..console import refuse_overwriting
-from .common import Rows, add_model_options, fewest_samples, named, show, write
-
-
-def reflections(
-    output_dir: Path,
-    *,
-    sampled: dict[str, Path],
-    benchmarks: Sequence[str] | None = None,
-    keywords: Sequence[str] = KEYWORDS,
-    num_samples: int | None = None,
-) -> Rows:
-    """Count how often responses reflect, by the difficulty of the problem.
-
-    Writes `reflections.json` and `reflections.png`.
-
-    Args:
-        output_dir: Folder for the files.
-        sampled: Folder of each model's samples, by the model's name in the figure.
-        benchmarks: Which to read. `None`: all.
-        keywords: As in [`reflections_by_difficulty`].
-        num_samples: As there. `None`: as many as every problem has.
-
-    Returns:
-        The `rows` of `reflections.json`.
-
-    Raises:
-        ValueError: A file is missing, or there are more benchmarks than one figure holds.
-    """
-    from ...report import reflection_figure
-
-    rows = []
-    samples_of = {name: read_responses(folder, benchmarks) for name, folder in sampled.items()}
-    if num_samples is None:
-        num_samples = fewest_samples(found for of in samples_of.values() for found in of.values())
-    for name, samples in samples_of.items():
-        for benchmark, problems in samples.items():
-            levels = reflections_by_difficulty(problems, keywords=keywords, num_samples=num_samples)
-            rows += [{"benchmark": benchmark, "model": name, **lv._asdict()} for lv in levels]
-    settings = {"num_samples": num_samples, "keywords": list(keywords)}
-    path = write(output_dir / "reflections.json", settings, rows)
-    reflection_figure.draw(path, output_dir / "reflections.png")
-    return rows
+from .common import Rows, add_model_options, fewest_samples, read_models, show, write
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -73,22 +30,26 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the analysis and show its table."""
-    keywords = KEYWORDS
+    """Write `reflections.json` and `reflections.png`, and show a table."""
+    from ...report.analysis_figures import draw_reflections
+
+    keywords, outputs = list(KEYWORDS), ("reflections.json", "reflections.png")
     if options.keywords:
-        files = [options.output_dir / f"reflections.{kind}" for kind in ("json", "png")]
-        refuse_overwriting(files, [options.keywords])
-        keywords = [line.strip() for line in read_text(options.keywords).splitlines()]
-    rows = reflections(
-        options.output_dir,
-        sampled=named(options.names, options.sampled),
-        benchmarks=options.benchmarks,
-        keywords=[keyword for keyword in keywords if keyword],
-        num_samples=options.num_samples,
-    )
-    of = max(row["difficulty"] for row in rows)
-    title = f"Problems with a reflection, by wrong responses of {of}"
-    show(title, rows, None, _cells)
+        refuse_overwriting([options.output_dir / name for name in outputs], [options.keywords])
+        lines = map(str.strip, read_text(options.keywords).splitlines())
+        keywords = [line for line in lines if line]
+    samples_of = read_models(options, options.sampled)
+    number = fewest_samples(samples_of) if options.num_samples is None else options.num_samples
+    rows = [
+        {"benchmark": benchmark, "model": name, **level._asdict()}
+        for name, samples in samples_of.items()
+        for benchmark, problems in samples.items()
+        for level in reflections_by_difficulty(problems, keywords=keywords, num_samples=number)
+    ]
+    settings = {"num_samples": number, "keywords": keywords}
+    path = write(options.output_dir / "reflections.json", settings, rows)
+    draw_reflections(path, options.output_dir / "reflections.png")
+    show(f"Problems with a reflection, by wrong responses of {number}", rows, None, _cells)
     print(f"In {options.output_dir}: reflections.png, reflections.json.")
 
 

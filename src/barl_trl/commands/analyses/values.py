@@ -7,12 +7,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ...evaluation.responses import Response, read_responses
-from ...graders import Grader, get_grader
+from ...evaluation.responses import Response
+from ...graders import get_grader
 from ...report.json_files import read_json
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..console import at_least_one, progress_bar, refuse_overwriting
-from .common import Rows, add_grader_options, add_model_options, as_many, named, show, write
+from .common import (
+    Rows,
+    add_grader_options,
+    add_model_options,
+    as_many,
+    named,
+    read_models,
+    show,
+    write,
+)
 
 SCORING_FIELDS = (
     "step_size",
@@ -26,99 +35,6 @@ SCORING_FIELDS = (
     "scoring_max_tokens",
 )
 """Fields of [`BARLFields`] that `values` takes."""
-
-
-def values(
-    output_dir: Path,
-    *,
-    responses: dict[str, Path],
-    models: dict[str, str],
-    args: BARLFields,
-    grader: Grader,
-    step_delimiter: str | None = None,
-    benchmarks: Sequence[str] | None = None,
-    max_problems: int | None = None,
-) -> Rows:
-    """Compute the Bayesian value, and the posterior-weighted one, of every step of responses.
-
-    Writes `<name>/<benchmark>.jsonl` with the beliefs and values of every response, the same and
-    more as rollout records in `<name>/<benchmark>/beliefs`, their means in `values.json`, and
-    `bayesian_values.png` and `posterior_weighted_values.png`.
-
-    Args:
-        output_dir: Folder for the files.
-        responses: Folder of each model's responses, by the model's name in the figures.
-        models: Checkpoint whose beliefs are read, for each of them: a local folder or a Hub id.
-        args: Settings of steps, hypotheses and scoring.
-        grader: Reads the responses' answers and merges them.
-        step_delimiter: Text that ends a step, in place of `args.step_size` tokens.
-        benchmarks: Which to read. `None`: all.
-        max_problems: Only the first problems of each benchmark.
-
-    Returns:
-        The `rows` of `values.json`.
-
-    Raises:
-        ValueError: A file is missing, or no problem has a usable solution.
-    """
-    from ...evaluation.response_values import load, values_by_timestep
-    from ...report import value_figure
-
-    problems_of = {name: read_responses(path, benchmarks) for name, path in responses.items()}
-    rows, unusable = [], 0
-    with progress_bar() as progress:
-        for name, by_benchmark in problems_of.items():
-            model, scorer = load(models[name], args, grader=grader, step_delimiter=step_delimiter)
-            for benchmark, problems in by_benchmark.items():
-                groups = list(problems.values())[:max_problems]
-                tracked = progress.track(groups, description=f"{name}, {benchmark}")
-                folder, checkpoint = output_dir / name, models[name]
-                by_problem = _write(folder, benchmark, tracked, checkpoint, model, scorer)
-                records = [*chain.from_iterable(by_problem)]
-                unusable += by_problem.count([])
-                means = values_by_timestep(records)
-                rows += [{"benchmark": benchmark, "model": name, **row} for row in means]
-    if not rows:
-        raise ValueError(f"solution must be a usable answer, got {unusable} problems with none.")
-    settings = {
-        **{name: args.settings[name] for name in SCORING_FIELDS},
-        "step": f"up to {step_delimiter!r}" if step_delimiter else f"{args.step_size} tokens",
-        "models": models,
-        "grader": grader.label,
-        "problems_without_usable_truth": unusable,
-    }
-    path = write(output_dir / "values.json", settings, rows)
-    for value in value_figure.TITLES:
-        value_figure.draw(path, output_dir / f"{value}.png", value=value)
-    return rows
-
-
-def _write(
-    folder: Path,
-    benchmark: str,
-    groups: Iterable[Sequence[Response]],
-    checkpoint: str,
-    model: Any,
-    scorer: Any,
-) -> list[Rows]:
-    """Write beliefs and values of the responses to a benchmark; return them by problem."""
-    from ...evaluation.response_records import belief_table, record_path, response_metadata
-    from ...evaluation.response_values import believe, value_records
-    from ...report.rollout_records import credit_metadata, record_writer
-    from ...report.token_texts import TokenTexts
-
-    tokenizer, how = scorer.tokenizer, credit_metadata(scorer.args.settings)
-    metadata = response_metadata(checkpoint, benchmark, **how)
-    by_problem, first, texts = [], 0, TokenTexts(tokenizer)
-    with record_writer(record_path(folder, benchmark), metadata) as write:
-        for responses in groups:
-            found = believe(model, scorer, responses)
-            write(belief_table(texts, found, first=first, tokenizer=tokenizer))
-            by_problem.append([*value_records(found, scorer)])
-            first += len(responses)
-    lines = (json.dumps(record) + "\n" for record in chain.from_iterable(by_problem))
-    (folder / f"{benchmark}.jsonl").write_text("".join(lines), encoding="utf-8")
-    return by_problem
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -158,31 +74,85 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the analysis and show its table."""
+    """Compute the Bayesian value, and the posterior-weighted one, of every step of responses.
+
+    Writes `<name>/<benchmark>.jsonl` with the beliefs and values of every response, the same and
+    more as rollout records in `<name>/<benchmark>/beliefs`, their means in `values.json`, and
+    `bayesian_values.png` and `posterior_weighted_values.png`.
+    """
     import transformers
 
+    from ...evaluation.response_values import load, values_by_timestep
+    from ...report.analysis_figures import VALUE_TITLES, draw_values
+
     transformers.utils.logging.disable_progress_bar()  # this command has its own
-    responses = named(options.names, options.responses)
-    refuse_overwriting([options.output_dir / name for name in responses], options.responses)
-    models = options.model or [model_of(folder) for folder in options.responses]
-    models = as_many("--model", models * (len(responses) if len(models) == 1 else 1), responses)
-    settings = {name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")}
-    rows = values(
-        options.output_dir,
-        responses=responses,
-        models=dict(zip(responses, models, strict=True)),
-        args=BARLFields(**settings),
-        grader=get_grader(options.grader, options.extraction),
-        step_delimiter=options.step_delimiter,
-        benchmarks=options.benchmarks,
-        max_problems=options.max_problems,
-    )
+    output_dir, delimiter = options.output_dir, options.step_delimiter
+    names = named(options.names, options.responses)
+    refuse_overwriting([output_dir / name for name in names], options.responses)
+    checkpoints = options.model or [model_of(folder) for folder in options.responses]
+    number = len(names) if len(checkpoints) == 1 else 1
+    models = dict(zip(names, as_many("--model", checkpoints * number, names), strict=True))
+    args = BARLFields(**{name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")})
+    grader = get_grader(options.grader, options.extraction)
+    rows, unusable = [], 0
+    responses_of = read_models(options, options.responses)
+    with progress_bar() as progress:
+        for name, by_benchmark in responses_of.items():
+            model, scorer = load(models[name], args, grader=grader, step_delimiter=delimiter)
+            for benchmark, problems in by_benchmark.items():
+                groups = list(problems.values())[: options.max_problems]
+                tracked = progress.track(groups, description=f"{name}, {benchmark}")
+                folder = output_dir / name
+                by_problem = _write(folder, benchmark, tracked, models[name], model, scorer)
+                unusable += by_problem.count([])
+                means = values_by_timestep(chain.from_iterable(by_problem))
+                rows += [{"benchmark": benchmark, "model": name, **row} for row in means]
+    if not rows:
+        raise ValueError(f"solution must be a usable answer, got {unusable} problems with none.")
+    settings = {
+        **{name: args.settings[name] for name in SCORING_FIELDS},
+        "step": f"up to {delimiter!r}" if delimiter else f"{args.step_size} tokens",
+        "models": models,
+        "grader": grader.label,
+        "problems_without_usable_truth": unusable,
+    }
+    path = write(output_dir / "values.json", settings, rows)
+    for value in VALUE_TITLES:
+        draw_values(path, output_dir / f"{value}.png", value=value)
     show("Mean over the steps of a response", rows, "responses", _cells)
     print(
-        f"In {options.output_dir}: bayesian_values.png, posterior_weighted_values.png, values.json "
+        f"In {output_dir}: bayesian_values.png, posterior_weighted_values.png, values.json "
         "(each timestep), and for each model and benchmark a JSONL and rollout records with every "
         "response."
     )
+
+
+def _write(
+    folder: Path,
+    benchmark: str,
+    groups: Iterable[Sequence[Response]],
+    checkpoint: str,
+    model: Any,
+    scorer: Any,
+) -> list[Rows]:
+    """Write beliefs and values of the responses to a benchmark; return them by problem."""
+    from ...evaluation.response_records import belief_table, record_path, response_metadata
+    from ...evaluation.response_values import believe, value_records
+    from ...report.rollout_records import credit_metadata, record_writer
+    from ...report.token_texts import TokenTexts
+
+    tokenizer, how = scorer.tokenizer, credit_metadata(scorer.args.settings)
+    metadata = response_metadata(checkpoint, benchmark, **how)
+    by_problem, first, texts = [], 0, TokenTexts(tokenizer)
+    with record_writer(record_path(folder, benchmark), metadata) as write:
+        for responses in groups:
+            found = believe(model, scorer, responses)
+            write(belief_table(texts, found, first=first, tokenizer=tokenizer))
+            by_problem.append([*value_records(found, scorer)])
+            first += len(responses)
+    lines = (json.dumps(record) + "\n" for record in chain.from_iterable(by_problem))
+    (folder / f"{benchmark}.jsonl").write_text("".join(lines), encoding="utf-8")
+    return by_problem
 
 
 def model_of(folder: Path) -> str:
@@ -198,11 +168,11 @@ def model_of(folder: Path) -> str:
 
 
 def _cells(rows: Rows) -> dict[str, str]:
-    from ...report.value_figure import TITLES
+    from ...report.analysis_figures import VALUE_TITLES
 
     cells = {"responses": f"{rows[0]['num_responses']:,} {rows[0]['responses']}"}
     for row in rows:
         if row["timestep"] is None:
             error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.3f}"
-            cells[TITLES[row["value"]]] = f"{row['mean']:.3f}{error}"
+            cells[VALUE_TITLES[row["value"]]] = f"{row['mean']:.3f}{error}"
     return cells

@@ -26,7 +26,7 @@ FILTERS = {
 }
 """Name: label, and what it says. Bit k of a rollout's kinds is that of name k."""
 
-SPREAD = 0.05
+_SPREAD = 0.05
 """Least difference between two weights of a group that counts as spread."""
 
 
@@ -54,7 +54,7 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
     """
     outcomes = {record["outcome"] for record, _ in group}
     weights = np.concatenate([derived.weights for _, derived in group])
-    is_spread = len(group) > 1 and len(outcomes) == 1 and weights.size and np.ptp(weights) > SPREAD
+    is_spread = len(group) > 1 and len(outcomes) == 1 and weights.size and np.ptp(weights) > _SPREAD
     found = []
     for record, derived in group:
         right, mean = is_right(record), mean_weight(record, derived)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 ASSETS = Path(__file__).parent / "assets"
-STYLES = ("vendor/uPlot.min.css", "style.css")
-SCRIPTS = (
+_STYLES = ("vendor/uPlot.min.css", "style.css")
+_SCRIPTS = (
     "vendor/uPlot.iife.min.js",
     "core.js",
     "store.js",
@@ -22,12 +22,12 @@ SCRIPTS = (
     "export.js",
     "app.js",
 )
-LICENCES = ("vendor/uPlot.LICENSE", "vendor/katex.LICENSE")
+_LICENCES = ("vendor/uPlot.LICENSE", "vendor/katex.LICENSE")
 FORMULAS = "katex"
 """Name of the shard with KaTeX."""
 SHARDS = ("[ab]-*.js", "index.js", "pairs.js", f"{FORMULAS}.js")
 """Names of all shards."""
-TITLE = "<title>barl inspect</title>"
+_TITLE = "<title>barl inspect</title>"
 
 
 def page_files(folder: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def page_files(folder: Path) -> list[Path]:
     if not index.is_file():
         return []
     with index.open(encoding="utf-8", errors="replace") as file:
-        return [index, *_parts(folder)] if TITLE in file.read(2_000) else []
+        return [index, *_parts(folder)] if _TITLE in file.read(2_000) else []
 
 
 def foreign_file(folder: Path) -> Path | None:
@@ -48,7 +48,7 @@ def foreign_file(folder: Path) -> Path | None:
 
 
 def _parts(folder: Path) -> list[Path]:
-    assets = [folder / "assets" / name for name in (*STYLES, *SCRIPTS, *LICENCES)]
+    assets = [folder / "assets" / name for name in (*_STYLES, *_SCRIPTS, *_LICENCES)]
     shards = [path for pattern in SHARDS for path in (folder / "data").glob(pattern)]
     return [*filter(Path.exists, assets), *shards]
 
@@ -56,10 +56,10 @@ def _parts(folder: Path) -> list[Path]:
 def folder_page() -> str:
     """Return `index.html` of a page that loads shards from `data`, scripts from `assets`."""
     nonce = secrets.token_urlsafe(16)
-    styles = [f'<link rel="stylesheet" nonce="{nonce}" href="assets/{name}">' for name in STYLES]
+    styles = [f'<link rel="stylesheet" nonce="{nonce}" href="assets/{name}">' for name in _STYLES]
     scripts = [
         f'<script nonce="{nonce}" src="assets/{name}"></script>'
-        for name in (*SCRIPTS[:-1], "../data/index.js", SCRIPTS[-1])
+        for name in (*_SCRIPTS[:-1], "../data/index.js", _SCRIPTS[-1])
     ]
     return _page(nonce, styles, [*scripts])
 
@@ -71,13 +71,13 @@ def single_page(shards: Iterable[tuple[str, str]]) -> str:
         shards: Name and safe JSON of each, the index among them.
     """
     nonce = secrets.token_urlsafe(16)
-    styles = [f'<style nonce="{nonce}">{_asset(name)}</style>' for name in STYLES]
+    styles = [f'<style nonce="{nonce}">{_asset(name)}</style>' for name in _STYLES]
     # an element's id is also a global name: katex, say
     data = [
         f'<script type="application/json" id="shard-{name}">{text}</script>'
         for name, text in shards
     ]
-    scripts = [f'<script nonce="{nonce}">{_asset(name)}</script>' for name in SCRIPTS]
+    scripts = [f'<script nonce="{nonce}">{_asset(name)}</script>' for name in _SCRIPTS]
     return _page(nonce, styles, [*data, *scripts])
 
 
@@ -88,7 +88,7 @@ def shard_script(name: str, text: str) -> str:
 
 def asset_files() -> Mapping[str, bytes]:
     """Return all files of the page's `assets` by their names."""
-    return {name: (ASSETS / name).read_bytes() for name in (*STYLES, *SCRIPTS, *LICENCES)}
+    return {name: (ASSETS / name).read_bytes() for name in (*_STYLES, *_SCRIPTS, *_LICENCES)}
 
 
 def formulas_shard() -> str:

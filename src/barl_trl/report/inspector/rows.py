@@ -9,9 +9,9 @@ import numpy as np
 from .derived import Derived, closing_value, derive
 from .filters import kinds, mean_weight
 
-SNIPPET = 160
+_SNIPPET = 160
 """Most characters of a text in the list."""
-DECIMALS = 5
+_DECIMALS = 5
 
 COLUMNS = ("group", "rollout", "outcome", "tokens", "cost", "mean", "spread", "kinds", "answer")
 """Of the list of rollouts; `group` counts the groups of the run."""
@@ -79,8 +79,8 @@ def _group(
     first = members[0][0]
     head = [
         *(first[name] for name in ("step", "group", "prompt_id")),
-        first["prompt"][start : len(first["prompt"]) - stop].strip()[:SNIPPET],
-        (first["solution"] or "")[:SNIPPET],
+        first["prompt"][start : len(first["prompt"]) - stop].strip()[:_SNIPPET],
+        (first["solution"] or "")[:_SNIPPET],
     ]
     bits = kinds(members)
     lines = [_line(*member, bits[n]) for n, member in enumerate(members)]
@@ -101,7 +101,7 @@ def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
         rounded(mean_weight(record, derived), 4),
         rounded(np.ptp(weights) if len(weights) else 0.0, 4),
         bits,
-        None if record["answer"] is None else record["answer"][:SNIPPET],
+        None if record["answer"] is None else record["answer"][:_SNIPPET],
     ]
 
 
@@ -135,7 +135,7 @@ def _uneven(record: Mapping[str, Any], derived: Derived) -> Any:
     return None if is_even and len(set(recorded[ends[-1] :])) < 2 else rounded(recorded, 4)
 
 
-def rounded(values: Any, decimals: int = DECIMALS) -> Any:
+def rounded(values: Any, decimals: int = _DECIMALS) -> Any:
     """Return numbers as JSON can hold them: rounded, and None for what is not finite."""
     if values is None:
         return None

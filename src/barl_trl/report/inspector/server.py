@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .site import Site
 
-SECONDS = 5.0
+_SECONDS = 5.0
 """Between looks for new files; the page looks as often."""
 
 
@@ -53,7 +53,7 @@ def make_server(folder: Path, *, port: int) -> ThreadingHTTPServer:
     return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
 
 
-def serve(site: Site, server: ThreadingHTTPServer, *, seconds: float = SECONDS) -> None:
+def serve(site: Site, server: ThreadingHTTPServer, *, seconds: float = _SECONDS) -> None:
     """Serve a page, and take in new files of records, until it is interrupted.
 
     Args:

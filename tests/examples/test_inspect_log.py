@@ -1,14 +1,17 @@
-"""Exported logs, read back by inspect_ai, against the responses and its own metrics."""
+"""What `examples/inspect_log.py` writes, read by inspect_ai, against responses and metrics."""
 
 import json
-from importlib.util import find_spec
+import subprocess
+import sys
 
 import pytest
 
-from barl_trl.evaluation.inspect_log import export
 from barl_trl.evaluation.metrics import accuracy, mean_pass_at_k
 
-from .files import problems, response, write_responses
+from ..evaluation.files import problems, response, write_responses
+from ..paths import ROOT
+
+pytestmark = pytest.mark.inspect_ai
 
 REWARDS = [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
 RESULTS = {
@@ -24,6 +27,17 @@ RESULTS = {
 }
 
 
+def export(folder, log_dir):
+    """Run the script; return the files that it names, before the command of the viewer."""
+    command = [sys.executable, str(ROOT / "examples" / "inspect_log.py"), folder]
+    done = subprocess.run(
+        [*command, "--log_dir", log_dir], check=True, capture_output=True, text=True, timeout=300
+    )
+    *written, viewer = done.stdout.splitlines()
+    assert viewer == f"To look at them: inspect view --log-dir '{log_dir}'"
+    return written
+
+
 @pytest.fixture
 def folder(tmp_path):
     groups = problems(REWARDS, answer="2")
@@ -34,14 +48,13 @@ def folder(tmp_path):
     return path, [one for group in groups.values() for one in group]
 
 
-@pytest.mark.inspect_ai
 def test_every_response_is_read_back(folder, tmp_path):
     from inspect_ai.log import read_eval_log
 
     path, responses = folder
-    (written,) = export(path, tmp_path / "logs")
-    assert export(path, tmp_path / "logs") == [written]
-    log = read_eval_log(str(written))
+    (written,) = export(path, tmp_path / "my logs")
+    assert export(path, tmp_path / "my logs") == [written]
+    log = read_eval_log(written)
     assert (log.status, log.eval.task, log.eval.model) == ("success", "math500", "out/barl")
     assert (log.eval.config.epochs, log.eval.dataset.samples) == (3, 4)
     assert log.eval.dataset.sample_ids == [0, 1, 2, 3]
@@ -63,19 +76,19 @@ def test_every_response_is_read_back(folder, tmp_path):
         assert score.explanation == one.reason
 
 
-@pytest.mark.inspect_ai
 def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
     from inspect_ai.log import read_eval_log
     from inspect_ai.scorer import SampleScore, mean_score, pass_at, stderr, value_to_float
     from inspect_ai.scorer import accuracy as their_accuracy
 
-    (written,) = export(folder[0], tmp_path / "logs")
-    log = read_eval_log(str(written))
+    (written,) = export(folder[0], tmp_path / "my logs")
+    log = read_eval_log(written)
     ours = {1: accuracy(REWARDS), 2: mean_pass_at_k(REWARDS, 2), 3: mean_pass_at_k(REWARDS, 3)}
     assert [score.reducer for score in log.results.scores] == ["mean", "pass_at_2", "pass_at_3"]
     for (k, estimate), score in zip(ours.items(), log.results.scores, strict=True):
         found = {name: metric.value for name, metric in score.metrics.items()}
-        assert found == {"accuracy": estimate.mean, "stderr": estimate.standard_error}
+        expected = {"accuracy": estimate.mean, "stderr": estimate.standard_error}
+        assert found == pytest.approx(expected)
         reduce = mean_score(value_to_float()) if k == 1 else pass_at(k)
         theirs = [
             SampleScore(score=reduce([s.scores["string"] for s in log.samples if s.id == number]))
@@ -85,7 +98,6 @@ def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
         assert stderr()(theirs) == pytest.approx(estimate.standard_error)
 
 
-@pytest.mark.inspect_ai
 def test_a_run_that_was_killed_is_exported_as_far_as_it_came(folder, tmp_path):
     from inspect_ai.log import list_eval_logs, read_eval_log
 
@@ -93,19 +105,7 @@ def test_a_run_that_was_killed_is_exported_as_far_as_it_came(folder, tmp_path):
     (path / "results.json").write_text(json.dumps(RESULTS | {"benchmarks": {}, "runs": []}))
     lines = (path / "math500.jsonl").read_text().splitlines(keepends=True)
     (path / "math500.jsonl").write_text("".join(lines[:7]))
-    export(path, tmp_path / "logs")
-    (found,) = list_eval_logs(str(tmp_path / "logs"))
+    export(path, tmp_path / "my logs")
+    (found,) = list_eval_logs(str(tmp_path / "my logs"))
     log = read_eval_log(found)
     assert (log.status, len(log.samples)) == ("cancelled", 7)
-
-
-@pytest.mark.inspect_ai
-def test_a_folder_without_results_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"must hold results.json, got none in .*: name one that"):
-        export(tmp_path, tmp_path / "logs")
-
-
-@pytest.mark.skipif(find_spec("inspect_ai") is not None, reason="inspect_ai is installed")
-def test_inspect_ai_is_missed_at_once(tmp_path):
-    with pytest.raises(ImportError, match=r"inspect_ai must be installed .*barl-trl\[inspect-ai\]"):
-        export(tmp_path, tmp_path / "logs")
