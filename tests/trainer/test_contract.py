@@ -46,9 +46,7 @@ HERE = f"transformers {version('transformers')}"
 def _unchecked():
     """As in a new process."""
     check_versions.cache_clear()
-    check_versions.cache_clear()
     yield
-    check_versions.cache_clear()
     check_versions.cache_clear()
 
 
