@@ -8,7 +8,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 
 from ..trainer import BARLConfig
 from .plan_arguments import PlanFields
-from .shipped import file_of
+from .recipes import file_of
 
 
 @dataclass
