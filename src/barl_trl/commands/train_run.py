@@ -31,7 +31,7 @@ from ..trainer.stop_together import StopTogether
 from .console import mistakes_in_one_line
 from .interruption import Interrupted, kept, name_of, raised
 from .train_arguments import BARLScriptArguments, check_recipe
-from .training_console import training_console
+from .training_console import print_rows
 from .training_sets import training_sets
 
 
@@ -61,8 +61,8 @@ def _train_and_save(
     script_args: BARLScriptArguments, trainer: Any, checkpoint: str | bool | None
 ) -> None:
     with kept(lambda: _last_checkpoint(trainer, checkpoint)):
-        with training_console(trainer):
-            _train(trainer, checkpoint, is_saved=script_args.save_on_interrupt)
+        print_rows(trainer)
+        _train(trainer, checkpoint, is_saved=script_args.save_on_interrupt)
         try:
             # a call that is not internal pushes, too
             trainer.save_model(trainer.args.output_dir, _internal_call=True)
