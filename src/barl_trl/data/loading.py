@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..graders.limits import MAX_TRUTH_CHARS
+from ..graders.normal_form import MAX_TRUTH_CHARS
 from ..hypotheses import plain_text, truth_answer, why_inadmissible
 from .files import find_column, messages_of, read_rows
 from .selection import Selection

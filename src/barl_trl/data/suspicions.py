@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from ..graders import verify
-from ..graders.limits import why_not_compared
-from ..graders.normal_form import normal_form, words
+from ..graders.normal_form import normal_form, why_not_compared, words
 from ..graders.nouns import apart
 from ..graders.numbers import number
 from ..graders.processes import compare
