@@ -1,4 +1,4 @@
-"""Exact values beside which the policies of the didactic example stand."""
+"""The values beside which the policies of the didactic example stand, computed."""
 
 from fractions import Fraction
 from functools import cache
@@ -7,8 +7,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from .tree_gap import best_logits
-from .triplets import ALL_TRIPLETS, NUM_ACTIONS, NUM_STEPS, REPEATS
+from barl_trl.synthetic.tree_gap import best_logits
+from barl_trl.synthetic.triplets import ALL_TRIPLETS, NUM_ACTIONS, NUM_STEPS, REPEATS
 
 Triplet = tuple[int, ...]
 Suffix = tuple[int, ...]
@@ -18,7 +18,6 @@ _SUFFIXES: list[Suffix] = [s for n in range(3) for s in product(range(NUM_ACTION
 
 
 def references() -> dict[str, float]:
-    """Compute all of them: success in an episode, or steps until every hypothesis is settled."""
     adaptive_27, adaptive_3 = novel_sequence(), shortest_sequence(REPEATS)
     return {
         "uniform policy, a repeat": float(uniform_success(REPEATS[0])),
