@@ -137,9 +137,9 @@ def test_mistakes_in_recipes(command, said):
     assert said(command, f"{first}\nqqqzzz: hf_canary\n").startswith(
         f"{place}unknown option qqqzzz: "
     )
-    kind = f"{place}{name} must be a whole number, got"
+    kind = f"{place}argument --{name}: invalid int value:"
     assert said(command, f"{first}\n{name}: many\n") == f"{kind} 'many'."
-    assert said(command, f"{first}\n{name}: [3]\n") == f"{kind} [3]."
+    assert said(command, f"{first}\n{name}: [3]\n") == f"{kind} '[3]'."
     assert said(command, f"{first}\n{name}: [1\n").startswith("r.yaml: this is no YAML: ")
     again = f"{first}\n{name}: 3\n{name}: 4\n"
     assert said(command, again) == f"r.yaml, line {number + 1}: {name} is in line {number} already."
@@ -156,8 +156,8 @@ def test_mistakes_in_recipes(command, said):
             "dataset_name: x\na: b: c\n",
             "r.yaml: this is no YAML: mapping values are not allow",
         ),
-        ("dataset_name: x\nbf16: maybe\n", "r.yaml, line 2: bf16 must be true or false, got 'may"),
-        ("dataset_name: x\nmax_steps: 1.5\n", "r.yaml, line 2: max_steps must be a whole number"),
+        ("dataset_name: x\nbf16: maybe\n", "r.yaml, line 2: argument --bf16: Truthy value exp"),
+        ("dataset_name: x\nmax_steps: 1.5\n", "r.yaml, line 2: argument --max_steps: invalid int"),
         ("a: \x00", "r.yaml: this is no YAML: "),
         (b"\xff\xfe\xfa", "--config must be a YAML file, got r.yaml (it is no text)."),
     ],

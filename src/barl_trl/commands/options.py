@@ -15,9 +15,6 @@ from .parsers import HelpFormatter, OneLineParser
 from .recipes import file_of
 from .trl_options import trl_options
 
-_KINDS = {"int": "a whole number", "float": "a number", "string_to_bool": "true or false"}
-"""What argparse's converters of values read."""
-
 
 class RecipeParser(OneLineParser, TrlParser):
     """TRL's parser of options, and of a YAML recipe (`--config FILE`) that gives their defaults."""
@@ -67,30 +64,18 @@ class RecipeParser(OneLineParser, TrlParser):
             lines[key.value] = line
         actions = {action.dest: action for action in self._actions}
         for name, value in recipe.items():
-            place = f"{path}, line {lines.get(name, 1)}"
-            if name in actions:
-                if broken := _broken_rule(actions[name], value):
-                    self.error(f"{place}: {name} must be {broken}, got {value!r}")
-            elif not isinstance(name, str) or (name != "env" and self.knows_all):
-                self.error(f"{place}: {self.unknown_option(str(name), actions)}")
-
-
-def _broken_rule(action: argparse.Action, value: Any) -> str | None:
-    """Return what a value of a recipe must be, if it is not."""
-    if value is None:
-        return "set" if action.required else None
-    convert: Any = action.type
-    if convert in (None, str):
-        return None
-    are_several = action.nargs in ("+", "*") and isinstance(value, list)
-    for part in value if are_several else [value]:
-        try:
-            converted = convert(str(part))
-        except (ValueError, TypeError, argparse.ArgumentTypeError):
-            return _KINDS.get(getattr(convert, "__name__", ""), "of another type")
-        if action.choices is not None and converted not in action.choices:
-            return f"one of {', '.join(map(str, action.choices))}"
-    return None
+            place, action = f"{path}, line {lines.get(name, 1)}", actions.get(name)
+            if action is None:
+                if not isinstance(name, str) or (name != "env" and self.knows_all):
+                    self.error(f"{place}: {self.unknown_option(str(name), actions)}")
+            elif value is not None:
+                are_several = action.nargs in ("+", "*") and isinstance(value, list)
+                try:
+                    self._get_values(action, [*map(str, value if are_several else [value])])
+                except argparse.ArgumentError as error:
+                    self.error(f"{place}: {error}")
+            elif action.required:
+                self.error(f"{place}: {name} must be set, got None")
 
 
 def parse_options(
@@ -103,7 +88,7 @@ def parse_options(
     trl: Sequence[str] = (),
     check: Callable[..., None] | None = None,
 ) -> tuple[Any, ...]:
-    """Parse options and a recipe (`--config FILE`) into dataclasses.
+    """Parse options and a recipe (`--config FILE`) into an instance of each of `everything`.
 
     Help and mistakes need no TRL, whose import takes ten times as long: its options are read from
     its files first.
@@ -115,16 +100,11 @@ def parse_options(
         everything: Imports the dataclasses of all options, and returns them.
         defaults: Returns the defaults that this machine needs, by name.
         trl: TRL's classes in `everything`, by name.
-        check: Refuses other mistakes, by the instances of `first`, and what was given of the
-            options of `trl`.
-
-    Returns:
-        An instance of each of `everything`.
+        check: Refuses other mistakes, by the instances of `first`, and what was given of `trl`'s.
 
     Raises:
         ValueError: A field breaks its rule.
-        SystemExit: Help was asked for, or an option is unknown, missing or of another type, in the
-            recipe or in `argv`.
+        SystemExit: Help was asked for, or an option is unknown, missing or of another type.
     """
     if {"-h", "--help"} & set(argv):
         _print_short_help(prog, first)
