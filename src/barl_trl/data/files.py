@@ -84,7 +84,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
                 "convert the file to JSON lines."
             )
         if path.suffix in _TEXT_SUFFIXES:
-            return read_text_file(path, split)
+            return _read_text_file(path, split)
     refuse_missing_file(path)
     try:
         if path.is_file():
@@ -107,7 +107,7 @@ def refuse_missing_file(path: Path) -> None:
         )
 
 
-def read_text_file(path: Path, split: str) -> "Dataset":
+def _read_text_file(path: Path, split: str) -> "Dataset":
     """Read a JSON array, JSON lines or CSV file.
 
     Args:

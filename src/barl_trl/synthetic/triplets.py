@@ -19,8 +19,8 @@ from ..posterior import posterior_weighted_values
 
 NUM_ACTIONS = 3
 NUM_STEPS = NUM_ACTIONS**3 + 2  # the shortest sequence that holds every triplet
-TRAINING_PROMPTS = (0, 1)
-UNSEEN_PROMPT = 2
+_TRAINING_PROMPTS = (0, 1)
+_UNSEEN_PROMPT = 2
 ALL_TRIPLETS = tuple(product(range(NUM_ACTIONS), repeat=3))
 _FLOOR = 0.3
 """Added to the standard deviation of the values when they are whitened: near the end, when all
@@ -45,13 +45,13 @@ class Arm:
     literal: bool = False
 
 
-ENTROPY_BONUS = 0.03
+_ENTROPY_BONUS = 0.03
 ARMS = {
     "rl": Arm("RL (REINFORCE)"),
-    "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS, ENTROPY_BONUS),
-    "barl-3": Arm("BARL, 3 hypotheses", REPEATS, ENTROPY_BONUS),
+    "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS, _ENTROPY_BONUS),
+    "barl-3": Arm("BARL, 3 hypotheses", REPEATS, _ENTROPY_BONUS),
 }
-MORE_ARMS = {"rl-entropy": Arm("RL, entropy bonus", (), ENTROPY_BONUS)} | {
+MORE_ARMS = {"rl-entropy": Arm("RL, entropy bonus", (), _ENTROPY_BONUS)} | {
     f"{name}-literal": Arm(f"{arm.title}, literal", arm.triplets, literal=True)
     for name, arm in ARMS.items()
 }
@@ -198,8 +198,8 @@ def train(arm: Arm, seed: int, settings: Settings) -> list[dict[str, float | int
     torch.manual_seed(seed)
     policy = Policy(settings.width)
     optimizer = torch.optim.Adam(policy.parameters(), settings.learning_rate)
-    prompts = torch.tensor(TRAINING_PROMPTS).repeat_interleave(
-        settings.batch_size // len(TRAINING_PROMPTS)
+    prompts = torch.tensor(_TRAINING_PROMPTS).repeat_interleave(
+        settings.batch_size // len(_TRAINING_PROMPTS)
     )
     triplets = hypotheses(prompts, arm.triplets)
     every = max(1, settings.iterations // settings.evaluations)
@@ -219,10 +219,10 @@ def train(arm: Arm, seed: int, settings: Settings) -> list[dict[str, float | int
 
 def evaluate(policy: Policy, completions: int) -> dict[str, float]:
     """Measure accuracies on the training prompts (their mean) and on the unseen one."""
-    trained = [accuracy(policy, prompt, completions) for prompt in TRAINING_PROMPTS]
+    trained = [accuracy(policy, prompt, completions) for prompt in _TRAINING_PROMPTS]
     return {
         "train_accuracy": sum(trained) / len(trained),
-        "unseen_accuracy": accuracy(policy, UNSEEN_PROMPT, completions),
+        "unseen_accuracy": accuracy(policy, _UNSEEN_PROMPT, completions),
     }
 
 
