@@ -71,4 +71,4 @@ def test_a_training_of_two_processes(folder):
 
 @pytest.mark.slow
 def test_the_processes_of_the_didactic_example(folder):
-    run(folder, BARL, "reproduce", "triplets", "--quick", "--iterations", "8")
+    run(folder, BARL, "reproduce", "triplets", "--seeds", "1", "--iterations", "1")

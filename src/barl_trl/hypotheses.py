@@ -12,8 +12,12 @@ from typing import Any
 
 from .graders import extract_answer as extract_answer
 from .graders import verify
-from .graders.limits import MAX_TRUTH_CHARS, has_unseen_characters, is_balanced
-from .graders.normal_form import without_frame
+from .graders.normal_form import (
+    MAX_TRUTH_CHARS,
+    has_unseen_characters,
+    is_balanced,
+    without_frame,
+)
 
 MOST_WITHOUT_ANSWER = 0.2
 """Share of a run's responses; more are said."""

@@ -58,7 +58,7 @@ def test_accuracies_are_those_of_the_grader(few):
     chains = demo_run.generate(model, tokenizer, prompts, 100, do_sample=False)
     texts = [tokenizer.decode(chain) for chain in chains]
     rewards = accuracy_reward(texts, [problem.solution for problem in held_out])
-    assert found.greedy_accuracy == statistics.fmean(rewards)
-    assert found.greedy_standard_error == pytest.approx(statistics.stdev(rewards) / SIZE**0.5)
-    assert found.sampled_accuracy != found.greedy_accuracy
+    assert found["greedy_accuracy"] == statistics.fmean(rewards)
+    assert found["greedy_standard_error"] == pytest.approx(statistics.stdev(rewards) / SIZE**0.5)
+    assert found["sampled_accuracy"] != found["greedy_accuracy"]
     assert max(map(len, chains)) <= 100

@@ -9,7 +9,7 @@ import pytest
 from accelerate.commands.launch import launch_command_parser
 
 from barl_trl.commands.launching import launch_command
-from barl_trl.commands.shipped import file_of
+from barl_trl.commands.recipes import file_of
 
 
 def test_without_its_options_nothing_is_launched():

@@ -39,8 +39,8 @@ def test_triplets_writes_results_curves_and_a_picture(tmp_path):
 
 
 @pytest.mark.slow
-def test_quick_is_one_seed_and_an_eighth_of_the_iterations(tmp_path):
-    options = ("--quick", "--iterations", 8, "--more_arms", "--output_dir", tmp_path)
+def test_more_arms_are_compared_on_request(tmp_path):
+    options = ("--seeds", 1, "--iterations", 1, "--more_arms", "--output_dir", tmp_path)
     assert reproduce("triplets", *options).returncode == 0
     results = json.loads((tmp_path / "results.json").read_text())
     assert len(results["arms"]) == 7

@@ -1,16 +1,13 @@
 """What `barl train` prints."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
-from rich.progress import Progress
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from barl_trl import cli
 from barl_trl.commands.training_console import (
     ROWS_PER_HEADER,
-    TrainingLine,
     TrainingRows,
     evaluation_in_words,
 )
@@ -23,6 +20,7 @@ LOGS = {
     "completions/clipped_ratio": 0.25,
     "barl/no_answer": 0.5,
     "grad_norm": 0.1234,
+    "step_time": 12.34,
 }
 
 
@@ -50,14 +48,14 @@ def test_a_row_for_each_logged_step_fits_80_columns(rows):
     header, row, *_ = lines
     names = "step reward truth mass tokens cut off no answer grad norm s/step left"
     assert " ".join(header.split()) == names
-    assert row.split()[:7] == ["1/200", "0.250", "0.432", "144", "25%", "50%", "0.12"]
-    assert re.fullmatch(r"[\d.]+ \d+:\d\d:\d\d", " ".join(row.split()[7:]))
+    assert row.split()[:-1] == ["1/200", "0.250", "0.432", "144", "25%", "50%", "0.12", "12.3"]
+    assert re.fullmatch(r"\d+:\d\d:\d\d", row.split()[-1])
     assert lines.count(header) == 2
     assert max(map(len, lines)) < 80
 
 
 def test_what_is_not_logged_is_a_dash(rows):
-    assert rows({"loss": 0.0, "reward": 1.0})[1].split()[1:7] == ["1.000", *"-----"]
+    assert rows({"loss": 0.0, "reward": 1.0})[1].split()[1:8] == ["1.000", *"------"]
 
 
 def test_evaluations_and_the_end_are_lines(rows):
@@ -76,21 +74,6 @@ def test_many_benchmarks_are_wrapped():
 
 def test_other_processes_print_nothing(rows):
     assert rows(LOGS, is_world_process_zero=False) == []
-
-
-def test_the_line_moves_from_where_a_run_goes_on():
-    with Progress(disable=True) as progress:
-        task = progress.add_task("")
-        line = TrainingLine(progress, task, "[/x] ")
-        state = SimpleNamespace(max_steps=20, global_step=5)
-        line.on_train_begin(None, state, None)
-        assert (progress.tasks[0].completed, progress.tasks[0].total) == (5, 20)
-        state.global_step = 6
-        line.on_step_end(None, state, None)
-        line.on_log(None, state, None, logs=LOGS)
-        assert progress.tasks[0].completed == 6
-        said = "[/x] reward 0.25, truth mass 0.43, 144 tokens"
-        assert progress.tasks[0].description == said
 
 
 def test_a_log_file_gets_rows_and_no_carriage_return(recipe, capfd, caplog):

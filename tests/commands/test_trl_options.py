@@ -4,7 +4,7 @@ import pytest
 from trl import ModelConfig
 
 from barl_trl.commands import trl_options as module
-from barl_trl.commands.recipe_parser import RecipeParser
+from barl_trl.commands.options import RecipeParser
 from barl_trl.commands.trl_options import trl_options
 from barl_trl.trainer import BARLConfig
 from barl_trl.trainer.barl_fields import barl_fields

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barl_trl.graders.claims import claims
+from barl_trl.graders.default import claims
 
 
 @pytest.mark.parametrize(

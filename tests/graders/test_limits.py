@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
-from barl_trl.graders.limits import has_unseen_characters, is_balanced, why_not_compared
+from barl_trl.graders.normal_form import has_unseen_characters, is_balanced, why_not_compared
 
 from .hostile_texts import soup
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from barl_trl.data.files import read_text_file
+from barl_trl.data.files import _read_text_file
 from barl_trl.evaluation.responses import read_response_file
 from barl_trl.report.inspector.rows import groups_of
 from barl_trl.report.json_files import read_json
@@ -82,7 +82,7 @@ def test_any_mangled_file_is_read_or_named(tmp_path, kind, data):
         path.write_text(lines.get(kind, '{"problem": "p", "answer": "1"}\n' * 2))
 
         def read(path):
-            read_text_file(path, "train")
+            _read_text_file(path, "train")
 
     content = data.draw(mangled(path.read_bytes()))
     reads_or_names_the_file(read, path, content)

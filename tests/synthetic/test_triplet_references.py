@@ -5,19 +5,24 @@ from itertools import product
 import pytest
 import torch
 
-from barl_trl.synthetic.triplet_references import (
+from barl_trl.synthetic.triplets import ALL_TRIPLETS, NUM_STEPS, REFERENCES, REPEATS
+
+from .triplet_references import (
     mean_steps,
     novel_sequence,
     references,
     shortest_sequence,
     uniform_success,
 )
-from barl_trl.synthetic.triplets import ALL_TRIPLETS, NUM_STEPS, REPEATS
 
 
 @pytest.fixture(scope="module")
 def values():
     return references()
+
+
+def test_the_package_has_the_values(values):
+    assert pytest.approx(values, rel=1e-6) == REFERENCES
 
 
 def contains(actions, triplet):

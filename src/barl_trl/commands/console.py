@@ -19,18 +19,17 @@ def plain_console() -> Console:
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "left") -> None:
-    """Print rows as a table.
+    """Print rows, each column -> cell, as a table; there is one, and all have the same columns.
 
     Args:
         title: Title of the table.
-        rows: The cells of each row by column, not empty; all rows have the same columns.
+        rows: The rows.
         align: Of all columns but the first: `"left"` or `"right"`.
     """
     table = Table(title=printable(title))
-    first, *others = rows[0]
-    table.add_column(first, overflow="fold")
-    for column in others:
-        table.add_column(column, overflow="fold", justify="right" if align == "right" else "left")
+    for place, column in enumerate(rows[0]):
+        is_right = align == "right" and place > 0
+        table.add_column(column, overflow="fold", justify="right" if is_right else "left")
     for row in rows:
         table.add_row(*map(printable, row.values()))
     plain_console().print(table)
@@ -42,17 +41,9 @@ def print_note(text: str) -> None:
 
 
 def progress_bar(*, width: int = 0) -> Progress:
-    """Make a progress bar that counts and says how long it will take.
-
-    Args:
-        width: Least width of the descriptions.
-    """
-    return Progress(
-        TextColumn(f"{{task.description:{width or ''}}}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
+    """Make a bar that counts and says how long it will take; `width` is the descriptions' least."""
+    description = TextColumn(f"{{task.description:{width or ''}}}", markup=False)
+    return Progress(description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
 
 def at_least_one(text: str) -> int:
@@ -67,23 +58,17 @@ def at_least_one(text: str) -> int:
 
 
 def refuse_overwriting(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:
-    """Refuse to write to what a command reads.
-
-    Args:
-        outputs: Files to write, and folders to write into.
-        inputs: Files and folders that are read. What does not exist, such as a Hub id, cannot be
-            overwritten.
+    """Refuse to write to what a command reads; a Hub id, say, does not exist as a path.
 
     Raises:
-        ValueError: One is the other, by whatever path.
+        ValueError: An output is an input, by whatever path.
     """
     read = [path for path in map(Path, inputs) if path.exists()]
     for output in outputs:
-        for path in read:
-            if output.exists() and output.samefile(path):
-                raise ValueError(
-                    f"no output may be an input, got {output} for both: name another output folder."
-                )
+        if output.exists() and any(output.samefile(path) for path in read):
+            raise ValueError(
+                f"no output may be an input, got {output} for both: name another output folder."
+            )
 
 
 @contextmanager
@@ -102,5 +87,5 @@ def mistakes_in_one_line(
     except (ValueError, OSError, ImportError) as error:
         said = " ".join(str(error).split()).replace("path_or_id", path_or_id)
         said = re.sub(r" (\w+_column)=", r" --\1 ", said)
-        text = f"{prog}: {said}"
-        raise Mistake(text, is_said=is_first_process() or not are_everywhere) from None
+        is_said = is_first_process() or not are_everywhere
+        raise Mistake(f"{prog}: {said}", is_said=is_said) from None

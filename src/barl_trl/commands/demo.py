@@ -17,10 +17,10 @@ from .console import mistakes_in_one_line, print_note, print_table
 from .options import parse_options
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "demo.yaml"
-OWN_FOLDER = "outputs/demo"
+_OWN_FOLDER = "outputs/demo"
 """The recipe's folder, which each run of the demo replaces."""
-WHEN = ("before", "after")
-UNUSED = {
+_WHEN = ("before", "after")
+_UNUSED = {
     "credit": "--method says it",
     "solution_column": "the demo makes its own problems",
     "step_size": f"the demo's steps end with {STEP_DELIMITER!r}",
@@ -62,14 +62,14 @@ def main(argv: list[str]) -> None:
         from ..trainer.environment_checks import make_output_dir
         from ..trainer.output_folder import refuse_used
 
-        args.overwrite_output_dir |= args.output_dir == OWN_FOLDER  # nobody's work lies there
+        args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER  # nobody's work lies there
         if not args.overwrite_output_dir:
             for folder in [Path(args.output_dir), *Path(args.output_dir).glob("seed-*")]:
                 refuse_used(folder, is_resumable=False)
         make_output_dir(str(args.output_dir))
     from .demo_run import run_seeds
 
-    print_summary(run_seeds(demo_args.method, args, demo_args.seeds), args.output_dir)
+    _print_summary(run_seeds(demo_args.method, args, demo_args.seeds), args.output_dir)
 
 
 def _refuse_what_changes_nothing(args: Any) -> None:
@@ -78,7 +78,7 @@ def _refuse_what_changes_nothing(args: Any) -> None:
             f"max_steps must be at least 1, got {args.max_steps}: the problems have no end, so "
             "there are no epochs."
         )
-    for name, why in UNUSED.items():
+    for name, why in _UNUSED.items():
         if getattr(args, name) != type(args).__dataclass_fields__[name].default:
             raise ValueError(f"{name} must be left out, got {getattr(args, name)!r}: {why}.")
 
@@ -89,16 +89,16 @@ def _all_arguments():
     return DemoArguments, BARLConfig
 
 
-def print_summary(summaries: Sequence[dict[str, Any]], output_dir: str) -> None:
+def _print_summary(summaries: Sequence[dict[str, Any]], output_dir: str) -> None:
     """Print the summaries of the seeds as one table."""
     first = summaries[0]
     rows = []
     for label, name in (("sampled accuracy", "sampled"), ("greedy accuracy", "greedy")):
-        cells = {when: _accuracy([s[when] for s in summaries], name) for when in WHEN}
+        cells = {when: _accuracy([s[when] for s in summaries], name) for when in _WHEN}
         rows.append({"": label} | cells)
     for label, name in (("mean tokens", "tokens"), ("repeats per rollout", "repeats")):
         cells = {
-            when: f"{fmean(s[when][f'sampled_{name}'] for s in summaries):.2f}" for when in WHEN
+            when: f"{fmean(s[when][f'sampled_{name}'] for s in summaries):.2f}" for when in _WHEN
         }
         rows.append({"": label} | cells)
     number = f"{len(summaries)} seeds" if len(summaries) > 1 else "1 seed"

@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Callable
 from copy import copy
-from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any
 import torch
 import transformers
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from rich.progress import Progress
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
 from ..evaluation.generation import complete_batch
@@ -31,14 +31,13 @@ from ..synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, prob
 from ..trainer import BARLTrainer, make_trainer
 from ..trainer.barl_fields import barl_fields
 from .console import progress_bar
-from .training_console import TrainingLine
 
 HELD_OUT_SEED = 7
 NUM_GREEDY, SAMPLES_PER_PROBLEM = 400, 2
-NUM_BROWSED, NUM_PICTURED = 16, 3
-SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-EVALUATION_BATCH = 200
-RECORDED = (
+_NUM_BROWSED, _NUM_PICTURED = 16, 3
+_SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+_EVALUATION_BATCH = 200
+_RECORDED = (
     "learning_rate",
     "max_steps",
     "per_device_train_batch_size",
@@ -53,17 +52,21 @@ RECORDED = (
 """TRL settings that `summary.json` keeps beside BARL's own."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Means over held-out problems. Accuracies and their standard errors are shares in [0, 1]."""
+class _TrainingLine(TrainerCallback):
+    """Moves a progress bar with the optimizer steps, and tells the values of the last log."""
 
-    greedy_accuracy: float
-    greedy_standard_error: float | None
-    sampled_accuracy: float
-    sampled_standard_error: float | None
-    sampled_tokens: float
-    sampled_repeats: float
-    problems: int
+    def __init__(self, progress: Progress, total: int):
+        self.progress, self.task = progress, progress.add_task("training", total=total)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.progress.update(self.task, completed=state.global_step)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if logs and "reward" in logs:
+            text = f"training, reward {logs['reward']:.2f}"
+            if "barl/truth_mass" in logs:
+                text += f", truth mass {logs['barl/truth_mass']:.2f}"
+            self.progress.update(self.task, description=text)
 
 
 def generate(model, tokenizer, prompts, max_new_tokens: int, **options) -> list[list[int]]:
@@ -79,15 +82,22 @@ def generate(model, tokenizer, prompts, max_new_tokens: int, **options) -> list[
     return [completion.token_ids for completion in completions]
 
 
-def evaluate(model, tokenizer, max_new_tokens: int, advance: Callable[[int], None]) -> Evaluation:
-    """Measure greedy and sampled (temperature 1) accuracy on the same held-out problems."""
+def evaluate(
+    model, tokenizer, max_new_tokens: int, advance: Callable[[int], None]
+) -> dict[str, Any]:
+    """Measure greedy and sampled (temperature 1) accuracy on the same held-out problems.
+
+    Returns:
+        `greedy_accuracy`, `sampled_accuracy` and their `_standard_error`, shares in [0, 1];
+        `sampled_tokens` and `sampled_repeats`, means per rollout; `problems`, their number.
+    """
     held_out = list(islice(problems(HELD_OUT_SEED, held_out=True), NUM_GREEDY))
     model.eval()
 
     def solve(**options) -> list[tuple[float, int, int]]:
         outcomes = []
-        for start in range(0, NUM_GREEDY, EVALUATION_BATCH):
-            batch = held_out[start : start + EVALUATION_BATCH]
+        for start in range(0, NUM_GREEDY, _EVALUATION_BATCH):
+            batch = held_out[start : start + _EVALUATION_BATCH]
             prompts = [problem.prompt for problem in batch]
             chains = generate(model, tokenizer, prompts, max_new_tokens, **options)
             for problem, chain in zip(batch, chains, strict=True):
@@ -99,31 +109,33 @@ def evaluate(model, tokenizer, max_new_tokens: int, advance: Callable[[int], Non
 
     greedy = accuracy([[reward] for reward, _, _ in solve(do_sample=False)])
     torch.manual_seed(HELD_OUT_SEED)
-    runs = [solve(**SAMPLED) for _ in range(SAMPLES_PER_PROBLEM)]
+    runs = [solve(**_SAMPLED) for _ in range(SAMPLES_PER_PROBLEM)]
     sampled = accuracy([[reward for reward, _, _ in row] for row in zip(*runs, strict=True)])
-    return Evaluation(
-        *greedy,
-        *sampled,
-        sampled_tokens=fmean(length for run in runs for _, length, _ in run),
-        sampled_repeats=fmean(repeats for run in runs for _, _, repeats in run),
-        problems=NUM_GREEDY,
-    )
+    return {
+        "greedy_accuracy": greedy[0],
+        "greedy_standard_error": greedy[1],
+        "sampled_accuracy": sampled[0],
+        "sampled_standard_error": sampled[1],
+        "sampled_tokens": fmean(length for run in runs for _, length, _ in run),
+        "sampled_repeats": fmean(repeats for run in runs for _, _, repeats in run),
+        "problems": NUM_GREEDY,
+    }
 
 
-def belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
+def _belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     """Score rollouts of a held-out problem at their states, for `figures.beliefs`.
 
     Of a few problems it is the one whose rollouts disagree most; a wrong rollout, if there is one,
     comes first.
     """
-    candidates = list(islice(problems(HELD_OUT_SEED + 1, held_out=True), NUM_BROWSED))
+    candidates = list(islice(problems(HELD_OUT_SEED + 1, held_out=True), _NUM_BROWSED))
     torch.manual_seed(args.seed)
     size = args.num_generations
     prompts = [problem.prompt for problem in candidates for _ in range(size)]
-    chains = generate(model, tokenizer, prompts, args.max_completion_length, **SAMPLED)
+    chains = generate(model, tokenizer, prompts, args.max_completion_length, **_SAMPLED)
     texts = [tokenizer.decode(chain) for chain in chains]
     groups = [texts[k : k + size] for k in range(0, len(texts), size)]
-    chosen = max(range(NUM_BROWSED), key=lambda k: len(set(map(extract_answer, groups[k]))))
+    chosen = max(range(_NUM_BROWSED), key=lambda k: len(set(map(extract_answer, groups[k]))))
     problem, group = candidates[chosen], groups[chosen]
     its_chains = chains[chosen * size : (chosen + 1) * size]
     rewards = accuracy_reward(group, [problem.solution] * size)
@@ -149,7 +161,7 @@ def belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     )
     records = list(response_values(model, scorer, responses))
     records.sort(key=lambda record: (record["reward"] == 1, -len(record["steps"])))
-    return [*records[:1], *records[1:][1 - NUM_PICTURED :]]
+    return [*records[:1], *records[1:][1 - _NUM_PICTURED :]]
 
 
 def run_seeds(method: str, args, number: int) -> list[dict[str, Any]]:
@@ -161,9 +173,9 @@ def run_seeds(method: str, args, number: int) -> list[dict[str, Any]]:
         return [run(method, args)]
     summaries = []
     for seed in range(args.seed, args.seed + number):
-        own = copy(args)
-        own.seed, own.output_dir = seed, str(Path(args.output_dir) / f"seed-{seed}")
-        summaries.append(run(method, own))
+        seeded = copy(args)
+        seeded.seed, seeded.output_dir = seed, str(Path(args.output_dir) / f"seed-{seed}")
+        summaries.append(run(method, seeded))
     return summaries
 
 
@@ -189,7 +201,7 @@ def run(method: str, args) -> dict[str, Any]:
     num_prompts = prompts_per_batch * -(-args.max_steps // updates_per_batch)
     with progress_bar(width=32) as progress:
 
-        def measure(description: str) -> Evaluation:
+        def measure(description: str) -> dict[str, Any]:
             total = NUM_GREEDY * (1 + SAMPLES_PER_PROBLEM)
             task = progress.add_task(description, total=total)
             return evaluate(
@@ -210,14 +222,13 @@ def run(method: str, args) -> dict[str, Any]:
         )
         trainer.remove_callback(PrinterCallback)
         before = measure("evaluating the shipped model")
-        task = progress.add_task("training", total=args.max_steps)
-        trainer.add_callback(TrainingLine(progress, task, "training, "))
+        trainer.add_callback(_TrainingLine(progress, args.max_steps))
         trainer.train()
         after = measure("evaluating the trained model")
     trainer.save_model(args.output_dir)
     trainer.state.save_to_json(str(output_dir / "trainer_state.json"))
     figures.training_curves(output_dir / "trainer_state.json", output_dir / "training.png")
-    records = belief_records(trainer.model, tokenizer, segmenter, args)
+    records = _belief_records(trainer.model, tokenizer, segmenter, args)
     (output_dir / "beliefs.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
     figures.beliefs(output_dir / "beliefs.json", output_dir / "beliefs.png")
     page = output_dir / "inspect"
@@ -232,14 +243,14 @@ def run(method: str, args) -> dict[str, Any]:
             if option.name != "step_size"
         }
         | {"step_delimiter": STEP_DELIMITER},
-        "trl_settings": {name: getattr(args, name) for name in RECORDED},
+        "trl_settings": {name: getattr(args, name) for name in _RECORDED},
         "grader": accuracy_reward.grader.label,
         "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
         "held_out_problems": NUM_GREEDY,
         "page": str(page / "index.html") if is_recorded else None,
         "seconds": round(time.perf_counter() - started, 1),
-        "before": asdict(before),
-        "after": asdict(after),
+        "before": before,
+        "after": after,
     }
     (output_dir / "summary.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
     return summary

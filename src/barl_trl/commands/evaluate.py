@@ -29,7 +29,7 @@ from .console import (
 )
 from .evaluate_arguments import EvaluateArguments
 from .interruption import kept
-from .recipe_parser import RecipeParser
+from .options import RecipeParser
 
 
 def main(argv: list[str]) -> None:

@@ -3,11 +3,15 @@
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..report.inspector.page import foreign_file
 from .console import mistakes_in_one_line, refuse_overwriting
 from .interruption import kept
 from .parsers import OneLineParser, printable
+
+if TYPE_CHECKING:
+    from ..report.inspector.site import Site
 
 
 def main(argv: list[str]) -> None:
@@ -40,7 +44,9 @@ def main(argv: list[str]) -> None:
     )
     options = parser.parse_args(argv)
     with mistakes_in_one_line("barl inspect"):
-        folders = _folders(options.runs)
+        if len(options.runs) > 2:
+            raise ValueError(f"RUN must be one folder, or two to compare, got {len(options.runs)}.")
+        folders = [_folder(run) for run in options.runs]  # before anything heavy is imported
         output = options.output or options.runs[0] / "inspect"
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output must be a folder, got the file {output}: name another.")
@@ -52,18 +58,17 @@ def main(argv: list[str]) -> None:
             )
         if options.port is not None and not options.serve:
             raise ValueError(f"--port must be left out, got {options.port}: it is one of --serve.")
-        port = 8321 if options.port is None else options.port
-        _make(folders, options.runs, output, port if options.serve else None)
+        from ..report.inspector.site import Site
 
-
-def _make(folders: list[Path], runs: list[Path], output: Path, port: int | None) -> None:
-    from ..report.inspector.site import Site
-
-    site = Site(folders, _names(runs), output, is_live=port is not None)
-    if port is None:
+        site = Site(folders, _names(options.runs), output, is_live=options.serve)
+        if options.serve:
+            _serve(site, output, 8321 if options.port is None else options.port)
+            return
         site.update()
         print(f"{site.rollouts:,} rollouts. Open {printable(str(output.resolve()))}/index.html")
-        return
+
+
+def _serve(site: "Site", output: Path, port: int) -> None:
     from ..report.inspector.server import make_server, serve
 
     server = make_server(output, port=port)  # a port that is taken is a mistake, found at once
@@ -72,13 +77,6 @@ def _make(folders: list[Path], runs: list[Path], output: Path, port: int | None)
     print("Ctrl-C ends it.", flush=True)
     with kept(lambda: (printable(f"The page is in {output}."), "")):
         serve(site, server)
-
-
-def _folders(runs: list[Path]) -> list[Path]:
-    """Return the folders of the runs' records, before anything heavy is imported."""
-    if len(runs) > 2:
-        raise ValueError(f"RUN must be one folder, or two to compare, got {len(runs)}.")
-    return [_folder(run) for run in runs]
 
 
 def _folder(run: Path) -> Path:
@@ -90,13 +88,13 @@ def _folder(run: Path) -> Path:
 
         convert_responses(run)
     files = [*run.glob("*/beliefs/rollouts_*.parquet"), *run.glob("*/*/beliefs/rollouts_*.parquet")]
-    found = sorted({path.parent for path in files})
-    if len(found) == 1:
-        return found[0]
-    if found:
+    folders = sorted({path.parent for path in files})
+    if len(folders) == 1:
+        return folders[0]
+    if folders:
         raise ValueError(
             f"RUN must have records of one run or benchmark, got {run}: name one of "
-            f"{', '.join(str(folder.parent) for folder in found)}."
+            f"{', '.join(str(folder.parent) for folder in folders)}."
         )
     raise ValueError(
         f"RUN must have records of rollouts, beliefs/rollouts_*.parquet, got {run}: train with "

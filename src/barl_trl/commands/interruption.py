@@ -14,18 +14,15 @@ _RESUME = "--resume_from_checkpoint"
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C or SIGTERM.
 
-    Args:
-        signum: The signal.
-
     Attributes:
+        signum: The signal.
         kept: A sentence about what is kept of the work; empty: nothing is.
         resume: The checkpoint from which the same command would go on, if it needs to be told.
     """
 
     def __init__(self, signum: int):
         super().__init__(signum)
-        self.signum = signum
-        self.kept, self.resume = "", ""
+        self.signum, self.kept, self.resume = signum, "", ""
 
 
 def name_of(signum: int) -> str:
@@ -43,10 +40,10 @@ def raised(first: Callable[[int], None] | None = None) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    actions, own = [first] if first else [], os.getpid()
+    actions, process = [first] if first else [], os.getpid()
 
     def handle(signum, frame):
-        if os.getpid() != own:  # a fork, which is ended as any process
+        if os.getpid() != process:  # a fork, which is ended as any process
             _end_by(signum)
         if not actions:
             raise Interrupted(signum)
@@ -66,11 +63,7 @@ def raised(first: Callable[[int], None] | None = None) -> Iterator[None]:
 
 @contextmanager
 def kept(what: Callable[[], tuple[str, str]]) -> Iterator[None]:
-    """Say what an interruption leaves.
-
-    Args:
-        what: Returns [`Interrupted`]'s `kept` and `resume`.
-    """
+    """Say what an interruption leaves: `what` returns [`Interrupted`]'s `kept` and `resume`."""
     try:
         yield
     except Interrupted as interrupt:
@@ -80,12 +73,9 @@ def kept(what: Callable[[], tuple[str, str]]) -> Iterator[None]:
 
 @contextmanager
 def ended_in_one_line(argv: Sequence[str]) -> Iterator[None]:
-    """Turn an interruption into a line, and the exit status that such a signal leaves.
+    """Turn an interruption of a `barl` command into a line and the exit status of such a signal.
 
     A loop in a shell ends only where Ctrl-C kills its command, which is left to Python.
-
-    Args:
-        argv: The `barl` command.
     """
     try:
         with raised():
@@ -109,24 +99,17 @@ def _end_by(signum: int) -> None:
 
 
 def _line(argv: Sequence[str], interrupt: Interrupted) -> str:
-    line = f"barl {argv[0]}: ended by {name_of(interrupt.signum)}."
-    command = [*argv]
-    if interrupt.resume:
-        if _RESUME in command:
-            place = command.index(_RESUME)
-            del command[place : place + 2]
-        command += [_RESUME, interrupt.resume]
-    if interrupt.kept:
-        return f"{line} {interrupt.kept} To go on: {_typed(argv, command)}"
-    return f"{line} To start again: {_typed(argv, command)}"
-
-
-def _typed(argv: Sequence[str], command: Sequence[str]) -> str:
-    """Return a command for a shell, with the launcher of the present one, if there is one."""
     import psutil
 
     launcher: list[str] = []
     with suppress(psutil.Error):
         launcher = psutil.Process(os.getppid()).cmdline()
     is_launched = launcher[-len(argv) :] == [*argv]
-    return shlex.join([*(launcher[: -len(argv)] if is_launched else ["barl"]), *command])
+    command = [*(launcher[: -len(argv)] if is_launched else ["barl"]), *argv]
+    if interrupt.resume:
+        if _RESUME in command:
+            place = command.index(_RESUME)
+            del command[place : place + 2]
+        command += [_RESUME, interrupt.resume]
+    how = f"{interrupt.kept} To go on:" if interrupt.kept else "To start again:"
+    return f"barl {argv[0]}: ended by {name_of(interrupt.signum)}. {how} {shlex.join(command)}"

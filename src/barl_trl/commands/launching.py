@@ -3,12 +3,12 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from ..trainer.barl_fields import option
 from .console import at_least_one
 from .parsers import OneLineParser
-from .shipped import file_of
+from .recipes import file_of
 
 
 @dataclass
@@ -36,27 +36,27 @@ def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
         SystemExit: An option of [`LaunchFields`] has a wrong value, or accelerate launched this
             command already.
     """
-    parser = OneLineParser(prog=prog, add_help=False, allow_abbrev=False)
+    parser = OneLineParser(prog=prog, add_help=False)
     parser.knows_all, parser.takes_recipe = False, True
-    for field in fields(LaunchFields):
-        kind = at_least_one if field.name == "num_processes" else str
-        parser.add_argument(f"--{field.name}", type=kind)
-    options, others = parser.parse_known_args(list(argv))
-    given = {name: value for name, value in vars(options).items() if value is not None}
+    parser.add_argument("--accelerate_config")
+    parser.add_argument("--num_processes", type=at_least_one)
+    options, others = parser.parse_known_args(argv)
+    given = [name for name, value in vars(options).items() if value is not None]
     if not given:
         return None
     if "RANK" in os.environ:
         parser.error(
-            f"--{next(iter(given))} must be given where nothing is launched yet, got it under a "
-            "launcher: give it to the launcher"
+            f"--{given[0]} must be given where nothing is launched yet, got it under a launcher: "
+            "give it to the launcher"
         )
     python = [sys.executable, "-P", "-m"]  # no module of the working directory shadows another
     launch = [*python, "accelerate.commands.launch"]
-    if name := given.get("accelerate_config"):
+    if options.accelerate_config:
         try:
-            launch += ["--config_file", str(file_of("accelerate_config", name))]
+            path = file_of("accelerate_config", options.accelerate_config)
         except ValueError as error:
             parser.error(str(error))
-    if number := given.get("num_processes"):
-        launch += ["--num_processes", str(number)]
+        launch += ["--config_file", str(path)]
+    if options.num_processes:
+        launch += ["--num_processes", str(options.num_processes)]
     return [*launch, "--no_python", *python, "barl_trl.cli", *prog.split()[1:], *others]

@@ -1,18 +1,81 @@
-"""The options of commands that also take TRL's: a short help, and mistakes that are found early."""
+"""The options of commands that take recipes: TRL's parser, a short help, mistakes found early."""
 
+import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+import yaml
+from trl import TrlParser
 
-from ..trainer.barl_fields import choices_of
-from .console import plain_console
-from .recipe_parser import RecipeParser
+from .parsers import HelpFormatter, OneLineParser
+from .recipes import file_of
 from .trl_options import trl_options
 
-USAGE = "{} [--config RECIPE] [OPTIONS]"
+
+class RecipeParser(OneLineParser, TrlParser):
+    """TRL's parser of options, and of a YAML recipe (`--config FILE`) that gives their defaults."""
+
+    takes_recipe = True
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        for action in self._actions:  # --an-option is taken, too, but need not be shown
+            action.option_strings = [n for n in action.option_strings if "-" not in n.lstrip("-")]
+
+    def parse_args_and_config(self, args: Iterable[str], **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Check the recipe, and parse as TRL."""
+        words: list[str] = []
+        for word in args:
+            words += word.split("=", 1) if word.startswith("--config=") else [word]
+        if "--config" in words:
+            place = words.index("--config") + 1
+            if place == len(words) or words[place].startswith("--"):
+                self.error("--config must be followed by a recipe, got nothing")
+            try:
+                words[place] = str(file_of("config", words[place]))
+            except ValueError as error:
+                self.error(str(error))
+            self._check(words[place])
+        return super().parse_args_and_config(words, **kwargs)
+
+    def _check(self, path: str) -> None:
+        """Refuse a recipe that cannot be read, has unknown options or values of another type."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            root, recipe = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is no text"
+            self.error(f"--config must be a YAML file, got {path} ({reason})")
+        except yaml.YAMLError as error:
+            self.error(f"{path}: this is no YAML: {' '.join(str(error).split())}")
+        if not isinstance(recipe, Mapping) or not isinstance(root, yaml.MappingNode):
+            self.error(f"{path} must hold options as `name: value`, got {type(recipe).__name__}")
+        lines: dict[Any, int] = {}
+        for key, _ in root.value:
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                self.error(
+                    f"{path}, line {line}: {key.value} is in line {lines[key.value]} already"
+                )
+            lines[key.value] = line
+        actions = {action.dest: action for action in self._actions}
+        for name, value in recipe.items():
+            place, action = f"{path}, line {lines.get(name, 1)}", actions.get(name)
+            if action is None:
+                if not isinstance(name, str) or (name != "env" and self.knows_all):
+                    self.error(f"{place}: {self.unknown_option(str(name), actions)}")
+            elif value is not None:
+                are_several = action.nargs in ("+", "*") and isinstance(value, list)
+                try:
+                    self._get_values(action, [*map(str, value if are_several else [value])])
+                except argparse.ArgumentError as error:
+                    self.error(f"{place}: {error}")
+            elif action.required:
+                self.error(f"{place}: {name} must be set, got None")
 
 
 def parse_options(
@@ -25,7 +88,7 @@ def parse_options(
     trl: Sequence[str] = (),
     check: Callable[..., None] | None = None,
 ) -> tuple[Any, ...]:
-    """Parse options and a recipe (`--config FILE`) into dataclasses.
+    """Parse options and a recipe (`--config FILE`) into an instance of each of `everything`.
 
     Help and mistakes need no TRL, whose import takes ten times as long: its options are read from
     its files first.
@@ -37,23 +100,18 @@ def parse_options(
         everything: Imports the dataclasses of all options, and returns them.
         defaults: Returns the defaults that this machine needs, by name.
         trl: TRL's classes in `everything`, by name.
-        check: Refuses other mistakes, by the instances of `first`, and what was given of the
-            options of `trl`.
-
-    Returns:
-        An instance of each of `everything`.
+        check: Refuses other mistakes, by the instances of `first`, and what was given of `trl`'s.
 
     Raises:
         ValueError: A field breaks its rule.
-        SystemExit: Help was asked for, or an option is unknown, missing or of another type, in the
-            recipe or in `argv`.
+        SystemExit: Help was asked for, or an option is unknown, missing or of another type.
     """
     if {"-h", "--help"} & set(argv):
         _print_short_help(prog, first)
     if "--help-all" not in argv:
         known = [option.name for kind in first for option in fields(kind)]
         others = trl_options(trl, but=known)
-        parser = _parser(prog, (*first, others.fields), add_help=False, allow_abbrev=False)
+        parser = _parser(prog, (*first, others.fields), add_help=False)
         parser.knows_all = bool(trl) and others.are_all
         early = parser.parse_args_and_config(argv, return_remaining_strings=True)
         if check is not None and parser.knows_all:
@@ -67,27 +125,23 @@ def parse_options(
 
 
 def _parser(prog: str, dataclasses: Iterable[type], **kwargs) -> RecipeParser:
-    types: Any = tuple(dataclasses)
-    parser = RecipeParser(types, prog=prog, usage=USAGE.format(prog), **kwargs)
+    usage, types = f"{prog} [--config RECIPE] [OPTIONS]", tuple(dataclasses)
+    parser = RecipeParser(types, prog=prog, usage=usage, **kwargs)  # type: ignore[arg-type]
     parser.lists_all = "--help-all"
     return parser
 
 
-def _print_short_help(prog: str, first: Sequence[type]) -> None:
-    """Print a line or two for each option, the first sentence of its text, and end."""
-    table = Table.grid(padding=(0, 2))
-    for option in (option for kind in first for option in fields(kind)):
-        text = re.split(r"(?<=\.) (?=[A-Z`])", option.metadata["help"])[0].removesuffix(".")
-        choices = " | ".join(filter(None, choices_of(option.type)))
-        text = f"{text}: {choices}" if choices else text
-        is_shown = isinstance(option.default, str | int | float) and len(str(option.default)) < 20
-        default = f" [{option.default}]" if is_shown else ""
-        table.add_row(f"  --{option.name}", text + default)
-    console = plain_console()
-    console.print(f"usage: {USAGE.format(prog)}\n")
-    console.print(table)
-    console.print(
-        "\n  --config RECIPE  a YAML file of options, or a name that `barl recipes` lists\n"
-        "  --help-all       every option, TRL's too, with its full text"
+def _print_short_help(prog: str, first: Iterable[type]) -> None:
+    """Print the first sentence of each option's text, and end."""
+    formatter: Any = partial(HelpFormatter, max_help_position=34)
+    parser = _parser(prog, first, add_help=False, formatter_class=formatter)
+    for action in parser._actions:
+        sentence = re.split(r"(?<=\.) (?=[A-Z`])", action.help or "")[0].removesuffix(".")
+        choices = f": {' | '.join(map(str, action.choices))}" if action.choices else ""
+        action.help, action.metavar, action.nargs = f"{sentence}{choices}", "", None
+    parser.add_argument(
+        "--config", metavar="", help="a YAML file of options, or a name that `barl recipes` lists"
     )
+    parser.add_argument("--help-all", action="store_true", help="every option, also TRL's, in full")
+    parser.print_help()
     raise SystemExit

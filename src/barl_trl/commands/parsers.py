@@ -6,7 +6,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
-from copy import copy
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -45,18 +44,12 @@ def is_first_process() -> bool:
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults but None and a flag's, and `--an_option` without its twin `--an-option`."""
+    """Shows defaults, but None, that of a flag, and what the text says already."""
 
     def _get_help_string(self, action):
-        if action.default is None or action.nargs == 0:
-            return action.help
-        return super()._get_help_string(action)
-
-    def _format_action_invocation(self, action):
-        twins = {name.replace("_", "-") for name in action.option_strings if "_" in name}
-        shown = copy(action)
-        shown.option_strings = [name for name in action.option_strings if name not in twins]
-        return super()._format_action_invocation(shown)
+        is_said = "(default" in (action.help or "")
+        is_left_out = is_said or action.default is None or action.nargs == 0
+        return action.help if is_left_out else super()._get_help_string(action)
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -71,38 +64,29 @@ class OneLineParser(argparse.ArgumentParser):
     knows_all = True
     lists_all = "--help"
     takes_recipe = False
-    _required: Sequence[argparse.Action] = ()
 
     def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **{"formatter_class": HelpFormatter} | kwargs)
+        defaults = {"formatter_class": HelpFormatter, "allow_abbrev": False}
+        super().__init__(*args, **defaults | kwargs)
 
     def error(self, message: str) -> NoReturn:
         """End the command, without the usage that argparse puts before the mistake."""
-        message = re.sub(r"(--\w+)/--[\w-]+", r"\1", message)
         end = "" if message.endswith(("?", ".")) else "."
         # all processes of a launch make the same mistake
         raise Mistake(f"{self.prog}: {message}{end}", is_said=is_first_process())
 
     def parse_known_args(self, args=None, namespace=None) -> Any:
         """Parse, and look for unknown options before missing ones: they may be misspelt."""
-        required = [action for action in self._actions if action.required]
-        for action in required:
-            action.required = False
-        self._required = required
-        found, unknown = super().parse_known_args(args, namespace)
-        if unknown and (self.knows_all or not unknown[0].startswith("-")):
-            self.error(self._about(unknown))
-        missing = [action for action in required if getattr(found, action.dest) is None]
-        if missing and not unknown:
-            names = [str(a.option_strings[0] if a.option_strings else a.metavar) for a in missing]
-            self.error(f"the following arguments are required: {', '.join(names)}")
-        return found, unknown
-
-    def format_help(self) -> str:
-        """Return the help, which shows what must be given without brackets."""
-        for action in self._required:
-            action.required = True
-        return super().format_help()
+        words = [*(sys.argv[1:] if args is None else args)]
+        if self._subparsers is None:
+            self._refuse_unknown(words)
+        parsed, unknown = super().parse_known_args(words, namespace)
+        if unknown and self.knows_all:
+            self.error(
+                f"unexpected argument {unknown[0]!r}: `{self.prog} {self.lists_all}` lists the "
+                "options"
+            )
+        return parsed, unknown
 
     def unknown_option(self, name: str, known: Iterable[str]) -> str:
         """Return what to say of an option that is none of the known ones."""
@@ -111,10 +95,13 @@ class OneLineParser(argparse.ArgumentParser):
             return f"unknown option {name}: did you mean {nearest[0]}?"
         return f"unknown option {name}: `{self.prog} {self.lists_all}` lists the options"
 
-    def _about(self, unknown: Sequence[str]) -> str:
-        first = unknown[0]
-        if first.startswith("-"):  # its value may be a secret
-            return self.unknown_option(first.split("=")[0], self._option_string_actions)
-        if self.takes_recipe and first.endswith((".yaml", ".yml")):
-            return f"a recipe must come after --config, got {first}: {self.prog} --config {first}"
-        return f"unexpected argument {first!r}: `{self.prog} {self.lists_all}` lists the options"
+    def _refuse_unknown(self, words: Sequence[str]) -> None:
+        options = self._option_string_actions
+        for before, word in zip(["", *words], words, strict=False):
+            name = word.split("=")[0]  # behind it may be a secret
+            if self.knows_all and name.startswith("--") and name not in (*options, "--"):
+                self.error(self.unknown_option(name, options))
+            is_value = before.startswith("-")
+            if self.takes_recipe and not is_value and re.fullmatch(r"[^-].*\.ya?ml", word):
+                recipe = f"{self.prog} --config {word}"
+                self.error(f"a recipe must come after --config, got {word}: {recipe}")

@@ -13,7 +13,7 @@ from ..trainer import BARLConfig
 from ..trainer.batch_sizes import BatchSettings
 from ..trainer.methods import method_settings
 from .plan import PlanFields
-from .shipped import file_of
+from .recipes import file_of
 from .train_arguments import BARLScriptArguments
 
 _PROMPT_TOKENS, _COMPLETION_TOKENS = 512, 1024

@@ -1,15 +1,39 @@
 """`barl recipes`: list the shipped recipes and accelerate configurations, or print one."""
 
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 
 from .parsers import OneLineParser
-from .shipped import FOLDERS, file_of, names
 
-TITLES = {
+_PACKAGE = Path(__file__).parents[1]
+FOLDERS = {"config": _PACKAGE / "recipes", "accelerate_config": _PACKAGE / "accelerate_configs"}
+"""Folder of the files that an option names."""
+_TITLES = {
     "config": "Recipes: barl train --config NAME --dataset_name PATH_OR_ID",
     "accelerate_config": "Launching: barl train --accelerate_config NAME",
 }
+
+
+def names(option: str) -> list[str]:
+    """Return the names that an option of [`FOLDERS`] takes beside files."""
+    folder = FOLDERS[option]
+    paths = sorted(folder.rglob("*.yaml"))
+    return [path.relative_to(folder).with_suffix("").as_posix() for path in paths]
+
+
+def file_of(option: str, value: str) -> Path:
+    """Return the file that the value of an option names: a file of the user's, or a shipped one.
+
+    Raises:
+        ValueError: There is neither.
+    """
+    for path in (Path(value), FOLDERS[option] / f"{value}.yaml"):
+        if path.is_file():
+            return path
+    nearest = get_close_matches(Path(value).stem, names(option), n=1)
+    hint = f"did you mean {nearest[0]}?" if nearest else "`barl recipes` lists them."
+    raise ValueError(f"--{option} must be a YAML file or a shipped name, got {value}: {hint}")
 
 
 def main(argv: list[str]) -> None:
@@ -23,7 +47,7 @@ def main(argv: list[str]) -> None:
     show.add_argument("name", metavar="NAME", help="a name that `barl recipes` lists")
     options = parser.parse_args(argv)
     if options.command is None:
-        for option, title in TITLES.items():
+        for option, title in _TITLES.items():
             print(f"{title}\n")
             known = names(option)
             width = max(map(len, known)) + 2
@@ -32,10 +56,10 @@ def main(argv: list[str]) -> None:
             print()
         print("barl recipes show NAME > my.yaml: a copy to change.")
         return
-    every = {name: option for option in FOLDERS for name in names(option)}
+    every = {name: folder / f"{name}.yaml" for o, folder in FOLDERS.items() for name in names(o)}
     if options.name not in every:
         parser.error(f"NAME must be one that `barl recipes` lists, got {options.name}")
-    sys.stdout.write(file_of(every[options.name], options.name).read_text(encoding="utf-8"))
+    sys.stdout.write(every[options.name].read_text(encoding="utf-8"))
 
 
 def _first_comment(path: Path) -> str:

@@ -6,15 +6,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from .console import at_least_one, mistakes_in_one_line, print_table
 from .interruption import kept
 from .parsers import OneLineParser
 
-FOLDER = "folder of the results"
-OVERWRITE = "replace the results of an earlier run in output_dir"
+_FOLDER = "folder of the results"
+_OVERWRITE = "replace the results of an earlier run in output_dir"
 
 
 def main(argv: list[str]) -> None:
@@ -80,14 +79,11 @@ def triplets(options: argparse.Namespace) -> None:
     from ..synthetic.triplets import ARMS, MORE_ARMS, Settings
     from .reproduce_triplets import triplet_rows, triplets
 
-    iterations = options.iterations or Settings.iterations
     with kept(lambda: _done(options)):
         results = triplets(
             options.output_dir,
-            seeds=1 if options.quick else options.seeds,
-            settings=replace(
-                Settings(), iterations=max(1, iterations // 8) if options.quick else iterations
-            ),
+            seeds=options.seeds,
+            settings=Settings(iterations=options.iterations or Settings.iterations),
             arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
         )
     settings = results["settings"]
@@ -119,19 +115,18 @@ def _parser() -> argparse.ArgumentParser:
         type=at_least_one,
         help="training iterations (default: as many as in docs/triplets.md)",
     )
-    one.add_argument("--quick", action="store_true", help="one seed, an eighth of the iterations")
     one.add_argument(
         "--more_arms",
         action="store_true",
         help="add RL with BARL's entropy bonus, and the paper's text read literally",
     )
-    one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"), help=FOLDER)
-    one.add_argument("--overwrite_output_dir", action="store_true", help=OVERWRITE)
+    one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"), help=_FOLDER)
+    one.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
     one.set_defaults(run=triplets)
     tree_help = "solve the tree of Theorem 3 exactly, for depth 2 to 6 (seconds)"
     two = commands.add_parser("tree", help=tree_help, description=tree_help)
-    two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"), help=FOLDER)
-    two.add_argument("--overwrite_output_dir", action="store_true", help=OVERWRITE)
+    two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"), help=_FOLDER)
+    two.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
     two.set_defaults(run=tree)
     paper_help = "train and evaluate all arms, and write a report (demo scale: within an hour)"
     three = commands.add_parser("paper", help=paper_help, description=paper_help)
@@ -146,6 +141,6 @@ def _parser() -> argparse.ArgumentParser:
     three.add_argument(
         "--plan", action="store_true", help="print the cost and the commands, and run nothing"
     )
-    three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"), help=FOLDER)
+    three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"), help=_FOLDER)
     three.set_defaults(run=paper)
     return parser

@@ -17,7 +17,7 @@ from .parsers import is_first_process
 from .train_arguments import BARLScriptArguments, check_names, check_recipe
 from .trl_options import trl_options
 
-TRL = ("GRPOConfig", "ModelConfig")
+_TRL = ("GRPOConfig", "ModelConfig")
 
 
 def main(argv: list[str]) -> None:
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
         check_names(script_args)
         refuse_trl_settings(given)
         known = {name: value for name, value in given.items() if value is not None}
-        defaults = trl_options(TRL, but=()).defaults | vars(BARLFields())
+        defaults = trl_options(_TRL, but=()).defaults | vars(BARLFields())
         for name in BATCH_FIELDS:
             check_at_least_one(name, known.get(name), defaults[name])
         processes = int(os.environ.get("WORLD_SIZE", 1))
@@ -49,11 +49,18 @@ def main(argv: list[str]) -> None:
 
     with mistakes_in_one_line("barl train", are_everywhere=True, path_or_id="dataset_name"):
         parsed = parse_options(
-            *("barl train", argv, first, _all_arguments, _without_gpu), trl=TRL, check=check
+            *("barl train", argv, first, _all_arguments, _without_gpu), trl=_TRL, check=check
         )
     if _without_gpu() and is_first_process():
+        _, args, model_args = parsed
         why = "" if given.get("use_cpu") else "no GPU was found, so "
-        print(f"barl train: {why}{_where_and_in_what(*parsed)}", file=sys.stderr)
+        autocast = "bfloat16" if args.bf16 else "float16" if args.fp16 else None
+        dtype = "its own dtype" if model_args.dtype in ("auto", None) else model_args.dtype
+        print(
+            f"barl train: {why}the model is trained on the CPU in {autocast or dtype} "
+            f"(--use_cpu {args.use_cpu} --bf16 {args.bf16}).",
+            file=sys.stderr,
+        )
     from .train_run import run_in_process_group
 
     with unfailing_output():
@@ -73,13 +80,3 @@ def _without_gpu() -> dict[str, Any]:
     import torch
 
     return {} if torch.accelerator.is_available() else {"use_cpu": True, "bf16": False}
-
-
-def _where_and_in_what(_, args: Any, model_args: Any) -> str:
-    """Say that a run is on the CPU, and in which precision it computes."""
-    autocast = "bfloat16" if args.bf16 else "float16" if args.fp16 else None
-    own = "its own dtype" if model_args.dtype in ("auto", None) else model_args.dtype
-    return (
-        f"the model is trained on the CPU in {autocast or own} "
-        f"(--use_cpu {args.use_cpu} --bf16 {args.bf16})."
-    )

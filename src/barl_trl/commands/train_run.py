@@ -31,29 +31,28 @@ from ..trainer.stop_together import StopTogether
 from .console import mistakes_in_one_line
 from .interruption import Interrupted, kept, name_of, raised
 from .train_arguments import BARLScriptArguments, check_recipe
-from .training_console import training_console
+from .training_console import print_rows
 from .training_sets import training_sets
 
 
 def run_in_process_group(*parsed) -> None:
-    """[`run`], and end with a line if the model was not pushed."""
+    """Train, save, and push to the Hub if asked to; end with a line if that fails."""
     failure = None
     with process_group_outliving_ddp():
         try:
-            run(*parsed)
+            _run(*parsed)
         except PushError as error:
             failure = f"barl train: error: {error}"
     if failure:
         sys.exit(failure)
 
 
-def run(
+def _run(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
-    """Train, save, and push to the Hub if asked to."""
     with ExitStack() as held:
         with mistakes_in_one_line("barl train", path_or_id="dataset_name"):
-            trainer, checkpoint = prepare(script_args, training_args, model_args, held)
+            trainer, checkpoint = _prepare(script_args, training_args, model_args, held)
         _train_and_save(script_args, trainer, checkpoint)
 
 
@@ -61,8 +60,8 @@ def _train_and_save(
     script_args: BARLScriptArguments, trainer: Any, checkpoint: str | bool | None
 ) -> None:
     with kept(lambda: _last_checkpoint(trainer, checkpoint)):
-        with training_console(trainer):
-            _train(trainer, checkpoint, is_saved=script_args.save_on_interrupt)
+        print_rows(trainer)
+        _train(trainer, checkpoint, is_saved=script_args.save_on_interrupt)
         try:
             # a call that is not internal pushes, too
             trainer.save_model(trainer.args.output_dir, _internal_call=True)
@@ -88,24 +87,13 @@ def _refuse_missing_packages(args: BARLConfig) -> None:
         raise ValueError("use_liger_kernel must be False, got True: pip install liger-kernel.")
 
 
-def prepare(
+def _prepare(
     script_args: BARLScriptArguments,
     training_args: BARLConfig,
     model_args: ModelConfig,
     held: ExitStack,
 ) -> tuple[Any, str | bool | None]:
-    """Check a recipe, and return its trainer and what it resumes from.
-
-    Args:
-        script_args: The recipe's own fields.
-        training_args: The trainer's.
-        model_args: The model's.
-        held: What keeps the output folder for this run.
-
-    Raises:
-        ValueError: The recipe cannot be trained.
-        PushError: The model could not be pushed to the Hub.
-    """
+    """Check a recipe, and return its trainer and what it resumes from; `held` keeps its folder."""
     if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
@@ -129,9 +117,8 @@ def prepare(
         claim_repository(training_args)
     held.enter_context(claimed(training_args, checkpoint or value))
     names: Any = script_args.reward_funcs
-    length: Any = training_args.max_completion_length
     reward_funcs = [
-        get_reward_func(name, max_completion_length=length)
+        get_reward_func(name, max_completion_length=training_args.max_completion_length)  # type: ignore[arg-type]
         for name in ([names] if isinstance(names, str) else names)
     ]
     tokenizer = AutoTokenizer.from_pretrained(
@@ -147,7 +134,6 @@ def prepare(
             f"{model_args.model_name_or_path} has no chat template. For the problem and a line "
             'break write in the recipe: prompt_template: "{problem}\\n".'
         )
-
     template_kwargs: Any = training_args.chat_template_kwargs
     record_prompt(
         tokenizer,
@@ -178,11 +164,7 @@ def prepare(
 
 
 def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> None:
-    """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint.
-
-    Raises:
-        Interrupted: By one of them.
-    """
+    """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint."""
     end: StopTogether = trainer.stop_together
     end.is_saved = is_saved
     if not is_saved:
@@ -193,11 +175,8 @@ def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> No
     def ask(signum: int) -> None:
         received.append(signal.Signals(signum))
         end.ask()
-        trainer.accelerator.print(
-            f"barl train: {name_of(signum)}: a checkpoint is saved after this step. A second one "
-            "ends at once.",
-            file=sys.stderr,
-        )
+        said = "a checkpoint is saved after this step. A second one ends at once."
+        trainer.accelerator.print(f"barl train: {name_of(signum)}: {said}", file=sys.stderr)
 
     with raised(ask):
         trainer.train(checkpoint)

@@ -1,74 +1,43 @@
-"""What a training run prints: a line that moves, and a row for each step that is logged."""
+"""What a training run prints: transformers' bar in a terminal, and a row for each logged step."""
 
+import sys
 import textwrap
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import transformers
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from tqdm.auto import tqdm
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from .console import plain_console
-
-COLUMNS = {
-    "reward": ("reward", "8", "{:.3f}"),
-    "truth mass": ("barl/truth_mass", "11", "{:.3f}"),
-    "tokens": ("completions/mean_length", "8", "{:.0f}"),
-    "cut off": ("completions/clipped_ratio", "8", "{:.0%}"),
-    "no answer": ("barl/no_answer", "10", "{:.0%}"),
-    "grad norm": ("grad_norm", "10", "{:.2g}"),
+_COLUMNS = {
+    "reward": ("reward", 8, "{:.3f}"),
+    "truth mass": ("barl/truth_mass", 11, "{:.3f}"),
+    "tokens": ("completions/mean_length", 8, "{:.0f}"),
+    "cut off": ("completions/clipped_ratio", 8, "{:.0%}"),
+    "no answer": ("barl/no_answer", 10, "{:.0%}"),
+    "grad norm": ("grad_norm", 10, "{:.2g}"),
+    "s/step": ("step_time", 7, "{:.1f}"),
 }
-"""Columns of a row, between step and times: the metric, the width, and how it is written."""
-
+"""Columns of a row, between step and time left: the metric, the width, and how it is written."""
 ROWS_PER_HEADER = 25
 
 
-def in_words(logs: Mapping[str, Any]) -> str:
-    """Return the reward, the truth mass and the tokens of a log, as far as it has them."""
-    texts = {
-        "reward": "reward {:.2f}",
-        "truth mass": "truth mass {:.2f}",
-        "tokens": "{:.0f} tokens",
-    }
-    values = {text: logs.get(COLUMNS[name][0]) for name, text in texts.items()}
-    return ", ".join(text.format(value) for text, value in values.items() if value is not None)
+class _Bar(ProgressCallback):
+    """transformers' bar, without the dictionaries of some 45 metrics that it writes."""
 
-
-class TrainingLine(TrainerCallback):
-    """Move a progress bar with the optimizer steps; it tells the values of the last log.
-
-    Args:
-        progress: What shows the bar.
-        task: The bar.
-        name: What stands before the values.
-    """
-
-    def __init__(self, progress: Progress, task: Any, name: str = ""):
-        self.progress, self.task, self.name = progress, task, name
-
-    def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102
-        self.progress.update(self.task, total=state.max_steps, completed=state.global_step)
-
-    def on_step_end(self, args, state, control, **kwargs):  # noqa: D102
-        self.progress.update(self.task, completed=state.global_step)
-
-    def on_log(self, args, state, control, logs=None, **kwargs):  # noqa: D102
-        if logs and "reward" in logs:
-            self.progress.update(self.task, description=self.name + in_words(logs))
+    def on_log(self, *args, **kwargs):
+        pass
 
 
 class TrainingRows(TrainerCallback):
     """Print a row for each step that is logged, and a line for each evaluation."""
 
-    def __init__(self):
-        self._rows = 0
-        self._began = self._last = (0, 0.0)
+    _rows = 0
 
     def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102
-        self._began = self._last = state.global_step, time.perf_counter()
+        self._began = state.global_step, time.perf_counter()
 
     def on_log(self, args, state, control, logs=None, **kwargs):  # noqa: D102
         if not logs or not state.is_world_process_zero:
@@ -80,25 +49,24 @@ class TrainingRows(TrainerCallback):
         else:
             text = evaluation_in_words(logs, state.global_step)
         if text:
-            print(text, flush=True)  # a pipe shows it at once, too
+            with tqdm.external_write_mode():
+                print(text, flush=True)  # a pipe shows it at once, too
 
     def _row(self, args, state, logs: Mapping[str, Any]) -> str:
         step, of = state.global_step, state.max_steps
-        now = step, time.perf_counter()
-        pace, mean = (_seconds_per_step(start, now) for start in (self._last, self._began))
-        self._last = now
+        first, began = self._began
+        left = (time.perf_counter() - began) / max(step - first, 1) * (of - step)
         width = max(9, 1 + 2 * len(str(of)))
         cells = [
             f"{'-' if (value := logs.get(metric)) is None else text.format(value):>{size}}"
-            for metric, size, text in COLUMNS.values()
+            for metric, size, text in _COLUMNS.values()
         ]
-        times = f"{pace:7.1f}{_clock(mean * (of - step)):>8}"
-        row = f"{f'{step}/{of}':>{width}}{''.join(cells)}{times}"
+        row = f"{f'{step}/{of}':>{width}}{''.join(cells)}{_clock(left):>8}"
         self._rows += 1
         if self._rows % ROWS_PER_HEADER != 1 and not args.log_completions:
             return row
-        names = [f"{name:>{size}}" for name, (_, size, _) in COLUMNS.items()]
-        return f"{'step':>{width}}{''.join(names)}{'s/step':>7}{'left':>8}\n{row}"
+        names = [f"{name:>{size}}" for name, (_, size, _) in _COLUMNS.items()]
+        return f"{'step':>{width}}{''.join(names)}{'left':>8}\n{row}"
 
 
 def evaluation_in_words(logs: Mapping[str, Any], step: int) -> str:
@@ -113,30 +81,14 @@ def evaluation_in_words(logs: Mapping[str, Any], step: int) -> str:
     return textwrap.fill(text, 79, subsequent_indent="  ") if texts else ""
 
 
-@contextmanager
-def training_console(trainer: Any) -> Iterator[None]:
-    """Print a training run in rows, below them in a terminal a line that moves.
-
-    transformers would print dictionaries of some 45 metrics. What is logged stays as it is.
-    """
+def print_rows(trainer: Any) -> None:
+    """Let a trainer print rows where transformers would print dictionaries; logs stay whole."""
     transformers.utils.logging.disable_progress_bar()  # of shards that are written
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
+    if sys.stderr.isatty() and not trainer.args.disable_tqdm:
+        trainer.add_callback(_Bar())
     trainer.add_callback(TrainingRows())
-    console = plain_console()
-    is_shown = console.is_terminal and not console.is_dumb_terminal
-    if not is_shown or trainer.args.disable_tqdm or not trainer.is_world_process_zero():
-        yield
-        return
-    values = TextColumn("{task.description}", markup=False)
-    columns = BarColumn(bar_width=14), MofNCompleteColumn(), values, TimeRemainingColumn()
-    with Progress(*columns, console=console) as progress:
-        trainer.add_callback(TrainingLine(progress, progress.add_task("", total=None)))
-        yield
-
-
-def _seconds_per_step(start: tuple[int, float], end: tuple[int, float]) -> float:
-    return (end[1] - start[1]) / max(end[0] - start[0], 1)
 
 
 def _clock(seconds: float) -> str:

@@ -5,28 +5,21 @@ from typing import Any
 
 from datasets import Dataset
 
-from ..data import DataReport, Selection, load_problems
+from ..data import Selection, load_problems
 from ..data.loading import MOST_PARSED, NO_SELECTION, make_prompt
 from ..evaluation.benchmarks import load_benchmarks
 from ..trainer import BARLConfig
 from .train_arguments import BARLScriptArguments
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def training_sets(
     script_args: BARLScriptArguments, training_args: BARLConfig, tokenizer: Any
 ) -> dict[str, Any]:
-    """Load what a run needs.
+    """Load what a run needs: [`BARLTrainer`]'s `train_dataset`, `eval_dataset` and `benchmarks`.
 
-    Args:
-        script_args: Names of the sets, their columns and prompts, and what to leave out.
-        training_args: Whether to evaluate, and how chat templates are filled.
-        tokenizer: For `max_prompt_length`. Benchmarks keep long prompts: all of their problems
-            count.
-
-    Returns:
-        `train_dataset`, `eval_dataset` and `benchmarks`, as in [`BARLTrainer`].
+    Benchmarks keep long prompts: all of their problems count.
     """
     is_plain = script_args.prompt_template is not None
     prompt: dict[str, Any] = {
@@ -47,23 +40,24 @@ def training_sets(
             selection=selection,
             **prompt,
         )
-        _log(script_args.dataset_name, report)
+        level = logging.WARNING if report.has_findings else logging.INFO
+        advice = "; the rows: barl data check" if report.has_findings else ""
+        _logger.log(level, "%s: %s%s", script_args.dataset_name, report, advice)
         template_kwargs: Any = training_args.chat_template_kwargs or {}
-        return _without_long_prompts(
-            dataset, tokenizer, script_args.max_prompt_length, **template_kwargs
-        )
+        most = script_args.max_prompt_length
+        return dataset if most is None else _shorter(dataset, tokenizer, most, **template_kwargs)
 
     benchmarks = load_benchmarks(script_args.eval_benchmarks)
-    for name, found in benchmarks.items():
-        if found.skipped:
-            logger.warning("%s: rows skipped: %s", name, found.skipped)
+    for name, benchmark in benchmarks.items():
+        if benchmark.skipped:
+            _logger.warning("%s: rows skipped: %s", name, benchmark.skipped)
     left_out = load_benchmarks(script_args.decontaminate)
     held_out = benchmarks | left_out
     selection = Selection(
         deduplicate=script_args.deduplicate,
         min_solve_rate=script_args.min_solve_rate,
         max_solve_rate=script_args.max_solve_rate,
-        evaluation_sets={name: found.texts for name, found in held_out.items()},
+        evaluation_sets={name: benchmark.texts for name, benchmark in held_out.items()},
         decontaminate=[*left_out],
     )
     test_split = script_args.dataset_test_split
@@ -77,46 +71,32 @@ def training_sets(
             name: Dataset.from_list(
                 [
                     {"prompt": make_prompt(p.text, **prompt), "solution": p.solution}
-                    for p in found.problems
+                    for p in benchmark.problems
                 ]
             )
-            for name, found in benchmarks.items()
+            for name, benchmark in benchmarks.items()
         },
     }
 
 
-def _log(name: str, report: DataReport) -> None:
-    """Log what became of the rows of a data set."""
-    level = logging.WARNING if report.has_findings else logging.INFO
-    advice = "; the rows: barl data check" if report.has_findings else ""
-    logger.log(level, "%s: %s%s", name, report, advice)
-
-
-def _without_long_prompts(
-    dataset: Dataset, tokenizer, max_prompt_length: int | None, **template_kwargs
-) -> Dataset:
-    if max_prompt_length is None:
-        return dataset
+def _shorter(dataset: Dataset, tokenizer, most: int, **template_kwargs) -> Dataset:
+    """Return the rows whose prompt has at most so many tokens."""
 
     def fits(prompt) -> bool:
         if isinstance(prompt, str):
-            return len(tokenizer(prompt)["input_ids"]) <= max_prompt_length
+            return len(tokenizer(prompt)["input_ids"]) <= most
         encoded = tokenizer.apply_chat_template(
             prompt, add_generation_prompt=True, return_dict=True, **template_kwargs
         )
-        return len(encoded["input_ids"]) <= max_prompt_length
+        return len(encoded["input_ids"]) <= most
 
     kept = dataset.filter(fits, input_columns="prompt")
     if not len(kept):
         raise ValueError(
-            f"max_prompt_length must leave at least one row, got {max_prompt_length}: all of the "
+            f"max_prompt_length must leave at least one row, got {most}: all of the "
             f"{len(dataset)} prompts are longer."
         )
     if len(kept) < len(dataset):
-        logger.warning(
-            "%d of %d rows left out: prompt of more than max_prompt_length=%d tokens",
-            len(dataset) - len(kept),
-            len(dataset),
-            max_prompt_length,
-        )
+        left_out = f"{len(dataset) - len(kept)} of {len(dataset)} rows left out"
+        _logger.warning("%s: prompt of more than max_prompt_length=%d tokens", left_out, most)
     return kept

@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
-NGRAM = 10
-MATCHED_SHARE = 0.6
+_NGRAM = 10
+_MATCHED_SHARE = 0.6
 
 _WORD = re.compile(r"[^\W_]+|[-+*/=<>^%!|]")
 
@@ -60,11 +60,11 @@ def _words(text: str) -> list[str]:
 
 
 def _ngrams(words: Sequence[str]) -> set[str]:
-    return {" ".join(words[k : k + NGRAM]) for k in range(len(words) - NGRAM + 1)}
+    return {" ".join(words[k : k + _NGRAM]) for k in range(len(words) - _NGRAM + 1)}
 
 
 def _is_mostly_in(problem: Sequence[str], words: Sequence[str]) -> bool:
-    least = MATCHED_SHARE * len(problem)
+    least = _MATCHED_SHARE * len(problem)
     if (Counter(problem) & Counter(words)).total() <= least:  # in any order, at a glance
         return False
     blocks = SequenceMatcher(None, problem, words, autojunk=False).get_matching_blocks()

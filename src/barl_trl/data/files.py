@@ -11,6 +11,7 @@ import difflib
 import logging
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TEXT_SUFFIXES = (".jsonl", ".json", ".csv")
-SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+_parse = partial(parse_json, parse_float=Decimal)  # an answer 0.10 or 1e-7 keeps its digits
+_TEXT_SUFFIXES = (".jsonl", ".json", ".csv")
+_SUFFIXES = (*_TEXT_SUFFIXES, ".parquet")
 
 
 def find_column(
@@ -46,20 +48,16 @@ def find_column(
     Raises:
         ValueError: If there is none.
     """
-    free = [column for column in columns if column != taken]
-    lowered = {column.lower(): column for column in free}
+    free = {column.lower(): column for column in columns if column != taken}
     names = candidates if wanted is None else [wanted]
     for name in names:
-        if name in free:
+        if name in columns and name != taken:
             return name
-        if name.lower() in lowered:
-            return lowered[name.lower()]
-    nearest = [
-        lowered[match]
-        for name in names
-        for match in difflib.get_close_matches(name.lower(), lowered, n=1)
-    ]
-    nearest = nearest or free[:1] * (len(free) == 1)
+        if name.lower() in free:
+            return free[name.lower()]
+    close = (difflib.get_close_matches(name.lower(), free, n=1) for name in names)
+    nearest = [free[match] for matches in close for match in matches]
+    nearest = nearest or [*free.values()] * (len(free) == 1)
     hint = f"did you mean {option}={nearest[0]!r}?" if nearest else f"name the one with {option}."
     raise ValueError(
         f"{option} must be a column of the data set, got {wanted or ' | '.join(candidates)!r} "
@@ -69,11 +67,6 @@ def find_column(
 
 def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
     """Read a data set as it stands, from a local file or folder or from the Hub.
-
-    Args:
-        path_or_id: As in [`~barl_trl.data.load_problems`].
-        split: As there.
-        config: As there.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -85,13 +78,13 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
 
     path = Path(path_or_id)
     if not path.is_dir() and regular(path).is_file():
-        if path.suffix not in SUFFIXES:
+        if path.suffix not in _SUFFIXES:
             raise ValueError(
-                f"path_or_id must end in {', '.join(SUFFIXES)}, got {path_or_id}: "
+                f"path_or_id must end in {', '.join(_SUFFIXES)}, got {path_or_id}: "
                 "convert the file to JSON lines."
             )
-        if path.suffix in TEXT_SUFFIXES:
-            return read_text_file(path, split)
+        if path.suffix in _TEXT_SUFFIXES:
+            return _read_text_file(path, split)
     refuse_missing_file(path)
     try:
         if path.is_file():
@@ -107,18 +100,18 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
 
 def refuse_missing_file(path: Path) -> None:
     """Refuse the name of a data file that does not exist, which would be taken for a Hub id."""
-    if path.suffix in SUFFIXES and not path.exists():
+    if path.suffix in _SUFFIXES and not path.exists():
         raise FileNotFoundError(
             f"path_or_id must name an existing file, got {path}: there is none in "
             f"{path.absolute().parent}."
         )
 
 
-def read_text_file(path: Path, split: str) -> "Dataset":
+def _read_text_file(path: Path, split: str) -> "Dataset":
     """Read a JSON array, JSON lines or CSV file.
 
     Args:
-        path: A file whose name ends in one of `TEXT_SUFFIXES`.
+        path: A file whose name ends in one of `_TEXT_SUFFIXES`.
         split: `"train"`, which is all of the file, or slices of it such as `"train[:100]"`.
 
     Returns:
@@ -157,8 +150,7 @@ def read_text_file(path: Path, split: str) -> "Dataset":
 def messages_of(value: Any) -> list[dict[str, str]] | None:
     """Return the messages that a cell holds, each with a role and a text; None if it holds others.
 
-    Args:
-        value: A cell. Of a message no more is kept.
+    Of a message no more is kept.
     """
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         return None
@@ -178,21 +170,17 @@ def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
     text = read_text(path)
     if text.lstrip().startswith("["):
         try:
-            rows = enumerate(_json(text), 1)
+            rows = enumerate(_parse(text), 1)
         except ValueError as error:
             raise ValueError(f"{path} must hold JSON, got {error}: repair the file.") from None
     else:
         rows = ((i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip())
     for number, row in rows:
         try:
-            value = _json(row) if isinstance(row, str) else row
+            value = _parse(row) if isinstance(row, str) else row
             yield value if isinstance(value, dict) else _unreadable(path, number, f"{value!r:.40}")
         except ValueError as error:
             yield _unreadable(path, number, str(error))
-
-
-def _json(text: str) -> Any:
-    return parse_json(text, parse_float=Decimal)  # an answer 0.10 or 1e-7 keeps its digits
 
 
 def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:

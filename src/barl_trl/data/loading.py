@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..graders.limits import MAX_TRUTH_CHARS
+from ..graders.normal_form import MAX_TRUTH_CHARS
 from ..hypotheses import plain_text, truth_answer, why_inadmissible
 from .files import find_column, messages_of, read_rows
 from .selection import Selection
@@ -21,7 +21,7 @@ PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer wi
 PROBLEM_COLUMNS = ("problem", "question", "prompt")
 """Columns to look for the problem in, in this order."""
 
-ANSWER_COLUMNS = ("answer", "final_answer", "solution")
+_ANSWER_COLUMNS = ("answer", "final_answer", "solution")
 """Columns to look for, in this order: `solution` is mostly a worked one, the answer in its box."""
 
 MOST_PARSED = 1000
@@ -39,10 +39,9 @@ class DataReport:
         rows: Rows read.
         skipped: Rows that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"`
             (missing, empty, or neither text nor a number), `"messages"` (where prompts are plain
-            text), or what makes the true answer
-            inadmissible (see [`~barl_trl.hypotheses.why_inadmissible`]), or why a [`Selection`]
-            leaves them out: `"duplicate"`, `"too_hard"`, `"too_easy"`, `"no_solve_rate"`, `"in …"`
-            (the evaluation sets that it is in).
+            text), what [`~barl_trl.hypotheses.why_inadmissible`] says of the true answer, or why a
+            [`Selection`] leaves them out: `"duplicate"`, `"too_hard"`, `"too_easy"`,
+            `"no_solve_rate"`, `"in …"` (the evaluation sets that it is in).
         suspicious: Rows that are kept and deserve a look, by
             [`~barl_trl.data.suspicions.SUSPICIONS`].
         contaminated: Rows that are kept and are evaluation problems, with the names of the sets.
@@ -124,74 +123,8 @@ def load_problems(
         FileNotFoundError: If there is no such file, or no such data set on the Hub.
         ValueError: If the file cannot be read, a column is missing, or no row can be used.
     """
-    _check_prompt(prompt_format, system_prompt, conversational)
-    raw = read_rows(path_or_id, split, config)
-    columns = raw.column_names
-    problem_column = find_column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
-    answer_column = find_column(
-        columns, "answer_column", answer_column, ANSWER_COLUMNS, taken=problem_column
-    )
-    rows = raw.map(
-        _to_row,
-        input_columns=[problem_column, answer_column],
-        fn_kwargs={
-            "system_prompt": system_prompt,
-            "prompt_format": prompt_format,
-            "conversational": conversational,
-        },
-        remove_columns=columns,
-        features=_features(conversational),
-    )
-    reasons, report = _selected(raw, rows, problem_column, selection, most_parsed)
-    if not report.kept:
-        raise ValueError(
-            f"{path_or_id} must have at least one usable row, got {report}: check `problem_column` "
-            f"({problem_column!r}) and `answer_column` ({answer_column!r})."
-        )
-    kept = [place for place, reason in enumerate(reasons) if not reason]
-    usable = rows.select(kept).remove_columns("skipped")
-    path = Path(path_or_id)
-    usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
-    return usable, report
+    from datasets import Dataset
 
-
-def _selected(
-    raw: "Dataset",
-    rows: "Dataset",
-    problem_column: str,
-    selection: Selection,
-    most_parsed: int | None,
-) -> tuple[list[str | None], DataReport]:
-    """Return why each row is left out, None for one that is kept, and the report."""
-    # The reasons are a column: `map` may take its result from the cache and not call the function
-    # at all.
-    reasons, answers = list(rows["skipped"]), list(rows["solution"])
-    problems = [
-        "" if reason else _problem_text(problem)
-        for reason, problem in zip(reasons, raw[problem_column], strict=True)
-    ]
-    left_out, found_in = selection.apply(problems, selection.rates_of(raw))
-    reasons = [a or b for a, b in zip(reasons, left_out, strict=True)]
-    problems = [
-        "" if reason else problem for reason, problem in zip(reasons, problems, strict=True)
-    ]
-    contaminated = [sets if p else None for sets, p in zip(found_in, problems, strict=True)]
-    return reasons, DataReport(
-        rows=len(rows),
-        skipped=_findings(reasons, answers),
-        suspicious=[]
-        if most_parsed == 0
-        else suspicions(problems, answers, most_parsed=most_parsed),
-        contaminated=_findings(contaminated, answers),
-    )
-
-
-def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Finding]:
-    rows = enumerate(zip(reasons, answers, strict=True), 1)
-    return [Finding(row, reason, answer) for row, (reason, answer) in rows if reason]
-
-
-def _check_prompt(prompt_format: str, system_prompt: str | None, conversational: bool) -> None:
     if "{problem}" not in prompt_format:
         raise ValueError(
             f"prompt_format must contain {{problem}}, got {prompt_format!r}: "
@@ -202,44 +135,77 @@ def _check_prompt(prompt_format: str, system_prompt: str | None, conversational:
             f"system_prompt must be None without messages, got {system_prompt!r}: "
             "put it into `prompt_format`, as the model expects it."
         )
+    raw = read_rows(path_or_id, split, config)
+    columns = raw.column_names
+    problem_column = find_column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
+    answer_column = find_column(
+        columns, "answer_column", answer_column, _ANSWER_COLUMNS, taken=problem_column
+    )
+    cells = list(raw[problem_column])
+    problems = [_problem_text(cell) for cell in cells]
+    answers = [truth_answer(cell) for cell in raw[answer_column]]
+    rows = zip(cells, problems, answers, strict=True)
+    reasons = [_why_skipped(*row, conversational=conversational) for row in rows]
+    left_out, found_in = selection.apply(_without(problems, reasons), selection.rates_of(raw))
+    reasons = [a or b for a, b in zip(reasons, left_out, strict=True)]
+    report = DataReport(
+        rows=len(raw),
+        skipped=_findings(reasons, answers),
+        suspicious=suspicions(_without(problems, reasons), answers, most_parsed=most_parsed),
+        contaminated=_findings(_without(found_in, reasons), answers),
+    )
+    if not report.kept:
+        raise ValueError(
+            f"{path_or_id} must have at least one usable row, got {report}: check `problem_column` "
+            f"({problem_column!r}) and `answer_column` ({answer_column!r})."
+        )
+    prompts = []
+    kept = [place for place, reason in enumerate(reasons) if not reason]
+    for place in kept:
+        prompt = make_prompt(
+            problems[place],
+            system_prompt=system_prompt,
+            prompt_format=prompt_format,
+            conversational=conversational,
+        )
+        if messages := messages_of(cells[place]):
+            *system, last = prompt
+            earlier = messages[:-1]
+            prompt = [*([] if messages[0]["role"] == "system" else system), *earlier, last]
+        prompts.append(prompt)
+    usable = Dataset.from_dict({"prompt": prompts, "solution": [answers[k] for k in kept]})
+    path = Path(path_or_id)
+    usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
+    return usable, report
+
+
+def _why_skipped(cell: Any, problem: str, answer: str, *, conversational: bool) -> str | None:
+    if not conversational and messages_of(cell):
+        return "messages"
+    if not problem:
+        return "no_problem"
+    return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS) if answer else "no_answer"
+
+
+def _without(texts: Sequence[str | None], reasons: Sequence[str | None]) -> list[Any]:
+    """Return the texts of the rows that are not left out, "" for the others."""
+    return ["" if reason else text for text, reason in zip(texts, reasons, strict=True)]
+
+
+def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Finding]:
+    rows = enumerate(zip(reasons, answers, strict=True), 1)
+    return [Finding(row, reason, answer) for row, (reason, answer) in rows if reason]
 
 
 def make_prompt(
     problem: str, *, system_prompt: str | None, prompt_format: str, conversational: bool
-) -> str | list[dict[str, str]]:
-    """Return the prompt of a problem; arguments as in [`load_problems`]."""
+) -> Any:
+    """Return the prompt of a problem, a text or messages; arguments as in [`load_problems`]."""
     # Not str.format: problems and templates are full of TeX braces.
     text = prompt_format.replace("{problem}", problem)
     messages = [("system", system_prompt), ("user", text)]
     conversation = [{"role": role, "content": content} for role, content in messages if content]
     return conversation if conversational else text
-
-
-def _to_row(
-    problem: Any,
-    solution: Any,
-    *,
-    system_prompt: str | None,
-    prompt_format: str,
-    conversational: bool,
-) -> dict[str, Any]:
-    messages, text = messages_of(problem), _problem_text(problem)
-    answer = truth_answer(solution)
-    skipped = why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
-    skipped = "no_problem" if not text else "no_answer" if not answer else skipped
-    prompt = make_prompt(
-        text,
-        system_prompt=system_prompt,
-        prompt_format=prompt_format,
-        conversational=conversational,
-    )
-    if messages and not conversational:
-        skipped = "messages"
-    elif messages:
-        *system, last = prompt
-        before = messages[:-1] if messages[0]["role"] == "system" else [*system, *messages[:-1]]
-        prompt = [*before, last]
-    return {"prompt": prompt, "solution": answer, "skipped": skipped}
 
 
 def _problem_text(cell: Any) -> str:
@@ -248,11 +214,3 @@ def _problem_text(cell: Any) -> str:
     if messages:
         cell = messages[-1]["content"] if messages[-1]["role"] == "user" else None
     return (plain_text(cell) or "").strip()
-
-
-def _features(conversational: bool):
-    from datasets import Features, List, Value
-
-    text = Value("string")
-    prompt = List({"role": text, "content": text}) if conversational else text
-    return Features({"prompt": prompt, "solution": text, "skipped": text})

@@ -37,7 +37,7 @@ class Selection:
     decontaminate: Collection[str] = ()
 
     def __post_init__(self):
-        low, high = self.solve_rates
+        low, high = self._solve_rates()
         if not 0 <= low <= high <= 1:
             raise ValueError(
                 "min_solve_rate and max_solve_rate must be a range within [0, 1], got "
@@ -49,25 +49,18 @@ class Selection:
                 f"{list(self.evaluation_sets)}: add their problems."
             )
 
-    @property
-    def by_level(self) -> bool:
-        """Whether solve rates are asked for."""
-        return self.min_solve_rate is not None or self.max_solve_rate is not None
-
-    @property
-    def solve_rates(self) -> tuple[float, float]:
-        """The least and the greatest solve rate of a row that is kept."""
+    def _solve_rates(self) -> tuple[float, float]:
         low, high = self.min_solve_rate, self.max_solve_rate
         return (0.0 if low is None else low), (1.0 if high is None else high)
 
-    def rates_of(self, rows: "Dataset") -> Sequence[float | str | None]:
-        """Return the solve rate of each row, None for all if they are not asked for.
+    def rates_of(self, rows: "Dataset") -> Sequence[float | str | None] | None:
+        """Return the solve rate of each row, None if they are not asked for.
 
         Raises:
             ValueError: If they are, and there is no column `SOLVE_RATE_COLUMN`.
         """
-        if not self.by_level:
-            return [None] * len(rows)
+        if self.min_solve_rate is None and self.max_solve_rate is None:
+            return None
         column = {name.lower(): name for name in rows.column_names}.get(SOLVE_RATE_COLUMN)
         if column is None:
             raise ValueError(
@@ -78,27 +71,31 @@ class Selection:
         return list(rows[column])
 
     def apply(
-        self, problems: Sequence[str], rates: Sequence[float | str | None]
+        self, problems: Sequence[str], rates: Sequence[float | str | None] | None
     ) -> tuple[list[str | None], list[str | None]]:
         """Return why each row is left out, and which evaluation sets it is in; None for neither.
 
         Args:
             problems: Problem of each row; empty for a row that is not to be looked at.
-            rates: Its solve rate; not read unless asked for.
+            rates: Its solve rate; None: rows of all rates are kept.
         """
         held_out = EvaluationProblems(self.evaluation_sets)
-        reasons, found_in, seen = [], [], set()
-        for problem, rate in zip(problems, rates, strict=True):
-            found = held_out.sets_with(problem) if problem else []
-            reason = self._level(rate) if problem and self.by_level else None
-            if reason is None and set(found) & set(self.decontaminate):
-                reason = f"in {'+'.join(found)}"
-            if reason is None and problem and self.deduplicate:
+        reasons: list[str | None] = [None] * len(problems)
+        found_in: list[str | None] = [None] * len(problems)
+        seen = set()
+        for place, problem in enumerate(problems):
+            if not problem:
+                continue
+            sets = held_out.sets_with(problem)
+            found_in[place] = "+".join(sets) or None
+            reason = self._level(rates[place]) if rates else None
+            if reason is None and set(sets) & set(self.decontaminate):
+                reason = f"in {found_in[place]}"
+            if reason is None and self.deduplicate:
                 key = problem_key(problem)
                 reason = "duplicate" if key in seen else None
                 seen.add(key)
-            reasons.append(reason)
-            found_in.append("+".join(found) or None)
+            reasons[place] = reason
         return reasons, found_in
 
     def _level(self, rate: float | str | None) -> str | None:
@@ -108,5 +105,5 @@ class Selection:
             share = math.nan
         if math.isnan(share):
             return "no_solve_rate"
-        low, high = self.solve_rates
+        low, high = self._solve_rates()
         return "too_hard" if share < low else "too_easy" if share > high else None

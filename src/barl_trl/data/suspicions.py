@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from ..graders import verify
-from ..graders.limits import why_not_compared
-from ..graders.normal_form import normal_form, words
+from ..graders.normal_form import normal_form, why_not_compared, words
 from ..graders.nouns import apart
 from ..graders.numbers import number
 from ..graders.processes import compare
@@ -47,8 +46,10 @@ def suspicions(
         problems: Problem of each row; empty for a row that is not to be looked at.
         answers: Its true answer.
         most_parsed: Most answers that are tried on a parser, which takes some milliseconds each.
-            The first ones; all by default.
+            The first ones; all by default. With 0, nothing is looked at.
     """
+    if most_parsed == 0:
+        return []
     unread = unreadable(
         [answer for problem, answer in zip(problems, answers, strict=True) if problem], most_parsed
     )
@@ -84,12 +85,7 @@ def _suspicion(problem: str, answer: str) -> str | None:
 
 
 def unreadable(answers: Sequence[str], most_parsed: int | None) -> set[str]:
-    """Return the answers that are neither words nor a number, and that no parser reads.
-
-    Args:
-        answers: True answers.
-        most_parsed: As in [`suspicions`].
-    """
+    """Return the answers that are neither words nor a number, and that no parser reads."""
     forms = {answer: apart(normal_form(answer))[0] for answer in dict.fromkeys(answers)}
     unclear = {
         answer: form

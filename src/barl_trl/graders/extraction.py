@@ -3,7 +3,7 @@
 import re
 from typing import Literal, get_args
 
-from .limits import is_balanced
+from .normal_form import is_balanced
 
 Extraction = Literal["boxed", "stated", "last_number"]
 EXTRACTIONS: tuple[Extraction, ...] = get_args(Extraction)

@@ -8,7 +8,7 @@ from itertools import starmap
 from typing import Any, NamedTuple
 
 from .extraction import EXTRACTIONS, Extraction, extract_answer
-from .limits import MAX_TRUTH_CHARS
+from .normal_form import MAX_TRUTH_CHARS
 from .processes import compare
 
 Pair = tuple[str, str]  # true answer, answer to judge

@@ -12,19 +12,15 @@ over the leaves that it has not tried: the [`~barl_trl.posterior.posterior`] at 
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 
 import torch
 
 from ..posterior import posterior
 
 History = tuple[int, ...]
-Shape = int | tuple["Shape", "Shape"]
-"""What a belief says of a subtree: a leaf is 1 if untried, else 0; a tried subtree is 0; the halves
-are in a fixed order, for what is the same up to a symmetry of the tree has the same value."""
 
 
 @dataclass(frozen=True)
@@ -101,57 +97,15 @@ def belief(tree: DecisionTree, history: History, *, truth: int) -> dict[int, flo
 def fewest_steps(tree: DecisionTree) -> list[int]:
     r"""Compute the fewest steps in which any policy can try n leaves, as entry n - 1.
 
-    Dynamic programming over beliefs. With C the untried leaves, the value of the epistemic POMDP is
+    They are the Bayes-optimal policy's. In the tests, dynamic programming over beliefs finds them
+    without it. With C the untried leaves, the value of the epistemic POMDP is
 
     $$V(s, C, \tau) = \max_{s'} \begin{cases} V(s', C, \tau - 1) & s' \notin C \\
     \frac{1}{|C|} + (1 - \frac{1}{|C|}) V(s', C \setminus s', \tau - 1) & s' \in C \end{cases}$$
 
-    so that $|C| V$ counts the leaves of C that can be reached in $\tau$ steps. Nothing is learned
-    in between: a decision is which untried leaf comes next, by the shortest way. Layer n holds the
-    states in which n leaves are tried, up to symmetry of the tree, and the fewest steps to each.
+    so that $|C| V$ counts the leaves of C that can be reached in $\tau$ steps.
     """
-    full: Shape = 1
-    for _ in range(tree.depth - 1):
-        full = (full, full)
-    layer = dict.fromkeys(_ways_to_leaf(full), tree.depth - 1)
-    fewest = []
-    while layer:
-        fewest.append(min(layer.values()))
-        following: dict[tuple[Shape, ...], int] = {}
-        for siblings, steps in layer.items():
-            for state, cost in _next_leaves(siblings, tree):
-                following[state] = min(steps + cost, following.get(state, steps + cost))
-        layer = following
-    return fewest
-
-
-def _next_leaves(
-    siblings: tuple[Shape, ...], tree: DecisionTree
-) -> Iterator[tuple[tuple[Shape, ...], int]]:
-    """Yield the leaves that can follow one just tried, as siblings on the way up, and the steps."""
-    below: Shape = 0
-    for level, sibling in enumerate(siblings):
-        if tree.back == "parent":
-            for way in _ways_to_leaf(sibling):
-                yield (*way, below, *siblings[level + 1 :]), 2 * (level + 1)
-        below = _join(below, sibling)
-    if tree.back == "root":
-        for way in _ways_to_leaf(below):
-            yield way, tree.depth
-
-
-@cache
-def _ways_to_leaf(shape: Shape) -> list[tuple[Shape, ...]]:
-    """Return a subtree's untried leaves up to symmetry, each as the siblings on its way up."""
-    if isinstance(shape, int):
-        return [()] if shape else []
-    left, right = shape
-    return [(*way, other) for node, other in {shape, (right, left)} for way in _ways_to_leaf(node)]
-
-
-@cache
-def _join(a: Shape, b: Shape) -> Shape:
-    return 0 if a == b == 0 else (a, b) if repr(a) <= repr(b) else (b, a)
+    return sorted(len(adaptive_episode(tree, truth)) - 1 for truth in tree.leaves)
 
 
 def adaptive_return(fewest: list[int], horizon: int) -> Fraction:
@@ -162,7 +116,7 @@ def adaptive_return(fewest: list[int], horizon: int) -> Fraction:
 def adaptive_action(tree: DecisionTree, history: History) -> str:
     """Act as the Bayes-optimal policy does, by node and belief: down to untried leaves, else back.
 
-    It tries n leaves in [`fewest_steps`] for every n, so no horizon has a better one.
+    It tries the n-th leaf after the fewest steps for every n, so no horizon has a better policy.
     """
     untried = tree.untried(history)
     for action, node in tree.moves[history[-1]].items():

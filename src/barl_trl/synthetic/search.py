@@ -115,17 +115,7 @@ def problems(
 def search_rows(
     count: int, *, seed: int, held_out: bool = False, num_candidates: int = CANDIDATE_COUNT
 ) -> list[dict[str, str]]:
-    """Return the first `count` of `problems(seed)` as data set rows.
-
-    Args:
-        count: number of rows.
-        seed: seed of the stream.
-        held_out: evaluation rows instead of training rows; the two share no problem.
-        num_candidates: as in `problems`.
-
-    Returns:
-        rows `{"prompt", "solution"}`, for `datasets.Dataset.from_list`.
-    """
+    """Return the first `count` of [`problems`] as data set rows `{"prompt", "solution"}`."""
     stream = islice(problems(seed, held_out=held_out, num_candidates=num_candidates), count)
     return [{"prompt": problem.prompt, "solution": problem.solution} for problem in stream]
 
@@ -147,11 +137,6 @@ class ChainReport:
     answer: str | None
 
     @property
-    def tries(self) -> int:
-        """Number of lines that try a number."""
-        return len(self.tried)
-
-    @property
     def repeats(self) -> int:
         """Number of tries of a number that was tried before."""
         return len(self.tried) - len(set(self.tried))
@@ -162,13 +147,6 @@ def parse_chain(problem: SearchProblem, completion: str) -> ChainReport:
 
     A last line that was cut off counts as malformed. An answer counts only at the very end, in the
     words of the elicitation: with text after it, the chain did not stop with an answer.
-
-    Args:
-        problem: the problem of the prompt.
-        completion: text after the prompt, without special tokens.
-
-    Returns:
-        see there.
 
     >>> problem = SearchProblem((18, 21), slope=3, offset=7, target=70)
     >>> text = "Try 18: 3*18 + 7 = 61, no.\nTry 18: 3*18 + 7 = 60, no." + ELICITATION + "{21}."

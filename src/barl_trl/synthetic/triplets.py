@@ -19,8 +19,8 @@ from ..posterior import posterior_weighted_values
 
 NUM_ACTIONS = 3
 NUM_STEPS = NUM_ACTIONS**3 + 2  # the shortest sequence that holds every triplet
-TRAINING_PROMPTS = (0, 1)
-UNSEEN_PROMPT = 2
+_TRAINING_PROMPTS = (0, 1)
+_UNSEEN_PROMPT = 2
 ALL_TRIPLETS = tuple(product(range(NUM_ACTIONS), repeat=3))
 _FLOOR = 0.3
 """Added to the standard deviation of the values when they are whitened: near the end, when all
@@ -45,17 +45,31 @@ class TripletArm:
     literal: bool = False
 
 
-ENTROPY_BONUS = 0.03
+_ENTROPY_BONUS = 0.03
 ARMS = {
     "rl": TripletArm("RL (REINFORCE)"),
-    "barl-27": TripletArm("BARL, 27 hypotheses", ALL_TRIPLETS, ENTROPY_BONUS),
-    "barl-3": TripletArm("BARL, 3 hypotheses", REPEATS, ENTROPY_BONUS),
+    "barl-27": TripletArm("BARL, 27 hypotheses", ALL_TRIPLETS, _ENTROPY_BONUS),
+    "barl-3": TripletArm("BARL, 3 hypotheses", REPEATS, _ENTROPY_BONUS),
 }
-MORE_ARMS = {"rl-entropy": TripletArm("RL, entropy bonus", (), ENTROPY_BONUS)} | {
+MORE_ARMS = {"rl-entropy": TripletArm("RL, entropy bonus", (), _ENTROPY_BONUS)} | {
     f"{name}-literal": TripletArm(f"{arm.title}, literal", arm.triplets, literal=True)
     for name, arm in ARMS.items()
 }
 """What the page compares: RL with BARL's entropy bonus, and the paper read literally."""
+
+REFERENCES = {
+    "uniform policy, a repeat": 0.523953447,
+    "uniform policy, mean of 27": 0.642531109,
+    "best Markovian policy, 3 hypotheses": 0.599862168,
+    "best policy that sees the last action, 3 hypotheses": 0.891320200,
+    "best policy that sees the last 2 actions, 3 hypotheses": 0.943257740,
+    "optimal adaptive policy": 1.0,
+    "its steps, 27 hypotheses": 29,
+    "its mean steps, 27 hypotheses": 16.0,
+    "its steps, 3 hypotheses": 9,
+    "its mean steps, 3 hypotheses": 6.0,
+}
+"""Success in an episode, or steps until every hypothesis is settled; the tests compute them."""
 
 
 @dataclass(frozen=True)
@@ -184,8 +198,8 @@ def train(arm: TripletArm, seed: int, settings: Settings) -> list[dict[str, floa
     torch.manual_seed(seed)
     policy = Policy(settings.width)
     optimizer = torch.optim.Adam(policy.parameters(), settings.learning_rate)
-    prompts = torch.tensor(TRAINING_PROMPTS).repeat_interleave(
-        settings.batch_size // len(TRAINING_PROMPTS)
+    prompts = torch.tensor(_TRAINING_PROMPTS).repeat_interleave(
+        settings.batch_size // len(_TRAINING_PROMPTS)
     )
     triplets = hypotheses(prompts, arm.triplets)
     every = max(1, settings.iterations // settings.evaluations)
@@ -205,10 +219,10 @@ def train(arm: TripletArm, seed: int, settings: Settings) -> list[dict[str, floa
 
 def evaluate(policy: Policy, completions: int) -> dict[str, float]:
     """Measure accuracies on the training prompts (their mean) and on the unseen one."""
-    trained = [accuracy(policy, prompt, completions) for prompt in TRAINING_PROMPTS]
+    trained = [accuracy(policy, prompt, completions) for prompt in _TRAINING_PROMPTS]
     return {
         "train_accuracy": sum(trained) / len(trained),
-        "unseen_accuracy": accuracy(policy, UNSEEN_PROMPT, completions),
+        "unseen_accuracy": accuracy(policy, _UNSEEN_PROMPT, completions),
     }
 
 

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from ...synthetic.search import TINY_MODEL_DIR, search_rows
-from ..shipped import file_of
+from ..recipes import file_of
 
 SCALES = Path(__file__).parents[2] / "assets" / "scales"
 NUM_TRAINED, NUM_EVALUATED = 20_000, 200

@@ -1,4 +1,4 @@
-"""Exact values beside which the policies of the didactic example stand."""
+"""The values beside which the policies of the didactic example stand, computed."""
 
 from fractions import Fraction
 from functools import cache
@@ -7,7 +7,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from .triplets import ALL_TRIPLETS, NUM_ACTIONS, NUM_STEPS, REPEATS
+from barl_trl.synthetic.tree_gap import best_logits
+from barl_trl.synthetic.triplets import ALL_TRIPLETS, NUM_ACTIONS, NUM_STEPS, REPEATS
 
 Triplet = tuple[int, ...]
 Suffix = tuple[int, ...]
@@ -17,16 +18,15 @@ _SUFFIXES: list[Suffix] = [s for n in range(3) for s in product(range(NUM_ACTION
 
 
 def references() -> dict[str, float]:
-    """Compute all of them: success in an episode, or steps until every hypothesis is settled."""
     adaptive_27, adaptive_3 = novel_sequence(), shortest_sequence(REPEATS)
     return {
         "uniform policy, a repeat": float(uniform_success(REPEATS[0])),
         "uniform policy, mean of 27": float(
             sum(map(uniform_success, ALL_TRIPLETS)) / len(ALL_TRIPLETS)
         ),
-        "best Markovian policy, 3 hypotheses": best_success(memory=0),
-        "best policy that sees the last action, 3 hypotheses": best_success(memory=1),
-        "best policy that sees the last 2 actions, 3 hypotheses": best_success(memory=2),
+        "best Markovian policy, 3 hypotheses": _best_success(memory=0),
+        "best policy that sees the last action, 3 hypotheses": _best_success(memory=1),
+        "best policy that sees the last 2 actions, 3 hypotheses": _best_success(memory=2),
         "optimal adaptive policy": 1.0,
         "its steps, 27 hypotheses": len(adaptive_27),
         "its mean steps, 27 hypotheses": mean_steps(adaptive_27, ALL_TRIPLETS),
@@ -51,34 +51,21 @@ def uniform_success(triplet: Triplet, steps: int = NUM_STEPS) -> Fraction:
     return 1 - sum(unsolved.values(), Fraction(0))
 
 
-def best_success(*, memory: int, starts: int = 8) -> float:
+def _best_success(*, memory: int, starts: int = 8) -> float:
     """Find the success of the best policy that sees the last actions only, over 000, 111, 222.
 
-    With `memory=0` it is Markovian: the state of the task, the prompt, does not change. Found by
-    gradient ascent on the exact probability from several random starts; float64.
+    With `memory=0` it is Markovian: the state of the task, the prompt, does not change.
 
     Args:
         memory: Number of last actions that the policy sees, 0 to 2.
         starts: Number of random starts.
     """
     contexts = sorted({suffix[len(suffix) - memory :] if memory else () for suffix in _SUFFIXES})
-    generator = torch.Generator().manual_seed(0)
-    best = 0.0
-    for _ in range(starts):
-        shape = (len(contexts), NUM_ACTIONS)
-        logits = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
-        optimizer = torch.optim.LBFGS([logits], max_iter=200, line_search_fn="strong_wolfe")
 
-        def closure(logits=logits, optimizer=optimizer):
-            optimizer.zero_grad()
-            loss = -_success(logits.softmax(dim=-1), contexts, memory)
-            loss.backward()
-            return loss
+    def success(logits: Tensor) -> Tensor:
+        return _success(logits.softmax(dim=-1), contexts, memory)
 
-        optimizer.step(closure)
-        with torch.no_grad():
-            best = max(best, _success(logits.softmax(dim=-1), contexts, memory).item())
-    return best
+    return success(best_logits(success, (len(contexts), NUM_ACTIONS), starts=starts)).item()
 
 
 def _success(policy: Tensor, contexts: list[Suffix], memory: int) -> Tensor:
