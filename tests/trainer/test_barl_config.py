@@ -136,14 +136,14 @@ def test_other_sampling_is_not(settings):
 def test_settings_that_can_hide_the_outcome_warn_with_what_was_measured(setting):
     [(name, value)] = setting.items()
     with pytest.warns(UserWarning, match=rf"{name}='{value}': .* \(docs/credit.md\)"):
-        BARLConfig("out", **setting, **CPU).warn_of_hidden_outcome()
+        BARLConfig("out", **setting, **CPU).warn_of_weights(have_fixed_steps=True)
 
 
 @pytest.mark.filterwarnings("error:.*docs/credit")
 @pytest.mark.parametrize("setting", [{"consistency_beta": math.inf}, {"credit": "progress"}])
 def test_what_the_warning_advises_and_other_credits_warn_no_more(setting):
     args = BARLConfig("out", answer_likelihood="sum", **setting, **CPU)
-    args.warn_of_hidden_outcome()
+    args.warn_of_weights(have_fixed_steps=True)
 
 
 def test_what_trl_still_calls_by_its_old_name_is_no_warning_for_users(tmp_path):

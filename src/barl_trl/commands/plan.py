@@ -7,11 +7,12 @@ machine will do: the plan is that of the `num_processes` devices which are to tr
 from types import SimpleNamespace
 from typing import Any
 
-from ..trainer.barl_fields import BARLFields
+from ..trainer.barl_fields import BARLFields, method_settings
+from ..trainer.checks.settings import TRL_RULES, refuse_broken
 from .console import mistakes_in_one_line
 from .options import parse_options
 from .plan_arguments import PlanFields
-from .train_arguments import BARLScriptArguments, check_recipe
+from .train_arguments import TRL, BARLScriptArguments, check_recipe, given_settings
 
 
 def main(argv: list[str]) -> None:
@@ -23,19 +24,19 @@ def main(argv: list[str]) -> None:
             argv,
             first,
             _all_arguments,
-            trl=("GRPOConfig", "ModelConfig"),
+            trl=TRL,
             check=_check,
         )
-        check_recipe(script_args, args, model_args)
-        from ..trainer.methods import method_settings
+        check_recipe(script_args, SimpleNamespace(**vars(args) | vars(model_args)))
         from .plan_tables import print_plan
 
         print_plan(script_args, method_settings(script_args.method, args), model_args)
 
 
-def _check(_, script_args: BARLScriptArguments, barl_fields: Any, trl_options: Any) -> None:
-    given = SimpleNamespace(**vars(barl_fields) | vars(trl_options))
-    check_recipe(script_args, given, given)
+def _check(_, script_args: BARLScriptArguments, barl_fields: Any, trl_fields: Any) -> None:
+    settings = given_settings(barl_fields, trl_fields)
+    check_recipe(script_args, settings)
+    refuse_broken(TRL_RULES, settings)
 
 
 def _all_arguments():

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from ..plausibility.queries import Answer, Rollout
 from ..plausibility.rows import build_rows
 from ..trainer import BARLConfig
-from ..trainer.batch_sizes import BatchSettings
-from ..trainer.methods import method_settings
+from ..trainer.barl_fields import method_settings
+from ..trainer.checks.batch_sizes import BatchSettings
 from .plan_config import PlanConfig
 from .train_arguments import BARLScriptArguments
 

@@ -19,7 +19,7 @@ from transformers import (
 from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
-from ..trainer.environment_checks import refuse_missing_vllm
+from ..trainer.checks.environment import refuse_missing_vllm
 from ..trainer.tested_versions import check_transformers
 from .decoding import Drawing
 from .seeded_sampling import SeededSampling, cut_offs_of

@@ -26,11 +26,11 @@ from ..rewards import RewardFunc
 from ..steps import StepSegmenter, fixed_size_steps, spread_over_tokens
 from ..whitening import whiten
 from .all_rollouts import scored_rollouts
-from .argument_checks import check_trainer_arguments
 from .barl_config import BARLConfig
 from .belief_logging import BeliefLoggingMixin
 from .benchmark_evaluation import BenchmarkEvaluationMixin
-from .callables import answer_equivalence_of, answer_extractor_of
+from .checks.arguments import check_trainer_arguments
+from .checks.callables import answer_equivalence_of, answer_extractor_of
 from .exact_resume import ExactResumeMixin
 from .gradient_noise import GradientNoiseMixin
 from .hub import HubMixin

@@ -25,7 +25,6 @@ from .health import HealthMixin
 from .hypothesis_scorer import HypothesisScorer, Scored
 from .rollout_batch import RolloutBatch
 from .rollout_recording import RolloutRecordingMixin
-from .unused_settings import unused_settings
 
 TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
@@ -56,7 +55,7 @@ class BeliefLoggingMixin(RolloutRecordingMixin, HealthMixin):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._say_once("unused", unused_settings(self.args))
+        self._say_once("unused", self.args.unused())
         self._seconds = {"scoring": 0.0, "step": 0.0}
         self._no_answer: list[float] = []  # of each rollout batch
         self._printed: deque[dict[str, Any]] = deque(maxlen=self.args.generation_batch_size)

@@ -189,7 +189,6 @@ FIELDS = (
 IMPORTED = {
     "trl.extras.profiling.profiling_context": ("trainer name", "the time of scoring is logged"),
     "trl.trainer.utils.add_fused_lm_head": ("model ... outputs", "a plan counts its memory"),
-    "trl.import_utils.is_vllm_available": ("...", "vLLM is looked for"),
 }
 """Function that is no public name of TRL's -> its parameters, and what it is relied on for."""
 

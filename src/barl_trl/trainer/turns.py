@@ -10,7 +10,7 @@ from trl import GRPOTrainer, is_conversational
 from ..rewards import Completion
 from ..steps import chain_of_thought
 from .barl_config import BARLConfig
-from .dataset_checks import refuse_unusable_tokenizer
+from .checks.datasets import refuse_unusable_tokenizer
 from .turn_ends import turn_ends
 
 

@@ -12,7 +12,7 @@ from trl import GRPOConfig
 from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.rewards import accuracy_reward, format_reward
 
-from .rollouts import config, trainer
+from ..rollouts import config, trainer
 
 CPU = {"use_cpu": True, "bf16": False}
 ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})

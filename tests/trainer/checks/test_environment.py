@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from barl_trl.trainer.environment_checks import (
+from barl_trl.trainer.checks.environment import (
     make_output_dir,
     refuse_missing_vllm,
     refuse_unusable_folder,

@@ -2,28 +2,25 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute
 from datasets import Dataset, IterableDataset
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 from trl import is_conversational
 
-from ..data.loading import PROBLEM_COLUMNS
-from ..data.suspicions import unreadable
-from ..hypotheses import is_truth, truth_answer
-from ..rewards import AccuracyReward
-from .barl_config import BARLConfig
+from ...data.loading import PROBLEM_COLUMNS
+from ...data.suspicions import unreadable
+from ...hypotheses import is_truth, truth_answer
+from ...rewards import AccuracyReward
+from ..barl_config import BARLConfig
 
-pc: Any = pyarrow.compute  # its functions are made when it is imported
-
-LOOKED_AT = 200
+_LOOKED_AT = 200
 """Rows whose true answers are looked at."""
 
-PASSED_TO_REWARDS = (
+_PASSED_TO_REWARDS = (
     "prompts",
     "completions",
     "completion_ids",
@@ -64,10 +61,7 @@ def check_prompts(name: str, dataset: Any) -> None:
             f"{name} must have the column 'prompt', got {columns}: "
             f"{rename}barl_trl.data.load_problems reads most data sets."
         )
-    empty = None if first["prompt"] else 0
-    if isinstance(dataset, Dataset):
-        prompts = dataset.select_columns("prompt").with_format("arrow")[:]["prompt"]
-        empty = _first_empty(prompts.combine_chunks())
+    empty = _first_empty(dataset if isinstance(dataset, Dataset) else dataset.take(1))
     if empty is not None:
         raise ValueError(
             f"{name} must have a prompt in every row, got none in row {empty}: remove such rows, "
@@ -114,7 +108,7 @@ def check_truths(
             f"train_dataset must have at least {prompts} rows, the prompts of a rollout batch, got "
             f"{len(dataset)}: lower prompts_per_rollout_batch or generation_batch_size."
         )
-    rows: Any = dataset.select_columns(column).take(LOOKED_AT)
+    rows: Any = dataset.select_columns(column).take(_LOOKED_AT)
     truths = [truth_answer(row[column]) for row in rows]
     usable = [truth for truth in truths if is_truth(truth)]
     if 2 * len(usable) < len(truths):
@@ -123,7 +117,7 @@ def check_truths(
             f"{len(truths) - len(usable)} of the first {len(truths)} rows have none that can be "
             "used: name another column. `barl data check` lists the rows of a file."
         )
-    unread = unreadable(usable, LOOKED_AT) if "math_verify" in graders else set()
+    unread = unreadable(usable, _LOOKED_AT) if "math_verify" in graders else set()
     number = sum(truth in unread for truth in usable)
     if 2 * number > len(usable):
         raise ValueError(
@@ -148,20 +142,19 @@ def check_rewards(
         ValueError: A function has other arguments, or a column the name of one that TRL makes.
     """
     columns = _columns(dataset)
-    if clashes := sorted({*PASSED_TO_REWARDS, "environments"} & set(columns)):
+    if clashes := sorted({*_PASSED_TO_REWARDS, "environments"} & set(columns)):
         raise ValueError(
             f"{name} must have no column {clashes[0]!r}, got {columns}: reward functions get an "
             "argument of that name. Rename the column, or remove it."
         )
-    given = {*PASSED_TO_REWARDS, *columns} - {"prompt", "completion"}
+    given = {*_PASSED_TO_REWARDS, *columns} - {"prompt", "completion"}
     for reward in rewards:
         if isinstance(reward, AccuracyReward) and "solution" not in columns:
             raise ValueError(
                 f"{name} must have the column 'solution' for {reward.__name__}, got {columns}: "
                 f"rename {solution_column!r} to it."
             )
-        is_function = callable(reward) and not isinstance(reward, nn.Module)
-        if is_function and (problem := _why_not_callable_with(reward, given)):
+        if problem := _why_not_callable_with(reward, given):
             raise ValueError(
                 f"reward_funcs must take the columns of {name}, got "
                 f"{getattr(reward, '__name__', reward)}: {problem}. Its arguments are "
@@ -174,7 +167,7 @@ def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
 
     Args:
         tokenizer: Where it is None, nothing is known yet.
-        dataset: The data set.
+        dataset: What is trained on; anything but a data set is left alone.
 
     Raises:
         ValueError: The tokenizer has no EOS token, or no chat template.
@@ -187,7 +180,8 @@ def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
             f"processing_class must have an EOS token, {of_what}: set processing_class.eos_token "
             "to the token that ends an answer."
         )
-    if tokenizer.chat_template is None and is_conversational(next(iter(dataset))):
+    rows = dataset if isinstance(dataset, Dataset | IterableDataset) else ()
+    if tokenizer.chat_template is None and any(map(is_conversational, islice(rows, 1))):
         raise ValueError(
             f"processing_class must have a chat template for messages, {of_what}: set "
             "processing_class.chat_template, or make each prompt a text, as "
@@ -199,27 +193,24 @@ def _columns(dataset: Dataset | IterableDataset) -> list[str]:
     return list(dataset.column_names or next(iter(dataset)))
 
 
-def _first_empty(prompts: Any) -> int | None:
+def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
     """Return the first row without text; messages without content have none."""
-    kind = prompts.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        is_empty = pc.equal(pc.list_value_length(prompts), 0)
-        if pa.types.is_struct(kind.value_type) and kind.value_type.get_field_index("content") >= 0:
-            contents = pc.struct_field(pc.list_flatten(prompts), "content")
-            rows = pc.list_parent_indices(prompts).filter(pc.is_null(contents))
-            is_empty = pc.or_(pc.is_null(is_empty), pc.fill_null(is_empty, True))
-            is_empty = pc.or_(is_empty, pc.is_in(pa.array(range(len(prompts))), rows))
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        is_empty = pc.equal(pc.utf8_length(prompts), 0)
-    else:
-        is_empty = pc.is_null(prompts)
-    found = pc.index(pc.fill_null(is_empty, True), True).as_py()
-    return None if found < 0 else found
+    tables: Any = dataset.select_columns("prompt").with_format("arrow").iter(1000)
+    prompts = (prompt for table in tables for prompt in table["prompt"].to_pylist())
+    return next((row for row, prompt in enumerate(prompts) if _is_empty(prompt)), None)
 
 
-def _why_not_callable_with(function: Callable[..., Any], names: set[str]) -> str | None:
+def _is_empty(prompt: Any) -> bool:
+    messages = prompt if isinstance(prompt, list) else ()
+    contents = [message.get("content", "") for message in messages if isinstance(message, dict)]
+    return not prompt or None in contents or None in messages
+
+
+def _why_not_callable_with(reward: Any, names: set[str]) -> str | None:
+    if not callable(reward) or isinstance(reward, nn.Module):
+        return None
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(reward)
     except (TypeError, ValueError):  # not written in Python
         return None
     try:

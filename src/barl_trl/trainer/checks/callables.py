@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..graders import get_grader
-from ..steps import StepSegmenter, step_ends_of
-
-TRIED_ON = r"The answer is \boxed{4}."
+from ...graders import get_grader
+from ...steps import StepSegmenter, step_ends_of
 
 
 def answer_extractor_of(given: Any) -> Callable[[str], str | None] | None:
@@ -31,7 +29,7 @@ def answer_extractor_of(given: Any) -> Callable[[str], str | None] | None:
             )
         return answer
 
-    _try("answer_extractor", "one completion", extract, TRIED_ON)
+    _try("answer_extractor", "one completion", extract, r"The answer is \boxed{4}.")
     return extract
 
 
@@ -64,11 +62,7 @@ def answer_equivalence_of(given: Any) -> Callable[[str, str], bool] | None:
 
 
 def try_step_segmenter(given: StepSegmenter | None) -> None:
-    """Try a step segmenter on four tokens.
-
-    Raises:
-        ValueError: It fails, or returns something else than ends of steps.
-    """
+    """Try a step segmenter on four tokens: it must not fail, and return ends of steps."""
     if given is not None:
         _try("step_segmenter", "token ids", step_ends_of, [0, 1, 2, 3], given)
 
