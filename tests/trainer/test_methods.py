@@ -90,6 +90,37 @@ def test_refused_before_a_model_is_loaded(tmp_path, method, settings, message):
         make_trainer(method, model="nowhere", args=config(tmp_path, **settings))
 
 
+def without_eos(tokenizer):
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.eos_token = None
+    return tokenizer
+
+
+def no_reward(completions, **_):
+    return [0.0 for _ in completions]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (
+            {"reward_funcs": [no_reward, partial(no_reward)]},
+            "reward_funcs must have names of their own, got 'no_reward' 2 times",
+        ),
+        ({"tokenizer": without_eos}, "processing_class must have an EOS token, got none"),
+        ({"settings": {"report_to": ["dvclive"]}}, "report_to must name installed trackers"),
+    ],
+    ids=["names", "end", "tracker"],
+)
+def test_grpo_has_the_same_mistakes(tokenizer, tmp_path, mistake, message):
+    tokenizer = mistake.get("tokenizer", copy.deepcopy)(tokenizer)
+    given = {"reward_funcs": mistake.get("reward_funcs", no_reward)}
+    with pytest.raises(ValueError, match=message):
+        trainer_of(
+            "grpo", "./nowhere", tokenizer, config(tmp_path, **mistake.get("settings", {})), **given
+        )
+
+
 def test_a_setting_of_the_methods_credit_is_taken(tmp_path):
     assert method_settings("gae", config(tmp_path, gae_lambda=0.9)).gae_lambda == 0.9
 
