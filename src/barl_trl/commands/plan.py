@@ -4,7 +4,6 @@ The same recipe and options as `barl train`. Of the model only its `config.json`
 machine will do: the plan is that of the `num_processes` devices which are to train.
 """
 
-from types import SimpleNamespace
 from typing import Any
 
 from ..trainer.barl_fields import BARLFields, method_settings
@@ -27,7 +26,7 @@ def main(argv: list[str]) -> None:
             trl=TRL,
             check=_check,
         )
-        check_recipe(script_args, SimpleNamespace(**vars(args) | vars(model_args)))
+        check_recipe(script_args, args, model_args)
         from .plan_tables import print_plan
 
         print_plan(script_args, method_settings(script_args.method, args), model_args)

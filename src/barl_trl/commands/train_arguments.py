@@ -25,32 +25,19 @@ TRL = ("GRPOConfig", "ModelConfig")
 """TRL's classes of options that a recipe may have."""
 
 
-RECIPE_RULES = (
-    Rule(
-        "eval_strategy",
-        lambda s: s.eval_strategy != "no" or not s.eval_benchmarks,
-        "be set with eval_benchmarks",
-        "for instance --eval_strategy steps --eval_steps 50",
-    ),
-    Rule(
-        "solution_column",
-        lambda s: s.solution_column == "solution",
-        "be left at 'solution' with `barl train`",
-        "name the file's column with answer_column",
-    ),
-    Rule(
-        "system_prompt",
-        lambda s: s.prompt_template is None or s.system_prompt == PAPER_SYSTEM_PROMPT,
-        "be left out with prompt_template",
-        "write it into the template",
-    ),
-    Rule(
-        "prompt_template",
-        lambda s: "{problem}" in s.prompt_template,
-        "contain {{problem}}",
-        "the problem is put there",
-    ),
+# fmt: off
+_RULES = (
+    Rule("eval_strategy", lambda s: s.eval_strategy != "no" or not s.eval_benchmarks,
+         "be set with eval_benchmarks", "for instance --eval_strategy steps --eval_steps 50"),
+    Rule("solution_column", lambda s: s.solution_column == "solution",
+         "be left at 'solution' with `barl train`", "name the file's column with answer_column"),
+    Rule("system_prompt",
+         lambda s: s.prompt_template is None or s.system_prompt == PAPER_SYSTEM_PROMPT,
+         "be left out with prompt_template", "write it into the template"),
+    Rule("prompt_template", lambda s: "{problem}" in s.prompt_template,
+         "contain {{problem}}", "the problem is put there"),
 )
+# fmt: on
 
 
 @dataclass
@@ -100,8 +87,9 @@ class BARLScriptArguments:
     method: str = option(
         "barl",
         f"Credit of each step, by name ({', '.join(METHODS)}) or dotted path. `barl` is the "
-        "paper's. `grpo` is TRL's GRPOTrainer, `grpo_length_controlled` the same with at most "
-        f"{LENGTH_CONTROLLED_TOKENS} completion tokens.",
+        "paper's. `grpo` is TRL's GRPOTrainer (`--credit grpo`: its weights in BARLTrainer), "
+        f"`grpo_length_controlled` the same with at most {LENGTH_CONTROLLED_TOKENS} completion "
+        "tokens.",
     )
     eval_benchmarks: str | None = option(
         None,
@@ -144,23 +132,25 @@ def given_settings(*parsed: Any) -> Any:
     return type("Settings", (SimpleNamespace,), defaults)(**defaults | given)
 
 
-def check_recipe(script_args: BARLScriptArguments, settings: Any) -> None:
+def check_recipe(script_args: BARLScriptArguments, *others: Any) -> None:
     """Refuse mistakes in a recipe by the names that its fields have there.
 
     Args:
         script_args: What `barl train` has beside the others.
-        settings: An object with the other settings: BARL's, TRL's and the model's.
+        *others: Objects with the other settings: BARL's, TRL's and the model's.
 
     Raises:
         ValueError: A field breaks a rule.
     """
+    parts = [vars(part) for part in (*others, script_args)]
+    settings: Any = SimpleNamespace(**{name: part[name] for part in parts for name in part})
     if settings.model_name_or_path is None:
         raise ValueError(
             "model_name_or_path must be set, got None: a Hub id or a local folder, for instance "
             "--model_name_or_path Qwen/Qwen2.5-Math-1.5B."
         )
     refuse_unusable_folder("model_name_or_path", settings.model_name_or_path)
-    refuse_broken(RECIPE_RULES, SimpleNamespace(**vars(settings) | vars(script_args)))
+    refuse_broken(_RULES, settings)
 
 
 def check_names(script_args: BARLScriptArguments) -> None:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import datasets
@@ -99,7 +98,7 @@ def prepare(
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
     refuse_missing_packages(training_args, INTEGRATION_TO_CALLBACK)
-    check_recipe(script_args, SimpleNamespace(**vars(training_args) | vars(model_args)))
+    check_recipe(script_args, training_args, model_args)
     training_args = method_settings(script_args.method, training_args)
     peft_config = get_peft_config(model_args)
     value = training_args.resume_from_checkpoint

@@ -15,8 +15,8 @@ from ..plausibility.elicitation import DEFAULT_ELICITATION
 from .checks.settings import BARL_RULES, CREDIT_RULES, refuse_broken
 
 METHODS = (*CREDITS, "grpo_length_controlled")
-"""Methods by name: BARL's trainer with each credit, but for `grpo`, which is TRL's own trainer, and
-the paper's other baseline."""
+"""Methods by name: `grpo` and the paper's other baseline are TRL's own trainer, all else is BARL's
+with that credit."""
 
 LENGTH_CONTROLLED_TOKENS = 32
 """Most completion tokens of the paper's length-controlled GRPO."""
@@ -30,24 +30,18 @@ _KINDS = {
 }
 """The types of fields: what they are called, and what they take."""
 
+# fmt: off
 _USED_BY_GRPO = (
-    "max_completion_length",
-    "vllm_importance_sampling_mode",
-    "prompts_per_rollout_batch",
-    "rollouts_per_optimizer_step",
-    "extraction",
-    "solution_column",
-    "overwrite_output_dir",
+    "max_completion_length", "vllm_importance_sampling_mode", "prompts_per_rollout_batch",
+    "rollouts_per_optimizer_step", "extraction", "solution_column", "overwrite_output_dir",
     "allow_inexact_resume",
 )
 _USED_WITH_ROLLOUTS = ("consistency_beta", "max_hypotheses")
 _USED_WITH_SCORES = (
-    "elicitation",
-    "answer_likelihood",
-    "plausibility_temperature",
-    "scoring_method",
+    "elicitation", "answer_likelihood", "plausibility_temperature", "scoring_method",
     "scoring_max_tokens",
 )
+# fmt: on
 """Fields that TRL's own trainer takes, too; that change nothing if only the truth is scored; and if
 no answer is."""
 
@@ -101,7 +95,8 @@ class BARLFields:
     credit: str = option(
         "barl",
         f"Function that gives each step its weight: `{'`, `'.join(CREDITS)}`, or the dotted "
-        "path of your own. docs/credit.md says what each computes and costs.",
+        "path of your own. docs/credit.md says what each computes and costs. `barl train --method` "
+        "sets it, but for `grpo`: here the weights of GRPO in BARL's trainer, there TRL's trainer.",
     )
     credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] | None = option(
         None,

@@ -1,9 +1,7 @@
 """Mistakes in a trainer's arguments, found before a model is loaded."""
 
-import inspect
 import re
 from collections import Counter
-from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -15,7 +13,13 @@ from ...rewards import AccuracyReward, resolve_rewards
 from ..barl_config import BARLConfig
 from ..turns import completion_ends
 from .callables import try_step_segmenter
-from .datasets import check_prompts, check_rewards, check_truths, refuse_unusable_tokenizer
+from .datasets import (
+    check_prompts,
+    check_rewards,
+    check_truths,
+    refuse_unusable_tokenizer,
+    signature_of,
+)
 from .environment import refuse_missing_packages
 from .settings import CREDIT_RULES, refuse_broken
 
@@ -76,16 +80,16 @@ def check_trainer_arguments(
     rewards = check_shared_arguments(args, reward_funcs, train_dataset, eval_dataset, tokenizer)
     if train_dataset is None:
         return  # TRL's error is clear
-    evaluated = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
-    datasets = {"train_dataset": train_dataset} | {
-        f"eval_dataset[{name!r}]" if name else "eval_dataset": dataset
-        for name, dataset in evaluated.items()
-        if dataset is not None
-    }
+    datasets = {"train_dataset": train_dataset, "eval_dataset": eval_dataset}
+    if isinstance(eval_dataset, dict):
+        del datasets["eval_dataset"]
+        datasets |= {f"eval_dataset[{name!r}]": rows for name, rows in eval_dataset.items()}
     graders = [reward.grader.name for reward in rewards if isinstance(reward, AccuracyReward)]
     if not graders and kwargs.get("answer_equivalence") is None:
         graders = ["math_verify"]
     for name, dataset in datasets.items():
+        if dataset is None:
+            continue
         check_prompts(name, dataset)
         refuse_unusable_tokenizer(tokenizer, dataset)
         if dataset is train_dataset:
@@ -136,7 +140,8 @@ def check_shared_arguments(
 
 def _refuse_metric_of_no_set(metric: str, sets: list[str], rewards: list[Any]) -> None:
     """Refuse to look for the best model in the reward of an evaluation set that there is not."""
-    if any("log_metric" in _parameters(r) for r in rewards if not isinstance(r, AccuracyReward)):
+    others = [signature_of(r) for r in rewards if not isinstance(r, AccuracyReward)]
+    if any(of_one and "log_metric" in of_one.parameters for of_one in others):
         return  # it may log any name
     of_set = re.fullmatch(r"(.+)_(reward|reward_std)", metric.removeprefix("eval_"))
     if of_set is not None and of_set[1] not in sets:
@@ -144,13 +149,6 @@ def _refuse_metric_of_no_set(metric: str, sets: list[str], rewards: list[Any]) -
             f"metric_for_best_model must be of an evaluation set, got {metric!r}, where there are "
             f"{sets}: name one of these in place of {of_set[1]!r}."
         )
-
-
-def _parameters(reward: Any) -> Collection[str]:
-    try:
-        return inspect.signature(reward).parameters
-    except (TypeError, ValueError):  # a name, or not written in Python
-        return ()
 
 
 def _logged_as(reward: Any) -> str | None:

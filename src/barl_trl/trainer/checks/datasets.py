@@ -20,27 +20,17 @@ from ..barl_config import BARLConfig
 _LOOKED_AT = 200
 """Rows whose true answers are looked at."""
 
-_PASSED_TO_REWARDS = (
-    "prompts",
-    "completions",
-    "completion_ids",
-    "trainer_state",
-    "log_extra",
-    "log_metric",
-)
+_TRL_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state")
+_TRL_ARGUMENTS += ("log_extra", "log_metric")
 """Arguments of reward functions that TRL makes; `environments` is another, where there are some."""
 
 
 def check_prompts(name: str, dataset: Any) -> None:
-    """Refuse a data set in which a prompt is missing, or that is none.
-
-    Args:
-        name: The argument that it is.
-        dataset: The data set. Of a stream the first row is looked at.
+    """Refuse what is no data set, has no rows, or lacks a prompt; of a stream, in its first row.
 
     Raises:
         TypeError: It is no data set.
-        ValueError: It has no rows, no prompts, or images.
+        ValueError: Any other of these rules is broken, or it has images.
     """
     if not isinstance(dataset, Dataset | IterableDataset):
         raise TypeError(
@@ -77,29 +67,24 @@ def check_prompts(name: str, dataset: Any) -> None:
 def check_truths(
     args: BARLConfig, dataset: Dataset | IterableDataset, graders: Sequence[str]
 ) -> None:
-    """Refuse a data set to train on that gives no step, or whose true answers are of no use.
+    """Refuse to train on what fills no rollout batch, or whose true answers are of no use.
 
     Args:
         args: The settings.
-        dataset: The data set; [`check_prompts`] has nothing against it.
+        dataset: What is trained on; [`check_prompts`] has nothing against it.
         graders: Names of the graders that read the true answers.
 
     Raises:
-        ValueError: There is no column of true answers, most of its answers cannot be used, or the
-            rows do not fill a rollout batch.
+        ValueError: One of these rules is broken.
     """
     column, columns = args.solution_column, _columns(dataset)
     if column not in columns:
         others = [name for name in columns if name.lower() not in PROBLEM_COLUMNS]
         nearest = difflib.get_close_matches(column, others, n=1) or others[:1] * (len(others) == 1)
+        hint = f"did you mean solution_column={nearest[0]!r}?" if nearest else "add or name it."
         raise ValueError(
-            f"solution_column must name the column of true answers in train_dataset, got "
-            f"{column!r} with the columns {columns}"
-            + (
-                f": did you mean solution_column={nearest[0]!r}?"
-                if nearest
-                else ": add or name it."
-            )
+            "solution_column must name the column of true answers in train_dataset, got "
+            f"{column!r} with the columns {columns}: {hint}"
         )
     batch: Any = args.generation_batch_size
     prompts = batch // args.num_generations
@@ -130,24 +115,18 @@ def check_truths(
 def check_rewards(
     name: str, dataset: Dataset | IterableDataset, rewards: Sequence[Any], solution_column: str
 ) -> None:
-    """Refuse reward functions that do not take what TRL passes.
-
-    Args:
-        name: The data set's argument.
-        dataset: The data set, whose columns are passed.
-        rewards: Reward functions.
-        solution_column: The column of true answers.
+    """Refuse reward functions that do not take what TRL passes: its own arguments and columns.
 
     Raises:
         ValueError: A function has other arguments, or a column the name of one that TRL makes.
     """
     columns = _columns(dataset)
-    if clashes := sorted({*_PASSED_TO_REWARDS, "environments"} & set(columns)):
+    if clashes := sorted({*_TRL_ARGUMENTS, "environments"} & set(columns)):
         raise ValueError(
             f"{name} must have no column {clashes[0]!r}, got {columns}: reward functions get an "
             "argument of that name. Rename the column, or remove it."
         )
-    given = {*_PASSED_TO_REWARDS, *columns} - {"prompt", "completion"}
+    given = {*_TRL_ARGUMENTS, *columns} - {"prompt", "completion"}
     for reward in rewards:
         if isinstance(reward, AccuracyReward) and "solution" not in columns:
             raise ValueError(
@@ -206,15 +185,20 @@ def _is_empty(prompt: Any) -> bool:
     return not prompt or None in contents or None in messages
 
 
-def _why_not_callable_with(reward: Any, names: set[str]) -> str | None:
+def signature_of(reward: Any) -> inspect.Signature | None:
+    """Return the signature of a reward function; None of a model, and of what is not Python's."""
     if not callable(reward) or isinstance(reward, nn.Module):
         return None
     try:
-        signature = inspect.signature(reward)
-    except (TypeError, ValueError):  # not written in Python
+        return inspect.signature(reward)
+    except (TypeError, ValueError):
         return None
+
+
+def _why_not_callable_with(reward: Any, names: set[str]) -> str | None:
     try:
-        signature.bind(**dict.fromkeys(names))
+        if signature := signature_of(reward):
+            signature.bind(**dict.fromkeys(names))
     except TypeError as error:
         return str(error)
     return None

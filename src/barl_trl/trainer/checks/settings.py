@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 from ...credit.registry import CREDITS, find_credit
 from .batch_sizes import BatchSettings
 
+_BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
+_LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
+
 
 class Rule(NamedTuple):
     """What a setting must be. None says nothing, and breaks no rule."""
@@ -39,17 +42,16 @@ def refuse_broken(rules: Iterable[Rule], settings: Any) -> None:
             raise ValueError(text.format(s=settings, value=value, default=default))
 
 
-def _at_least_one(field: str) -> Rule:
-    return Rule(
-        field, lambda s: getattr(s, field) >= 1, "be at least 1", "the default is {default}"
-    )
+def _count(field: str) -> Rule:
+    way_out = "the default is {default}"
+    return Rule(field, lambda s: getattr(s, field) >= 1, "be at least 1", way_out)
 
 
-def _only(field: str, allowed: str, why: str, *also: str) -> Rule:
-    """Return the rule that a setting of TRL's has its one value, of which a text may stand."""
-    values = (allowed, *also)
-    holds: Any = lambda s: str(getattr(s, field)).lower() in values  # noqa: E731
-    return Rule(field, holds, f"be {allowed!r} with BARL", why)
+def _only(field: str, *allowed: str, why: str) -> Rule:
+    def holds(s: Any) -> bool:
+        return str(getattr(s, field)).lower() in allowed  # a command line has texts for values
+
+    return Rule(field, holds, f"be {allowed[0]!r} with BARL", why)
 
 
 def _follows(field: str, source: str) -> Rule:
@@ -60,104 +62,65 @@ def _follows(field: str, source: str) -> Rule:
     return Rule(field, holds, must, f"it follows from {source}")
 
 
-def _only_of_estimators(field: str, *takers: str) -> Rule:
+def _only_of(field: str, *credits: str) -> Rule:
     def holds(s: Any) -> bool:
-        if getattr(s, field) == getattr(type(s), field) or s.credit in takers:
+        if getattr(s, field) == getattr(type(s), field) or s.credit in credits:
             return True
         return s.credit not in CREDITS and field in find_credit(s.credit).setting_names
 
     must = "be {default!r} with credit={s.credit!r}"
-    return Rule(field, holds, must, f"it is a setting of {', '.join(takers)}")
+    return Rule(field, holds, must, f"it is a setting of {', '.join(credits)}")
 
 
+# fmt: off
 BARL_RULES = (
-    _at_least_one("step_size"),
-    _at_least_one("max_answer_chars"),
-    _at_least_one("max_completion_length"),
-    _at_least_one("scoring_max_tokens"),
-    Rule(
-        "max_hypotheses",
-        lambda s: s.max_hypotheses >= 2,
-        "be at least 2 (the truth and one more)",
-        "for the truth alone set credit='progress'",
-    ),
-    Rule(
-        "consistency_beta",
-        lambda s: s.consistency_beta >= 0,
-        "be in [0, inf]",
-        "the paper's is 1.0",
-    ),
-    Rule(
-        "plausibility_temperature",
-        lambda s: s.plausibility_temperature > 0,
-        "be greater than 0",
-        "use 1.0",
-    ),
-    Rule("elicitation", lambda s: s.elicitation, "not be empty", "the default is {default!r}"),
-    Rule("gae_lambda", lambda s: 0 <= s.gae_lambda <= 1, "be in [0, 1]", "1.0 is unbiased"),
+    *map(_count, ("step_size", "max_answer_chars", "max_completion_length", "scoring_max_tokens")),
+    Rule("max_hypotheses", lambda s: s.max_hypotheses >= 2,
+         "be at least 2 (the truth and one more)", "for the truth alone set credit='progress'"),
+    Rule("consistency_beta", lambda s: s.consistency_beta >= 0,
+         "be in [0, inf]", "the paper's is 1.0"),
+    Rule("plausibility_temperature", lambda s: s.plausibility_temperature > 0,
+         "be greater than 0", "use 1.0"),
+    Rule("elicitation", lambda s: s.elicitation,
+         "not be empty", "the default is {default!r}"),
+    Rule("gae_lambda", lambda s: 0 <= s.gae_lambda <= 1,
+         "be in [0, 1]", "1.0 is unbiased"),
 )
 """Ranges of BARL's fields; their types say the rest."""
 
 CREDIT_RULES = (
-    _only_of_estimators("outcome_mode", "barl"),
-    _only_of_estimators("gae_lambda", "gae", "gae_posterior", "belief_critic"),
-    _only_of_estimators("bootstrap_cut_off", "belief_critic"),
-    _only_of_estimators("progress_space", "progress", "information_gain"),
+    _only_of("outcome_mode", "barl"),
+    _only_of("gae_lambda", "gae", "gae_posterior", "belief_critic"),
+    _only_of("bootstrap_cut_off", "belief_critic"),
+    _only_of("progress_space", "progress", "information_gain"),
 )
 """What the credit does not take must be left at its default."""
 
-_BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
-_LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
-
 TRL_RULES = (
-    Rule(
-        "beta",
-        lambda s: s.beta >= 0,
-        "be at least 0",
-        "it weighs the KL divergence; 0.0 is without",
-    ),
-    Rule("temperature", lambda s: s.temperature > 0, "be greater than 0", "1.0 is the model's own"),
-    Rule(
-        "loss_type",
-        lambda s: s.loss_type in _LOSS_TYPES,
-        f"be one of {_LOSS_TYPES} with BARL",
-        "others weigh whole sequences. The default is 'dapo', the paper's 'grpo'",
-    ),
-    _only(
-        "importance_sampling_level",
-        "token",
-        "one ratio per sequence would average the steps' values",
-    ),
-    _only(
-        "multi_objective_aggregation",
-        "sum_then_normalize",
-        "the outcome reward is the rewards' weighted sum",
-    ),
-    Rule(
-        "off_policy_mask_threshold",
-        lambda s: False,
-        "be None with BARL",
-        "TRL's mask is defined for one advantage per sequence",
-    ),
-    _only(
-        "scale_rewards",
-        "group",
-        "BARL's values are not group-relative; set value_normalization instead",
-        "true",
-    ),
-    *map(_at_least_one, _BATCH_FIELDS),
-    Rule(
-        "enable_jit_checkpoint",
-        lambda s: not s.enable_jit_checkpoint,
-        "be False",
-        "it saves in the middle of a step, from which a run cannot go on exactly. `barl train "
-        "--save_on_interrupt true` ends the step first",
-    ),
+    Rule("beta", lambda s: s.beta >= 0,
+         "be at least 0", "it weighs the KL divergence; 0.0 is without"),
+    Rule("temperature", lambda s: s.temperature > 0,
+         "be greater than 0", "1.0 is the model's own"),
+    Rule("loss_type", lambda s: s.loss_type in _LOSS_TYPES, f"be one of {_LOSS_TYPES} with BARL",
+         "others weigh whole sequences. The default is 'dapo', the paper's 'grpo'"),
+    _only("importance_sampling_level", "token",
+          why="one ratio per sequence would average the steps' values"),
+    _only("multi_objective_aggregation", "sum_then_normalize",
+          why="the outcome reward is the rewards' weighted sum"),
+    Rule("off_policy_mask_threshold", lambda s: False,
+         "be None with BARL", "TRL's mask is defined for one advantage per sequence"),
+    _only("scale_rewards", "group", "true",
+          why="BARL's values are not group-relative; set value_normalization instead"),
+    *map(_count, _BATCH_FIELDS),
+    Rule("enable_jit_checkpoint", lambda s: not s.enable_jit_checkpoint, "be False",
+         "it saves in the middle of a step, from which a run cannot go on exactly. `barl train "
+         "--save_on_interrupt true` ends the step first"),
     _follows("generation_batch_size", "prompts_per_rollout_batch"),
     _follows("steps_per_generation", "prompts_per_rollout_batch"),
     _follows("gradient_accumulation_steps", "rollouts_per_optimizer_step"),
 )
 """TRL's settings: ranges, and what would give a token another weight than its step's value."""
+# fmt: on
 
 
 def batch_settings(settings: Mapping[str, Any], *, num_processes: int) -> BatchSettings:
