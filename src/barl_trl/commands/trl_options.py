@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Optional
 
-FILES = {
+_FILES = {
     "GRPOConfig": "trl/trainer/grpo_config.py",
     "_BaseConfig": "trl/trainer/base_config.py",
     "ModelConfig": "trl/trainer/model_config.py",
@@ -24,7 +24,7 @@ FILES = {
 }
 """Classes of options, and of the values that options take."""
 
-KINDS: dict[str, Any] = {
+_KINDS: dict[str, Any] = {
     "int": int | None,
     "float": float | None,
     "list[str]": list[str] | None,
@@ -51,7 +51,7 @@ def trl_options(classes: Collection[str], *, but: Collection[str]) -> TrlOptions
     """Read the options of classes of TRL, and of those that they extend.
 
     Args:
-        classes: Names out of [`FILES`].
+        classes: Names out of [`_FILES`].
         but: Options that are left out, for others define them.
     """
     found: dict[str, Any] = {}
@@ -70,7 +70,7 @@ def trl_options(classes: Collection[str], *, but: Collection[str]) -> TrlOptions
 
 
 def _definition(name: str) -> ast.ClassDef | None:
-    package, _, path = FILES.get(name, "").partition("/")
+    package, _, path = _FILES.get(name, "").partition("/")
     spec = find_spec(package) if package else None
     file = Path(spec.origin).parent / path if spec and spec.origin else None
     if file is None or not file.exists():
@@ -105,11 +105,11 @@ def _option(line: ast.AnnAssign) -> tuple[Any, Any]:
         kind = bool | None if default is None else bool
         return kind, field(default=True if default is True else None, metadata=metadata)
     if several := [kind for kind in kinds if kind.startswith("list[")]:
-        kind = KINDS.get(several[0], list[str] | None)
+        kind = _KINDS.get(several[0], list[str] | None)
     elif values := _values(_definition(kinds[0])):
         kind = Optional[Literal[values]]  # noqa: UP045 (pyright knows no other)
     elif set(kinds[1:]) <= {"None"}:
-        kind = KINDS.get(kinds[0])
+        kind = _KINDS.get(kinds[0])
     return kind or str | None, field(default=None, metadata=metadata)
 
 

@@ -45,7 +45,7 @@ _USED_WITH_SCORES = (
 """Fields that TRL's own trainer takes, too; that change nothing if only the truth is scored; and if
 no answer is."""
 
-Settings = TypeVar("Settings", bound="BARLFields")
+_Settings = TypeVar("_Settings", bound="BARLFields")
 
 
 def option(default: Any, text: str) -> Any:
@@ -272,7 +272,7 @@ def check_method(name: str) -> None:
         )
 
 
-def method_settings(method: str, args: Settings) -> Settings:
+def method_settings(method: str, args: _Settings) -> _Settings:
     """Return the settings with what a method changes in them.
 
     Raises:

@@ -13,13 +13,7 @@ from ...rewards import AccuracyReward, resolve_rewards
 from ..barl_config import BARLConfig
 from ..turns import completion_ends
 from .callables import try_step_segmenter
-from .datasets import (
-    check_prompts,
-    check_rewards,
-    check_truths,
-    refuse_unusable_tokenizer,
-    signature_of,
-)
+from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
 from .environment import refuse_missing_packages
 from .settings import CREDIT_RULES, refuse_broken
 
@@ -27,16 +21,7 @@ from .settings import CREDIT_RULES, refuse_broken
 def check_trainer_arguments(
     model, args, reward_funcs, train_dataset, eval_dataset, kwargs: dict[str, Any]
 ) -> None:
-    """Refuse what [`BARLTrainer`] cannot do.
-
-    Args:
-        model: Its adapters, if it has some, and those of `peft_config` must be trainable.
-        args: Must be a [`BARLConfig`].
-        reward_funcs: Must not be empty.
-        train_dataset: Must be text with a column of true answers.
-        eval_dataset: Must be text with what the rewards take, if there is one, or a dict of such.
-        kwargs: The trainer's other arguments: no tools and no environments, and no
-            `answer_extractor` where `args` say what is read.
+    """Refuse arguments that [`BARLTrainer`] cannot honour; `kwargs` are those without a place.
 
     Raises:
         ImportError: `args.use_vllm` without vLLM.
@@ -80,24 +65,9 @@ def check_trainer_arguments(
     rewards = check_shared_arguments(args, reward_funcs, train_dataset, eval_dataset, tokenizer)
     if train_dataset is None:
         return  # TRL's error is clear
-    datasets = {"train_dataset": train_dataset, "eval_dataset": eval_dataset}
-    if isinstance(eval_dataset, dict):
-        del datasets["eval_dataset"]
-        datasets |= {f"eval_dataset[{name!r}]": rows for name, rows in eval_dataset.items()}
-    graders = [reward.grader.name for reward in rewards if isinstance(reward, AccuracyReward)]
-    if not graders and kwargs.get("answer_equivalence") is None:
-        graders = ["math_verify"]
-    for name, dataset in datasets.items():
-        if dataset is None:
-            continue
-        check_prompts(name, dataset)
-        refuse_unusable_tokenizer(tokenizer, dataset)
-        if dataset is train_dataset:
-            check_truths(args, dataset, graders)
-            if isinstance(tokenizer, PreTrainedTokenizerBase):
-                completion_ends(args, tokenizer, dataset, [tokenizer.eos_token_id])
-        if kwargs.get("rollout_func") is None:  # it may bring columns
-            check_rewards(name, dataset, rewards, args.solution_column)
+    check_datasets(args, train_dataset, eval_dataset, rewards, kwargs)
+    if isinstance(tokenizer, PreTrainedTokenizerBase):
+        completion_ends(args, tokenizer, train_dataset, [tokenizer.eos_token_id])
 
 
 def check_shared_arguments(
@@ -108,15 +78,7 @@ def check_shared_arguments(
     processing_class: Any = None,
     **_: Any,
 ) -> list[Any]:
-    """Refuse what TRL's own trainer cannot do either, and return the reward functions.
-
-    Args:
-        args: The settings.
-        reward_funcs: Functions or names, each of which is logged under a name of its own.
-        train_dataset: Where its prompts are messages, a tokenizer needs a chat template.
-        eval_dataset: The best model is that of one of these, if this is a dict.
-        processing_class: The tokenizer, if it is given.
-        **_: The trainer's other arguments.
+    """Refuse arguments that TRL's own trainer cannot honour either, and return the rewards.
 
     Raises:
         ImportError: `args.use_vllm` without vLLM.

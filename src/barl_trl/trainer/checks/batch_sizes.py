@@ -14,7 +14,7 @@ from typing import NamedTuple
 _ALL_MICRO_BATCHES = "per_device_train_batch_size * num_processes"
 
 
-class Size(NamedTuple):
+class _Size(NamedTuple):
     """A number of rollouts: a setting times a factor, with the name of what the factor is."""
 
     setting: str
@@ -31,10 +31,10 @@ class Size(NamedTuple):
         return f"{self.setting} * {self.factor_name}" if self.factor_name else self.setting
 
 
-class Division(NamedTuple):
+class _Division(NamedTuple):
     """The rollouts of `size` must be a multiple of `divisor`, which is what `divisor_name` says."""
 
-    size: Size
+    size: _Size
     divisor_name: str
     divisor: int
 
@@ -95,7 +95,7 @@ class BatchSettings(NamedTuple):
         return self._rollout_batch.rollouts
 
     @property
-    def _rollout_batch(self) -> Size:
+    def _rollout_batch(self) -> _Size:
         """The size of a rollout batch, by the setting that it follows from."""
         if self.prompts_per_rollout_batch is not None:
             return self._size("prompts_per_rollout_batch", "num_generations", self.num_generations)
@@ -107,8 +107,8 @@ class BatchSettings(NamedTuple):
             return self._size("rollouts_per_optimizer_step")
         return self._size("gradient_accumulation_steps", _ALL_MICRO_BATCHES, self.rollouts_at_once)
 
-    def _size(self, setting: str, factor_name: str = "", factor: int = 1) -> Size:
-        return Size(setting, getattr(self, setting), factor_name, factor)
+    def _size(self, setting: str, factor_name: str = "", factor: int = 1) -> _Size:
+        return _Size(setting, getattr(self, setting), factor_name, factor)
 
     def optimizer_steps(self, num_iterations: int = 1) -> Fraction:
         """Return the optimizer steps on a rollout batch that is gone through so many times."""
@@ -134,19 +134,19 @@ class BatchSettings(NamedTuple):
         }
         return Counter(b - a for a, b in pairwise(sorted(cuts)))
 
-    def divisions(self) -> list[Division]:
+    def divisions(self) -> list[_Division]:
         """Return what must divide what, in the order in which to mend it."""
         batch, step = self._rollout_batch, self.rollouts_per_optimizer_step
-        divisions = [Division(batch, _ALL_MICRO_BATCHES, self.rollouts_at_once)]
+        divisions = [_Division(batch, _ALL_MICRO_BATCHES, self.rollouts_at_once)]
         if step is not None:
             size = self._size("rollouts_per_optimizer_step")
-            divisions.insert(0, Division(size, _ALL_MICRO_BATCHES, self.rollouts_at_once))
-            divisions.append(Division(batch, size.setting, step))
-        divisions.append(Division(batch, "num_generations", self.num_generations))
+            divisions.insert(0, _Division(size, _ALL_MICRO_BATCHES, self.rollouts_at_once))
+            divisions.append(_Division(batch, size.setting, step))
+        divisions.append(_Division(batch, "num_generations", self.num_generations))
         if self.per_device_eval_batch_size is not None:
             size = self._size("per_device_eval_batch_size", "num_processes", self.num_processes)
             name = "num_generations" + "_eval" * (self.num_generations_eval is not None)
-            divisions.append(Division(size, name, getattr(self, name)))
+            divisions.append(_Division(size, name, getattr(self, name)))
         return divisions
 
     def broken_rule(self) -> str | None:

@@ -25,13 +25,42 @@ _TRL_ARGUMENTS += ("log_extra", "log_metric")
 """Arguments of reward functions that TRL makes; `environments` is another, where there are some."""
 
 
-def check_prompts(name: str, dataset: Any) -> None:
-    """Refuse what is no data set, has no rows, or lacks a prompt; of a stream, in its first row.
+def check_datasets(
+    args: BARLConfig, train_dataset: Any, eval_dataset: Any, rewards: Sequence[Any], kwargs: Any
+) -> None:
+    """Refuse data sets that [`BARLTrainer`] cannot train on or evaluate.
+
+    Args:
+        args: The settings.
+        train_dataset: Must be text with a column of true answers.
+        eval_dataset: None, or must be text with what the rewards take, or a dict of such.
+        rewards: The reward functions.
+        kwargs: The trainer's other arguments.
 
     Raises:
-        TypeError: It is no data set.
-        ValueError: Any other of these rules is broken, or it has images.
+        TypeError: One is no data set.
+        ValueError: Any other of these rules is broken.
     """
+    datasets = {"train_dataset": train_dataset, "eval_dataset": eval_dataset}
+    if isinstance(eval_dataset, dict):
+        del datasets["eval_dataset"]
+        datasets |= {f"eval_dataset[{name!r}]": rows for name, rows in eval_dataset.items()}
+    graders = [reward.grader.name for reward in rewards if isinstance(reward, AccuracyReward)]
+    if not graders and kwargs.get("answer_equivalence") is None:
+        graders = ["math_verify"]
+    for name, dataset in datasets.items():
+        if dataset is None:
+            continue
+        _check_prompts(name, dataset)
+        refuse_unusable_tokenizer(kwargs.get("processing_class"), dataset)
+        if dataset is train_dataset:
+            _check_truths(args, dataset, graders)
+        if kwargs.get("rollout_func") is None:  # it may bring columns
+            _check_rewards(name, dataset, rewards, args.solution_column)
+
+
+def _check_prompts(name: str, dataset: Any) -> None:
+    """Refuse what is no data set, has no rows, or lacks a prompt; of a stream, in its first row."""
     if not isinstance(dataset, Dataset | IterableDataset):
         raise TypeError(
             f"{name} must be a datasets.Dataset or IterableDataset, got "
@@ -64,19 +93,10 @@ def check_prompts(name: str, dataset: Any) -> None:
         )
 
 
-def check_truths(
+def _check_truths(
     args: BARLConfig, dataset: Dataset | IterableDataset, graders: Sequence[str]
 ) -> None:
-    """Refuse to train on what fills no rollout batch, or whose true answers are of no use.
-
-    Args:
-        args: The settings.
-        dataset: What is trained on; [`check_prompts`] has nothing against it.
-        graders: Names of the graders that read the true answers.
-
-    Raises:
-        ValueError: One of these rules is broken.
-    """
+    """Refuse to train on what fills no rollout batch, or whose true answers are of no use."""
     column, columns = args.solution_column, _columns(dataset)
     if column not in columns:
         others = [name for name in columns if name.lower() not in PROBLEM_COLUMNS]
@@ -112,14 +132,10 @@ def check_truths(
         )
 
 
-def check_rewards(
+def _check_rewards(
     name: str, dataset: Dataset | IterableDataset, rewards: Sequence[Any], solution_column: str
 ) -> None:
-    """Refuse reward functions that do not take what TRL passes: its own arguments and columns.
-
-    Raises:
-        ValueError: A function has other arguments, or a column the name of one that TRL makes.
-    """
+    """Refuse reward functions that do not take what TRL passes: its own arguments and columns."""
     columns = _columns(dataset)
     if clashes := sorted({*_TRL_ARGUMENTS, "environments"} & set(columns)):
         raise ValueError(
