@@ -103,9 +103,11 @@ def refuse_missing_packages(settings: Any, trackers: Collection[str] | None = No
 
 
 def _is_installed(module: str) -> bool:
-    """Say whether a package is there; a mere folder, such as the one that wandb writes, is none."""
+    """Say whether a package is there; the folder that wandb writes beside a script is none."""
     try:
         spec = find_spec(module)
     except ModuleNotFoundError:  # what it is part of
         return False
-    return spec is not None and spec.origin is not None
+    if spec is None or spec.origin is not None:
+        return spec is not None
+    return str(Path.cwd() / module) not in (spec.submodule_search_locations or ())
