@@ -34,7 +34,7 @@ def test_nothing_that_trl_takes_is_refused_before():
 
 @pytest.mark.parametrize("path", ["trl/trainer/moved.py", "no_such_package/config.py"])
 def test_where_a_class_is_not_found_options_are_not_all(monkeypatch, path):
-    monkeypatch.setitem(module.FILES, "_BaseConfig", path)
+    monkeypatch.setitem(module._FILES, "_BaseConfig", path)
     options = trl_options(["GRPOConfig"], but=[])
     assert not options.are_all
     assert "num_generations" in options.fields.__dataclass_fields__

@@ -10,7 +10,7 @@ from datasets import Dataset
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
 from barl_trl.trainer import make_trainer
-from barl_trl.trainer.methods import method_settings
+from barl_trl.trainer.barl_fields import method_settings
 
 from ..tiny import tiny_model
 from . import by_hand
@@ -90,8 +90,55 @@ def test_refused_before_a_model_is_loaded(tmp_path, method, settings, message):
         make_trainer(method, model="nowhere", args=config(tmp_path, **settings))
 
 
+def without_eos(tokenizer):
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.eos_token = None
+    return tokenizer
+
+
+def no_reward(completions, **_):
+    return [0.0 for _ in completions]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (
+            {"reward_funcs": [no_reward, partial(no_reward)]},
+            "reward_funcs must have names of their own, got 'no_reward' 2 times",
+        ),
+        ({"tokenizer": without_eos}, "processing_class must have an EOS token, got none"),
+        ({"settings": {"report_to": ["dvclive"]}}, "report_to must name installed trackers"),
+    ],
+    ids=["names", "end", "tracker"],
+)
+def test_grpo_has_the_same_mistakes(tokenizer, tmp_path, mistake, message):
+    tokenizer = mistake.get("tokenizer", copy.deepcopy)(tokenizer)
+    given = {"reward_funcs": mistake.get("reward_funcs", no_reward)}
+    with pytest.raises(ValueError, match=message):
+        trainer_of(
+            "grpo", "./nowhere", tokenizer, config(tmp_path, **mistake.get("settings", {})), **given
+        )
+
+
 def test_a_setting_of_the_methods_credit_is_taken(tmp_path):
     assert method_settings("gae", config(tmp_path, gae_lambda=0.9)).gae_lambda == 0.9
+
+
+@pytest.mark.parametrize(
+    ("method", "unused"),
+    [
+        ("barl", None),
+        ("progress", "credit='progress' does not use consistency_beta=2.0."),
+        ("rloo", "credit='rloo' does not use consistency_beta=2.0, elicitation='So'."),
+        ("grpo", "method='grpo' does not use step_size=8, elicitation='So', consistency_beta=2.0."),
+    ],
+)
+def test_settings_that_change_nothing_are_named(model, tokenizer, tmp_path, caplog, method, unused):
+    args = config(tmp_path, consistency_beta=2.0, elicitation="So")
+    trainer_of(method, model, tokenizer, args)
+    said = [r.getMessage() for r in caplog.records if "does not use" in r.getMessage()]
+    assert said == ([unused] if unused else [])
 
 
 # Weights

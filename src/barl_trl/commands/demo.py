@@ -12,7 +12,7 @@ from typing import Any
 
 from ..evaluation.metrics import interval, mean_and_standard_error
 from ..synthetic.search import STEP_DELIMITER
-from ..trainer.barl_fields import BARLFields, check_at_least_one, check_method, option
+from ..trainer.barl_fields import BARLFields, check_method, option
 from .console import mistakes_in_one_line, print_note, print_table
 from .options import parse_options
 
@@ -46,7 +46,8 @@ class DemoArguments:
 
     def __post_init__(self):
         check_method(self.method)
-        check_at_least_one("seeds", self.seeds, 1)
+        if self.seeds < 1:
+            raise ValueError(f"seeds must be at least 1, got {self.seeds}: the default is 1.")
 
 
 def main(argv: list[str]) -> None:
@@ -59,7 +60,7 @@ def main(argv: list[str]) -> None:
             "barl demo", [*recipe, *argv], first, _all_arguments, trl=["GRPOConfig"]
         )
         _refuse_what_changes_nothing(args)
-        from ..trainer.environment_checks import make_output_dir
+        from ..trainer.checks.environment import make_output_dir
         from ..trainer.output_folder import refuse_used
 
         args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER  # nobody's work lies there

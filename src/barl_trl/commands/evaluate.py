@@ -17,7 +17,7 @@ from ..evaluation.several_samples import sample_rows
 from ..evaluation.templates import Template, choose_template
 from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
-from ..trainer.environment_checks import refuse_missing_vllm, refuse_unusable_folder
+from ..trainer.checks.environment import refuse_missing_vllm, refuse_unusable_folder
 from ..trainer.output_folder import one_writer
 from ..trainer.redaction import redacted
 from .console import (

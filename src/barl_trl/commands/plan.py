@@ -5,14 +5,14 @@ machine will do: the plan is that of the `num_processes` devices which are to tr
 """
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
-from ..trainer.barl_fields import BARLFields, option
+from ..trainer.barl_fields import BARLFields, method_settings, option
+from ..trainer.checks.settings import TRL_RULES, refuse_broken
 from .console import mistakes_in_one_line
 from .launching import LaunchFields
 from .options import parse_options
-from .train_arguments import BARLScriptArguments, check_recipe
+from .train_arguments import TRL, BARLScriptArguments, check_recipe, given_settings
 
 
 @dataclass
@@ -31,19 +31,19 @@ def main(argv: list[str]) -> None:
             argv,
             first,
             _all_arguments,
-            trl=("GRPOConfig", "ModelConfig"),
+            trl=TRL,
             check=_check,
         )
         check_recipe(script_args, args, model_args)
-        from ..trainer.methods import method_settings
         from .plan_table import print_plan
 
         print_plan(script_args, method_settings(script_args.method, args), model_args)
 
 
-def _check(_, script_args: BARLScriptArguments, barl_fields: Any, trl_options: Any) -> None:
-    given = SimpleNamespace(**vars(barl_fields) | vars(trl_options))
-    check_recipe(script_args, given, given)
+def _check(_, script_args: BARLScriptArguments, barl_fields: Any, trl_fields: Any) -> None:
+    settings = given_settings(barl_fields, trl_fields)
+    check_recipe(script_args, settings)
+    refuse_broken(TRL_RULES, settings)
 
 
 def _all_arguments():

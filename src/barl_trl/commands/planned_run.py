@@ -10,8 +10,8 @@ from accelerate.commands.config.config_args import load_config_from_file
 from ..plausibility.queries import Answer, Rollout
 from ..plausibility.rows import build_rows
 from ..trainer import BARLConfig
-from ..trainer.batch_sizes import BatchSettings
-from ..trainer.methods import method_settings
+from ..trainer.barl_fields import method_settings
+from ..trainer.checks.batch_sizes import BatchSettings
 from .plan import PlanFields
 from .recipes import file_of
 from .train_arguments import BARLScriptArguments

@@ -3,21 +3,23 @@
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from ..trainer.barl_fields import BARLFields, check_at_least_one
+from ..trainer.barl_fields import BARLFields, method_settings
+from ..trainer.checks.environment import refuse_missing_packages
+from ..trainer.checks.settings import TRL_RULES, batch_settings, refuse_broken
 from ..trainer.output_folder import refuse_used
 from ..trainer.printing import unfailing_output
-from ..trainer.trl_settings import BATCH_FIELDS, batch_settings, refuse_trl_settings
 from .console import mistakes_in_one_line
 from .launching import LaunchFields, launch_command
 from .options import parse_options
 from .parsers import is_first_process
-from .train_arguments import BARLScriptArguments, check_names, check_recipe
-from .trl_options import trl_options
-
-_TRL = ("GRPOConfig", "ModelConfig")
+from .train_arguments import (
+    BARLScriptArguments,
+    check_names,
+    check_recipe,
+    given_settings,
+)
 
 
 def main(argv: list[str]) -> None:
@@ -31,25 +33,21 @@ def main(argv: list[str]) -> None:
     given: dict[str, Any] = {}
 
     def check(script_args: BARLScriptArguments, barl_fields: Any, trl_fields: Any) -> None:
-        given.update(vars(barl_fields) | vars(trl_fields))
-        check_recipe(script_args, SimpleNamespace(**given), SimpleNamespace(**given))
+        given.update(vars(trl_fields))
+        settings = given_settings(barl_fields, trl_fields)
+        check_recipe(script_args, settings)
         check_names(script_args)
-        refuse_trl_settings(given)
-        known = {name: value for name, value in given.items() if value is not None}
-        defaults = trl_options(_TRL, but=()).defaults | vars(BARLFields())
-        for name in BATCH_FIELDS:
-            check_at_least_one(name, known.get(name), defaults[name])
-        processes = int(os.environ.get("WORLD_SIZE", 1))
-        batches = batch_settings(defaults | known, num_processes=processes)
-        if (broken := batches.broken_rule()) is not None:
-            raise ValueError(str(broken))
-        is_new = not (known.get("resume_from_checkpoint") or known["overwrite_output_dir"])
-        if is_new and "output_dir" in known:
-            refuse_used(Path(known["output_dir"]))
+        refuse_broken(TRL_RULES, settings)
+        batch_settings(vars(settings), num_processes=int(os.environ.get("WORLD_SIZE", 1)))
+        refuse_missing_packages(settings)
+        method_settings(script_args.method, barl_fields)
+        is_new = not (settings.resume_from_checkpoint or settings.overwrite_output_dir)
+        if is_new and settings.output_dir is not None:
+            refuse_used(Path(settings.output_dir))
 
     with mistakes_in_one_line("barl train", are_everywhere=True, path_or_id="dataset_name"):
         parsed = parse_options(
-            *("barl train", argv, first, _all_arguments, _without_gpu), trl=_TRL, check=check
+            *("barl train", argv, first, _all_arguments, _without_gpu), trl=TRL, check=check
         )
     if _without_gpu() and is_first_process():
         _, args, model_args = parsed

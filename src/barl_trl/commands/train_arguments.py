@@ -2,22 +2,42 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 from ..data import PAPER_SYSTEM_PROMPT
 from ..data.files import refuse_missing_file
 from ..data.selection import SOLVE_RATE_COLUMN
 from ..evaluation.benchmarks import parse_benchmarks
 from ..rewards import refuse_unknown_reward
-from ..trainer.barl_fields import LENGTH_CONTROLLED_TOKENS, METHODS, check_method, option
-from ..trainer.environment_checks import refuse_unusable_folder
+from ..trainer.barl_fields import (
+    LENGTH_CONTROLLED_TOKENS,
+    METHODS,
+    BARLFields,
+    check_method,
+    option,
+)
+from ..trainer.checks.environment import refuse_unusable_folder
+from ..trainer.checks.settings import Rule, refuse_broken
+from .trl_options import trl_options
 
-if TYPE_CHECKING:
-    from types import SimpleNamespace
+TRL = ("GRPOConfig", "ModelConfig")
+"""TRL's classes of options that a recipe may have."""
 
-    from trl import ModelConfig
 
-    from ..trainer import BARLConfig
+# fmt: off
+_RULES = (
+    Rule("eval_strategy", lambda s: s.eval_strategy != "no" or not s.eval_benchmarks,
+         "be set with eval_benchmarks", "for instance --eval_strategy steps --eval_steps 50"),
+    Rule("solution_column", lambda s: s.solution_column == "solution",
+         "be left at 'solution' with `barl train`", "name the file's column with answer_column"),
+    Rule("system_prompt",
+         lambda s: s.prompt_template is None or s.system_prompt == PAPER_SYSTEM_PROMPT,
+         "be left out with prompt_template", "write it into the template"),
+    Rule("prompt_template", lambda s: "{problem}" in s.prompt_template,
+         "contain {{problem}}", "the problem is put there"),
+)
+# fmt: on
 
 
 @dataclass
@@ -67,8 +87,9 @@ class BARLScriptArguments:
     method: str = option(
         "barl",
         f"Credit of each step, by name ({', '.join(METHODS)}) or dotted path. `barl` is the "
-        "paper's. `grpo` is TRL's GRPOTrainer, `grpo_length_controlled` the same with at most "
-        f"{LENGTH_CONTROLLED_TOKENS} completion tokens.",
+        "paper's. `grpo` is TRL's GRPOTrainer (`--credit grpo`: its weights in BARLTrainer), "
+        f"`grpo_length_controlled` the same with at most {LENGTH_CONTROLLED_TOKENS} completion "
+        "tokens.",
     )
     eval_benchmarks: str | None = option(
         None,
@@ -97,47 +118,39 @@ class BARLScriptArguments:
         check_method(self.method)
 
 
-def check_recipe(
-    script_args: BARLScriptArguments,
-    training_args: "BARLConfig | SimpleNamespace",
-    model_args: "ModelConfig | SimpleNamespace",
-) -> None:
+def given_settings(*parsed: Any) -> Any:
+    """Return what is given of BARL's and TRL's settings, and known defaults, without TRL.
+
+    Args:
+        *parsed: The instances of [`BARLFields`] and of TRL's options.
+
+    Returns:
+        An object with the settings, whose class has their defaults.
+    """
+    given = {name: v for part in parsed for name, v in vars(part).items() if v is not None}
+    defaults = trl_options(TRL, but=()).defaults | vars(BARLFields())
+    return type("Settings", (SimpleNamespace,), defaults)(**defaults | given)
+
+
+def check_recipe(script_args: BARLScriptArguments, *others: Any) -> None:
     """Refuse mistakes in a recipe by the names that its fields have there.
 
     Args:
         script_args: What `barl train` has beside the others.
-        training_args: The settings, or what is given of them before TRL is imported.
-        model_args: The same of TRL's.
+        *others: Objects with the other settings: BARL's, TRL's and the model's.
 
     Raises:
         ValueError: A field breaks a rule.
     """
-    if model_args.model_name_or_path is None:
+    parts = [vars(part) for part in (*others, script_args)]
+    settings: Any = SimpleNamespace(**{name: part[name] for part in parts for name in part})
+    if settings.model_name_or_path is None:
         raise ValueError(
             "model_name_or_path must be set, got None: a Hub id or a local folder, for instance "
             "--model_name_or_path Qwen/Qwen2.5-Math-1.5B."
         )
-    refuse_unusable_folder("model_name_or_path", model_args.model_name_or_path)
-    if script_args.eval_benchmarks and training_args.eval_strategy in (None, "no"):
-        raise ValueError(
-            "eval_strategy must be set with eval_benchmarks, got 'no': for instance "
-            "--eval_strategy steps --eval_steps 50."
-        )
-    if training_args.solution_column != "solution":
-        raise ValueError(
-            "solution_column must be left at 'solution' with `barl train`, got "
-            f"{training_args.solution_column!r}: name the file's column with answer_column."
-        )
-    template = script_args.prompt_template
-    if template is not None and script_args.system_prompt not in (None, PAPER_SYSTEM_PROMPT):
-        raise ValueError(
-            "system_prompt must be left out with prompt_template, got "
-            f"{script_args.system_prompt!r}: write it into the template."
-        )
-    if template is not None and "{problem}" not in template:
-        raise ValueError(
-            f"prompt_template must contain {{problem}}, got {template!r}: the problem is put there."
-        )
+    refuse_unusable_folder("model_name_or_path", settings.model_name_or_path)
+    refuse_broken(_RULES, settings)
 
 
 def check_names(script_args: BARLScriptArguments) -> None:

@@ -13,19 +13,19 @@ import torch.distributed as dist
 import transformers
 from packaging.version import Version
 from transformers import AutoTokenizer
-from transformers.integrations import get_available_reporting_integrations
-from transformers.utils import is_liger_kernel_available
+from transformers.integrations import INTEGRATION_TO_CALLBACK
 from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
 
 from ..evaluation.checkpoints import record_training
 from ..evaluation.templates import record_prompt
 from ..rewards import get_reward_func
 from ..trainer import BARLConfig
+from ..trainer.barl_fields import method_settings
 from ..trainer.checkpoint_files import checkpoint_to_resume, last_complete_checkpoint
 from ..trainer.checkpoint_settings import changed_settings, refuse_inexact, settings_of
-from ..trainer.environment_checks import refuse_missing_vllm
+from ..trainer.checks.environment import refuse_missing_packages
 from ..trainer.hub import PushError, claim_repository, hub_dataset, push
-from ..trainer.methods import make_trainer, method_settings
+from ..trainer.methods import make_trainer
 from ..trainer.output_folder import claimed, left_in
 from ..trainer.stop_together import StopTogether
 from .console import mistakes_in_one_line
@@ -75,18 +75,6 @@ def _train_and_save(
                 trainer.end()
 
 
-def _refuse_missing_packages(args: BARLConfig) -> None:
-    available = get_available_reporting_integrations()
-    missing = [name for name in args.report_to or () if name not in available]
-    if missing:
-        raise ValueError(
-            f"report_to must name installed trackers, got {missing[0]!r}: install it. Installed "
-            f"are: {', '.join(available) or 'none'}."
-        )
-    if args.use_liger_kernel and not is_liger_kernel_available():
-        raise ValueError("use_liger_kernel must be False, got True: pip install liger-kernel.")
-
-
 def _prepare(
     script_args: BARLScriptArguments,
     training_args: BARLConfig,
@@ -97,9 +85,7 @@ def _prepare(
     if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
-    if training_args.use_vllm:
-        refuse_missing_vllm("use_vllm must be False", True)
-    _refuse_missing_packages(training_args)
+    refuse_missing_packages(training_args, INTEGRATION_TO_CALLBACK)
     check_recipe(script_args, training_args, model_args)
     training_args = method_settings(script_args.method, training_args)
     peft_config = get_peft_config(model_args)

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Optional
 
-FILES = {
+_FILES = {
     "GRPOConfig": "trl/trainer/grpo_config.py",
     "_BaseConfig": "trl/trainer/base_config.py",
     "ModelConfig": "trl/trainer/model_config.py",
@@ -24,7 +24,7 @@ FILES = {
 }
 """Classes of options, and of the values that options take."""
 
-KINDS: dict[str, Any] = {
+_KINDS: dict[str, Any] = {
     "int": int | None,
     "float": float | None,
     "list[str]": list[str] | None,
@@ -51,31 +51,30 @@ def trl_options(classes: Collection[str], *, but: Collection[str]) -> TrlOptions
     """Read the options of classes of TRL, and of those that they extend.
 
     Args:
-        classes: Names out of [`FILES`].
+        classes: Names of classes whose files are known.
         but: Options that are left out, for others define them.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     waiting, are_all = list(classes), True
     while waiting:
         definition = _definition(waiting.pop())
         are_all &= definition is not None
-        if definition is not None:
-            waiting += [ast.unparse(base) for base in definition.bases]
-            lines = [line for line in definition.body if isinstance(line, ast.AnnAssign)]
-            defaults = {ast.unparse(line.target): _default(line) for line in lines} | defaults
-            found = {ast.unparse(line.target): _option(line) for line in lines} | found
-    fields: Any = [(name, *option) for name, option in found.items() if name not in but]
+        waiting += [ast.unparse(base) for base in definition.bases] if definition else []
+        for line in definition.body if definition else ():
+            if isinstance(line, ast.AnnAssign):
+                name, given = ast.unparse(line.target), _given(line)
+                options.setdefault(name, _option(ast.unparse(line.annotation), given))
+                defaults.setdefault(name, given.get("default", {}))
+    fields: Any = [(name, *option) for name, option in options.items() if name not in but]
     return TrlOptions(make_dataclass("TrlFields", fields), are_all, defaults)
 
 
 def _definition(name: str) -> ast.ClassDef | None:
-    package, _, path = FILES.get(name, "").partition("/")
+    package, _, path = _FILES.get(name, "").partition("/")
     spec = find_spec(package) if package else None
     file = Path(spec.origin).parent / path if spec and spec.origin else None
-    if file is None or not file.exists():
-        return None
-    return _classes(file).get(name)
+    return _classes(file).get(name) if file is not None and file.exists() else None
 
 
 @cache
@@ -84,32 +83,29 @@ def _classes(file: Path) -> dict[str, ast.ClassDef]:
     return {part.name: part for part in body if isinstance(part, ast.ClassDef)}
 
 
-def _keywords(line: ast.AnnAssign) -> dict[Any, Any]:
+def _given(line: ast.AnnAssign) -> dict[Any, Any]:
+    """Return the arguments of `field`, or the default."""
     value: Any = line.value
-    keywords = value.keywords if isinstance(value, ast.Call) else [ast.keyword("default", value)]
-    return {keyword.arg: keyword.value for keyword in keywords}
+    if isinstance(value, ast.Call):
+        return {keyword.arg: _constant(keyword.value) for keyword in value.keywords}
+    return {"default": _constant(value)}
 
 
-def _default(line: ast.AnnAssign) -> Any:
-    return _constant(_keywords(line).get("default"))
-
-
-def _option(line: ast.AnnAssign) -> tuple[Any, Any]:
+def _option(annotation: str, given: dict[Any, Any]) -> tuple[Any, Any]:
     """Return the type of an option and its field."""
-    given, default = _keywords(line), _default(line)
-    words = _constant(given.get("metadata"))
+    words, default = given.get("metadata", {}), given.get("default", {})
     metadata = {name: words[name] for name in ("nargs", "const") if name in words}
-    kinds = ast.unparse(line.annotation).split(" | ")
+    kinds = annotation.split(" | ")
     kind: Any = None
     if "bool" in kinds:  # it needs no value, and one that is on has a twin that begins with no_
         kind = bool | None if default is None else bool
         return kind, field(default=True if default is True else None, metadata=metadata)
     if several := [kind for kind in kinds if kind.startswith("list[")]:
-        kind = KINDS.get(several[0], list[str] | None)
+        kind = _KINDS.get(several[0], list[str] | None)
     elif values := _values(_definition(kinds[0])):
         kind = Optional[Literal[values]]  # noqa: UP045 (pyright knows no other)
     elif set(kinds[1:]) <= {"None"}:
-        kind = KINDS.get(kinds[0])
+        kind = _KINDS.get(kinds[0])
     return kind or str | None, field(default=None, metadata=metadata)
 
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor
 from transformers.utils import find_adapter_config_file
 
 from ..steps import chain_of_thought
-from ..trainer.environment_checks import refuse_missing_vllm
+from ..trainer.checks.environment import refuse_missing_vllm
 from .decoding import Drawing
 from .seeded_sampling import SeededSampling
 

@@ -3,26 +3,25 @@
 Without TRL and torch, so that help and mistakes in these fields need neither.
 """
 
+from copy import copy
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from ..credit.registry import CREDITS, Credit, find_credit
 from ..graders.extraction import Extraction
 from ..plausibility.elicitation import DEFAULT_ELICITATION
+from .checks.settings import BARL_RULES, CREDIT_RULES, refuse_broken
 
 METHODS = (*CREDITS, "grpo_length_controlled")
-"""Methods by name: the credits, and the paper's other baseline. `grpo` is TRL's own trainer."""
+"""Methods by name: `grpo` and the paper's other baseline are TRL's own trainer, all else is BARL's
+with that credit."""
 
 LENGTH_CONTROLLED_TOKENS = 32
 """Most completion tokens of the paper's length-controlled GRPO."""
 
-ESTIMATOR_SETTINGS = ("outcome_mode", "gae_lambda", "bootstrap_cut_off", "progress_space")
-"""Fields that some estimators of credit take, and others do not."""
-
-AT_LEAST_ONE = ("step_size", "max_answer_chars", "max_completion_length", "scoring_max_tokens")
-KINDS = {
+_KINDS = {
     int: ("an integer", Integral),
     float: ("a number", Real),
     str: ("a text", str),
@@ -30,6 +29,23 @@ KINDS = {
     type(None): ("None", type(None)),
 }
 """The types of fields: what they are called, and what they take."""
+
+# fmt: off
+_USED_BY_GRPO = (
+    "max_completion_length", "vllm_importance_sampling_mode", "prompts_per_rollout_batch",
+    "rollouts_per_optimizer_step", "extraction", "solution_column", "overwrite_output_dir",
+    "allow_inexact_resume",
+)
+_USED_WITH_ROLLOUTS = ("consistency_beta", "max_hypotheses")
+_USED_WITH_SCORES = (
+    "elicitation", "answer_likelihood", "plausibility_temperature", "scoring_method",
+    "scoring_max_tokens",
+)
+# fmt: on
+"""Fields that TRL's own trainer takes, too; that change nothing if only the truth is scored; and if
+no answer is."""
+
+_Settings = TypeVar("_Settings", bound="BARLFields")
 
 
 def option(default: Any, text: str) -> Any:
@@ -79,7 +95,8 @@ class BARLFields:
     credit: str = option(
         "barl",
         f"Function that gives each step its weight: `{'`, `'.join(CREDITS)}`, or the dotted "
-        "path of your own. docs/credit.md says what each computes and costs.",
+        "path of your own. docs/credit.md says what each computes and costs. `barl train --method` "
+        "sets it, but for `grpo`: here the weights of GRPO in BARL's trainer, there TRL's trainer.",
     )
     credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] | None = option(
         None,
@@ -186,35 +203,12 @@ class BARLFields:
     def __post_init__(self):
         for known in barl_fields():
             self._check_type(known)
-        for name in AT_LEAST_ONE:
-            check_at_least_one(name, getattr(self, name), default_of(name))
-        if self.max_hypotheses is not None and self.max_hypotheses < 2:
-            raise ValueError(
-                "max_hypotheses must be at least 2 (the truth and one more), got "
-                f"{self.max_hypotheses}: for the truth alone set credit='progress'."
-            )
-        if not self.consistency_beta >= 0:
-            raise ValueError(
-                f"consistency_beta must be in [0, inf], got {self.consistency_beta}: the paper's "
-                "is 1.0."
-            )
-        if not self.plausibility_temperature > 0:
-            raise ValueError(
-                "plausibility_temperature must be greater than 0, got "
-                f"{self.plausibility_temperature}: use 1.0."
-            )
-        if not self.elicitation:
-            raise ValueError(
-                f"elicitation must not be empty, got '': the default is {DEFAULT_ELICITATION!r}."
-            )
-        if self.gae_lambda is not None and not 0 <= self.gae_lambda <= 1:
-            raise ValueError(
-                f"gae_lambda must be in [0, 1], got {self.gae_lambda}: 1.0 is unbiased."
-            )
-        found = find_credit(self.credit)  # refuses one that there is not
-        if self.credit != default_of("credit"):  # a method may still replace the default
-            found.refuse_unknown_parameters(self.credit, BARLFields.__dataclass_fields__)
-            refuse_unused_settings(self)
+        refuse_broken(BARL_RULES, self)
+        credit = find_credit(self.credit)  # refuses one that there is not
+        if self.credit not in CREDITS:
+            credit.refuse_unknown_parameters(self.credit, BARLFields.__dataclass_fields__)
+        if self.credit != BARLFields.credit:  # a method may still replace the default
+            refuse_broken(CREDIT_RULES, self)
 
     @property
     def own_credit(self) -> Credit:
@@ -230,38 +224,37 @@ class BARLFields:
         given = {known.name: getattr(self, known.name) for known in barl_fields()}
         return given | {name: value for name, value in own.items() if name in given}
 
+    def unused(self, *, is_grpo: bool = False) -> str | None:
+        """Return a line that names the settings that change nothing, if there are any.
+
+        Args:
+            is_grpo: Whether TRL's own trainer trains.
+        """
+        hypotheses = self.own_credit.hypotheses
+        names = _USED_WITH_ROLLOUTS * (hypotheses != "rollouts")
+        names += _USED_WITH_SCORES * (hypotheses == "none")
+        if is_grpo:
+            names = [known.name for known in barl_fields() if known.name not in _USED_BY_GRPO]
+        values = {name: getattr(self, name) for name in names}
+        given = [f"{n}={value!r}" for n, value in values.items() if value != getattr(BARLFields, n)]
+        trained = "method='grpo'" if is_grpo else f"credit={self.credit!r}"
+        return f"{trained} does not use {', '.join(given)}." if given else None
+
     def _check_type(self, known: Field) -> None:
         value = getattr(self, known.name)
         # not `known.type`, which HfArgumentParser changes
         annotation: Any = BARLFields.__annotations__[known.name]
         kinds = get_args(annotation) or (annotation,)
         if choices := choices_of(annotation):
-            allowed = f"one of {choices}"
-            is_allowed = value in choices
+            allowed, is_allowed = f"one of {choices}", value in choices
         else:
-            allowed = " or ".join(KINDS[kind][0] for kind in kinds)
-            is_allowed = isinstance(value, tuple(KINDS[kind][1] for kind in kinds))
+            allowed = " or ".join(_KINDS[kind][0] for kind in kinds)
+            is_allowed = isinstance(value, tuple(_KINDS[kind][1] for kind in kinds))
             # True is an integer to Python
             is_allowed &= bool in kinds or not isinstance(value, bool)
         if not is_allowed:
             raise ValueError(
                 f"{known.name} must be {allowed}, got {value!r}: the default is {known.default!r}."
-            )
-
-
-def refuse_unused_settings(args: BARLFields) -> None:
-    """Refuse a setting that the estimator of `args.credit` does not take.
-
-    Raises:
-        ValueError: Such a setting has another value than its default.
-    """
-    given = [name for name in ESTIMATOR_SETTINGS if getattr(args, name) != default_of(name)]
-    for name in given:
-        if name not in find_credit(args.credit).setting_names:
-            takers = [credit for credit, found in CREDITS.items() if name in found.setting_names]
-            raise ValueError(
-                f"{name} must be {default_of(name)!r} with credit={args.credit!r}, got "
-                f"{getattr(args, name)!r}: it is a setting of {', '.join(takers)}."
             )
 
 
@@ -275,8 +268,32 @@ def check_method(name: str) -> None:
         near = get_close_matches(name, METHODS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "docs/credit.md says what each computes."
         raise ValueError(
-            f"method must be one of {list(METHODS)} or a dotted path, got {name!r}: {hint}"
+            f"method must be one of {[*METHODS]} or a dotted path, got {name!r}: {hint}"
         )
+
+
+def method_settings(method: str, args: _Settings) -> _Settings:
+    """Return the settings with what a method changes in them.
+
+    Raises:
+        ValueError: `method` is unknown, or contradicts the settings.
+    """
+    check_method(method)
+    if args.credit not in ("barl", method) and method != "barl":
+        raise ValueError(
+            f"credit must be left out with method={method!r}, got {args.credit!r}: the method says "
+            "it."
+        )
+    args = copy(args)
+    if method == "grpo_length_controlled":
+        most = args.max_completion_length or LENGTH_CONTROLLED_TOKENS
+        args.max_completion_length = min(most, LENGTH_CONTROLLED_TOKENS)
+    elif method == "barl":
+        refuse_broken(CREDIT_RULES, args)
+    elif method != "grpo":
+        args.credit = method
+        BARLFields.__post_init__(args)
+    return args
 
 
 def choices_of(annotation: Any) -> list[Any]:
@@ -291,21 +308,6 @@ def barl_fields() -> tuple[Field, ...]:
     return fields(BARLFields)
 
 
-def default_of(name: str) -> Any:
-    """Return the default of one of these fields."""
-    return BARLFields.__dataclass_fields__[name].default
-
-
 def help_of(name: str) -> str:
     """Return the help of one of these fields."""
     return BARLFields.__dataclass_fields__[name].metadata["help"]
-
-
-def check_at_least_one(name: str, value: int | None, default: Any) -> None:
-    """Refuse a count below 1; `None` counts nothing.
-
-    Raises:
-        ValueError: The value is below 1.
-    """
-    if value is not None and value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}: the default is {default}.")

@@ -25,11 +25,11 @@ from ..plausibility.model_traits import causal_lm, rope_depends_on_length
 from ..rewards import RewardFunc
 from ..steps import StepSegmenter, fixed_size_steps
 from .all_rollouts import scored_rollouts
-from .argument_checks import check_trainer_arguments
 from .barl_config import BARLConfig
 from .baseline_trainer import BaselineTrainer
 from .belief_logging import BeliefLog
-from .callables import answer_equivalence_of, answer_extractor_of
+from .checks.arguments import check_trainer_arguments
+from .checks.callables import answer_equivalence_of, answer_extractor_of
 from .health import HealthCallback
 from .hypothesis_scorer import Generated, HypothesisScorer, Scored
 from .old_logps import OldLogpsMixin
@@ -38,7 +38,6 @@ from .rollout_batch import RolloutBatch
 from .rollout_recording import RolloutRecorder
 from .shared_verdicts import share_verdicts
 from .turns import one_turn
-from .unused_settings import unused_settings
 from .zero3 import gather_head_with_model
 
 REASONS = "verdict"
@@ -150,7 +149,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             raise ValueError(
                 "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
             )
-        self._say_once("unused", unused_settings(args))
+        self._say_once("unused", args.unused())
         grader = self._judge.grader
         self.reads_boxes = answer_extractor is None and grader.extraction == "boxed"
         if answer_equivalence is None:

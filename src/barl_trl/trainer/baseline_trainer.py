@@ -11,7 +11,7 @@ from trl import GRPOTrainer
 from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
 from .barl_config import BARLConfig
 from .benchmark_evaluation import BenchmarkEvaluationMixin, check_benchmarks
-from .dataset_checks import refuse_unusable_tokenizer
+from .checks.datasets import refuse_unusable_tokenizer
 from .exact_resume import ExactResumeMixin
 from .health import HealthCallback, HealthMixin, logger
 from .hub import HubMixin

@@ -78,7 +78,7 @@ SYMPTOMS = (
         MANY,
         "the belief moves by {value:.1g} from the prompt to the end of a rollout, so that all "
         "steps weigh alike. The model may not understand the elicitation: change it, or save the "
-        "scoring with credit='grpo'.",
+        "scoring with credit='grpo', the outcome relative to the group's.",
     ),
 )
 

@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ..report.inspector.page import page_files
-from .environment_checks import make_output_dir
+from .checks.environment import make_output_dir
 
 _LOCK = "_lock"
 """Name of the lock file; what begins with `_` is not pushed to the Hub."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from trl import ModelConfig, TrlParser
 
-from ...trainer.methods import method_settings
+from ...trainer.barl_fields import method_settings
 from ..console import print_note, print_table
 from ..planned_run import PlanConfig, Shape, batch_tokens, total_steps
 from ..train_arguments import BARLScriptArguments

@@ -12,7 +12,7 @@ from trl import GRPOConfig
 from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.rewards import accuracy_reward, format_reward
 
-from .rollouts import config, trainer
+from ..rollouts import config, trainer
 
 CPU = {"use_cpu": True, "bf16": False}
 ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
@@ -84,6 +84,16 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
             ValueError,
             "gradient_checkpointing must be False with PREFIX_TUNING, got True: it drops the cache",
         ),
+        (
+            {"args": BARLConfig("out", report_to=["dvclive"], **CPU)},
+            ValueError,
+            "report_to must name installed trackers, got 'dvclive': install it",
+        ),
+        (
+            {"args": BARLConfig("out", report_to="wanbd", **CPU)},
+            ValueError,
+            "report_to must name installed trackers, got 'wanbd'",
+        ),
         ({"train_dataset": [{"prompt": "1+1?"}]}, TypeError, "got list: Dataset.from_list makes"),
         (
             {"args": GRPOConfig("out", use_cpu=True, bf16=False)},
@@ -100,6 +110,40 @@ def test_refused_before_the_model_is_loaded(tmp_path, kwargs, error, message):
     }
     with pytest.raises(error, match=message):
         BARLTrainer(model="nowhere", **defaults | kwargs)
+
+
+def best_of(tmp_path, metric, reward=accuracy_reward, names=("a", "b")):
+    """Make a trainer that looks for the best model among evaluation sets of those names."""
+    settings = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 4}
+    args = config(tmp_path, metric_for_best_model=metric, **settings)
+    rows = Dataset.from_dict({"prompt": ["1+1?"] * 2, "solution": ["2"] * 2})
+    return BARLTrainer("./nowhere", reward, args, rows, dict.fromkeys(names, rows))
+
+
+@pytest.mark.parametrize("metric", ["eval_c_reward", "c_reward_std"])
+def test_the_best_model_is_that_of_an_evaluation_set_that_there_is(tmp_path, metric):
+    rule = rf"must be of an evaluation set, got '{metric}', where there are \['a', 'b'\]: name one"
+    with pytest.raises(ValueError, match=f"metric_for_best_model {rule}"):
+        best_of(tmp_path, metric)
+
+
+def logs_by_itself(completions, log_metric, **_):
+    return [0.0 for _ in completions]
+
+
+@pytest.mark.parametrize(
+    ("metric", "reward"),
+    [
+        ("eval_b_reward", accuracy_reward),
+        ("eval_reward_std", accuracy_reward),
+        ("eval_sums/accuracy", accuracy_reward),
+        ("eval_policy_loss", accuracy_reward),
+        ("eval_my_reward", logs_by_itself),
+    ],
+)
+def test_metrics_that_there_may_be_are_no_mistake(tmp_path, metric, reward):
+    with pytest.raises(OSError, match="nowhere"):  # the model is loaded
+        best_of(tmp_path, metric, reward)
 
 
 def test_a_given_model_has_no_prefix_either(tmp_path, model, tokenizer):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trl import GRPOConfig
 
-from barl_trl.trainer.batch_sizes import BatchSettings
+from barl_trl.trainer.checks.batch_sizes import BatchSettings
 
 PAPER = BatchSettings(5, 8, 8, prompts_per_rollout_batch=1024, rollouts_per_optimizer_step=128)
 
@@ -90,14 +90,16 @@ def test_what_divides_is_what_trl_makes_of_it(batches):
 
 @given(drawn())
 def test_the_advice_is_what_is_nearest_and_mends_the_rule(batches):
-    rule = batches.broken_rule()
-    if rule is None:
+    divisions = batches.divisions()
+    place = next((n for n, one in enumerate(divisions) if not one.is_whole), None)
+    if place is None:
         return
-    place = batches.rules().index(rule)
+    rule = divisions[place]
+    assert batches.broken_rule() == str(rule)
     setting, value = rule.size.setting, rule.size.value
 
     def keeps(other):
-        return batches._replace(**{setting: other}).rules()[place].is_kept
+        return batches._replace(**{setting: other}).divisions()[place].is_whole
 
     assert rule.nearest
     assert all(map(keeps, rule.nearest))
@@ -139,12 +141,12 @@ def test_groups_on_processes(batches):
     ],
 )
 def test_refusals_name_both_numbers_and_the_nearest(changes, message):
-    assert str(PAPER._replace(**changes).broken_rule()) == message
+    assert PAPER._replace(**changes).broken_rule() == message
 
 
 def test_the_usual_mistake():
     """TRL's defaults on one process, of which a group of 8 does not fill."""
-    assert str(BatchSettings(8, 4, 1).broken_rule()) == (
+    assert BatchSettings(8, 4, 1).broken_rule() == (
         "gradient_accumulation_steps * per_device_train_batch_size * num_processes must be a "
         "multiple of num_generations = 8, got 4: the nearest are gradient_accumulation_steps = 2."
     )

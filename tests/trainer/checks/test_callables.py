@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from barl_trl.trainer.callables import (
+from barl_trl.trainer.checks.callables import (
     answer_equivalence_of,
     answer_extractor_of,
     try_step_segmenter,

@@ -3,17 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..graders import get_grader
-from ..steps import StepSegmenter, step_ends_of
-
-TRIED_ON = r"The answer is \boxed{4}."
+from ...graders import get_grader
+from ...steps import StepSegmenter, step_ends_of
 
 
 def answer_extractor_of(given: Any) -> Callable[[str], str | None] | None:
-    """Return an answer extractor whose answers are checked.
-
-    Args:
-        given: The extractor, the name of a grader, or None.
+    """Return the answer extractor, or that of a grader's name, with answers that are checked.
 
     Raises:
         TypeError: It returns something else than a text or None, now or later.
@@ -24,22 +19,19 @@ def answer_extractor_of(given: Any) -> Callable[[str], str | None] | None:
 
     def extract(text: str) -> str | None:
         answer = given(text)
-        if not (answer is None or isinstance(answer, str)):
-            raise TypeError(
-                "answer_extractor must return a text, or None without an answer, got "
-                f"{answer!r:.80} for one completion: return its answer as a text."
-            )
-        return answer
+        if answer is None or isinstance(answer, str):
+            return answer
+        raise TypeError(
+            f"answer_extractor must return a text, or None without an answer, got {answer!r:.80} "
+            "for one completion: return its answer as a text."
+        )
 
-    _try("answer_extractor", "one completion", extract, TRIED_ON)
+    _try("answer_extractor", "one completion", extract, r"The answer is \boxed{4}.")
     return extract
 
 
 def answer_equivalence_of(given: Any) -> Callable[[str, str], bool] | None:
-    """Return an equivalence of answers whose verdicts are checked.
-
-    Args:
-        given: The function, the name of a grader, or None.
+    """Return the equivalence of answers, or that of a grader's name, with checked verdicts.
 
     Raises:
         TypeError: It returns something else than a truth value, now or later.
@@ -52,23 +44,19 @@ def answer_equivalence_of(given: Any) -> Callable[[str, str], bool] | None:
         verdict = given(a, b)
         # NumPy and PyTorch have truth values of their own
         kind = getattr(verdict, "dtype", type(verdict).__name__)
-        if str(kind).removeprefix("torch.") != "bool":
-            raise TypeError(
-                f"answer_equivalence must return True or False, got {verdict!r:.80} for two "
-                "answers: return whether they are the same."
-            )
-        return bool(verdict)
+        if str(kind).removeprefix("torch.") == "bool":
+            return bool(verdict)
+        raise TypeError(
+            f"answer_equivalence must return True or False, got {verdict!r:.80} for two answers: "
+            "return whether they are the same."
+        )
 
     _try("answer_equivalence", "two answers", equivalent, "4", "4")
     return equivalent
 
 
 def try_step_segmenter(given: StepSegmenter | None) -> None:
-    """Try a step segmenter on four tokens.
-
-    Raises:
-        ValueError: It fails, or returns something else than ends of steps.
-    """
+    """Try a step segmenter on four tokens: it must not fail, and return ends of steps."""
     if given is not None:
         _try("step_segmenter", "token ids", step_ends_of, [0, 1, 2, 3], given)
 

@@ -11,10 +11,10 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-ALL_MICRO_BATCHES = "per_device_train_batch_size * num_processes"
+_ALL_MICRO_BATCHES = "per_device_train_batch_size * num_processes"
 
 
-class Size(NamedTuple):
+class _Size(NamedTuple):
     """A number of rollouts: a setting times a factor, with the name of what the factor is."""
 
     setting: str
@@ -31,21 +31,21 @@ class Size(NamedTuple):
         return f"{self.setting} * {self.factor_name}" if self.factor_name else self.setting
 
 
-class Rule(NamedTuple):
+class _Division(NamedTuple):
     """The rollouts of `size` must be a multiple of `divisor`, which is what `divisor_name` says."""
 
-    size: Size
+    size: _Size
     divisor_name: str
     divisor: int
 
     @property
-    def is_kept(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether it divides."""
         return self.size.rollouts % self.divisor == 0
 
     @property
     def nearest(self) -> list[int]:
-        """The next lower and higher value of the size's setting that keep the rule."""
+        """The next lower and higher value of the size's setting with which it divides."""
         unit = self.divisor // math.gcd(self.divisor, self.size.factor)
         lower = self.size.value // unit * unit
         return [value for value in (lower, lower + unit) if value]
@@ -61,19 +61,9 @@ class Rule(NamedTuple):
 class BatchSettings(NamedTuple):
     """The settings that decide the sizes of batches, by their names in [`BARLConfig`].
 
-    Args:
-        num_generations: Rollouts of a prompt.
-        per_device_train_batch_size: Rollouts of a micro-batch: what one process feeds at once.
-        num_processes: Processes, one for each device.
-        gradient_accumulation_steps: Micro-batches of an optimizer step; unused where
-            `rollouts_per_optimizer_step` says how many rollouts those are.
-        generation_batch_size: Rollouts of a rollout batch, of all processes.
-        steps_per_generation: Micro-batches of a rollout batch. Without any of these three settings
-            it is one optimizer step long.
-        prompts_per_rollout_batch: Prompts of a rollout batch.
-        rollouts_per_optimizer_step: Rollouts of an optimizer step, of all processes.
-        per_device_eval_batch_size: Rollouts of an evaluation batch on one process, if evaluated.
-        num_generations_eval: Rollouts of a prompt in evaluation.
+    A rollout batch is what the first of `prompts_per_rollout_batch`, `generation_batch_size` and
+    `steps_per_generation` says that is set; without any it is one optimizer step long, which is
+    `rollouts_per_optimizer_step`, or else `gradient_accumulation_steps` micro-batches.
     """
 
     num_generations: int
@@ -105,20 +95,20 @@ class BatchSettings(NamedTuple):
         return self._rollout_batch.rollouts
 
     @property
-    def _rollout_batch(self) -> Size:
+    def _rollout_batch(self) -> _Size:
         """The size of a rollout batch, by the setting that it follows from."""
         if self.prompts_per_rollout_batch is not None:
             return self._size("prompts_per_rollout_batch", "num_generations", self.num_generations)
         if self.generation_batch_size is not None:
             return self._size("generation_batch_size")
         if self.steps_per_generation is not None:
-            return self._size("steps_per_generation", ALL_MICRO_BATCHES, self.rollouts_at_once)
+            return self._size("steps_per_generation", _ALL_MICRO_BATCHES, self.rollouts_at_once)
         if self.rollouts_per_optimizer_step is not None:
             return self._size("rollouts_per_optimizer_step")
-        return self._size("gradient_accumulation_steps", ALL_MICRO_BATCHES, self.rollouts_at_once)
+        return self._size("gradient_accumulation_steps", _ALL_MICRO_BATCHES, self.rollouts_at_once)
 
-    def _size(self, setting: str, factor_name: str = "", factor: int = 1) -> Size:
-        return Size(setting, getattr(self, setting), factor_name, factor)
+    def _size(self, setting: str, factor_name: str = "", factor: int = 1) -> _Size:
+        return _Size(setting, getattr(self, setting), factor_name, factor)
 
     def optimizer_steps(self, num_iterations: int = 1) -> Fraction:
         """Return the optimizer steps on a rollout batch that is gone through so many times."""
@@ -144,22 +134,21 @@ class BatchSettings(NamedTuple):
         }
         return Counter(b - a for a, b in pairwise(sorted(cuts)))
 
-    def rules(self) -> list[Rule]:
+    def divisions(self) -> list[_Division]:
         """Return what must divide what, in the order in which to mend it."""
-        rules = [Rule(self._rollout_batch, ALL_MICRO_BATCHES, self.rollouts_at_once)]
-        if (step := self.rollouts_per_optimizer_step) is not None:
+        batch, step = self._rollout_batch, self.rollouts_per_optimizer_step
+        divisions = [_Division(batch, _ALL_MICRO_BATCHES, self.rollouts_at_once)]
+        if step is not None:
             size = self._size("rollouts_per_optimizer_step")
-            rules.insert(0, Rule(size, ALL_MICRO_BATCHES, self.rollouts_at_once))
-            rules.append(Rule(self._rollout_batch, size.setting, step))
-        rules.append(Rule(self._rollout_batch, "num_generations", self.num_generations))
+            divisions.insert(0, _Division(size, _ALL_MICRO_BATCHES, self.rollouts_at_once))
+            divisions.append(_Division(batch, size.setting, step))
+        divisions.append(_Division(batch, "num_generations", self.num_generations))
         if self.per_device_eval_batch_size is not None:
             size = self._size("per_device_eval_batch_size", "num_processes", self.num_processes)
-            given = self.num_generations_eval
-            group = ("num_generations", self.num_generations)
-            group = group if given is None else ("num_generations_eval", given)
-            rules.append(Rule(size, *group))
-        return rules
+            name = "num_generations" + "_eval" * (self.num_generations_eval is not None)
+            divisions.append(_Division(size, name, getattr(self, name)))
+        return divisions
 
-    def broken_rule(self) -> Rule | None:
-        """Return the first rule that does not hold; as a text it says what would."""
-        return next((rule for rule in self.rules() if not rule.is_kept), None)
+    def broken_rule(self) -> str | None:
+        """Say what does not divide, and what would; the first such division."""
+        return next((str(one) for one in self.divisions() if not one.is_whole), None)

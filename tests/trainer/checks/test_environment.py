@@ -1,11 +1,17 @@
 """What is not there is said before a model is loaded."""
 
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
+from transformers.integrations import (
+    INTEGRATION_TO_CALLBACK,
+    get_available_reporting_integrations,
+)
 
-from barl_trl.trainer.environment_checks import (
+from barl_trl.trainer.checks.environment import (
     make_output_dir,
+    refuse_missing_packages,
     refuse_missing_vllm,
     refuse_unusable_folder,
 )
@@ -68,3 +74,36 @@ def test_a_name_without_a_slash_is_a_folder_or_in_the_hubs_cache(tmp_path, monke
         refuse_unusable_folder("model", "gpt2")
     (tmp_path / "hub" / "models--gpt2").mkdir(parents=True)
     refuse_unusable_folder("model", "gpt2")
+
+
+def reporting_to(*names, trackers=None):
+    settings = SimpleNamespace(use_vllm=False, use_liger_kernel=False, report_to=[*names])
+    refuse_missing_packages(settings, trackers)
+
+
+def test_trackers_are_told_by_the_names_that_transformers_has_for_them():
+    for name in set(INTEGRATION_TO_CALLBACK) - {
+        "kubeflow",
+        *get_available_reporting_integrations(),
+    }:
+        with pytest.raises(
+            ValueError, match=f"must name installed trackers, got '{name}': install"
+        ):
+            reporting_to("none", name)
+
+
+def test_a_name_that_only_transformers_may_know_is_left_to_it():
+    reporting_to("all", "kubeflow")
+    reporting_to("kubeflow", trackers=INTEGRATION_TO_CALLBACK)
+    with pytest.raises(ValueError, match="got 'kubefolw': install it"):
+        reporting_to("kubefolw", trackers=INTEGRATION_TO_CALLBACK)
+
+
+@pytest.mark.skipif(find_spec("dvclive") is not None, reason="it is installed")
+def test_a_folder_beside_the_script_is_no_tracker(tmp_path, monkeypatch):
+    (tmp_path / "dvclive").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    reporting_to("dvclive")  # a package without __init__.py
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="got 'dvclive'"):
+        reporting_to("dvclive")

@@ -2,49 +2,65 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute
 from datasets import Dataset, IterableDataset
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 from trl import is_conversational
 
-from ..data.loading import PROBLEM_COLUMNS
-from ..data.suspicions import unreadable
-from ..hypotheses import is_truth, truth_answer
-from ..rewards import AccuracyReward
-from .barl_config import BARLConfig
+from ...data.loading import PROBLEM_COLUMNS
+from ...data.suspicions import unreadable
+from ...hypotheses import is_truth, truth_answer
+from ...rewards import AccuracyReward
+from ..barl_config import BARLConfig
 
-pc: Any = pyarrow.compute  # its functions are made when it is imported
-
-LOOKED_AT = 200
+_LOOKED_AT = 200
 """Rows whose true answers are looked at."""
 
-PASSED_TO_REWARDS = (
-    "prompts",
-    "completions",
-    "completion_ids",
-    "trainer_state",
-    "log_extra",
-    "log_metric",
-)
+_TRL_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state")
+_TRL_ARGUMENTS += ("log_extra", "log_metric")
 """Arguments of reward functions that TRL makes; `environments` is another, where there are some."""
 
 
-def check_prompts(name: str, dataset: Any) -> None:
-    """Refuse a data set in which a prompt is missing, or that is none.
+def check_datasets(
+    args: BARLConfig, train_dataset: Any, eval_dataset: Any, rewards: Sequence[Any], kwargs: Any
+) -> None:
+    """Refuse data sets that [`BARLTrainer`] cannot train on or evaluate.
 
     Args:
-        name: The argument that it is.
-        dataset: The data set. Of a stream the first row is looked at.
+        args: The settings.
+        train_dataset: Must be text with a column of true answers.
+        eval_dataset: None, or must be text with what the rewards take, or a dict of such.
+        rewards: The reward functions.
+        kwargs: The trainer's other arguments.
 
     Raises:
-        TypeError: It is no data set.
-        ValueError: It has no rows, no prompts, or images.
+        TypeError: One is no data set.
+        ValueError: Any other of these rules is broken.
     """
+    datasets = {"train_dataset": train_dataset, "eval_dataset": eval_dataset}
+    if isinstance(eval_dataset, dict):
+        del datasets["eval_dataset"]
+        datasets |= {f"eval_dataset[{name!r}]": rows for name, rows in eval_dataset.items()}
+    graders = [reward.grader.name for reward in rewards if isinstance(reward, AccuracyReward)]
+    if not graders and kwargs.get("answer_equivalence") is None:
+        graders = ["math_verify"]
+    for name, dataset in datasets.items():
+        if dataset is None:
+            continue
+        _check_prompts(name, dataset)
+        refuse_unusable_tokenizer(kwargs.get("processing_class"), dataset)
+        if dataset is train_dataset:
+            _check_truths(args, dataset, graders)
+        if kwargs.get("rollout_func") is None:  # it may bring columns
+            _check_rewards(name, dataset, rewards, args.solution_column)
+
+
+def _check_prompts(name: str, dataset: Any) -> None:
+    """Refuse what is no data set, has no rows, or lacks a prompt; of a stream, in its first row."""
     if not isinstance(dataset, Dataset | IterableDataset):
         raise TypeError(
             f"{name} must be a datasets.Dataset or IterableDataset, got "
@@ -64,10 +80,7 @@ def check_prompts(name: str, dataset: Any) -> None:
             f"{name} must have the column 'prompt', got {columns}: "
             f"{rename}barl_trl.data.load_problems reads most data sets."
         )
-    empty = None if first["prompt"] else 0
-    if isinstance(dataset, Dataset):
-        prompts = dataset.select_columns("prompt").with_format("arrow")[:]["prompt"]
-        empty = _first_empty(prompts.combine_chunks())
+    empty = _first_empty(dataset if isinstance(dataset, Dataset) else dataset.take(1))
     if empty is not None:
         raise ValueError(
             f"{name} must have a prompt in every row, got none in row {empty}: remove such rows, "
@@ -80,32 +93,18 @@ def check_prompts(name: str, dataset: Any) -> None:
         )
 
 
-def check_truths(
+def _check_truths(
     args: BARLConfig, dataset: Dataset | IterableDataset, graders: Sequence[str]
 ) -> None:
-    """Refuse a data set to train on that gives no step, or whose true answers are of no use.
-
-    Args:
-        args: The settings.
-        dataset: The data set; [`check_prompts`] has nothing against it.
-        graders: Names of the graders that read the true answers.
-
-    Raises:
-        ValueError: There is no column of true answers, most of its answers cannot be used, or the
-            rows do not fill a rollout batch.
-    """
+    """Refuse to train on what fills no rollout batch, or whose true answers are of no use."""
     column, columns = args.solution_column, _columns(dataset)
     if column not in columns:
         others = [name for name in columns if name.lower() not in PROBLEM_COLUMNS]
         nearest = difflib.get_close_matches(column, others, n=1) or others[:1] * (len(others) == 1)
+        hint = f"did you mean solution_column={nearest[0]!r}?" if nearest else "add or name it."
         raise ValueError(
-            f"solution_column must name the column of true answers in train_dataset, got "
-            f"{column!r} with the columns {columns}"
-            + (
-                f": did you mean solution_column={nearest[0]!r}?"
-                if nearest
-                else ": add or name it."
-            )
+            "solution_column must name the column of true answers in train_dataset, got "
+            f"{column!r} with the columns {columns}: {hint}"
         )
     batch: Any = args.generation_batch_size
     prompts = batch // args.num_generations
@@ -114,7 +113,7 @@ def check_truths(
             f"train_dataset must have at least {prompts} rows, the prompts of a rollout batch, got "
             f"{len(dataset)}: lower prompts_per_rollout_batch or generation_batch_size."
         )
-    rows: Any = dataset.select_columns(column).take(LOOKED_AT)
+    rows: Any = dataset.select_columns(column).take(_LOOKED_AT)
     truths = [truth_answer(row[column]) for row in rows]
     usable = [truth for truth in truths if is_truth(truth)]
     if 2 * len(usable) < len(truths):
@@ -123,7 +122,7 @@ def check_truths(
             f"{len(truths) - len(usable)} of the first {len(truths)} rows have none that can be "
             "used: name another column. `barl data check` lists the rows of a file."
         )
-    unread = unreadable(usable, LOOKED_AT) if "math_verify" in graders else set()
+    unread = unreadable(usable, _LOOKED_AT) if "math_verify" in graders else set()
     number = sum(truth in unread for truth in usable)
     if 2 * number > len(usable):
         raise ValueError(
@@ -133,35 +132,24 @@ def check_truths(
         )
 
 
-def check_rewards(
+def _check_rewards(
     name: str, dataset: Dataset | IterableDataset, rewards: Sequence[Any], solution_column: str
 ) -> None:
-    """Refuse reward functions that do not take what TRL passes.
-
-    Args:
-        name: The data set's argument.
-        dataset: The data set, whose columns are passed.
-        rewards: Reward functions.
-        solution_column: The column of true answers.
-
-    Raises:
-        ValueError: A function has other arguments, or a column the name of one that TRL makes.
-    """
+    """Refuse reward functions that do not take what TRL passes: its own arguments and columns."""
     columns = _columns(dataset)
-    if clashes := sorted({*PASSED_TO_REWARDS, "environments"} & set(columns)):
+    if clashes := sorted({*_TRL_ARGUMENTS, "environments"} & set(columns)):
         raise ValueError(
             f"{name} must have no column {clashes[0]!r}, got {columns}: reward functions get an "
             "argument of that name. Rename the column, or remove it."
         )
-    given = {*PASSED_TO_REWARDS, *columns} - {"prompt", "completion"}
+    given = {*_TRL_ARGUMENTS, *columns} - {"prompt", "completion"}
     for reward in rewards:
         if isinstance(reward, AccuracyReward) and "solution" not in columns:
             raise ValueError(
                 f"{name} must have the column 'solution' for {reward.__name__}, got {columns}: "
                 f"rename {solution_column!r} to it."
             )
-        is_function = callable(reward) and not isinstance(reward, nn.Module)
-        if is_function and (problem := _why_not_callable_with(reward, given)):
+        if problem := _why_not_callable_with(reward, given):
             raise ValueError(
                 f"reward_funcs must take the columns of {name}, got "
                 f"{getattr(reward, '__name__', reward)}: {problem}. Its arguments are "
@@ -174,7 +162,7 @@ def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
 
     Args:
         tokenizer: Where it is None, nothing is known yet.
-        dataset: The data set.
+        dataset: What is trained on; anything but a data set is left alone.
 
     Raises:
         ValueError: The tokenizer has no EOS token, or no chat template.
@@ -187,7 +175,8 @@ def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
             f"processing_class must have an EOS token, {of_what}: set processing_class.eos_token "
             "to the token that ends an answer."
         )
-    if tokenizer.chat_template is None and is_conversational(next(iter(dataset))):
+    rows = dataset if isinstance(dataset, Dataset | IterableDataset) else ()
+    if tokenizer.chat_template is None and any(map(is_conversational, islice(rows, 1))):
         raise ValueError(
             f"processing_class must have a chat template for messages, {of_what}: set "
             "processing_class.chat_template, or make each prompt a text, as "
@@ -199,31 +188,33 @@ def _columns(dataset: Dataset | IterableDataset) -> list[str]:
     return list(dataset.column_names or next(iter(dataset)))
 
 
-def _first_empty(prompts: Any) -> int | None:
+def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
     """Return the first row without text; messages without content have none."""
-    kind = prompts.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        is_empty = pc.equal(pc.list_value_length(prompts), 0)
-        if pa.types.is_struct(kind.value_type) and kind.value_type.get_field_index("content") >= 0:
-            contents = pc.struct_field(pc.list_flatten(prompts), "content")
-            rows = pc.list_parent_indices(prompts).filter(pc.is_null(contents))
-            is_empty = pc.or_(pc.is_null(is_empty), pc.fill_null(is_empty, True))
-            is_empty = pc.or_(is_empty, pc.is_in(pa.array(range(len(prompts))), rows))
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        is_empty = pc.equal(pc.utf8_length(prompts), 0)
-    else:
-        is_empty = pc.is_null(prompts)
-    found = pc.index(pc.fill_null(is_empty, True), True).as_py()
-    return None if found < 0 else found
+    tables: Any = dataset.select_columns("prompt").with_format("arrow").iter(1000)
+    prompts = (prompt for table in tables for prompt in table["prompt"].to_pylist())
+    return next((row for row, prompt in enumerate(prompts) if _is_empty(prompt)), None)
 
 
-def _why_not_callable_with(function: Callable[..., Any], names: set[str]) -> str | None:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # not written in Python
+def _is_empty(prompt: Any) -> bool:
+    messages = prompt if isinstance(prompt, list) else ()
+    contents = [message.get("content", "") for message in messages if isinstance(message, dict)]
+    return not prompt or None in contents or None in messages
+
+
+def signature_of(reward: Any) -> inspect.Signature | None:
+    """Return the signature of a reward function; None of a model, and of what is not Python's."""
+    if not callable(reward) or isinstance(reward, nn.Module):
         return None
     try:
-        signature.bind(**dict.fromkeys(names))
+        return inspect.signature(reward)
+    except (TypeError, ValueError):
+        return None
+
+
+def _why_not_callable_with(reward: Any, names: set[str]) -> str | None:
+    try:
+        if signature := signature_of(reward):
+            signature.bind(**dict.fromkeys(names))
     except TypeError as error:
         return str(error)
     return None

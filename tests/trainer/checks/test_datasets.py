@@ -8,7 +8,7 @@ from datasets import Dataset, IterableDataset
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
 
-from .rollouts import config
+from ..rollouts import config
 
 ROWS = {"prompt": ["1+1?", "2+2?"], "solution": ["2", "4"]}
 

@@ -1,0 +1,1 @@
+"""Mistakes of a user, said before a model is loaded."""

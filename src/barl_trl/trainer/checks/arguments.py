@@ -1,0 +1,120 @@
+"""Mistakes in a trainer's arguments, found before a model is loaded."""
+
+import re
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from peft import PeftModel
+from transformers import PreTrainedTokenizerBase
+from transformers.integrations import INTEGRATION_TO_CALLBACK
+
+from ...rewards import AccuracyReward, resolve_rewards
+from ..barl_config import BARLConfig
+from ..turns import completion_ends
+from .callables import try_step_segmenter
+from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
+from .environment import refuse_missing_packages
+from .settings import CREDIT_RULES, refuse_broken
+
+
+def check_trainer_arguments(
+    model, args, reward_funcs, train_dataset, eval_dataset, kwargs: dict[str, Any]
+) -> None:
+    """Refuse arguments that [`BARLTrainer`] cannot honour; `kwargs` are those without a place.
+
+    Raises:
+        ImportError: `args.use_vllm` without vLLM.
+        TypeError: `args` is another configuration, or a data set is none.
+        ValueError: Any other of these rules is broken.
+    """
+    if not isinstance(args, BARLConfig):
+        raise TypeError(
+            f"args must be a BARLConfig, got {type(args).__name__}: BARLConfig takes all of its "
+            "fields."
+        )
+    refuse_broken(CREDIT_RULES, args)
+    args.warn_of_weights(have_fixed_steps=kwargs.get("step_segmenter") is None)
+    for name in ("tools", "environment_factory"):
+        if kwargs.get(name):
+            raise ValueError(
+                f"{name} must be None, got {kwargs[name]!r}: a chain of thought is one model's "
+                "text here."
+            )
+    if kwargs.get("answer_extractor") and args.extraction != "boxed":
+        raise ValueError(
+            f"extraction must be left at 'boxed' with an answer_extractor, got "
+            f"{args.extraction!r}: what that reads is for it to say."
+        )
+    try_step_segmenter(kwargs.get("step_segmenter"))
+    adapters: Any = [kwargs.get("peft_config")]
+    if isinstance(model, PeftModel):
+        adapters = model.peft_config.values()
+    kinds = {adapter.peft_type.value for adapter in adapters if adapter is not None}
+    if args.gradient_checkpointing and kinds & {"PREFIX_TUNING", "CARTRIDGE"}:
+        raise ValueError(
+            f"gradient_checkpointing must be False with {kinds.pop()}, got True: it drops the "
+            "cache that holds the learned prefix."
+        )
+    if not reward_funcs:
+        raise ValueError(
+            "reward_funcs must hold at least one function, got none: try "
+            "barl_trl.rewards.accuracy_reward."
+        )
+    tokenizer = kwargs.get("processing_class")
+    rewards = check_shared_arguments(args, reward_funcs, train_dataset, eval_dataset, tokenizer)
+    if train_dataset is None:
+        return  # TRL's error is clear
+    check_datasets(args, train_dataset, eval_dataset, rewards, kwargs)
+    if isinstance(tokenizer, PreTrainedTokenizerBase):
+        completion_ends(args, tokenizer, train_dataset, [tokenizer.eos_token_id])
+
+
+def check_shared_arguments(
+    args: BARLConfig,
+    reward_funcs: Any = None,
+    train_dataset: Any = None,
+    eval_dataset: Any = None,
+    processing_class: Any = None,
+    **_: Any,
+) -> list[Any]:
+    """Refuse arguments that TRL's own trainer cannot honour either, and return the rewards.
+
+    Raises:
+        ImportError: `args.use_vllm` without vLLM.
+        ValueError: Any other of these rules is broken.
+    """
+    refuse_missing_packages(args, INTEGRATION_TO_CALLBACK)
+    length: Any = args.max_completion_length
+    rewards = resolve_rewards(reward_funcs, args.extraction, max_completion_length=length)
+    rewards = rewards if isinstance(rewards, list) else [rewards]
+    for name, number in Counter(map(_logged_as, rewards)).items():
+        if name is not None and number > 1:
+            raise ValueError(
+                f"reward_funcs must have names of their own, got {name!r} {number} times: their "
+                "metrics would be mixed up. Define each with `def` and another name."
+            )
+    refuse_unusable_tokenizer(processing_class, train_dataset)
+    if isinstance(eval_dataset, dict) and args.eval_strategy != "no":
+        _refuse_metric_of_no_set(args.metric_for_best_model or "", [*eval_dataset], rewards)
+    return rewards
+
+
+def _refuse_metric_of_no_set(metric: str, sets: list[str], rewards: list[Any]) -> None:
+    """Refuse to look for the best model in the reward of an evaluation set that there is not."""
+    others = [signature_of(r) for r in rewards if not isinstance(r, AccuracyReward)]
+    if any(of_one and "log_metric" in of_one.parameters for of_one in others):
+        return  # it may log any name
+    of_set = re.fullmatch(r"(.+)_(reward|reward_std)", metric.removeprefix("eval_"))
+    if of_set is not None and of_set[1] not in sets:
+        raise ValueError(
+            f"metric_for_best_model must be of an evaluation set, got {metric!r}, where there are "
+            f"{sets}: name one of these in place of {of_set[1]!r}."
+        )
+
+
+def _logged_as(reward: Any) -> str | None:
+    """Return the name of a function; that of a reward model is in its configuration."""
+    while isinstance(reward, partial):
+        reward = reward.func
+    return getattr(reward, "__name__", type(reward).__name__) if callable(reward) else None

@@ -1,0 +1,113 @@
+"""What must be there before a model is loaded: folders, and packages that are extras."""
+
+from collections.abc import Collection
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+_OF_THEIR_NAME = (
+    *("clearml", "codecarbon", "comet_ml", "dagshub", "dvclive", "mlflow", "neptune"),
+    *("swanlab", "trackio", "wandb"),
+)
+_TRACKERS = {name: (name,) for name in _OF_THEIR_NAME} | {
+    "azure_ml": ("azureml.core",),
+    "flyte": ("flytekit",),
+    "tensorboard": ("tensorboard", "tensorboardX"),
+}
+"""Trackers by the names that transformers has for them, and packages of which one must be there."""
+
+
+def refuse_unusable_folder(name: str, model: str) -> None:
+    """Refuse a path that does not exist, which would be taken for a Hub id, and GGUF files.
+
+    A name without a slash that is no folder must be a model's in the Hub's cache.
+
+    Raises:
+        ValueError: There is no such folder or model, or it cannot be loaded.
+    """
+    path = Path(model)
+    is_gguf = path.suffix == ".gguf" and path.is_file()
+    if model.startswith(("/", ".", "~")) and not (path.is_dir() or is_gguf):
+        raise ValueError(
+            f"{name} must be a Hub id or an existing folder, got {model!r}: there is none."
+        )
+    if "/" not in model and not path.exists():
+        from huggingface_hub.constants import HF_HUB_CACHE  # only now: it takes a fifth of a second
+
+        if not Path(HF_HUB_CACHE, f"models--{model}").is_dir():
+            raise ValueError(
+                f"{name} must be a Hub id as OWNER/NAME or an existing folder, got {model!r}: "
+                f"there is no such folder in {Path.cwd()}, and no such model in the Hub's cache."
+            )
+    path = path.expanduser()
+    files = [path] if path.suffix == ".gguf" else sorted(path.glob("*.gguf"))
+    if files and not (path / "config.json").exists():
+        raise ValueError(
+            f"{name} must be a folder with config.json, got {model!r}, which is GGUF: write it as "
+            f"one with `python examples/real_model/convert.py {files[0]} FOLDER`."
+        )
+
+
+def make_output_dir(output_dir: str) -> None:
+    """Make the output folder, or refuse it before the first step instead of after it."""
+    try:
+        Path(output_dir).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"output_dir must be a folder that can be made, got {output_dir!r} ({error.strerror}): "
+            "name another."
+        ) from None
+
+
+def refuse_missing_vllm(rule: str, value: object) -> None:
+    """Refuse a setting that needs vLLM if vLLM is missing.
+
+    Args:
+        rule: The setting, and what it must be without vLLM.
+        value: The value that needs it.
+
+    Raises:
+        ImportError: vLLM is not installed.
+    """
+    if not _is_installed("vllm"):
+        raise ImportError(
+            f"{rule} without vLLM, got {value!r}: install it with `pip install 'barl-trl[vllm]'`."
+        )
+
+
+def refuse_missing_packages(settings: Any, trackers: Collection[str] | None = None) -> None:
+    """Refuse settings that need a package which is not installed.
+
+    Args:
+        settings: An object with TRL's settings.
+        trackers: Names of trackers that transformers knows, if it is imported: without it, a name
+            that is not known here may be one.
+
+    Raises:
+        ImportError: `use_vllm` without vLLM.
+        ValueError: `report_to` or `use_liger_kernel` needs a package.
+    """
+    if settings.use_vllm:
+        refuse_missing_vllm("use_vllm must be False", True)
+    given = settings.report_to or []
+    there = [name for name, packages in _TRACKERS.items() if any(map(_is_installed, packages))]
+    for name in [given] if isinstance(given, str) else given:
+        may_be = name not in _TRACKERS and (trackers is None or name in trackers)
+        if name not in ("all", "none", *there) and not may_be:
+            raise ValueError(
+                f"report_to must name installed trackers, got {name!r}: install it. Installed "
+                f"are: {', '.join(there) or 'none'}."
+            )
+    if settings.use_liger_kernel and not _is_installed("liger_kernel"):
+        raise ValueError("use_liger_kernel must be False, got True: pip install liger-kernel.")
+
+
+def _is_installed(module: str) -> bool:
+    """Say whether a package is there; the folder that wandb writes beside a script is none."""
+    try:
+        spec = find_spec(module)
+    except ModuleNotFoundError:  # what it is part of
+        return False
+    if spec is None or spec.origin is not None:
+        return spec is not None
+    return str(Path.cwd() / module) not in (spec.submodule_search_locations or ())

@@ -1,0 +1,138 @@
+"""The rules of settings, a row each. Without TRL and torch, so that a mistake is said at once.
+
+`barl train` asks them of what is given before it imports TRL, [`BARLConfig`] of all of its fields.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ...credit.registry import CREDITS, find_credit
+from .batch_sizes import BatchSettings
+
+_BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
+_LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
+
+
+class Rule(NamedTuple):
+    """What a setting must be. None says nothing, and breaks no rule."""
+
+    field: str
+    holds: Callable[[Any], Any]
+    """All settings -> whether it holds."""
+    must: str
+    """What it says. A format, as the way out: `{s.FIELD}` is a setting, `{default}` the field's."""
+    way_out: str
+
+
+def refuse_broken(rules: Iterable[Rule], settings: Any) -> None:
+    """Refuse settings that break a rule.
+
+    Args:
+        rules: The first that is broken is told.
+        settings: An object with the settings; its class has their defaults.
+
+    Raises:
+        ValueError: A rule is broken.
+    """
+    for rule in rules:
+        value = getattr(settings, rule.field)
+        if value is not None and not rule.holds(settings):
+            default = getattr(type(settings), rule.field, None)
+            text = f"{rule.field} must {rule.must}, got {{value!r}}: {rule.way_out}."
+            raise ValueError(text.format(s=settings, value=value, default=default))
+
+
+def _count(field: str) -> Rule:
+    way_out = "the default is {default}"
+    return Rule(field, lambda s: getattr(s, field) >= 1, "be at least 1", way_out)
+
+
+def _only(field: str, *allowed: str, why: str) -> Rule:
+    def holds(s: Any) -> bool:
+        return str(getattr(s, field)).lower() in allowed  # a command line has texts for values
+
+    return Rule(field, holds, f"be {allowed[0]!r} with BARL", why)
+
+
+def _follows(field: str, source: str) -> Rule:
+    def holds(s: Any) -> bool:
+        return getattr(s, source) is None or getattr(s, field) == getattr(type(s), field)
+
+    must = f"be left out with {source}={{s.{source}}}"
+    return Rule(field, holds, must, f"it follows from {source}")
+
+
+def _only_of(field: str, *credits: str) -> Rule:
+    def holds(s: Any) -> bool:
+        if getattr(s, field) == getattr(type(s), field) or s.credit in credits:
+            return True
+        return s.credit not in CREDITS and field in find_credit(s.credit).setting_names
+
+    must = "be {default!r} with credit={s.credit!r}"
+    return Rule(field, holds, must, f"it is a setting of {', '.join(credits)}")
+
+
+# fmt: off
+BARL_RULES = (
+    *map(_count, ("step_size", "max_answer_chars", "max_completion_length", "scoring_max_tokens")),
+    Rule("max_hypotheses", lambda s: s.max_hypotheses >= 2,
+         "be at least 2 (the truth and one more)", "for the truth alone set credit='progress'"),
+    Rule("consistency_beta", lambda s: s.consistency_beta >= 0,
+         "be in [0, inf]", "the paper's is 1.0"),
+    Rule("plausibility_temperature", lambda s: s.plausibility_temperature > 0,
+         "be greater than 0", "use 1.0"),
+    Rule("elicitation", lambda s: s.elicitation,
+         "not be empty", "the default is {default!r}"),
+    Rule("gae_lambda", lambda s: 0 <= s.gae_lambda <= 1,
+         "be in [0, 1]", "1.0 is unbiased"),
+)
+"""Ranges of BARL's fields; their types say the rest."""
+
+CREDIT_RULES = (
+    _only_of("outcome_mode", "barl"),
+    _only_of("gae_lambda", "gae", "gae_posterior", "belief_critic"),
+    _only_of("bootstrap_cut_off", "belief_critic"),
+    _only_of("progress_space", "progress", "information_gain"),
+)
+"""What the credit does not take must be left at its default."""
+
+TRL_RULES = (
+    Rule("beta", lambda s: s.beta >= 0,
+         "be at least 0", "it weighs the KL divergence; 0.0 is without"),
+    Rule("temperature", lambda s: s.temperature > 0,
+         "be greater than 0", "1.0 is the model's own"),
+    Rule("loss_type", lambda s: s.loss_type in _LOSS_TYPES, f"be one of {_LOSS_TYPES} with BARL",
+         "others weigh whole sequences. The default is 'dapo', the paper's 'grpo'"),
+    _only("importance_sampling_level", "token",
+          why="one ratio per sequence would average the steps' values"),
+    _only("multi_objective_aggregation", "sum_then_normalize",
+          why="the outcome reward is the rewards' weighted sum"),
+    Rule("off_policy_mask_threshold", lambda s: False,
+         "be None with BARL", "TRL's mask is defined for one advantage per sequence"),
+    _only("scale_rewards", "group", "true",
+          why="BARL's values are not group-relative; set value_normalization instead"),
+    *map(_count, _BATCH_FIELDS),
+    Rule("enable_jit_checkpoint", lambda s: not s.enable_jit_checkpoint, "be False",
+         "it saves in the middle of a step, from which a run cannot go on exactly. `barl train "
+         "--save_on_interrupt true` ends the step first"),
+    _follows("generation_batch_size", "prompts_per_rollout_batch"),
+    _follows("steps_per_generation", "prompts_per_rollout_batch"),
+    _follows("gradient_accumulation_steps", "rollouts_per_optimizer_step"),
+)
+"""TRL's settings: ranges, and what would give a token another weight than its step's value."""
+# fmt: on
+
+
+def batch_settings(settings: Mapping[str, Any], *, num_processes: int) -> BatchSettings:
+    """Return the settings that decide the sizes of batches, by TRL's names and BARL's.
+
+    Raises:
+        ValueError: They do not divide.
+    """
+    given = {name: settings[name] for name in _BATCH_FIELDS}
+    if settings["eval_strategy"] == "no":
+        given |= {"per_device_eval_batch_size": None, "num_generations_eval": None}
+    batches = BatchSettings(**given, num_processes=num_processes)
+    if (broken := batches.broken_rule()) is not None:
+        raise ValueError(broken)
+    return batches
