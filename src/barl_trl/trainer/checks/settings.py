@@ -107,7 +107,7 @@ TRL_RULES = (
           why="one ratio per sequence would average the steps' values"),
     _only("multi_objective_aggregation", "sum_then_normalize",
           why="the outcome reward is the rewards' weighted sum"),
-    Rule("off_policy_mask_threshold", lambda s: False,
+    Rule("off_policy_mask_threshold", lambda s: s.off_policy_mask_threshold is None,
          "be None with BARL", "TRL's mask is defined for one advantage per sequence"),
     _only("scale_rewards", "group", "true",
           why="BARL's values are not group-relative; set value_normalization instead"),
