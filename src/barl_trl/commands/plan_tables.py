@@ -9,6 +9,7 @@ from trl import ModelConfig
 
 from ..trainer import BARLConfig
 from .console import plain_console, print_note
+from .parsers import printable
 from .plan_config import PlanConfig
 from .plan_memory import memory_rows
 from .plan_tokens import ANSWER_TOKENS, ELICITATION_TOKENS, Shape, batch_tokens, total_steps
@@ -64,7 +65,9 @@ def read_config(model_args: ModelConfig, args: BARLConfig) -> PreTrainedConfig |
 def print_plan(script_args: BARLScriptArguments, args: PlanConfig, model_args: ModelConfig) -> None:
     """Print the plan."""
     shape = Shape.of(script_args, args)
-    table = Table(title=f"{args.world_size} x {model_args.model_name_or_path}", show_header=False)
+    table = Table(
+        title=printable(f"{args.world_size} x {model_args.model_name_or_path}"), show_header=False
+    )
     for row in batch_rows(args, shape):
         table.add_row(*row)
     table.add_section()

@@ -9,6 +9,7 @@ from ...evaluation.responses import read_responses
 from ...graders import get_grader
 from ...trainer.barl_fields import BARLFields
 from ..console import at_least_one, print_table, progress_bar
+from ..parsers import printable
 from .common import Rows, add_grader_options, write
 from .values import model_of
 
@@ -78,7 +79,7 @@ def calibration(
     generator = torch.Generator().manual_seed(options.seed)
     found: dict[str, list[Any]] = {name: [] for name in scorers}
     with progress_bar() as progress:
-        for group in progress.track(groups, description=Path(model).name):
+        for group in progress.track(groups, description=printable(Path(model).name)):
             answers = continued(
                 loaded,
                 scorer,
@@ -166,7 +167,8 @@ def run(options: argparse.Namespace) -> None:
         options=options,
     )
     print_table("Beliefs beside what the model goes on to answer", _lines(rows))
-    print(f"In {options.output_dir}: calibration.png, calibration.json (each bin).")
+    files = "calibration.png, calibration.json (each bin)"
+    print(printable(f"In {options.output_dir}: {files}."))
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:

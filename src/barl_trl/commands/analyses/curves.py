@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..parsers import printable
+
 _SEED = re.compile(r"[-_](seed|s)?[-_]?\d+$")
 
 
@@ -56,5 +58,5 @@ def run(options: argparse.Namespace) -> None:
     grouped = arms(options.runs)
     curves(options.output_dir, grouped)
     for arm, folders in grouped.items():
-        print(f"{arm}: {', '.join(map(str, folders))}")
-    print(f"In {options.output_dir}: curves.png, curves.json.")
+        print(printable(f"{arm}: {', '.join(map(str, folders))}"))
+    print(printable(f"In {options.output_dir}: curves.png, curves.json."))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...evaluation.responses import read_responses
 from ...evaluation.token_efficiency import efficiency_curve
+from ..parsers import printable
 from .common import Rows, add_model_options, as_many, fewest_samples, named, show, write
 
 
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     )
     show("Token efficiency", rows, "with_greedy", _cells)
     figures = "efficiency.png, efficiency_sampled.png" if greedy else "efficiency_sampled.png"
-    print(f"In {options.output_dir}: {figures}, efficiency.json (all k).")
+    print(printable(f"In {options.output_dir}: {figures}, efficiency.json (all k)."))
 
 
 def _cells(rows: Rows) -> dict[str, str]:

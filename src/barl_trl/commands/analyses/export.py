@@ -4,6 +4,8 @@ import argparse
 import shlex
 from pathlib import Path
 
+from ..parsers import printable
+
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
@@ -23,5 +25,6 @@ def run(options: argparse.Namespace) -> None:
 
     for folder in options.folders:
         for path in export(folder, options.output_dir, benchmarks=options.benchmarks):
-            print(path)
-    print(f"To look at them: inspect view --log-dir {shlex.quote(str(options.output_dir))}")
+            print(printable(str(path)))
+    folder = shlex.quote(str(options.output_dir))
+    print(printable(f"To look at them: inspect view --log-dir {folder}"))

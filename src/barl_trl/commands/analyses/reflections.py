@@ -8,6 +8,7 @@ from ...evaluation.reflections import KEYWORDS, reflections_by_difficulty
 from ...evaluation.responses import read_responses
 from ...report.json_files import read_text
 from ..console import refuse_overwriting
+from ..parsers import printable
 from .common import Rows, add_model_options, fewest_samples, named, show, write
 
 
@@ -89,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
     of = max(row["difficulty"] for row in rows)
     title = f"Problems with a reflection, by wrong responses of {of}"
     show(title, rows, None, _cells)
-    print(f"In {options.output_dir}: reflections.png, reflections.json.")
+    print(printable(f"In {options.output_dir}: reflections.png, reflections.json."))
 
 
 def _cells(rows: Rows) -> dict[str, str]:

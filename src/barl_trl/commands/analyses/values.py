@@ -12,6 +12,7 @@ from ...graders import Grader, get_grader
 from ...report.json_files import read_json
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..console import at_least_one, progress_bar, refuse_overwriting
+from ..parsers import printable
 from .common import Rows, add_grader_options, add_model_options, as_many, named, show, write
 
 SCORING_FIELDS = (
@@ -71,7 +72,7 @@ def values(
             model, scorer = load(models[name], args, grader=grader, step_delimiter=step_delimiter)
             for benchmark, problems in by_benchmark.items():
                 groups = list(problems.values())[:max_problems]
-                tracked = progress.track(groups, description=f"{name}, {benchmark}")
+                tracked = progress.track(groups, description=printable(f"{name}, {benchmark}"))
                 folder, checkpoint = output_dir / name, models[name]
                 by_problem = _write(folder, benchmark, tracked, checkpoint, model, scorer)
                 records = [*chain.from_iterable(by_problem)]
@@ -178,11 +179,11 @@ def run(options: argparse.Namespace) -> None:
         max_problems=options.max_problems,
     )
     show("Mean over the steps of a response", rows, "responses", _cells)
-    print(
-        f"In {options.output_dir}: bayesian_values.png, posterior_weighted_values.png, values.json "
-        "(each timestep), and for each model and benchmark a JSONL and rollout records with every "
-        "response."
+    files = (
+        "bayesian_values.png, posterior_weighted_values.png, values.json (each timestep), and for "
+        "each model and benchmark a JSONL and rollout records with every response"
     )
+    print(printable(f"In {options.output_dir}: {files}."))
 
 
 def model_of(folder: Path) -> str:

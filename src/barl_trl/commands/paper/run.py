@@ -17,6 +17,7 @@ import psutil
 from ...report.json_files import read_json
 from ...trainer.output_folder import one_writer
 from ..console import print_note, progress_bar
+from ..parsers import printable
 from .commands import Command, analyses, lanes
 from .cost import print_cost
 from .report import report
@@ -186,7 +187,7 @@ def main(name: str, folder: Path, seeds: Sequence[int], *, is_plan: bool) -> Non
         print_cost(scale, seeds)
     if is_plan:
         for command in [*chain(*lanes(scale, folder, seeds)), *analyses(scale, folder, seeds)]:
-            print(shlex.join(command.argv))
+            print(printable(shlex.join(command.argv)))
         return
     if name == "paper":
         refuse_machine()
