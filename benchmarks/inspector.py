@@ -21,7 +21,8 @@ from playwright.sync_api import Page, sync_playwright
 from barl_trl.posterior import posterior, values_under
 from barl_trl.report.inspector.page import asset_files, folder_page, formulas_shard
 from barl_trl.report.inspector.site import Site
-from barl_trl.report.rollout_records import file_name, write_records
+from barl_trl.report.rollout_records import credit_metadata, file_name, write_records
+from barl_trl.trainer.barl_fields import BARLFields
 
 FILE_ROLLOUTS, GROUP, STEPS, STEP_TOKENS, HYPOTHESES = 1_000, 8, 8, 16, 4
 WORDS = ("so ", "then ", "x ", "= ", "7", "+ ", "which ", "is ", "not ", "\\frac{1}{2} ", ".\n")
@@ -84,7 +85,7 @@ def batch(number: int, rollouts: int) -> Iterator[dict[str, Any]]:
 
 def make(folder: Path, rollouts: int) -> tuple[float, int]:
     """Write records and their page; return CPU seconds for the page, and its bytes with data."""
-    metadata = {"reward_names": ["accuracy"], "credit": "barl", "consistency_beta": 1.0}
+    metadata = {"reward_names": ["accuracy"], **credit_metadata(BARLFields().settings)}
     for number, first in enumerate(range(0, rollouts, FILE_ROLLOUTS)):
         records = list(batch(number, min(FILE_ROLLOUTS, rollouts - first)))
         write_records(folder / "beliefs" / file_name(number), records, metadata)

@@ -107,6 +107,18 @@ def test_an_unknown_command_is_refused_with_those_there_are():
         cli.main(["trian"])
 
 
+@pytest.mark.parametrize(
+    ("argument", "encoding", "environment"),
+    [("größe", "ascii", {"LC_ALL": "C", "PYTHONUTF8": "0"}), (b"gr\xf6\xdfe", "utf-8", {})],
+)
+def test_an_argument_that_is_no_text_is_refused_at_once(argument, encoding, environment):
+    """pyarrow and safetensors refused its surrogates at the end of the work."""
+    command = [sys.executable, "-m", "barl_trl", "train", "--output_dir", argument]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    said = f"barl: arguments must be text in {encoding}, got 'gr\\udc"
+    assert (done.returncode, done.stderr[: len(said)]) == (2, said)
+
+
 @pytest.mark.parametrize("command", ["train", "plan", "demo"])
 def test_all_options_are_listed_on_request(command, capsys):
     with pytest.raises(SystemExit) as stop:

@@ -97,6 +97,21 @@ def test_errors_end_with_a_period(path):
     assert [found for found in texts if not found[1].endswith((".", "?", ":\n"))] == []
 
 
+def test_what_is_printed_of_a_folder_is_escaped():
+    """Its name may hold commands to a terminal."""
+    names = re.compile(r"\b(output_dir|output|folders?|paths?|pages?|argv)\b")
+    calls = [
+        ast.unparse(node)
+        for path in TREES
+        if path.is_relative_to(SOURCE / "commands")
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("print", "stderr.write"))
+    ]
+    printed = [call for call in calls if names.search(call)]
+    assert len(printed) > 9
+    assert [call for call in printed if "printable" not in call] == []
+
+
 @pytest.mark.parametrize("path", TREES, ids=named)
 def test_types_stand_in_the_annotations_alone(path):
     """Google's `name (type): text` would say them twice."""

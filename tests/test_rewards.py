@@ -176,7 +176,11 @@ def test_a_module_in_the_working_directory_is_found(tmp_path, monkeypatch):
     (tmp_path / "my_rewards_7.py").write_text("def mine(completions, **kwargs): return [7.0]")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    before = list(sys.path)
+    get_reward_func("think_format_reward")
+    assert sys.path == before
     assert get_reward_func("my_rewards_7.mine")([]) == [7.0]
+    assert sys.path == [*before, str(tmp_path)]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import transformers
 from barl_trl.commands.analyses.common import Rows, add_grader_options, write
 from barl_trl.commands.analyses.values import model_of
 from barl_trl.commands.console import at_least_one, print_table, progress_bar
-from barl_trl.commands.parsers import OneLineParser
+from barl_trl.commands.parsers import OneLineParser, printable
 from barl_trl.evaluation.response_values import load
 from barl_trl.evaluation.responses import read_responses
 from barl_trl.graders import get_grader
@@ -64,7 +64,7 @@ def calibration(options: argparse.Namespace) -> Rows:
     generator = torch.Generator().manual_seed(options.seed)
     points_of: dict[str, list[Any]] = {name: [] for name in scorers}
     with progress_bar() as progress:
-        for group in progress.track(groups, description=Path(model).name):
+        for group in progress.track(groups, description=printable(Path(model).name)):
             answers = continued(
                 loaded,
                 scorer,
@@ -137,7 +137,7 @@ def main(argv: list[str] | None = None) -> None:
     with ended_in_one_line(PROG):
         rows = calibration(options)
     print_table("Beliefs beside what the model goes on to answer", _lines(rows))
-    print(f"In {options.output_dir}: calibration.png, calibration.json (each bin).")
+    print(printable(f"In {options.output_dir}: calibration.png, calibration.json (each bin)."))
 
 
 def _at_least_two(text: str) -> int:

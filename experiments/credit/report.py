@@ -7,6 +7,7 @@ from pathlib import Path
 
 from barl_trl.commands.console import progress_bar
 from barl_trl.commands.jobs import run_jobs, write_json
+from barl_trl.commands.parsers import printable
 from barl_trl.report.json_files import read_json
 from barl_trl.report.pages import write_pages
 
@@ -21,7 +22,8 @@ SUMMARY = (
 def run(options: argparse.Namespace) -> None:
     """Run the parts asked for, write the report, and say where it is."""
     page = write(options.output_dir, options.parts, options.seeds)
-    print(f"In {options.output_dir}: {page.name}, report.md, report.json, each run's file.")
+    files = f"{page.name}, report.md, report.json, each run's file"
+    print(printable(f"In {options.output_dir}: {files}."))
 
 
 def write(output_dir: Path, letters: Sequence[str], seeds: int | None) -> Path:

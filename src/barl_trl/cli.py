@@ -53,6 +53,7 @@ def main(argv: list[str] | None = None) -> None:
     """Run the `barl` command."""
     argv = sys.argv[1:] if argv is None else argv
     accept_any_text()
+    _refuse_unread_bytes(argv)
     command = argv[0] if argv else "--help"
     if command in COMMANDS:
         # the command's libraries are imported only now: `barl --help` answers at once
@@ -72,6 +73,16 @@ def main(argv: list[str] | None = None) -> None:
         nearest = get_close_matches(command, COMMANDS, n=1)
         hint = f": did you mean {nearest[0]}?" if nearest else ": `barl --help` says what they do."
         raise Mistake(f"barl: COMMAND must be one of {', '.join(COMMANDS)}, got {command!r}{hint}")
+
+
+def _refuse_unread_bytes(argv: list[str]) -> None:
+    """Refuse what Python could not decode: pyarrow and safetensors would, after hours of work."""
+    for text in argv:
+        if any("\udc80" <= one <= "\udcff" for one in text):
+            raise Mistake(
+                f"barl: arguments must be text in {sys.getfilesystemencoding()}, got {text!r}: set "
+                "PYTHONUTF8=1 or LC_ALL=C.UTF-8, and rename files whose names are not in UTF-8."
+            )
 
 
 def _version(package: str) -> str:

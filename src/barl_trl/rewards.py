@@ -193,6 +193,12 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
     """
     if name in _REGISTRY:
         return _REGISTRY[name](max_completion_length)
+    refuse_unknown_reward(name)
+    # A console script, unlike `python -m`, does not have the working directory on its path. At the
+    # end: it must not shadow an installed package. It stays: what a reward imports when it is
+    # called, or in processes of its own, lies there too.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     return _import(name)
 
 
@@ -215,12 +221,7 @@ def completion_text(completion: Completion) -> str:
 
 def _import(path: str) -> Any:
     """Return the callable with a dotted path."""
-    refuse_unknown_reward(path)
     module_name, _, attribute = path.rpartition(".")
-    # A console script, unlike `python -m`, does not have the working directory on its path. At the
-    # end: it must not shadow an installed package.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

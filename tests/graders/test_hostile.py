@@ -5,6 +5,7 @@ to please a lenient parser, which the default grader refuses. Real graders, real
 """
 
 import json
+import os
 import resource
 import time
 from pathlib import Path
@@ -13,14 +14,24 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from barl_trl.graders import GRADERS, default, get_grader
+from barl_trl.graders import (
+    GRADERS,
+    claims,
+    default,
+    get_grader,
+    limits,
+    nouns,
+    numbers,
+    qwen,
+)
 from barl_trl.rewards import AccuracyReward
 
 from ..paths import ROOT
 from .grader_processes import linux
-from .hostile_texts import HOSTILE, MILLION, SHORTER, TRUTH, soup
+from .hostile_texts import HOSTILE, MILLION, PIECES, SHORTER, TRUTH, soup
 
 GAMED = ROOT / "tests" / "cases" / "gamed.jsonl"
+LONG = 30_000
 # No refusal stands before these: the process that compares reaches its limit.
 COSTLY = {"math_verify": "(1000!)^{9999}", "qwen": r"{2000000 \choose 1000000}"}
 
@@ -38,6 +49,36 @@ def test_a_hostile_string_is_not_the_true_answer_nor_is_any_its_true_answer(grad
         verdict = grader.verify(gold, answer)
         assert verdict == (False, verdict.reason)
     assert time.process_time() - start < 20
+
+
+READERS = {
+    "claims": (lambda text: claims.claims("x=6", text), limits.MAX_TRUTH_CHARS),
+    "limits": (limits.why_not_compared, LONG),
+    "nouns": (nouns.apart, 2048),
+    "numbers": (lambda text: (numbers.number(text), numbers.Tolerance.of("1.5", text)), LONG),
+    "words_against": (lambda text: nouns.words_against(["cm"], text.split()), LONG),
+    "default": (lambda text: default.verify("1", text), LONG),
+    "qwen": (lambda text: qwen.verify("1", text), LONG),
+}
+"""What looks for patterns in this process, and the longest text that it gets: nouns and claims take
+quadratic time. Extraction and the released rule are tried with more in tests of their own."""
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_pattern_takes_seconds(name, monkeypatch):
+    """A text takes some hundredths; the kernel ends what takes three seconds of CPU time."""
+    read, size = READERS[name]
+    monkeypatch.setattr(default, "compare", lambda *_: "different")
+    if not (child := os.fork()):
+        status = 1
+        try:
+            for piece in PIECES:
+                resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 4, -1))
+                read((piece * size)[:size])
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @every_grader

@@ -237,6 +237,7 @@ def test_a_factor_other_than_one_or_a_cap_scales_logits(config, scales):
         ("gpt2", 256),
         ("opt", 256),
         ("gptj", 256),
+        ("ctrl", 256),
         ("roberta", 253),
         ("qwen2", None),
         ("bloom", None),

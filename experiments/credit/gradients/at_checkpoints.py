@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from barl_trl.commands.analyses.common import Rows, add_grader_options, named, write
 from barl_trl.commands.console import at_least_one, print_table, progress_bar, refuse_overwriting
+from barl_trl.commands.parsers import printable
 from barl_trl.data.loading import load_problems
 from barl_trl.evaluation.checkpoints import checkpoint_id
 from barl_trl.evaluation.templates import choose_template
@@ -118,7 +119,7 @@ def run(options: argparse.Namespace) -> None:
     rows: Rows = []
     with progress_bar() as progress:
         for name, path in models.items():
-            task = progress.add_task(name, total=options.batches)
+            task = progress.add_task(printable(name), total=options.batches)
             rows += [
                 {"model": name, **row}
                 for row in judge(
@@ -138,7 +139,8 @@ def run(options: argparse.Namespace) -> None:
         print_table(f"Gradients at {name}", [*map(cosines, of_model)], align="right")
         title = f"A step along them at {name}, where plain RL gains a point"
         print_table(title, [*map(changes, of_model)], align="right")
-    print(f"In {options.output_dir}: credit.json, credit.png, a folder of batches for each model.")
+    files = "credit.json, credit.png, a folder of batches for each model"
+    print(printable(f"In {options.output_dir}: {files}."))
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from ..synthetic.search import STEP_DELIMITER
 from ..trainer.barl_fields import BARLFields, check_method, option
 from .console import mistakes_in_one_line, print_note, print_table
 from .options import parse_options
+from .parsers import printable
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "demo.yaml"
 _OWN_FOLDER = "outputs/demo"
@@ -114,7 +115,7 @@ def _print_summary(summaries: Sequence[dict[str, Any]], output_dir: str) -> None
     pages = [summary["page"] for summary in summaries if summary["page"]]
     if pages:
         print_note("What every rollout believed, and what its tokens were worth, in a browser:")
-        print(*pages, sep="\n")
+        print(*map(printable, pages), sep="\n")
 
 
 def _accuracy(evaluations: Sequence[dict[str, Any]], name: str) -> str:

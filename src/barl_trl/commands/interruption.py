@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from .parsers import printable
+
 _RESUME = "--resume_from_checkpoint"
 
 
@@ -83,7 +85,7 @@ def ended_in_one_line(argv: Sequence[str]) -> Iterator[None]:
     except Interrupted as interrupt:
         if os.environ.get("RANK", "0") == "0":
             end_of_line = "\n" if sys.stderr.isatty() else ""  # after ^C
-            sys.stderr.write(f"{end_of_line}{_line(argv, interrupt)}\n")
+            sys.stderr.write(f"{end_of_line}{printable(_line(argv, interrupt))}\n")
         sys.stderr.flush()
         if "RANK" in os.environ:  # the interpreter's end would wait for the other processes
             _end_by(interrupt.signum)

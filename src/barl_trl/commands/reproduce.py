@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .console import at_least_one, mistakes_in_one_line, print_table
 from .interruption import kept
-from .parsers import OneLineParser
+from .parsers import OneLineParser, printable
 
 _FOLDER = "folder of the results"
 _OVERWRITE = "replace the results of an earlier run in output_dir"
@@ -52,7 +52,7 @@ def paper(options: argparse.Namespace) -> None:
         with kept(lambda: _done(options)):
             run(options.scale, options.output_dir, range(options.seeds), is_plan=options.plan)
     except RuntimeError as error:
-        sys.exit(f"barl reproduce paper: {error}")
+        sys.exit(printable(f"barl reproduce paper: {error}"))
 
 
 def _done(options: argparse.Namespace) -> tuple[str, str]:
@@ -71,7 +71,7 @@ def tree(options: argparse.Namespace) -> None:
     tree_figure.draw(path, options.output_dir / "tree.png")
     title = "Return within the steps that the adaptive policy needs"
     print_table(title, tree_gap.table_rows(results))
-    print(f"In {options.output_dir}: results.json, tree.png.")
+    print(printable(f"In {options.output_dir}: results.json, tree.png."))
 
 
 def triplets(options: argparse.Namespace) -> None:
@@ -94,10 +94,8 @@ def triplets(options: argparse.Namespace) -> None:
     )
     exact = results["references"].items()
     print_table("Exact", [{"policy": name, "value": f"{value:.4g}"} for name, value in exact])
-    print(
-        f"{results['seconds']:.0f} s. In {options.output_dir}: triplets.png, curves.csv, "
-        "results.json."
-    )
+    seconds, files = f"{results['seconds']:.0f} s", "triplets.png, curves.csv, results.json"
+    print(printable(f"{seconds}. In {options.output_dir}: {files}."))
 
 
 def _parser() -> argparse.ArgumentParser:

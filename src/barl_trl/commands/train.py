@@ -15,6 +15,7 @@ from .launching import LaunchFields, launch_command
 from .options import parse_options
 from .parsers import is_first_process
 from .train_arguments import (
+    TRL,
     BARLScriptArguments,
     check_names,
     check_recipe,

@@ -30,6 +30,7 @@ from ..trainer.output_folder import claimed, left_in
 from ..trainer.stop_together import StopTogether
 from .console import mistakes_in_one_line
 from .interruption import Interrupted, kept, name_of, raised
+from .parsers import printable
 from .train_arguments import BARLScriptArguments, check_recipe
 from .training_console import print_rows
 from .training_sets import training_sets
@@ -66,7 +67,7 @@ def _train_and_save(
             # a call that is not internal pushes, too
             trainer.save_model(trainer.args.output_dir, _internal_call=True)
             trainer.save_state()  # what `barl analyze curves` reads
-            trainer.accelerator.print(f"Model saved to {trainer.args.output_dir}.")
+            trainer.accelerator.print(printable(f"Model saved to {trainer.args.output_dir}."))
             if trainer.args.push_to_hub:
                 push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
                 trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")

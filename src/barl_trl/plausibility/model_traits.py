@@ -125,8 +125,9 @@ def table_positions(model: nn.Module) -> int | None:
         and module is not tokens
         and most in range(module.num_embeddings - 2, module.num_embeddings + 1)
     ]
-    # GPT-J's and CodeGen's are of sines
-    found += [len(b) for name, b in base.named_buffers() if name.endswith("embed_positions")]
+    # those of GPT-J, CodeGen and CTRL are of sines
+    sines = ("embed_positions", "pos_encoding")
+    found += [len(buffer) for name, buffer in base.named_buffers() if name.endswith(sines)]
     return min([*found, most]) if found else None
 
 

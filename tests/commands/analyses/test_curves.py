@@ -30,11 +30,11 @@ def test_accuracies_are_means_over_the_seeds_of_an_arm(tmp_path, capsys):
     for seed, accuracy in ((1, 0.25), (2, 0.75)):
         log = {"step": 10, "eval_accuracy": accuracy, "eval_mean_tokens": 50.0}
         log |= {f"eval_search/{name[5:]}": log[name] for name in ("eval_accuracy",)}
-        folder = tmp_path / f"barl-seed{seed}"
-        folder.mkdir()
+        folder = tmp_path / "\x1b[2J" / f"barl-seed{seed}"
+        folder.mkdir(parents=True)
         (folder / "trainer_state.json").write_text(json.dumps({"log_history": [log]}))
-    runs = [str(tmp_path / f"barl-seed{seed}") for seed in (1, 2)]
+    runs = [str(tmp_path / "\x1b[2J" / f"barl-seed{seed}") for seed in (1, 2)]
     cli.main(["analyze", "curves", *runs, "--output_dir", str(tmp_path / "out")])
-    assert f"barl: {', '.join(runs)}" in capsys.readouterr().out
+    assert f"barl: {', '.join(runs)}".replace("\x1b", r"\x1b") in capsys.readouterr().out
     assert "0.5" in (tmp_path / "out" / "curves.json").read_text()
     assert (tmp_path / "out" / "curves.png").read_bytes().startswith(b"\x89PNG")

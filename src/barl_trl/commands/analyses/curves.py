@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..parsers import printable
+
 _SEED = re.compile(r"[-_](seed|s)?[-_]?\d+$")
 
 
@@ -46,5 +48,5 @@ def run(options: argparse.Namespace) -> None:
     path.write_text(json.dumps(run_curves.summarize(grouped), indent=1), encoding="utf-8")
     run_curves.draw(path, options.output_dir / "curves.png")
     for arm, folders in grouped.items():
-        print(f"{arm}: {', '.join(map(str, folders))}")
-    print(f"In {options.output_dir}: curves.png, curves.json.")
+        print(printable(f"{arm}: {', '.join(map(str, folders))}"))
+    print(printable(f"In {options.output_dir}: curves.png, curves.json."))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ...evaluation.responses import read_responses
 from ...evaluation.token_efficiency import efficiency_curve
+from ..parsers import printable
 from .common import Rows, add_model_options, as_many, fewest_samples, read_models, show, write
 
 
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     for figure, with_greedy in figures.items():
         draw_efficiency(path, options.output_dir / figure, with_greedy=with_greedy)
     show("Token efficiency", rows, "with_greedy", _cells)
-    print(f"In {options.output_dir}: {', '.join(figures)}, efficiency.json (all k).")
+    print(printable(f"In {options.output_dir}: {', '.join(figures)}, efficiency.json (all k)."))
 
 
 def _cells(rows: Rows) -> dict[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from ...evaluation.reflections import KEYWORDS, reflections_by_difficulty
 from ...report.json_files import read_text
 from ..console import refuse_overwriting
+from ..parsers import printable
 from .common import Rows, add_model_options, fewest_samples, read_models, show, write
 
 
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     path = write(options.output_dir / "reflections.json", settings, rows)
     draw_reflections(path, options.output_dir / "reflections.png")
     show(f"Problems with a reflection, by wrong responses of {number}", rows, None, _cells)
-    print(f"In {options.output_dir}: reflections.png, reflections.json.")
+    print(printable(f"In {options.output_dir}: reflections.png, reflections.json."))
 
 
 def _cells(rows: Rows) -> dict[str, str]:

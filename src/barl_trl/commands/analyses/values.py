@@ -12,6 +12,7 @@ from ...graders import get_grader
 from ...report.json_files import read_json
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..console import at_least_one, progress_bar, refuse_overwriting
+from ..parsers import printable
 from .common import (
     Rows,
     add_grader_options,
@@ -120,11 +121,11 @@ def run(options: argparse.Namespace) -> None:
     for value in VALUE_TITLES:
         draw_values(path, output_dir / f"{value}.png", value=value)
     show("Mean over the steps of a response", rows, "responses", _cells)
-    print(
-        f"In {output_dir}: bayesian_values.png, posterior_weighted_values.png, values.json "
-        "(each timestep), and for each model and benchmark a JSONL and rollout records with every "
-        "response."
+    files = (
+        "bayesian_values.png, posterior_weighted_values.png, values.json (each timestep), and for "
+        "each model and benchmark a JSONL and rollout records with every response"
     )
+    print(printable(f"In {output_dir}: {files}."))
 
 
 def _write(

@@ -11,6 +11,7 @@ from ...report.json_files import read_json
 from ...trainer.output_folder import one_writer
 from ..console import print_note, progress_bar
 from ..jobs import run_jobs
+from ..parsers import printable
 from .commands import stages
 from .cost import print_cost
 from .report import report
@@ -80,7 +81,7 @@ def main(name: str, folder: Path, seeds: Sequence[int], *, is_plan: bool) -> Non
         print_cost(scale, seeds)
     if is_plan:
         for command in chain.from_iterable(stages(scale, folder, seeds)):
-            print(shlex.join(command.argv))
+            print(printable(shlex.join(command.argv)))
         return
     if name == "paper":
         refuse_machine()
