@@ -60,9 +60,7 @@ def test_the_band_is_the_standard_error_over_seeds_at_the_steps_of_all(tmp_path)
     accuracy = summarize({"barl": runs})["barl"]["curves"][TRAINING]["accuracy"]
     assert accuracy["steps"] == [1, 2]
     assert accuracy["mean"] == pytest.approx([0.11, 0.21])
-    assert accuracy["standard_error"] == pytest.approx(
-        [0.01, 0.01]
-    )
+    assert accuracy["standard_error"] == pytest.approx([0.01, 0.01])
 
 
 def test_seeds_are_put_together_and_drawn(tmp_path):
