@@ -39,5 +39,5 @@ def main(argv: list[str]) -> None:
             analysis.add_options(command)
             command.set_defaults(run=analysis.run)
     options = parser.parse_args(argv)
-    with mistakes_in_one_line("barl analyze", path_or_id="--data"):
+    with mistakes_in_one_line("barl analyze"):
         options.run(options)

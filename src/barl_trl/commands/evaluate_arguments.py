@@ -98,7 +98,7 @@ class EvaluateArguments:
         """How tokens are drawn.
 
         Raises:
-            ValueError: As in [`choose_drawing`]; not after the arguments were made.
+            ValueError: A setting clashes with another; not after the arguments were made.
         """
         given = {name: vars(self)[name] for name in Drawing._fields}
         return choose_drawing(self.sampling, given)

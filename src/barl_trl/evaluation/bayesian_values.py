@@ -36,17 +36,18 @@ def bayesian_values(
     the sum telescopes to the progress return $p_0(T) - p_0(t) + v$, as `V(t)` does.
 
     Args:
-        answer_logps: As in [`progress_rewards`].
+        answer_logps: Log-likelihood of each answer at each state, in nats; hypothesis 0 is the
+            ground truth.
         outcome_rewards: Outcome reward v of each rollout.
-        beta: As in [`posterior`].
-        state_mask: As in [`progress_rewards`].
-        hypothesis_mask: As in [`posterior`].
+        beta: Consistency coefficient, from 0 to `inf`.
+        state_mask: The states that exist. `None`: all.
+        hypothesis_mask: The hypotheses that exist. `None`: all.
 
     Returns:
         Values in [v - (T - t), v + (T - t)], 0 in padding, detached from any graph.
 
     Raises:
-        ValueError: As in [`posterior_weighted_values`].
+        ValueError: Shapes do not fit, or an argument is out of its range.
 
     Example:
     ```python

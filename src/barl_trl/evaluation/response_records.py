@@ -33,7 +33,7 @@ def response_table(
 
     Args:
         texts: Of the tokenizer.
-        responses: As in a response file.
+        responses: The responses, of one problem.
         first: Number of the first among those of the benchmark.
         tokenizer: That of the model. The texts are tokenised again, prompt and response each on its
             own.

@@ -50,9 +50,9 @@ def response_scorer(
 
     Args:
         tokenizer: The model's.
-        args: As in [`load`].
-        grader: As in [`load`].
-        step_segmenter: As in [`BARLTrainer`].
+        args: Settings of steps, hypotheses and scoring.
+        grader: Reads the responses' answers and merges them.
+        step_segmenter: Token ids of a response -> the ends of its steps.
     """
     return HypothesisScorer(
         tokenizer,
@@ -88,7 +88,7 @@ def believe(
     Args:
         model: A causal language model of transformers: the policy whose beliefs are read.
         scorer: As made by [`response_scorer`].
-        responses: As in a response file.
+        responses: The responses, of one problem.
     """
     generated = tokenized(scorer.tokenizer, responses)
     scored = scorer.score(
@@ -120,9 +120,9 @@ def response_values(
     """Compute beliefs and both values of the responses to one problem.
 
     Args:
-        model: As in [`believe`].
-        scorer: As there.
-        responses: As there.
+        model: A causal language model of transformers: the policy whose beliefs are read.
+        scorer: As made by [`response_scorer`].
+        responses: The responses, of one problem.
 
     Yields:
         For each response `benchmark`, `problem_id`, `sample`, `prompt` and `reward` as they are,
@@ -134,7 +134,7 @@ def response_values(
 
 
 def value_records(found: BelievedResponses, scorer: HypothesisScorer) -> Iterator[dict[str, Any]]:
-    """Yield what [`response_values`] yields."""
+    """Yield a record of each response to a problem, as [`response_values`] does."""
     [hypotheses] = found.scored.sets
     if hypotheses is None:
         return

@@ -29,7 +29,8 @@ def summarize(
 
     Args:
         responses: All of them.
-        equivalent: As in [`~.several_samples.summarize_samples`].
+        equivalent: Whether the second answer is the same as the first, taken as true. Without it
+            there is no cons@k.
     """
     groups = [*by_problem(responses).values()]
     rewards = [[response.reward for response in group] for group in groups]

@@ -1,6 +1,7 @@
-"""A report of sections with tables: a page in HTML that stands alone, and in Markdown."""
+"""Reports from JSON files: a page in HTML that stands alone, and in Markdown."""
 
-from collections.abc import Callable, Mapping
+import base64
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ ASSETS = Path(__file__).parents[1] / "assets"
 
 
 def write_pages(report_file: str | Path) -> tuple[Path, Path]:
-    """Write `report.html` and `report.md` beside a `report.json`.
+    """Write `report.html` and `report.md` of sections with tables beside a `report.json`.
 
     Args:
         report_file: A JSON object with `title`, `summary` and `sections`, each of `title`, `text`
@@ -23,32 +24,51 @@ def write_pages(report_file: str | Path) -> tuple[Path, Path]:
         The two files.
     """
     report = read_json(report_file)
-    return render("sections", report, Path(report_file).parent)
+    return _render("sections", report, Path(report_file).parent)
 
 
-def render(
-    template: str, report: Mapping[str, Any], folder: Path, **filters: Callable[..., str]
-) -> tuple[Path, Path]:
-    """Write `report.html` and `report.md` into a folder.
+def write_paper_report(report_file: str | Path) -> tuple[Path, Path]:
+    """Write `report.html` and `report.md` of `barl reproduce paper` beside a `report.json`.
 
     Args:
-        template: Name of the two templates in the assets, without `.html.j2` and `.md.j2`.
-        report: What they show.
-        folder: The folder.
-        **filters: The filters that they use.
+        report_file: A JSON object with `title`, `summary`, `seeds`, `benchmarks` (names),
+            `benchmarks_note`, `comparison` (with the paper's numbers), `table` (rows with `arm`,
+            each benchmark's and the `average` accuracy as `[mean, standard error]` in %, without
+            the error for a single run),
+            `figures` (`title`, `caption`, `file` relative to the report), `not_run` (lines) and
+            `settings` (name -> value).
 
     Returns:
         The two files.
     """
+    folder = Path(report_file).parent
+    report = read_json(report_file)
+    for figure in report["figures"]:
+        figure["data"] = base64.b64encode((folder / figure["file"]).read_bytes()).decode()
+    paper = read_json(ASSETS / "paper_results.json")
+    report |= {
+        "paper": paper,
+        "paper_benchmarks": [name for name in paper[0] if name not in ("model", "arm", "average")],
+    }
+    return _render("report", report, folder)
+
+
+def _render(template: str, report: Mapping[str, Any], folder: Path) -> tuple[Path, Path]:
+    """Write both pages from the assets `<template>.html.j2` and `<template>.md.j2`."""
     environment = Environment(
         loader=FileSystemLoader(ASSETS),
         autoescape=lambda name: "html" in (name or ""),
         undefined=StrictUndefined,
     )
-    environment.filters |= filters | {"escape_md": escape}
+    environment.filters |= {"percent": _percent, "escape_md": escape}
     pages = folder / "report.html", folder / "report.md"
     for page in pages:
         page.write_text(
             environment.get_template(f"{template}{page.suffix}.j2").render(report), encoding="utf-8"
         )
     return pages
+
+
+def _percent(value: Sequence[float]) -> str:
+    """Format a mean with its standard error, if there is one."""
+    return " ± ".join(f"{number:.1f}" for number in value)

@@ -190,11 +190,11 @@ def record_writer(
     """Write records to one file little by little; it is there when all are written.
 
     Args:
-        path: As in [`write_records`].
-        metadata: As there.
+        path: The file; its folder is made.
+        metadata: What holds for all records, JSON.
 
     Yields:
-        What writes a part: a table or records, as there.
+        What writes a part: a table, or records by column.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     texts = {b"barl_trl": json.dumps({"version": VERSION, **_without_path(metadata)}).encode()}
@@ -236,7 +236,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Read what holds for all records of a file, and the records.
 
     Raises:
-        ValueError: As in [`read_metadata`], or a column is missing, or a record contradicts itself.
+        ValueError: It is no file of records, a column is missing, or a record contradicts itself.
     """
     metadata, table = _read(path)
     if not table.schema.equals(SCHEMA):
