@@ -4,8 +4,7 @@ from html.parser import HTMLParser
 import matplotlib.pyplot as plt
 import pytest
 
-from barl_trl.report.pages import ASSETS
-from barl_trl.report.paper_report import write_report
+from barl_trl.report.paper_report import ASSETS, write_report
 
 
 @pytest.fixture

@@ -4,8 +4,12 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from .json_files import read_json
-from .pages import ASSETS, render
+from .markdown import escape
+
+ASSETS = Path(__file__).parents[1] / "assets"
 
 
 def write_report(report_file: str | Path) -> tuple[Path, Path]:
@@ -31,7 +35,17 @@ def write_report(report_file: str | Path) -> tuple[Path, Path]:
         "paper": paper,
         "paper_benchmarks": [name for name in paper[0] if name not in ("model", "arm", "average")],
     }
-    return render("report", report, folder, percent=percent)
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS),
+        autoescape=lambda name: "html" in (name or ""),
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"percent": percent, "escape_md": escape}
+    pages = folder / "report.html", folder / "report.md"
+    for page in pages:
+        text = environment.get_template(f"{page.name}.j2").render(report)
+        page.write_text(text, encoding="utf-8")
+    return pages
 
 
 def percent(value: Sequence[float]) -> str:

@@ -13,8 +13,7 @@ import torch
 
 from ...evaluation.metrics import mean_and_standard_error
 from ...report.json_files import read_json
-from ...report.pages import ASSETS
-from ...report.paper_report import write_report
+from ...report.paper_report import ASSETS, write_report
 from .commands import BASE, run_folder
 from .scales import Model, Scale
 
