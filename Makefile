@@ -49,7 +49,8 @@ test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest ver
 
 test-newest: .venv-newest/installed  ## run what touches transformers with the newest one, and the newest PEFT
 	$(NEWEST) $(PYTEST) tests/plausibility tests/commands/test_train_run.py \
-		$(addprefix tests/evaluation/test_,generation.py sampling.py seeded_sampling.py shrinking_batch.py) \
+		$(addprefix tests/evaluation/test_,generation.py seeded_sampling.py shrinking_batch.py) \
+		tests/experiments/test_sampling.py \
 		$(addprefix tests/trainer/test_,barl_trainer.py benchmark_evaluation.py transformers_contract.py)
 
 docs: setup build/example-run/inspect/index.html  ## build the site into build/site; anything that is amiss is an error
