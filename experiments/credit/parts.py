@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from barl_trl.commands.jobs import FileJob
 from barl_trl.evaluation.metrics import mean_and_standard_error, paired_difference
 from barl_trl.report.json_files import read_json
+from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from .arms import ARMS, file_name
 from .explorer import runs as explorer_runs
@@ -62,7 +63,7 @@ def _judge_jobs(folder: Path, seeds: int) -> list[list[FileJob]]:
         FileJob(
             _verdict_file(folder, f"shipped, {condition}"),
             checkpoints.judge_into,
-            (checkpoints.shipped(), condition, tuple(ARMS)),
+            (str(TINY_MODEL_DIR), condition, tuple(ARMS)),
         )
         for condition in _CONDITIONS_JUDGED
     ]

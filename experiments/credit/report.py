@@ -2,16 +2,16 @@
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from barl_trl.commands.console import progress_bar
 from barl_trl.commands.jobs import run_jobs, write_json
 from barl_trl.commands.parsers import printable
 from barl_trl.report.json_files import read_json
-from barl_trl.report.pages import write_pages
+from barl_trl.report.markdown import escape
 
-from .parts import PARTS
+from .parts import PARTS, Section
 
 SUMMARY = (
     "This report compares credits, the rules for the weights of steps, in training. Null and "
@@ -22,12 +22,11 @@ SUMMARY = (
 def run(options: argparse.Namespace) -> None:
     """Run the parts asked for, write the report, and say where it is."""
     page = write(options.output_dir, options.parts, options.seeds)
-    files = f"{page.name}, report.md, report.json, each run's file"
-    print(printable(f"In {options.output_dir}: {files}."))
+    print(printable(f"In {options.output_dir}: {page.name}, and each run's file."))
 
 
 def write(output_dir: Path, letters: Sequence[str], seeds: int | None) -> Path:
-    """Run parts, keep what is there, and write `report.html` and `report.md`.
+    """Run parts, keep what is there, and write `report.md`.
 
     Args:
         output_dir: Holds a folder for each part. The report has all parts that were run into it.
@@ -52,7 +51,18 @@ def write(output_dir: Path, letters: Sequence[str], seeds: int | None) -> Path:
             progress.print(f"{section['title']}: {minutes:.0f} minutes")
     found = [output_dir / letter / "section.json" for letter in PARTS]
     sections = [read_json(path) for path in found if path.exists()]
-    report = output_dir / "report.json"
-    title = "What the weights of steps do"
-    write_json(report, {"title": title, "summary": SUMMARY, "sections": sections})
-    return write_pages(report)[0]
+    page = output_dir / "report.md"
+    blocks = ["# What the weights of steps do", SUMMARY]
+    blocks += [block for section in sections for block in _markdown(section)]
+    page.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    return page
+
+
+def _markdown(section: Section) -> Iterator[str]:
+    """Yield the blocks of a section."""
+    yield f"## {section['title']}"
+    yield section["text"]
+    for table in section["tables"]:
+        yield f"**{escape(table['caption'])}**"
+        lines = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
+        yield "\n".join(f"| {' | '.join(map(escape, cells))} |" for cells in lines)

@@ -1,8 +1,13 @@
 """The table of the didactic example, from records written by hand."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
-from barl_trl.commands.reproduce_triplets import triplet_rows
+from barl_trl.commands import reproduce_triplets
+from barl_trl.commands.reproduce_triplets import triplet_rows, triplets
+from barl_trl.synthetic.triplets import ARMS, Settings
 
 
 def results(**accuracies):
@@ -53,3 +58,20 @@ def test_learned_is_what_stays_right_on_both_kinds_of_prompts(pairs, needed):
 def test_arms_have_a_row_each_in_their_order():
     rows = triplet_rows(results(b=[[(1.0, 1.0)]], a=[[(0.0, 0.0)]]))
     assert [row["arm"] for row in rows] == ["B", "A"]
+
+
+def test_runs_of_a_command_that_was_stopped_are_kept_until_the_results_are_there(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(reproduce_triplets, "references", dict)
+    monkeypatch.setattr(reproduce_triplets.triplets_figure, "draw", lambda *_: None)
+    record = {"iteration": 0, "train_accuracy": 0.5, "unseen_accuracy": 0.25}
+    before = [[{"arm": "rl", "seed": seed, **record}] for seed in (0, 1)]
+    (tmp_path / "runs").mkdir()
+    for seed, records in enumerate(before):
+        (tmp_path / "runs" / f"rl-{seed}-1.json").write_text(json.dumps(records))
+    settings = replace(Settings(), iterations=1)
+    results = triplets(tmp_path, seeds=2, settings=settings, arms={"rl": ARMS["rl"]})
+    assert results["records"] == [record for records in before for record in records]
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"results.json", "curves.csv"}

@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from barl_trl.posterior import StepValues
 from barl_trl.steps import spread_over_tokens
 
 from ...sampling import continued_texts
@@ -53,10 +52,9 @@ def monte_carlo_weights(
         [[b - a for a, b in pairwise(row)] + [0.0] * (width + 1 - len(row)) for row in of_states]
     )
     last = torch.tensor([row[-1] for row in of_states])
-    advantages = StepValues(steps, batch.outcomes.cpu() - last)
     mask = batch.token_mask.cpu()
     weights = spread_over_tokens(
-        advantages.steps, batch.step_ends, advantages.closing, num_tokens=mask.shape[1]
+        steps, batch.step_ends, batch.outcomes.cpu() - last, num_tokens=mask.shape[1]
     )
     return weights.masked_fill(~mask, 0.0).to(batch.outcomes.device)
 

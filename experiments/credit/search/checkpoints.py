@@ -9,7 +9,6 @@ from transformers.utils.logging import disable_progress_bar
 
 from barl_trl.commands.jobs import write_json
 from barl_trl.evaluation.checkpoints import checkpoint_id
-from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from ..arms import ARMS
 from ..batches import TokenizedProblem
@@ -58,8 +57,3 @@ def judge_into(path: Path, model: str, condition: str, arms: tuple[str, ...]) ->
 
 def _problems(tokenizer: Any, condition: str) -> Iterator[TokenizedProblem]:
     return training_problems(tokenizer, CONDITIONS[condition], SEED + 1)
-
-
-def shipped() -> str:
-    """Return the folder of the shipped model."""
-    return str(TINY_MODEL_DIR)

@@ -10,6 +10,7 @@ from statistics import mean, stdev
 import pytest
 from scipy.stats import ttest_rel
 
+from barl_trl.synthetic.search import TINY_MODEL_DIR
 from experiments.credit.arms import ARMS
 from experiments.credit.explorer import runs as explorer_runs
 from experiments.credit.explorer import simulation as explorer
@@ -101,7 +102,7 @@ def test_checkpoints_are_judged_when_they_are_there(tmp_path):
         for step in range(every, steps + 1, every)
     ]
     judged = [job for job in (*first, *late) if job.function is checkpoints.judge_into]
-    assert [job.arguments[0] for job in judged] == [checkpoints.shipped()] * 2 + written
+    assert [job.arguments[0] for job in judged] == [str(TINY_MODEL_DIR)] * 2 + written
     conditions = ["standard", "cut_off"] + ["standard"] * len(written)
     assert [job.arguments[1] for job in judged] == conditions
     assert set(judged[0].arguments[2]) == set(ARMS)

@@ -13,7 +13,7 @@ import torch
 
 from ...evaluation.metrics import mean_and_standard_error
 from ...report.json_files import read_json
-from ...report.pages import ASSETS, write_paper_report
+from ...report.paper_report import ASSETS, write_report
 from .commands import BASE, run_folder
 from .scales import Model, Scale
 
@@ -87,4 +87,4 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
         },
     }
     (folder / "report.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
-    return write_paper_report(folder / "report.json")[0]
+    return write_report(folder / "report.json")[0]

@@ -14,7 +14,7 @@ from experiments.credit.gradients.judge import Judgement
 from experiments.credit.gradients.sketches import Sketch, arm_gradients
 from experiments.credit.search import checkpoints
 from experiments.credit.search import runs as search_runs
-from experiments.credit.search.checkpoints import judge_into, run_into, shipped
+from experiments.credit.search.checkpoints import judge_into, run_into
 from experiments.credit.search.runs import CONDITIONS, Condition, search_task
 
 QUICK = Condition(3, 24, {"accuracy": (3, 24)}, steps=1)
@@ -31,7 +31,7 @@ def trained(tmp_path_factory):
         patched.setattr(checkpoints, "JUDGEMENT", JUDGEMENT)
         run_into(folder / "barl.json", "barl")
         late = str(folder / "barl" / "step-1")
-        for name, model in (("first", shipped()), ("late", late), ("again", late)):
+        for name, model in (("first", str(TINY_MODEL_DIR)), ("late", late), ("again", late)):
             judge_into(folder / f"gradients-{name}.json", model, "standard", ("progress", "grpo"))
         yield folder
 

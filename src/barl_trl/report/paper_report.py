@@ -1,9 +1,8 @@
-"""Reports from JSON files: a page in HTML that stands alone, and in Markdown."""
+"""The report of `barl reproduce paper`: a page in HTML that stands alone, and in Markdown."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -13,22 +12,8 @@ from .markdown import escape
 ASSETS = Path(__file__).parents[1] / "assets"
 
 
-def write_pages(report_file: str | Path) -> tuple[Path, Path]:
-    """Write `report.html` and `report.md` of sections with tables beside a `report.json`.
-
-    Args:
-        report_file: A JSON object with `title`, `summary` and `sections`, each of `title`, `text`
-            and `tables` (`caption`, `columns`, `rows` of texts).
-
-    Returns:
-        The two files.
-    """
-    report = read_json(report_file)
-    return _render("sections", report, Path(report_file).parent)
-
-
-def write_paper_report(report_file: str | Path) -> tuple[Path, Path]:
-    """Write `report.html` and `report.md` of `barl reproduce paper` beside a `report.json`.
+def write_report(report_file: str | Path) -> tuple[Path, Path]:
+    """Write `report.html` and `report.md` beside a `report.json`.
 
     Args:
         report_file: A JSON object with `title`, `summary`, `seeds`, `benchmarks` (names),
@@ -50,11 +35,6 @@ def write_paper_report(report_file: str | Path) -> tuple[Path, Path]:
         "paper": paper,
         "paper_benchmarks": [name for name in paper[0] if name not in ("model", "arm", "average")],
     }
-    return _render("report", report, folder)
-
-
-def _render(template: str, report: Mapping[str, Any], folder: Path) -> tuple[Path, Path]:
-    """Write both pages from the assets `<template>.html.j2` and `<template>.md.j2`."""
     environment = Environment(
         loader=FileSystemLoader(ASSETS),
         autoescape=lambda name: "html" in (name or ""),
@@ -63,12 +43,16 @@ def _render(template: str, report: Mapping[str, Any], folder: Path) -> tuple[Pat
     environment.filters |= {"percent": _percent, "escape_md": escape}
     pages = folder / "report.html", folder / "report.md"
     for page in pages:
-        page.write_text(
-            environment.get_template(f"{template}{page.suffix}.j2").render(report), encoding="utf-8"
-        )
+        text = environment.get_template(f"{page.name}.j2").render(report)
+        page.write_text(text, encoding="utf-8")
     return pages
 
 
 def _percent(value: Sequence[float]) -> str:
-    """Format a mean with its standard error, if there is one."""
+    """Format a mean with its standard error, if there is one.
+
+    Example:
+        >>> _percent([84.0, 1.25]), _percent([84.0])
+        ('84.0 ± 1.2', '84.0')
+    """
     return " ± ".join(f"{number:.1f}" for number in value)
