@@ -35,10 +35,7 @@ class RecipeParser(OneLineParser, TrlParser):
             place = words.index("--config") + 1
             if place == len(words) or words[place].startswith("--"):
                 self.error("--config must be followed by a recipe, got nothing")
-            try:
-                words[place] = str(file_of("config", words[place]))
-            except ValueError as error:
-                self.error(str(error))
+            words[place] = str(file_of("config", words[place]))
             self._check(words[place])
         return super().parse_args_and_config(words, **kwargs)
 
