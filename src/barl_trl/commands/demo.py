@@ -15,8 +15,9 @@ from ..synthetic.search import STEP_DELIMITER
 from ..trainer.barl_fields import BARLFields, check_at_least_one, check_method, option
 from .console import mistakes_in_one_line, print_note, print_table
 from .options import parse_options
+from .recipes import FOLDERS
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "demo.yaml"
+RECIPE = FOLDERS["config"] / "demo.yaml"
 _OWN_FOLDER = "outputs/demo"
 """The recipe's folder, which each run of the demo replaces."""
 _WHEN = ("before", "after")

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ..recipes import FOLDERS
 from .scales import Scale
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = FOLDERS["config"]
 BASE = "base"
 """The arm of the model that is not trained."""
 
