@@ -222,9 +222,10 @@ def run(method: str, args) -> dict[str, Any]:
     is_recorded = isinstance(trainer, BARLTrainer) and args.log_beliefs
     if is_recorded:
         Site([output_dir / FOLDER], [output_dir.resolve().name], page).update()
+    used: Any = trainer.args  # a method may change some of `args`
     summary = {
         "method": method,
-        "settings": card_settings(trainer.args) | {"step_delimiter": STEP_DELIMITER},
+        "settings": card_settings(used) | {"step_delimiter": STEP_DELIMITER},
         "grader": accuracy_reward.grader.label,
         "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
         "held_out_problems": NUM_GREEDY,
