@@ -8,6 +8,7 @@ import sys
 import pytest
 from accelerate.commands.launch import launch_command_parser
 
+from barl_trl import cli
 from barl_trl.commands.launching import launch_command
 from barl_trl.commands.recipes import file_of
 
@@ -38,7 +39,7 @@ def test_its_options_go_to_accelerate_and_the_others_to_the_command():
 )
 def test_wrong_values_are_said_before_anything_is_launched(given, message, capsys):
     with pytest.raises(SystemExit) as stop:
-        launch_command("barl train", given)
+        cli.main(["train", *given])
     assert stop.value.code == 2
     assert capsys.readouterr().err.endswith(f"{message}\n")
 
@@ -46,7 +47,7 @@ def test_wrong_values_are_said_before_anything_is_launched(given, message, capsy
 def test_under_a_launcher_nothing_is_launched_again(monkeypatch, capsys):
     monkeypatch.setenv("RANK", "0")
     with pytest.raises(SystemExit):
-        launch_command("barl train", ["--num_processes", "2"])
+        cli.main(["train", "--num_processes", "2"])
     assert "--num_processes must be given where nothing is launched yet" in capsys.readouterr().err
 
 

@@ -159,7 +159,7 @@ def test_mistakes_in_recipes(command, said):
         ("dataset_name: x\nbf16: maybe\n", "r.yaml, line 2: argument --bf16: Truthy value exp"),
         ("dataset_name: x\nmax_steps: 1.5\n", "r.yaml, line 2: argument --max_steps: invalid int"),
         ("a: \x00", "r.yaml: this is no YAML: "),
-        (b"\xff\xfe\xfa", "--config must be a YAML file, got r.yaml (it is no text)."),
+        (b"\xff\xfe\xfa", "r.yaml must be UTF-8 text, got "),
     ],
 )
 def test_recipes_that_are_none(said, text, message):

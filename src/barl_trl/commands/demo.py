@@ -16,8 +16,9 @@ from ..trainer.barl_fields import BARLFields, check_method, option
 from .console import mistakes_in_one_line, print_note, print_table
 from .options import parse_options
 from .parsers import printable
+from .recipes import FOLDERS
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "demo.yaml"
+RECIPE = FOLDERS["config"] / "demo.yaml"
 _OWN_FOLDER = "outputs/demo"
 """The recipe's folder, which each run of the demo replaces."""
 _WHEN = ("before", "after")

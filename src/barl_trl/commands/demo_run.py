@@ -29,7 +29,7 @@ from ..rewards import accuracy_reward
 from ..steps import delimited_steps
 from ..synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, problems, search_rows
 from ..trainer import BARLTrainer, make_trainer
-from ..trainer.barl_fields import barl_fields
+from ..trainer.model_card import card_settings
 from .console import progress_bar
 
 HELD_OUT_SEED = 7
@@ -37,19 +37,6 @@ NUM_GREEDY, SAMPLES_PER_PROBLEM = 400, 2
 _NUM_BROWSED, _NUM_PICTURED = 16, 3
 _SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
 _EVALUATION_BATCH = 200
-_RECORDED = (
-    "learning_rate",
-    "max_steps",
-    "per_device_train_batch_size",
-    "steps_per_generation",
-    "num_generations",
-    "max_completion_length",
-    "temperature",
-    "loss_type",
-    "epsilon",
-    "beta",
-)
-"""TRL settings that `summary.json` keeps beside BARL's own."""
 
 
 class _TrainingLine(TrainerCallback):
@@ -235,15 +222,10 @@ def run(method: str, args) -> dict[str, Any]:
     is_recorded = isinstance(trainer, BARLTrainer) and args.log_beliefs
     if is_recorded:
         Site([output_dir / FOLDER], [output_dir.resolve().name], page).update()
+    used: Any = trainer.args  # a method may change some of `args`
     summary = {
         "method": method,
-        "settings": {
-            option.name: getattr(trainer.args, option.name)
-            for option in barl_fields()
-            if option.name != "step_size"
-        }
-        | {"step_delimiter": STEP_DELIMITER},
-        "trl_settings": {name: getattr(args, name) for name in _RECORDED},
+        "settings": card_settings(used) | {"step_delimiter": STEP_DELIMITER},
         "grader": accuracy_reward.grader.label,
         "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
         "held_out_problems": NUM_GREEDY,

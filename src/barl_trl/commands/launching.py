@@ -33,8 +33,8 @@ def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
         argv: Its options; those of [`LaunchFields`] go to accelerate, the others to the command.
 
     Raises:
-        SystemExit: An option of [`LaunchFields`] has a wrong value, or accelerate launched this
-            command already.
+        SystemExit: `num_processes` is no number of processes.
+        ValueError: There is no such configuration, or this command was launched already.
     """
     parser = OneLineParser(prog=prog, add_help=False)
     parser.knows_all, parser.takes_recipe = False, True
@@ -45,17 +45,14 @@ def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
     if not given:
         return None
     if "RANK" in os.environ:
-        parser.error(
+        raise ValueError(
             f"--{given[0]} must be given where nothing is launched yet, got it under a launcher: "
-            "give it to the launcher"
+            "give it to the launcher."
         )
     python = [sys.executable, "-P", "-m"]  # no module of the working directory shadows another
     launch = [*python, "accelerate.commands.launch"]
     if options.accelerate_config:
-        try:
-            path = file_of("accelerate_config", options.accelerate_config)
-        except ValueError as error:
-            parser.error(str(error))
+        path = file_of("accelerate_config", options.accelerate_config)
         launch += ["--config_file", str(path)]
     if options.num_processes:
         launch += ["--num_processes", str(options.num_processes)]

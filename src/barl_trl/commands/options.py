@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import yaml
 from trl import TrlParser
 
+from ..report.json_files import read_text
 from .parsers import HelpFormatter, OneLineParser
 from .recipes import file_of
 from .trl_options import trl_options
@@ -35,21 +35,15 @@ class RecipeParser(OneLineParser, TrlParser):
             place = words.index("--config") + 1
             if place == len(words) or words[place].startswith("--"):
                 self.error("--config must be followed by a recipe, got nothing")
-            try:
-                words[place] = str(file_of("config", words[place]))
-            except ValueError as error:
-                self.error(str(error))
+            words[place] = str(file_of("config", words[place]))
             self._check(words[place])
         return super().parse_args_and_config(words, **kwargs)
 
     def _check(self, path: str) -> None:
         """Refuse a recipe that cannot be read, has unknown options or values of another type."""
+        text = read_text(path)
         try:
-            text = Path(path).read_text(encoding="utf-8")
             root, recipe = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
-            self.error(f"--config must be a YAML file, got {path} ({reason})")
         except yaml.YAMLError as error:
             self.error(f"{path}: this is no YAML: {' '.join(str(error).split())}")
         if not isinstance(recipe, Mapping) or not isinstance(root, yaml.MappingNode):

@@ -25,9 +25,9 @@ from .train_arguments import (
 
 def main(argv: list[str]) -> None:
     """Parse a recipe (`--config FILE`) and options, then train."""
-    launch = launch_command("barl train", argv)
-    if launch:
-        os.execv(launch[0], launch)
+    with mistakes_in_one_line("barl train", are_everywhere=True):
+        if launch := launch_command("barl train", argv):
+            os.execv(launch[0], launch)
     first = (BARLScriptArguments, BARLFields)
     if {"-h", "--help"} & set(argv):
         first += (LaunchFields,)

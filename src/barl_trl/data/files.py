@@ -8,6 +8,7 @@ Here an answer is the text that the file has.
 
 import csv
 import difflib
+import io
 import logging
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -123,10 +124,7 @@ def _read_text_file(path: Path, split: str) -> "Dataset":
     """
     from datasets import Dataset, ReadInstruction
 
-    try:
-        rows = list(_csv_rows(path) if path.suffix == ".csv" else _json_rows(path))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8 text, got {error}: convert the file.") from None
+    rows = list(_csv_rows(path) if path.suffix == ".csv" else _json_rows(path))
     columns = dict.fromkeys(column for row in rows for column in row)
     if not columns:
         what = "no line of it is one" if rows else "it is empty"
@@ -185,18 +183,17 @@ def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows, `{}` for one with another number of cells than the header."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        while True:
-            try:
-                row = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield _unreadable(path, reader.line_num, str(error))
-                continue
-            is_whole = None not in row and None not in row.values()
-            yield row if is_whole else _unreadable(path, reader.line_num, "other cells: unquoted?")
+    reader = csv.DictReader(io.StringIO(read_text(path)))
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield _unreadable(path, reader.line_num, str(error))
+            continue
+        is_whole = None not in row and None not in row.values()
+        yield row if is_whole else _unreadable(path, reader.line_num, "other cells: unquoted?")
 
 
 def _unreadable(path: Path, line: int, reason: str) -> dict[str, Any]:

@@ -111,20 +111,11 @@ def results(depths: Iterable[int] = range(2, 7)) -> dict[str, Any]:
         depths: Depths of the trees; each is solved with both ways of going back.
 
     Returns:
-        `settings`; `trees`, one entry per depth and way of going back; `examples`, the
-        Bayes-optimal policy on the paper's tree, leaf by leaf, when the last one pays.
+        `trees`, one entry per depth and way of going back; `examples`, the Bayes-optimal policy on
+        the paper's tree, leaf by leaf, when the last one pays.
     """
-    depths = list(depths)
     backs = ("root", "parent")
     return {
-        "settings": {
-            "depths": depths,
-            "prior": "uniform over the leaves",
-            "reward": "1 at the hypothesis's leaf, which ends the episode; no discount",
-            "horizon": "the fewest steps in which all leaves can be tried",
-            "stochastic_markovian": "closed form where exact, else the best that gradient ascent "
-            "found from random starts, a lower bound",
-        },
         "trees": [_tree_entry(DecisionTree(d, back)) for d in depths for back in backs],
         "examples": [_example(DecisionTree(_PAPER_DEPTH, back)) for back in backs],
     }

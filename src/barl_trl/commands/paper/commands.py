@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..jobs import FileJob, write_json
+from ..recipes import FOLDERS
 from .scales import Model, Scale
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = FOLDERS["config"]
 BASE = "base"
 """The arm of the model that is not trained."""
 
