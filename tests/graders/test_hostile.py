@@ -75,6 +75,7 @@ def test_no_pattern_takes_seconds(name, monkeypatch):
             for piece in PIECES:
                 resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 4, -1))
                 read((piece * size)[:size])
+                read(("(" + piece * size)[:size])
             status = 0
         finally:
             os._exit(status)

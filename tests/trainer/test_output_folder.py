@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from filelock import Timeout
 
 from barl_trl import cli
 from barl_trl.trainer.output_folder import _clear, left_in, one_writer, refuse_used
@@ -99,10 +100,12 @@ def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
         pass
 
 
-def test_a_folder_is_given_back_after_an_error(tmp_path):
+@pytest.mark.parametrize("error", [KeyError, Timeout])
+def test_a_folder_is_given_back_after_an_error(tmp_path, error):
+    """Also after one of another lock, such as the Hub's cache has."""
     for _ in range(2):
-        with pytest.raises(KeyError), one_writer(tmp_path):
-            raise KeyError
+        with pytest.raises(error), one_writer(tmp_path):
+            raise error("x")
 
 
 def test_python_refuses_a_used_folder_before_it_writes(tmp_path, model, tokenizer):

@@ -18,7 +18,7 @@ _NAME = re.compile(
     r"|(?:\A|(?<=[,;({[])|(?<=or )|(?<=\{or\}))[xyz](?:=(?!=)|\\in(?![A-Za-z]))"
 )
 _DELETED = re.compile(r"\^\\circ|\\?[$%]|\\text\{(?! ?or ?\})[^{}]*\}|(?<=\d)\.0*(?!\d)")
-_BRACKETED = re.compile(r"(?<!sqrt)[([]([^][()]*,[^][()]*)[])]")
+_BRACKETED = re.compile(r"(?<!sqrt)[([]([^][(),]*+,[^][()]*+)[])]")
 _BASE = re.compile(r"(?<=[0-9A-F])_\{?(\d+)\}?")
 
 

@@ -56,16 +56,17 @@ def one_writer(folder: Path, *, is_shared: bool = False) -> Iterator[None]:
     """
     path = folder / _LOCK
     try:
-        with FileLock(path, timeout=0, is_singleton=is_shared) as lock:
-            if isinstance(lock, FileLock):  # where there is no flock it has a text of its own
-                path.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
-            yield
+        held = FileLock(path, timeout=0, is_singleton=is_shared).acquire()
     except Timeout:
         writer = path.read_text(encoding="utf-8").strip() or "another process"
         raise ValueError(
             f"output_dir must have one writer, got {folder}, into which {writer} writes: wait for "
             "it, or choose another folder."
         ) from None
+    with held as lock:
+        if isinstance(lock, FileLock):  # where there is no flock it has a text of its own
+            path.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
+        yield
 
 
 @contextmanager
