@@ -37,11 +37,12 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config
 
 from barl_trl import posterior_weighted_values
-from barl_trl.plausibility import Answer, Rollout, answer_log_likelihoods, faults, forward
-from barl_trl.plausibility.faults import branch, shifted
+from barl_trl.plausibility import Answer, Rollout, answer_log_likelihoods, forward
+from barl_trl.plausibility.checks import faults
+from barl_trl.plausibility.checks.faults import branch, shifted
+from barl_trl.plausibility.checks.reference import Reference, reference
 from barl_trl.plausibility.kv_cache import GenerationCache, GenerationRecorder
-from barl_trl.plausibility.reference import Reference, reference
-from barl_trl.plausibility.rows import Row
+from barl_trl.plausibility.tree.rows import Row
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

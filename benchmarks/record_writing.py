@@ -38,9 +38,9 @@ from barl_trl.hypotheses import HypothesisSet
 from barl_trl.plausibility.answer_logps import AnswerLogLikelihoods
 from barl_trl.report.rollout_records import file_name, write_records
 from barl_trl.report.token_texts import TokenTexts
-from barl_trl.trainer.hypothesis_scorer import Generated, Scored
-from barl_trl.trainer.rollout_recording import _written
-from barl_trl.trainer.rollout_table import prompt_columns, rollout_table, token_column
+from barl_trl.trainer.logging.rollout_recorder import _written
+from barl_trl.trainer.logging.rollout_table import prompt_columns, rollout_table, token_column
+from barl_trl.trainer.rollouts.hypothesis_scorer import Generated, Scored
 
 WAYS = ("with", "without")
 GENERATIONS, LENGTHS, STEP, HYPOTHESES = 5, (768, 1024), 128, 6

@@ -68,10 +68,10 @@ from barl_trl.plausibility import (
 )
 from barl_trl.plausibility.budget import scoring_token_budget
 from barl_trl.plausibility.kv_cache import GenerationCache
-from barl_trl.plausibility.micro_batches import MicroBatch, padded_micro_batches
-from barl_trl.plausibility.rows import shared_prefix_rows
-from barl_trl.plausibility.tree_attention import attending_by, tree_mask
-from barl_trl.report.styles import finish, headline, line_style, plt, styled
+from barl_trl.plausibility.tree.micro_batches import MicroBatch, padded_micro_batches
+from barl_trl.plausibility.tree.rows import shared_prefix_rows
+from barl_trl.plausibility.tree.tree_attention import attending_by, tree_mask
+from barl_trl.report.figures.styles import finish, headline, line_style, plt, styled
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 ELICITATION = list(range(3, 15))

@@ -130,7 +130,7 @@ class Soak:
         self.folder, self.output_dir, self.steps = folder, output_dir, steps
         self.random = random.Random(seed)
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["barl_trl.commands.train_run"])
+        self.context.set_forkserver_preload(["barl_trl.commands.train.run"])
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
         self.number, self.passed_over, self.memory = 0, 0, 0

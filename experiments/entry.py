@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from barl_trl.commands.console import mistakes_in_one_line
-from barl_trl.commands.interruption import raised
+from barl_trl.commands.shell.console import mistakes_in_one_line
+from barl_trl.commands.shell.interruption import raised
 
 
 @contextmanager

@@ -29,13 +29,17 @@ ADDRESS = "BARL_TESTS_PRELOADED"
 MODULES = [
     *("accelerate.utils.launch", "torch.distributed.run", "torch.distributed.fsdp"),
     *("datasets", "hypothesis", "matplotlib.pyplot", "pandas", "trl", "transformers.models.qwen2"),
-    *("barl_trl.commands.demo_run", "barl_trl.commands.paper.run", "barl_trl.commands.train_run"),
+    *(
+        "barl_trl.commands.demo.run",
+        "barl_trl.commands.reproduce.paper.run",
+        "barl_trl.commands.train.run",
+    ),
     *(
         "barl_trl.commands.check_data",
         "barl_trl.commands.evaluate",
-        "barl_trl.commands.plan_table",
+        "barl_trl.commands.plan.table",
     ),
-    *("barl_trl.commands.reproduce_triplets", "barl_trl.commands.analyses.values"),
+    *("barl_trl.commands.reproduce.triplets", "barl_trl.commands.analyze.values"),
 ]
 
 

@@ -10,8 +10,8 @@ from trl import ModelConfig, TrlParser
 
 from barl_trl import BARLConfig, cli
 from barl_trl.commands.demo import DemoArguments
-from barl_trl.commands.planned_run import PlanConfig
-from barl_trl.commands.train_arguments import BARLScriptArguments
+from barl_trl.commands.plan.planned_run import PlanConfig
+from barl_trl.commands.train.arguments import BARLScriptArguments
 
 from .commands.qwen import rows
 from .paths import ROOT

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 import transformers
 
-from barl_trl.commands.analyses.common import Rows, add_grader_options, write
-from barl_trl.commands.analyses.values import model_of
-from barl_trl.commands.console import at_least_one, print_table, progress_bar
-from barl_trl.commands.parsers import OneLineParser, printable
-from barl_trl.evaluation.response_values import load
+from barl_trl.commands.analyze.common import Rows, add_grader_options, write
+from barl_trl.commands.analyze.values import model_of
+from barl_trl.commands.shell.console import at_least_one, print_table, progress_bar
+from barl_trl.commands.shell.parsers import OneLineParser, printable
+from barl_trl.evaluation.beliefs.response_values import load
 from barl_trl.evaluation.responses import read_responses
 from barl_trl.graders import get_grader
 from barl_trl.trainer.barl_fields import BARLFields

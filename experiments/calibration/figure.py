@@ -2,8 +2,16 @@
 
 from pathlib import Path
 
+from barl_trl.report.figures.styles import (
+    error_line,
+    finish,
+    headline,
+    line_style,
+    panels,
+    plain,
+    styled,
+)
 from barl_trl.report.json_files import read_json
-from barl_trl.report.styles import error_line, finish, headline, line_style, panels, plain, styled
 
 TITLES = {
     "plausibility": ("plausibility of an answer", "share of continuations with it"),

@@ -14,13 +14,13 @@ import torch
 from scipy.stats import rankdata
 from torch import nn
 
-from barl_trl.evaluation.metrics import Estimate, mean_and_standard_error
-from barl_trl.evaluation.response_values import believe, tokenized
+from barl_trl.evaluation.beliefs.response_values import believe, tokenized
 from barl_trl.evaluation.responses import Response
+from barl_trl.evaluation.statistics.metrics import Estimate, mean_and_standard_error
 from barl_trl.graders import Grader
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.steps import chain_of_thought, step_ends_of
-from barl_trl.trainer.hypothesis_scorer import HypothesisScorer
+from barl_trl.trainer.rollouts.hypothesis_scorer import HypothesisScorer
 
 from ..sampling import continued_texts
 

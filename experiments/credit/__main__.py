@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from barl_trl.commands.console import at_least_one
-from barl_trl.commands.parsers import OneLineParser
+from barl_trl.commands.shell.console import at_least_one
+from barl_trl.commands.shell.parsers import OneLineParser
 
 from ..entry import ended_in_one_line
 from . import report

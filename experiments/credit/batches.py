@@ -15,9 +15,9 @@ from barl_trl.credit.token_weights import token_weights
 from barl_trl.posterior import posterior
 from barl_trl.rewards import AccuracyReward
 from barl_trl.steps import StepSegmenter, spread_over_tokens
-from barl_trl.trainer.all_rollouts import scored_rollouts
 from barl_trl.trainer.barl_fields import BARLFields
-from barl_trl.trainer.hypothesis_scorer import Generated, HypothesisScorer
+from barl_trl.trainer.rollouts.all_rollouts import scored_rollouts
+from barl_trl.trainer.rollouts.hypothesis_scorer import Generated, HypothesisScorer
 
 from ..sampling import sample
 from .arms import CreditArm

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from barl_trl.commands.jobs import FileJob
-from barl_trl.evaluation.metrics import mean_and_standard_error, paired_difference
+from barl_trl.commands.shell.jobs import FileJob
+from barl_trl.evaluation.statistics.metrics import mean_and_standard_error, paired_difference
 from barl_trl.report.json_files import read_json
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 

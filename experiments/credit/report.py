@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from barl_trl.commands.console import progress_bar
-from barl_trl.commands.jobs import run_jobs, write_json
-from barl_trl.commands.parsers import printable
+from barl_trl.commands.shell.console import progress_bar
+from barl_trl.commands.shell.jobs import run_jobs, write_json
+from barl_trl.commands.shell.parsers import printable
 from barl_trl.report.json_files import read_json
 from barl_trl.report.markdown import escape
 

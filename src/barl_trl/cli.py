@@ -11,9 +11,9 @@ from importlib import import_module
 from importlib.metadata import version
 
 from . import __version__
-from .commands.interruption import ended_in_one_line
-from .commands.parsers import Mistake
-from .trainer.printing import accept_any_text
+from .commands.shell.interruption import ended_in_one_line
+from .commands.shell.parsers import Mistake
+from .trainer.logging.printing import accept_any_text
 
 COMMANDS = {
     "train": "train a model with BARL or a baseline, from a YAML recipe and options",

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from barl_trl.commands.console import (
+from barl_trl.commands.shell.console import (
     at_least_one,
     mistakes_in_one_line,
     print_note,

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands import demo_run
 from barl_trl.commands.demo import _accuracy
+from barl_trl.commands.demo import run as demo_run
 
 
 @pytest.mark.parametrize(

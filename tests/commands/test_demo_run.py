@@ -9,8 +9,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import TrlParser
 
 from barl_trl import BARLConfig
-from barl_trl.commands import demo_run
 from barl_trl.commands.demo import RECIPE
+from barl_trl.commands.demo import run as demo_run
 from barl_trl.graders import GRADERS
 from barl_trl.rewards import accuracy_reward
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems

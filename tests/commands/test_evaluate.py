@@ -21,7 +21,7 @@ from barl_trl.data import load_problems
 from barl_trl.evaluation.checkpoints import checkpoint_id, git_commit, record_training
 from barl_trl.graders import GRADERS, verify
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
-from barl_trl.trainer.output_folder import one_writer
+from barl_trl.trainer.checkpoints.output_folder import one_writer
 
 from ..paths import ROOT
 
@@ -225,7 +225,7 @@ def test_what_a_run_does_not_need_is_not_imported_before_the_model(tmp_path):
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     [line] = [line for line in shown.splitlines() if line.startswith("AT ")]
     imported = set(line.split())
-    assert {"torch", "datasets", "barl_trl.evaluation.generation"} <= imported
+    assert {"torch", "datasets", "barl_trl.evaluation.generation.backends"} <= imported
     assert LATE & imported == set()
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barl_trl.commands.evaluate_arguments import EvaluateArguments
-from barl_trl.evaluation.decoding import Drawing
+from barl_trl.commands.evaluate.arguments import EvaluateArguments
+from barl_trl.evaluation.generation.decoding import Drawing
 
 FIXED = {"model": "model", "benchmarks": "math500"}
 

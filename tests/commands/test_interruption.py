@@ -15,12 +15,12 @@ import torch
 from safetensors.torch import load_file
 
 from barl_trl import cli
-from barl_trl.commands.interruption import Interrupted, raised
+from barl_trl.commands.shell.interruption import Interrupted, raised
 
 SIGNALS = {"Ctrl-C": signal.SIGINT, "SIGTERM": signal.SIGTERM}
 STATUS = {"Ctrl-C": -signal.SIGINT, "SIGTERM": 143}
 ENDED = """import signal, sys
-from barl_trl.commands.interruption import ended_in_one_line
+from barl_trl.commands.shell.interruption import ended_in_one_line
 with ended_in_one_line(sys.argv[2:]):
     signal.raise_signal(int(sys.argv[1]))
 """

@@ -11,8 +11,8 @@ import psutil
 import pytest
 import torch
 
-from barl_trl.commands.interruption import Interrupted, raised
-from barl_trl.commands.jobs import FileJob, run_jobs, write_json
+from barl_trl.commands.shell.interruption import Interrupted, raised
+from barl_trl.commands.shell.jobs import FileJob, run_jobs, write_json
 
 
 def say(path, *arguments):

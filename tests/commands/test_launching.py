@@ -9,8 +9,8 @@ import pytest
 from accelerate.commands.launch import launch_command_parser
 
 from barl_trl import cli
-from barl_trl.commands.launching import launch_command
 from barl_trl.commands.recipes import file_of
+from barl_trl.commands.train.launching import launch_command
 
 
 def test_without_its_options_nothing_is_launched():

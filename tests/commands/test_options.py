@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.options import parse_options
+from barl_trl.commands.shell.options import parse_options
 from barl_trl.trainer.barl_fields import option
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.parsers import OneLineParser
+from barl_trl.commands.shell.parsers import OneLineParser
 
 ANALYSES = {
     "efficiency": ("--max_k", "--sampled x"),

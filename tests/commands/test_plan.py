@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from barl_trl.commands.plan import PlanFields
-from barl_trl.commands.train_arguments import BARLScriptArguments
+from barl_trl.commands.train.arguments import BARLScriptArguments
 from barl_trl.trainer import BARLConfig
 
 from ..paths import ROOT

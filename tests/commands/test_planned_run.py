@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from barl_trl.commands.planned_run import (
+from barl_trl.commands.plan.planned_run import (
     PlanConfig,
     Shape,
     _scored_tokens,

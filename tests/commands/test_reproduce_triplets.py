@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from barl_trl.commands import reproduce_triplets
-from barl_trl.commands.reproduce_triplets import triplet_rows, triplets
+from barl_trl.commands.reproduce import triplets as reproduce_triplets
+from barl_trl.commands.reproduce.triplets import triplet_rows, triplets
 from barl_trl.synthetic.triplets import ARMS, Settings
 
 

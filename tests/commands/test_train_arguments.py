@@ -8,7 +8,7 @@ import torch
 from trl import ModelConfig
 
 from barl_trl import cli
-from barl_trl.commands.train_arguments import BARLScriptArguments
+from barl_trl.commands.train.arguments import BARLScriptArguments
 from barl_trl.trainer import BARLConfig
 
 

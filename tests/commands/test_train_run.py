@@ -7,7 +7,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from barl_trl import cli
-from barl_trl.evaluation.templates import choose_template
+from barl_trl.evaluation.generation.templates import choose_template
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from .training import EVALUATION, logs

@@ -6,7 +6,7 @@ import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from barl_trl import cli
-from barl_trl.commands.training_console import (
+from barl_trl.commands.train.training_console import (
     ROWS_PER_HEADER,
     TrainingRows,
     evaluation_in_words,

@@ -3,9 +3,9 @@
 import pytest
 from trl import ModelConfig
 
-from barl_trl.commands import trl_options as module
-from barl_trl.commands.options import RecipeParser
-from barl_trl.commands.trl_options import trl_options
+from barl_trl.commands.shell import trl_options as module
+from barl_trl.commands.shell.options import RecipeParser
+from barl_trl.commands.shell.trl_options import trl_options
 from barl_trl.trainer import BARLConfig
 from barl_trl.trainer.barl_fields import barl_fields
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.evaluation.bayesian_values import bayesian_values
+from barl_trl.evaluation.beliefs.bayesian_values import bayesian_values
 from barl_trl.posterior import posterior_weighted_values
 
 from .. import reference

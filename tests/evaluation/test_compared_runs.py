@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from barl_trl.evaluation.compared_runs import arms_of
+from barl_trl.evaluation.statistics.compared_runs import arms_of
 
 from .files import problems
 

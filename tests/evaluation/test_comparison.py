@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import ttest_ind, ttest_rel
 
-from barl_trl.evaluation.comparison import (
+from barl_trl.evaluation.statistics.comparison import (
     bootstrap,
     compare,
     seeds_needed,

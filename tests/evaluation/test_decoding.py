@@ -2,7 +2,7 @@
 
 import pytest
 
-from barl_trl.evaluation.decoding import FAMILIES, Drawing, choose_drawing
+from barl_trl.evaluation.generation.decoding import FAMILIES, Drawing, choose_drawing
 
 
 def test_a_family_stands_for_what_its_authors_advise():

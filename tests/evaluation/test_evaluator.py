@@ -6,11 +6,16 @@ from itertools import islice
 import pytest
 
 from barl_trl.evaluation.benchmarks import Problem
-from barl_trl.evaluation.decoding import Drawing
 from barl_trl.evaluation.evaluator import evaluate
-from barl_trl.evaluation.generation import CompletionTokens, Decoding, TransformersBackend, seed_of
+from barl_trl.evaluation.generation.backends import (
+    CompletionTokens,
+    Decoding,
+    TransformersBackend,
+    seed_of,
+)
+from barl_trl.evaluation.generation.decoding import Drawing
+from barl_trl.evaluation.generation.templates import TEMPLATES
 from barl_trl.evaluation.responses import Response, read_response_file
-from barl_trl.evaluation.templates import TEMPLATES
 from barl_trl.graders import get_grader
 
 PROBLEMS = [Problem(0, "1 + 1?", "2"), Problem(3, "Half of one?", r"\frac{1}{2}")]

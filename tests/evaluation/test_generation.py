@@ -8,8 +8,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from barl_trl.evaluation.decoding import Drawing
-from barl_trl.evaluation.generation import (
+from barl_trl.evaluation.generation.backends import (
     CompletionTokens,
     Decoding,
     Job,
@@ -17,6 +16,7 @@ from barl_trl.evaluation.generation import (
     VLLMBackend,
     seed_of,
 )
+from barl_trl.evaluation.generation.decoding import Drawing
 
 MAX_TOKENS = 12
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.evaluation.metrics import (
+from barl_trl.evaluation.statistics.metrics import (
     Estimate,
     accuracy,
     mean_pass_at_k,

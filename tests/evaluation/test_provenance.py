@@ -10,8 +10,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoModelForCausalLM
 
-from barl_trl.evaluation.decoding import Drawing
-from barl_trl.evaluation.generation import Decoding, TransformersBackend
+from barl_trl.evaluation.generation.backends import Decoding, TransformersBackend
+from barl_trl.evaluation.generation.decoding import Drawing
 from barl_trl.evaluation.provenance import attention_kernels, hardware, run_record
 
 

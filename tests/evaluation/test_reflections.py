@@ -2,7 +2,7 @@
 
 import pytest
 
-from barl_trl.evaluation.reflections import KEYWORDS, reflections_by_difficulty
+from barl_trl.evaluation.statistics.reflections import KEYWORDS, reflections_by_difficulty
 
 from .files import problems, response
 

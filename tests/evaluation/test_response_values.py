@@ -6,7 +6,11 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
-from barl_trl.evaluation.response_values import response_scorer, response_values, values_by_timestep
+from barl_trl.evaluation.beliefs.response_values import (
+    response_scorer,
+    response_values,
+    values_by_timestep,
+)
 from barl_trl.graders import get_grader
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.steps import fixed_size_steps

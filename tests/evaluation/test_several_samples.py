@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import t
 
 from barl_trl.evaluation.results import summarize, write_results
-from barl_trl.evaluation.several_samples import consensus, sample_rows, summarize_samples
+from barl_trl.evaluation.statistics.several_samples import consensus, sample_rows, summarize_samples
 from barl_trl.graders import get_grader
 
 from .test_results import response

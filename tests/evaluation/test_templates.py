@@ -8,7 +8,7 @@ import trl
 from transformers import AutoTokenizer
 
 from barl_trl.data.loading import PAPER_SYSTEM_PROMPT
-from barl_trl.evaluation.templates import TEMPLATES, choose_template, record_prompt
+from barl_trl.evaluation.generation.templates import TEMPLATES, choose_template, record_prompt
 
 PROBLEM = r"Simplify $\frac{2}{4}$."
 

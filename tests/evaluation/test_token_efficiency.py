@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from barl_trl.evaluation.token_efficiency import efficiency_curve
+from barl_trl.evaluation.statistics.token_efficiency import efficiency_curve
 
 from .files import problems, response
 

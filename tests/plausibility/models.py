@@ -9,7 +9,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.configuration_utils import ALLOWED_ATTN_LAYER_TYPES
 
-from barl_trl.plausibility import exactness
+from barl_trl.plausibility.checks import exactness
 
 from .cases import VOCAB
 

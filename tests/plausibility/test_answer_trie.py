@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.plausibility.answer_trie import Branch, answer_tokens, branch_of
 from barl_trl.plausibility.queries import Answer, Rollout
+from barl_trl.plausibility.tree.answer_trie import Branch, answer_tokens, branch_of
 
 from .trees import tokens
 

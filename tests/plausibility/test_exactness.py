@@ -4,11 +4,12 @@ import pytest
 import torch
 from transformers import Qwen2ForCausalLM
 
-from barl_trl.plausibility import exactness, model_traits, tree_attention
 from barl_trl.plausibility.answer_logps import answer_log_likelihoods
-from barl_trl.plausibility.exactness import Checks
-from barl_trl.plausibility.model_traits import why_not_shared_prefix
+from barl_trl.plausibility.checks import exactness, model_traits
+from barl_trl.plausibility.checks.exactness import Checks
+from barl_trl.plausibility.checks.model_traits import why_not_shared_prefix
 from barl_trl.plausibility.queries import Answer, Rollout
+from barl_trl.plausibility.tree import tree_attention
 
 from .cases import ALL, ANSWERS, BASE, ELICITATION, group, ids
 from .models import DEPENDING_ON_PADDING, REENCODED, SHARED, make

@@ -6,17 +6,19 @@ import pytest
 import torch
 from transformers import Qwen2ForCausalLM
 
-from barl_trl.plausibility import faults, forward, tree_attention
-from barl_trl.plausibility.faults import (
+from barl_trl.plausibility import forward
+from barl_trl.plausibility.checks import faults
+from barl_trl.plausibility.checks.faults import (
     branch,
     shifted,
     why_not_exact,
     why_not_padded,
     why_stale,
 )
+from barl_trl.plausibility.checks.reference import reference
 from barl_trl.plausibility.kv_cache import GenerationCache
 from barl_trl.plausibility.queries import Answer, Rollout
-from barl_trl.plausibility.reference import reference
+from barl_trl.plausibility.tree import tree_attention
 
 from .cases import ELICITATION, ids
 from .models import DEPENDING_ON_PADDING, EXPERTS, REENCODED, adapted, few_are_quick, make

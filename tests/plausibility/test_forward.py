@@ -6,7 +6,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from barl_trl.plausibility import forward
 from barl_trl.plausibility.forward import ForwardRequest, token_logps
-from barl_trl.plausibility.rows import build_rows
+from barl_trl.plausibility.tree.rows import build_rows
 
 from .cases import ALL, ANSWERS, EDGE_CASES, ELICITATION, GROUPS, group, ids
 from .models import SHARED, make

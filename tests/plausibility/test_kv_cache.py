@@ -10,9 +10,9 @@ from peft import LoraConfig, get_peft_model
 from transformers.cache_utils import DynamicCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from barl_trl.plausibility import tree_attention
 from barl_trl.plausibility.kv_cache import GenerationRecorder, cache_of
 from barl_trl.plausibility.queries import Rollout
+from barl_trl.plausibility.tree import tree_attention
 
 from .cases import ANSWERS, BRANCH, VOCAB, ids
 from .models import GPT2, HYBRID, REENCODED, limited, make

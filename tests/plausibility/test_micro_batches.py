@@ -4,9 +4,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.plausibility.micro_batches import packed_micro_batches, padded_micro_batches
-from barl_trl.plausibility.rows import plain_row, shared_prefix_rows
-from barl_trl.plausibility.tree_attention import tree_mask
+from barl_trl.plausibility.tree.micro_batches import packed_micro_batches, padded_micro_batches
+from barl_trl.plausibility.tree.rows import plain_row, shared_prefix_rows
+from barl_trl.plausibility.tree.tree_attention import tree_mask
 
 from .trees import build, rollout_fields
 

@@ -6,7 +6,7 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from torch.nn.parallel import DistributedDataParallel
 from transformers import AutoConfig
 
-from barl_trl.plausibility.model_traits import (
+from barl_trl.plausibility.checks.model_traits import (
     causal_lm,
     evaluating,
     has_dropout,

@@ -2,7 +2,7 @@
 
 import torch
 
-from barl_trl.plausibility.reference import PROBE_TOKENS, reference
+from barl_trl.plausibility.checks.reference import PROBE_TOKENS, reference
 
 from .cases import EDGE_CASES, ELICITATION
 from .models import make

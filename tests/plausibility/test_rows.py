@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.plausibility import rows as packing
-from barl_trl.plausibility.micro_batches import packed_micro_batches, padded_micro_batches
 from barl_trl.plausibility.queries import Answer, Rollout
-from barl_trl.plausibility.rows import reencoded_rows, shared_prefix_rows
+from barl_trl.plausibility.tree import rows as packing
+from barl_trl.plausibility.tree.micro_batches import packed_micro_batches, padded_micro_batches
+from barl_trl.plausibility.tree.rows import reencoded_rows, shared_prefix_rows
 
 from .trees import all_reads, build, context, groups, history, rollout_fields, tokens
 

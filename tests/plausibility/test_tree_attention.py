@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from barl_trl.plausibility import tree_attention
-from barl_trl.plausibility.micro_batches import packed_micro_batches, padded_micro_batches
 from barl_trl.plausibility.queries import Rollout
-from barl_trl.plausibility.rows import shared_prefix_rows
-from barl_trl.plausibility.tree_attention import attention_mask, pieces, runs, tree_mask
+from barl_trl.plausibility.tree import tree_attention
+from barl_trl.plausibility.tree.micro_batches import packed_micro_batches, padded_micro_batches
+from barl_trl.plausibility.tree.rows import shared_prefix_rows
+from barl_trl.plausibility.tree.tree_attention import attention_mask, pieces, runs, tree_mask
 
 from .cases import ALL, ANSWERS, EDGE_CASES, group, ids
 from .models import SHARED, adapted, make, trusted

@@ -1,8 +1,7 @@
 """Figures of analyses, read from what was drawn."""
 
 import pytest
-
-from barl_trl.report.analysis_figures import (
+from barl_trl.report.figures.analysis_figures import (
     draw_comparison,
     draw_efficiency,
     draw_reflections,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from barl_trl.report import figures
-from barl_trl.report.styles import BLUE, GREEN, VERMILION
+from barl_trl.report.figures import drawing as figures
+from barl_trl.report.figures.styles import BLUE, GREEN, VERMILION
 
 LOGS = [
     {"step": step, "reward": step / 10, "completions/mean_length": 50.0, "barl/truth_mass": None}

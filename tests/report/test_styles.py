@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from barl_trl.report.styles import error_line, finish, line_style, panels, plain, save
+from barl_trl.report.figures.styles import error_line, finish, line_style, panels, plain, save
 
 from .drawings import curves, legend
 

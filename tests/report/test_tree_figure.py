@@ -2,7 +2,7 @@
 
 import pytest
 
-from barl_trl.report import tree_figure
+from barl_trl.report.figures import tree_figure
 
 DEPTH_2 = {"leaves": [1, 2], "children": [[1, 2], [], []]}
 FIRST = {"path": [0, 1], "steps": [1, 1], "belief": [0.5, 0.5], "reward": 0}

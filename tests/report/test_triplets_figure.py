@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from barl_trl.report import triplets_figure
+from barl_trl.report.figures import triplets_figure
 
 from .drawings import legend
 

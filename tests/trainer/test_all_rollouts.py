@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from barl_trl.report.rollout_records import FOLDER, read_records
-from barl_trl.trainer.all_rollouts import scored_rollouts
+from barl_trl.trainer.rollouts.all_rollouts import scored_rollouts
 
 from ..credit.scored import scored
 from ..distributed.launching import launch

@@ -7,7 +7,11 @@ import pytest
 import torch
 
 from barl_trl.posterior import posterior
-from barl_trl.trainer.belief_metrics import clipped_tokens, rollout_diagnostics, value_spread
+from barl_trl.trainer.logging.belief_metrics import (
+    clipped_tokens,
+    rollout_diagnostics,
+    value_spread,
+)
 
 from .. import reference
 from ..test_posterior import padded

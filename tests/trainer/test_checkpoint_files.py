@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from barl_trl.trainer.checkpoint_files import (
+from barl_trl.trainer.checkpoints.files import (
     _END_MARKER,
     _find_fault,
     checkpoint_to_resume,

@@ -7,8 +7,8 @@ import shutil
 import pytest
 from peft import LoraConfig
 
-from barl_trl.trainer.checkpoint_files import SETTINGS
-from barl_trl.trainer.checkpoint_settings import changed_settings, settings_of
+from barl_trl.trainer.checkpoints.files import SETTINGS
+from barl_trl.trainer.checkpoints.settings import changed_settings, settings_of
 
 from ..tiny import tiny_model, tiny_tokenizer
 from .rollouts import PROBLEMS, config, trainer

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from barl_trl.trainer.completions_print import print_completions, shortened, sparkline
+from barl_trl.trainer.logging.completions_print import print_completions, shortened, sparkline
 
 from .rollouts import config, trainer
 

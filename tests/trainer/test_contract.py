@@ -26,7 +26,7 @@ from trl import GRPOConfig, GRPOTrainer
 import barl_trl.trainer
 from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.trainer.barl_fields import barl_fields
-from barl_trl.trainer.contract import (
+from barl_trl.trainer.checks.contract import (
     _NAMES,
     _PARAMETERS,
     TESTED,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barl_trl.posterior import posterior, posterior_weighted_values
-from barl_trl.trainer.credit_metrics import (
+from barl_trl.trainer.logging.credit_metrics import (
     advice,
     mean_and_spread,
     outcome_gains,

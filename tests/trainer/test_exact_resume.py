@@ -21,7 +21,7 @@ from transformers import TrainerCallback
 
 from barl_trl import cli
 from barl_trl.report.rollout_records import FOLDER, record_files
-from barl_trl.trainer.checkpoint_files import checkpoint_to_resume
+from barl_trl.trainer.checkpoints.files import checkpoint_to_resume
 
 from ..distributed.launching import launch
 from ..paths import ROOT

@@ -5,8 +5,8 @@ import math
 import pytest
 from datasets import Dataset
 
-from barl_trl.trainer.belief_logging import LOSS
-from barl_trl.trainer.health import MANY, SYMPTOMS
+from barl_trl.trainer.logging.belief_log import LOSS
+from barl_trl.trainer.logging.health import MANY, SYMPTOMS
 from barl_trl.trainer.methods import make_trainer
 
 from ..paths import ROOT

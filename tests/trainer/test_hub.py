@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from barl_trl.trainer.hub import hub_dataset
+from barl_trl.trainer.hub.pushes import hub_dataset
 
 from ..commands.qwen import RECIPE, SHALLOW, qwen, rows
 from ..distributed.launching import LAUNCH

@@ -8,7 +8,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 from trl.trainer.utils import add_fused_lm_head
 
-from barl_trl.trainer.memory import (
+from barl_trl.commands.plan.memory import (
     Passes,
     _LiveBytes,
     count_parameters,

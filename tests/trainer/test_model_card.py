@@ -4,8 +4,7 @@ import math
 import re
 from importlib.resources import files
 
-from barl_trl import BARLConfig
-from barl_trl.trainer.model_card import (
+from barl_trl.trainer.hub.model_card import (
     _MEASURED_ON,
     _SETTINGS,
     add_sections,
@@ -13,6 +12,8 @@ from barl_trl.trainer.model_card import (
     card_settings,
     quick_start,
 )
+
+from barl_trl import BARLConfig
 
 CARD = """# Model Card for mine
 

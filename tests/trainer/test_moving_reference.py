@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from barl_trl.trainer.checkpoint_files import missing_states
+from barl_trl.trainer.checkpoints.files import missing_states
 
 from .test_exact_resume import assert_equal, short_run
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from barl_trl.trainer.old_logps import FIRST_RATIO
+from barl_trl.trainer.rollouts.old_logps import FIRST_RATIO
 
 from ..plausibility.models import GPT2, REENCODED, make
 from ..tiny import tiny_model

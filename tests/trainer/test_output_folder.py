@@ -10,7 +10,7 @@ import pytest
 from filelock import Timeout
 
 from barl_trl import cli
-from barl_trl.trainer.output_folder import _clear, left_in, one_writer, refuse_used
+from barl_trl.trainer.checkpoints.output_folder import _clear, left_in, one_writer, refuse_used
 
 from .rollouts import config, trainer
 
@@ -77,7 +77,7 @@ def test_a_linked_folder_is_not_entered(tmp_path):
 HOLDER = """
 import sys, time
 from pathlib import Path
-from barl_trl.trainer.output_folder import one_writer
+from barl_trl.trainer.checkpoints.output_folder import one_writer
 with one_writer(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

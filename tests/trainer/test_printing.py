@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = """
 import os, sys
-from barl_trl.trainer.printing import accept_any_text, unfailing_output
+from barl_trl.trainer.logging.printing import accept_any_text, unfailing_output
 accept_any_text()
 with unfailing_output():
     print("é ± 値" * 40_000, flush=True)

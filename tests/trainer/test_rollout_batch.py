@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from barl_trl import BARLTrainer
 from barl_trl.plausibility.answer_logps import AnswerLogLikelihoods
 from barl_trl.rewards import accuracy_reward
-from barl_trl.trainer.hypothesis_scorer import Generated, Scored
-from barl_trl.trainer.rollout_batch import RolloutBatch
+from barl_trl.trainer.rollouts.hypothesis_scorer import Generated, Scored
+from barl_trl.trainer.rollouts.rollout_batch import RolloutBatch
 
 from . import by_hand
 from .rollouts import CASES, HYPOTHESES, PROBLEMS, ROWS, config, given_rollouts, trainer, weights_of

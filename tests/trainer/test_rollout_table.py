@@ -5,7 +5,7 @@ import hashlib
 import pytest
 import torch
 
-from barl_trl.trainer.rollout_table import array, optional, prompt_columns, token_column
+from barl_trl.trainer.logging.rollout_table import array, optional, prompt_columns, token_column
 
 
 def test_a_prompt_is_known_by_its_text(tokenizer):

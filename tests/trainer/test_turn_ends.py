@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trl
 
-from barl_trl.trainer.turn_ends import turn_ends
+from barl_trl.trainer.rollouts.turn_ends import turn_ends
 
 CHAT_TEMPLATES = Path(trl.__file__).parent / "chat_templates"
 """The families' own, as TRL ships them."""

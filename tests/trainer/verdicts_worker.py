@@ -13,7 +13,7 @@ from accelerate import PartialState
 from barl_trl.graders import Grader, Verdict, extract_answer
 from barl_trl.hypotheses import merge_hypotheses
 from barl_trl.rewards import AccuracyReward
-from barl_trl.trainer.shared_verdicts import share_hypotheses, share_verdicts
+from barl_trl.trainer.rollouts.shared_verdicts import share_hypotheses, share_verdicts
 
 TRUTHS = ["1", "1", "2", "2", "3", "3", "4", "4", "", ""]
 ANSWERS = ["1", "1", "2", "02", "3", "03", None, "04", "5", "5"]

@@ -12,12 +12,17 @@ import datasets
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from barl_trl.commands.analyses.common import Rows, add_grader_options, named, write
-from barl_trl.commands.console import at_least_one, print_table, progress_bar, refuse_overwriting
-from barl_trl.commands.parsers import printable
+from barl_trl.commands.analyze.common import Rows, add_grader_options, named, write
+from barl_trl.commands.shell.console import (
+    at_least_one,
+    print_table,
+    progress_bar,
+    refuse_overwriting,
+)
+from barl_trl.commands.shell.parsers import printable
 from barl_trl.data.loading import load_problems
 from barl_trl.evaluation.checkpoints import checkpoint_id
-from barl_trl.evaluation.templates import choose_template
+from barl_trl.evaluation.generation.templates import choose_template
 from barl_trl.graders import get_grader
 from barl_trl.rewards import AccuracyReward
 from barl_trl.steps import segmenter_of

@@ -4,8 +4,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from barl_trl.report.figures.styles import finish, line_style, plain, plt, styled
 from barl_trl.report.json_files import read_json
-from barl_trl.report.styles import finish, line_style, plain, plt, styled
 
 TITLES = {"quality": "quality: gradient of one batch", "bias": "bias: mean of all batches"}
 LIMIT = 1.2

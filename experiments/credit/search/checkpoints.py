@@ -7,7 +7,7 @@ from typing import Any
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-from barl_trl.commands.jobs import write_json
+from barl_trl.commands.shell.jobs import write_json
 from barl_trl.evaluation.checkpoints import checkpoint_id
 
 from ..arms import ARMS

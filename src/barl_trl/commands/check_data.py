@@ -5,8 +5,8 @@ import sys
 from ..data import Selection, load_problems
 from ..data.suspicions import SUSPICIONS
 from ..evaluation.benchmarks import load_benchmarks
-from .console import mistakes_in_one_line
-from .parsers import OneLineParser
+from .shell.console import mistakes_in_one_line
+from .shell.parsers import OneLineParser
 
 
 def main(argv: list[str]) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..report.inspector.page import foreign_file
-from .console import mistakes_in_one_line, refuse_overwriting
-from .interruption import kept
-from .parsers import OneLineParser, printable
+from .shell.console import mistakes_in_one_line, refuse_overwriting
+from .shell.interruption import kept
+from .shell.parsers import OneLineParser, printable
 
 if TYPE_CHECKING:
     from ..report.inspector.site import Site

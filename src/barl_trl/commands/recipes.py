@@ -4,7 +4,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
-from .parsers import OneLineParser
+from .shell.parsers import OneLineParser
 
 _PACKAGE = Path(__file__).parents[1]
 FOLDERS = {"config": _PACKAGE / "recipes", "accelerate_config": _PACKAGE / "accelerate_configs"}

@@ -6,10 +6,10 @@ from typing import Any
 
 from ..graders import Grader
 from .benchmarks import Problem
-from .decoding import Drawing
-from .generation import Backend, Job, seed_of
+from .generation.backends import Backend, Job, seed_of
+from .generation.decoding import Drawing
+from .generation.templates import Template
 from .responses import Response, ResponseFile
-from .templates import Template
 
 
 def evaluate(

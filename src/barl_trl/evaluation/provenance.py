@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import collect_env
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..trainer.redaction import redacted_command
+from ..trainer.hub.redaction import redacted_command
 
 _GIB = 2**30
 

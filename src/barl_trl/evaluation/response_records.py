@@ -13,8 +13,8 @@ from ..report.json_files import read_json
 from ..report.record_columns import ragged_of
 from ..report.rollout_records import FOLDER, file_name, record_table, record_writer
 from ..report.token_texts import TokenTexts
-from ..trainer.rollout_table import prompt_columns, rollout_table
-from .response_values import BelievedResponses, tokenized
+from ..trainer.logging.rollout_table import prompt_columns, rollout_table
+from .beliefs.response_values import BelievedResponses, tokenized
 from .responses import Response, read_responses
 
 _RESULTS = ("num_samples", "temperature", "max_tokens", "grader")

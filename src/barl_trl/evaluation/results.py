@@ -8,9 +8,9 @@ from typing import Any
 
 from ..report.json_files import read_json
 from ..report.markdown import code, escape
-from .metrics import accuracy, clopper_pearson
 from .responses import Response, by_problem
-from .several_samples import sample_rows, summarize_samples
+from .statistics.metrics import accuracy, clopper_pearson
+from .statistics.several_samples import sample_rows, summarize_samples
 
 _FAILURES = ("timeout", "crash")
 """Reasons of verdicts that say nothing of the answer."""

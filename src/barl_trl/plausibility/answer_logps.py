@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from .budget import MEMORY_IS_SHORT, MIN_TOKENS, halved_together, scoring_token_budget
-from .exactness import Checks
+from .checks.exactness import Checks
+from .checks.model_traits import evaluating, is_sharded, shared_layout, table_positions
 from .forward import ForwardRequest, token_logps
 from .kv_cache import GenerationCache
-from .model_traits import evaluating, is_sharded, shared_layout, table_positions
 from .queries import Rollout
-from .rows import Row, build_rows
+from .tree.rows import Row, build_rows
 
 logger = logging.getLogger(__name__)
 

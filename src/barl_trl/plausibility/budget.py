@@ -7,8 +7,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
-from .forward import HEAD_TILE
-from .model_traits import (
+from .checks.model_traits import (
     causal_lm,
     compute_device,
     is_sharded,
@@ -16,6 +15,7 @@ from .model_traits import (
     layer_values,
     scales_logits,
 )
+from .forward import HEAD_TILE
 
 CPU_TOKENS = 4096
 """Longer rows outgrow a CPU's caches: 16384 tokens at once cost a fifth more time each."""

@@ -16,17 +16,17 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 
-from .kv_cache import GenerationCache
-from .micro_batches import MicroBatch, packed_micro_batches, padded_micro_batches
-from .model_traits import (
+from .checks.model_traits import (
     causal_lm,
     compute_device,
     largest_of_processes,
     scales_logits,
 )
+from .kv_cache import GenerationCache
 from .queries import Rollout
-from .rows import Layout, Row, plain_row
-from .tree_attention import attention_mask, mask_taking_attention, tree_attention
+from .tree.micro_batches import MicroBatch, packed_micro_batches, padded_micro_batches
+from .tree.rows import Layout, Row, plain_row
+from .tree.tree_attention import attention_mask, mask_taking_attention, tree_attention
 
 HEAD_TILE = 256
 """Places whose logits are held at a time."""

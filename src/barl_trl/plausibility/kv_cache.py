@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from transformers import __version__
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-from .answer_trie import common_length
-from .model_traits import (
+from .checks.model_traits import (
     causal_lm,
     has_dropout,
     is_sharded,
@@ -22,6 +21,7 @@ from .model_traits import (
     why_not_shared_prefix,
 )
 from .queries import Rollout
+from .tree.answer_trie import common_length
 
 NOT_KEPT = (
     "generation kept no keys and values that scoring can go on from, so it feeds every rollout "

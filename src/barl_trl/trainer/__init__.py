@@ -5,7 +5,7 @@ README.md beside this file draws what runs when.
 
 import lazy_loader
 
-from .contract import TESTED, changed
+from .checks.contract import TESTED, changed
 
 # Resolved on first use, as in `barl_trl`: the fields of a recipe are had without TRL.
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -20,25 +20,25 @@ from trl.extras.profiling import profiling_context
 
 from ..credit.token_weights import token_weights
 from ..plausibility.budget import scoring_token_budget
+from ..plausibility.checks.model_traits import causal_lm, rope_depends_on_length
 from ..plausibility.kv_cache import GenerationRecorder
-from ..plausibility.model_traits import causal_lm, rope_depends_on_length
 from ..rewards import RewardFunc
 from ..steps import StepSegmenter, fixed_size_steps
-from .all_rollouts import scored_rollouts
 from .barl_config import BARLConfig
 from .baseline_trainer import BaselineTrainer
-from .belief_logging import BeliefLog
 from .checks.arguments import check_trainer_arguments
 from .checks.callables import answer_equivalence_of, answer_extractor_of
-from .health import HealthCallback
-from .hypothesis_scorer import Generated, HypothesisScorer, Scored
-from .old_logps import OldLogpsMixin
-from .positions import check_positions
-from .rollout_batch import RolloutBatch
-from .rollout_recording import RolloutRecorder
-from .shared_verdicts import share_verdicts
-from .turns import one_turn
-from .zero3 import gather_head_with_model
+from .checks.positions import check_positions
+from .logging.belief_log import BeliefLog
+from .logging.health import HealthCallback
+from .logging.rollout_recorder import RolloutRecorder
+from .rollouts.all_rollouts import scored_rollouts
+from .rollouts.hypothesis_scorer import Generated, HypothesisScorer, Scored
+from .rollouts.old_logps import OldLogpsMixin
+from .rollouts.rollout_batch import RolloutBatch
+from .rollouts.shared_verdicts import share_verdicts
+from .rollouts.turns import one_turn
+from .rollouts.zero3 import gather_head_with_model
 
 REASONS = "verdict"
 """Column of TRL's completions table in which graders say what they decided by."""

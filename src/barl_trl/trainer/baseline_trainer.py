@@ -11,13 +11,13 @@ from trl import GRPOTrainer
 from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
 from .barl_config import BARLConfig
 from .benchmark_evaluation import BenchmarkEvaluationMixin, check_benchmarks
+from .checkpoints.exact_resume import ExactResumeMixin
+from .checkpoints.output_folder import claimed, refuse_clearing
+from .checkpoints.stop_together import StopTogether
 from .checks.datasets import refuse_unusable_tokenizer
-from .exact_resume import ExactResumeMixin
-from .health import HealthCallback, HealthMixin, logger
-from .hub import HubMixin
-from .output_folder import claimed, refuse_clearing
-from .stop_together import StopTogether
-from .turns import tell_ends
+from .hub.pushes import HubMixin
+from .logging.health import HealthCallback, HealthMixin, logger
+from .rollouts.turns import tell_ends
 
 
 class BaselineTrainer(

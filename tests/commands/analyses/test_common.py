@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barl_trl.commands.analyses.common import add_grader_options, as_many, named, show, write
+from barl_trl.commands.analyze.common import add_grader_options, as_many, named, show, write
 
 
 def test_models_have_the_names_of_their_folders_or_those_given(tmp_path):

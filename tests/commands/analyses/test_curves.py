@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.analyses.curves import arms
+from barl_trl.commands.analyze.curves import arms
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from barl_trl.commands.analyses.values import SCORING_FIELDS, add_options
+from barl_trl.commands.analyze.values import SCORING_FIELDS, add_options
 from barl_trl.report.rollout_records import FOLDER, file_name, read_metadata, read_records
 from barl_trl.trainer.barl_fields import barl_fields
 

@@ -8,11 +8,11 @@ import psutil
 import pytest
 from trl import ModelConfig, TrlParser
 
-from barl_trl.commands.evaluate_arguments import EvaluateArguments
-from barl_trl.commands.jobs import run_jobs
-from barl_trl.commands.paper.commands import Command, stages
-from barl_trl.commands.paper.scales import demo_scale, paper_scale
-from barl_trl.commands.train_arguments import BARLScriptArguments
+from barl_trl.commands.evaluate.arguments import EvaluateArguments
+from barl_trl.commands.reproduce.paper.commands import Command, stages
+from barl_trl.commands.reproduce.paper.scales import demo_scale, paper_scale
+from barl_trl.commands.shell.jobs import run_jobs
+from barl_trl.commands.train.arguments import BARLScriptArguments
 from barl_trl.trainer.barl_config import BARLConfig
 
 CPU = ["--bf16", "false", "--use_cpu", "true"]
@@ -49,7 +49,7 @@ def test_the_commands_take_their_options(tmp_path, make):
         name, *options = options_of(command)
         parser = ArgumentParser()
         parser.add_argument("--output_dir")
-        import_module(f"barl_trl.commands.analyses.{name}").add_options(parser)
+        import_module(f"barl_trl.commands.analyze.{name}").add_options(parser)
         parser.parse_args(options)
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.paper.cost import FLOPS, gpu_hours
-from barl_trl.commands.paper.scales import paper_scale
+from barl_trl.commands.reproduce.paper.cost import FLOPS, gpu_hours
+from barl_trl.commands.reproduce.paper.scales import paper_scale
 
 
 def test_gpu_hours_by_hand():

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from barl_trl.commands.paper.commands import run_folder
-from barl_trl.commands.paper.report import accuracies, on_one_line
-from barl_trl.commands.paper.scales import demo_scale
+from barl_trl.commands.reproduce.paper.commands import run_folder
+from barl_trl.commands.reproduce.paper.report import accuracies, on_one_line
+from barl_trl.commands.reproduce.paper.scales import demo_scale
 
 
 @pytest.fixture

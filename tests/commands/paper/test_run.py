@@ -5,10 +5,10 @@ import shlex
 
 import pytest
 
-from barl_trl.commands.paper import run as paper_run
-from barl_trl.commands.paper.scales import demo_scale
+from barl_trl.commands.reproduce.paper import run as paper_run
+from barl_trl.commands.reproduce.paper.scales import demo_scale
 from barl_trl.report.markdown import escape
-from barl_trl.trainer.output_folder import one_writer
+from barl_trl.trainer.checkpoints.output_folder import one_writer
 
 
 def test_a_folder_into_which_another_process_writes_is_refused(tmp_path):

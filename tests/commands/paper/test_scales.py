@@ -7,10 +7,10 @@ import torch
 from trl import TrlParser
 
 from barl_trl import cli
-from barl_trl.commands.paper.commands import RECIPES
-from barl_trl.commands.paper.scales import SCALES, demo_scale, paper_scale, read_scale
-from barl_trl.commands.train_arguments import BARLScriptArguments
-from barl_trl.evaluation.templates import TEMPLATES
+from barl_trl.commands.reproduce.paper.commands import RECIPES
+from barl_trl.commands.reproduce.paper.scales import SCALES, demo_scale, paper_scale, read_scale
+from barl_trl.commands.train.arguments import BARLScriptArguments
+from barl_trl.evaluation.generation.templates import TEMPLATES
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 

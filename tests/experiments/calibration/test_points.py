@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.evaluation.response_values import response_scorer, response_values
+from barl_trl.evaluation.beliefs.response_values import response_scorer, response_values
 from barl_trl.graders import get_grader
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.steps import fixed_size_steps

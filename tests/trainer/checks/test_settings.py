@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from barl_trl.commands.train_arguments import given_settings
+from barl_trl.commands.train.arguments import given_settings
 from barl_trl.credit.registry import CREDITS
 from barl_trl.trainer.barl_fields import BARLFields
 from barl_trl.trainer.checks.settings import (

@@ -11,7 +11,7 @@ from transformers.integrations import INTEGRATION_TO_CALLBACK
 
 from ...rewards import AccuracyReward, resolve_rewards
 from ..barl_config import BARLConfig
-from ..turns import completion_ends
+from ..rollouts.turns import completion_ends
 from .callables import try_step_segmenter
 from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
 from .environment import refuse_missing_packages

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from barl_trl.commands.jobs import FileJob, run_jobs
+from barl_trl.commands.shell.jobs import FileJob, run_jobs
 from barl_trl.report.json_files import read_json
 from barl_trl.synthetic.search import TINY_MODEL_DIR, SearchProblem
 from experiments.credit.arms import ARMS

@@ -1,1 +1,0 @@
-"""The analyses of `barl analyze`, one per module: files in, tables and figures out."""

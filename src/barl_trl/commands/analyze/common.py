@@ -1,0 +1,102 @@
+"""What the analyses share: named folders, results as rows, tables."""
+
+import argparse
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...evaluation.responses import ResponsesByProblem, read_responses
+from ...graders.extraction import EXTRACTIONS
+from ...trainer.barl_fields import help_of
+from ..shell.console import print_table
+
+Rows = list[dict[str, Any]]
+
+
+def add_model_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of analyses that compare models on benchmarks."""
+    command.add_argument(
+        "--names",
+        nargs="+",
+        metavar="NAME",
+        help="names of the models (default: those of the folders)",
+    )
+    command.add_argument(
+        "--benchmarks",
+        type=lambda text: text.split(","),
+        help="benchmarks, separated by commas (default: all)",
+    )
+
+
+def add_grader_options(command: argparse.ArgumentParser) -> None:
+    """Add the options that say how answers are read."""
+    text = "grader that reads and merges the answers"
+    command.add_argument("--grader", default="math_verify", help=text)
+    text = help_of("extraction")
+    command.add_argument("--extraction", choices=EXTRACTIONS, default="boxed", help=text)
+
+
+def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
+    """Write results as JSON: what they were made with, and the rows that the figures draw."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+    )
+    return path
+
+
+def read_models(
+    options: argparse.Namespace, folders: Sequence[Path]
+) -> dict[str, dict[str, ResponsesByProblem]]:
+    """Return the responses of each model to each benchmark, by the options of all analyses."""
+    by_name = named(options.names, folders)
+    return {name: read_responses(folder, options.benchmarks) for name, folder in by_name.items()}
+
+
+def fewest_samples(models: Mapping[str, Mapping[str, ResponsesByProblem]]) -> int:
+    """Return how many responses each problem has at least."""
+    benchmarks = (problems for of_model in models.values() for problems in of_model.values())
+    return min(len(responses) for problems in benchmarks for responses in problems.values())
+
+
+def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Path]:
+    """Return folders by the name of their model, which by default is that of the folder."""
+    names = as_many("--names", names or [folder.resolve().name for folder in folders], folders)
+    if len(set(names)) < len(names):
+        raise ValueError(f"--names must differ, got {', '.join(names)}: name each model.")
+    return dict(zip(names, folders, strict=True))
+
+
+def as_many(option: str, found: Sequence, wanted: Collection) -> Sequence:
+    """Return the values of an option, checked to be one for each folder.
+
+    Raises:
+        ValueError: There are more, or fewer.
+    """
+    if len(found) != len(wanted):
+        raise ValueError(
+            f"{option} must be given once for each of the {len(wanted)} folders, got {len(found)}."
+        )
+    return found
+
+
+def show(title: str, rows: Rows, by: str | None, cells: Callable[[Rows], dict[str, str]]) -> None:
+    """Print a line for the rows of each benchmark, model and value of `by`.
+
+    Args:
+        title: Of the table.
+        rows: Not empty.
+        by: What tells lines of a model apart, if anything.
+        cells: Rows of a line -> its further cells, by column.
+    """
+    groups: dict[tuple, Rows] = {}
+    for row in rows:
+        place = row["benchmark"], row["model"], by and row[by]
+        groups.setdefault(place, []).append(row)
+    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
+    lines = [
+        {"benchmark": benchmark, "model": model, **cells(groups[benchmark, model, value])}
+        for benchmark, model, value in sorted(groups, key=lambda key: benchmarks.index(key[0]))
+    ]
+    print_table(title, lines)

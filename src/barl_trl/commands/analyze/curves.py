@@ -1,0 +1,52 @@
+"""`barl analyze curves`: accuracy and response length over training, from run folders."""
+
+import argparse
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..shell.parsers import printable
+
+_SEED = re.compile(r"[-_](seed|s)?[-_]?\d+$")
+
+
+def arms(runs: Sequence[str]) -> dict[str, list[Path]]:
+    """Group `[ARM=]RUN_DIR` by arm: without one, by the folder's name up to the seed's number.
+
+    Example:
+        >>> sorted(arms(["runs/barl-seed1", "runs/barl-seed2", "GRPO=runs/other"]))
+        ['GRPO', 'barl']
+    """
+    grouped = defaultdict(list)
+    for run in runs:
+        arm, _, folder = run.rpartition("=")
+        name = Path(folder).name
+        grouped[arm or _SEED.sub("", name) or name].append(Path(folder))
+    return dict(grouped)
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the analysis's own options."""
+    command.add_argument(
+        "runs",
+        nargs="+",
+        metavar="[ARM=]RUN_DIR",
+        help="output folders of `barl train`. Folders with the same ARM are its seeds. Without "
+        "ARM, the folder's name counts, without a number at its end",
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write `curves.json` and `curves.png`, and print the folders of each arm."""
+    from ...report.figures import run_curves
+
+    grouped = arms(options.runs)
+    options.output_dir.mkdir(parents=True, exist_ok=True)
+    path = options.output_dir / "curves.json"
+    path.write_text(json.dumps(run_curves.summarize(grouped), indent=1), encoding="utf-8")
+    run_curves.draw(path, options.output_dir / "curves.png")
+    for arm, folders in grouped.items():
+        print(printable(f"{arm}: {', '.join(map(str, folders))}"))
+    print(printable(f"In {options.output_dir}: curves.png, curves.json."))

@@ -1,0 +1,130 @@
+"""`barl demo`: a tiny model learns to explore, on a CPU in minutes.
+
+The shipped model knows the arithmetic of the search task and explores badly. It is trained on fresh
+problems with BARL (or a baseline), and evaluated on held-out ones before and after.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ...evaluation.statistics.metrics import interval, mean_and_standard_error
+from ...synthetic.search import STEP_DELIMITER
+from ...trainer.barl_fields import BARLFields, check_method, option
+from ..recipes import FOLDERS
+from ..shell.console import mistakes_in_one_line, print_note, print_table
+from ..shell.options import parse_options
+from ..shell.parsers import printable
+
+RECIPE = FOLDERS["config"] / "demo.yaml"
+_OWN_FOLDER = "outputs/demo"
+"""The recipe's folder, which each run of the demo replaces."""
+_WHEN = ("before", "after")
+_UNUSED = {
+    "credit": "--method says it",
+    "solution_column": "the demo makes its own problems",
+    "step_size": f"the demo's steps end with {STEP_DELIMITER!r}",
+    "extraction": "the demo's model boxes its answers",
+    "resume_from_checkpoint": "the demo trains the shipped model, for some minutes",
+}
+"""Fields that would change nothing, and why."""
+
+
+@dataclass
+class DemoArguments:
+    """Arguments of `barl demo` that [`BARLConfig`] does not have; `demo.yaml` has its values."""
+
+    method: str = option(
+        "barl",
+        "Credit of each step, by a name that `barl train --method` takes.",
+    )
+
+    seeds: int = option(
+        1,
+        "Number of trainings. Their seeds count up from `seed`; each takes as long as one.",
+    )
+
+    def __post_init__(self):
+        check_method(self.method)
+        if self.seeds < 1:
+            raise ValueError(f"seeds must be at least 1, got {self.seeds}: the default is 1.")
+
+
+def main(argv: list[str]) -> None:
+    """Parse options over the demo's recipe, then run it and print the table."""
+    has_recipe = any(word.split("=")[0] == "--config" for word in argv)
+    recipe = [] if has_recipe else ["--config", str(RECIPE)]
+    first = (DemoArguments, BARLFields)
+    with mistakes_in_one_line("barl demo"):
+        demo_args, args = parse_options(
+            "barl demo", [*recipe, *argv], first, _all_arguments, trl=["GRPOConfig"]
+        )
+        _refuse_what_changes_nothing(args)
+        from ...trainer.checkpoints.output_folder import refuse_used
+        from ...trainer.checks.environment import make_output_dir
+
+        args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER  # nobody's work lies there
+        if not args.overwrite_output_dir:
+            for folder in [Path(args.output_dir), *Path(args.output_dir).glob("seed-*")]:
+                refuse_used(folder, is_resumable=False)
+        make_output_dir(str(args.output_dir))
+    from .run import run_seeds
+
+    _print_summary(run_seeds(demo_args.method, args, demo_args.seeds), args.output_dir)
+
+
+def _refuse_what_changes_nothing(args: Any) -> None:
+    if args.max_steps < 1:
+        raise ValueError(
+            f"max_steps must be at least 1, got {args.max_steps}: the problems have no end, so "
+            "there are no epochs."
+        )
+    for name, why in _UNUSED.items():
+        if getattr(args, name) != type(args).__dataclass_fields__[name].default:
+            raise ValueError(f"{name} must be left out, got {getattr(args, name)!r}: {why}.")
+
+
+def _all_arguments():
+    from ...trainer import BARLConfig
+
+    return DemoArguments, BARLConfig
+
+
+def _print_summary(summaries: Sequence[dict[str, Any]], output_dir: str) -> None:
+    """Print the summaries of the seeds as one table."""
+    first = summaries[0]
+    rows = []
+    for label, name in (("sampled accuracy", "sampled"), ("greedy accuracy", "greedy")):
+        cells = {when: _accuracy([s[when] for s in summaries], name) for when in _WHEN}
+        rows.append({"": label} | cells)
+    for label, name in (("mean tokens", "tokens"), ("repeats per rollout", "repeats")):
+        cells = {
+            when: f"{fmean(s[when][f'sampled_{name}'] for s in summaries):.2f}" for when in _WHEN
+        }
+        rows.append({"": label} | cells)
+    number = f"{len(summaries)} seeds" if len(summaries) > 1 else "1 seed"
+    title = f"{first['held_out_problems']} held-out problems, {first['method']}, {number}"
+    print_table(title, rows, align="right")
+    over = "seeds" if len(summaries) > 1 else "problems"
+    print_note(
+        f"In brackets: interval of 95 % over {over}. {sum(s['seconds'] for s in summaries):.0f} s. "
+        f"In {output_dir}: the model, training.png, beliefs.png, summary.json, trainer_state.json"
+        + (" of each seed." if len(summaries) > 1 else ".")
+    )
+    pages = [summary["page"] for summary in summaries if summary["page"]]
+    if pages:
+        print_note("What every rollout believed, and what its tokens were worth, in a browser:")
+        print(*map(printable, pages), sep="\n")
+
+
+def _accuracy(evaluations: Sequence[dict[str, Any]], name: str) -> str:
+    """Format an accuracy in percent, with its interval over seeds, or over problems with one."""
+    values = [evaluation[f"{name}_accuracy"] for evaluation in evaluations]
+    mean, error = mean_and_standard_error(values)
+    number = len(values)
+    if number == 1:
+        error, number = evaluations[0][f"{name}_standard_error"], evaluations[0]["problems"]
+    low, high = interval(mean, error or 0.0, number)
+    return f"{100 * mean:.1f} % [{100 * max(low, 0):.1f}, {100 * min(high, 1):.1f}]"

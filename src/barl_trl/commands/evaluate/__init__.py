@@ -1,0 +1,186 @@
+"""`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ...evaluation.benchmarks import Source, load_benchmark, parse_benchmarks
+from ...evaluation.generated import GeneratedBenchmark
+from ...evaluation.generation.templates import Template, choose_template
+from ...evaluation.responses import read_response_file
+from ...evaluation.results import open_results, summarize, table_rows, write_results
+from ...evaluation.statistics.several_samples import sample_rows
+from ...graders import Grader, get_grader
+from ...hypotheses import no_answer_advice
+from ...trainer.checkpoints.output_folder import one_writer
+from ...trainer.checks.environment import refuse_missing_vllm, refuse_unusable_folder
+from ...trainer.hub.redaction import redacted
+from ..shell.console import (
+    mistakes_in_one_line,
+    print_note,
+    print_table,
+    progress_bar,
+    refuse_overwriting,
+)
+from ..shell.interruption import kept
+from ..shell.options import RecipeParser
+from .arguments import EvaluateArguments
+
+
+def main(argv: list[str]) -> None:
+    """Parse options, [`run`], and print the results."""
+    arguments: Any = (EvaluateArguments,)
+    with mistakes_in_one_line("barl evaluate"):
+        (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
+        results = run(args, ["barl", "evaluate", *argv])
+    print_table(
+        f"{Path(results['model']).name}, {args.drawing}", table_rows(results), align="right"
+    )
+    samples = sample_rows(results)
+    if samples:
+        print_table("Samples of each problem, in %", samples, align="right")
+    names = ", ".join(f"{name}.jsonl" for name in results["benchmarks"])
+    print_note(
+        f"{results['grader']['name']} grader, at most {results['max_tokens']} tokens. "
+        f"In {args.output_dir}: {names}, results.json, results.md."
+    )
+    if "advice" in results:
+        print_note(results["advice"])
+
+
+def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
+    """Evaluate on all benchmarks, and write everything to the output folder.
+
+    Args:
+        args: What to evaluate, and how.
+        command: The command line, for the record.
+
+    Returns:
+        The results, as in `results.json`.
+    """
+    if args.backend == "vllm":
+        refuse_missing_vllm("backend must be transformers", "vllm")
+    refuse_unusable_folder("model", args.model)
+    grader = get_grader(args.grader, args.extraction)
+    sources, output_dir = parse_benchmarks(args.benchmarks), Path(args.output_dir)
+    _refuse_others_files(sources, output_dir)
+
+    # only now: a mistake above is said at once
+    import datasets
+    import transformers
+    from transformers import AutoTokenizer
+
+    from ...evaluation.evaluator import evaluate
+    from ...evaluation.generation.backends import BACKENDS, Decoding
+
+    transformers.utils.logging.disable_progress_bar()  # this command has its own
+    datasets.disable_progress_bars()
+    tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
+    template = choose_template(args.template, tokenizer, args.system_prompt)
+    settings = _settings_of(args, tokenizer, template, grader)
+    # other settings are refused before benchmarks are loaded
+    for name, row in open_results(settings, output_dir)["benchmarks"].items():
+        if name in sources and args.limit is not None and args.limit < row["num_problems"]:
+            raise ValueError(
+                f"limit must be at least {row['num_problems']}, got {args.limit}: {output_dir} has "
+                f"responses to that many problems of {name}. Name another output_dir."
+            )
+    loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
+    print_note(f"template: {template.name}")
+    end_ids = template.end_ids(tokenizer)
+    decoding = Decoding(end_ids, args.max_tokens, args.drawing, args.batch_size)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    so_far = f"The responses so far are kept in {output_dir}."
+    with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
+        results = open_results(settings, output_dir)
+        backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
+        write_results(results, output_dir)  # not before the model is there: a next try may differ
+        from ...evaluation.provenance import run_record
+
+        this_run = [run_record(command, backend.describe())]
+
+        def advance(task: Any, done: int, total: int) -> None:
+            if done < total and this_run:  # it has something to generate
+                results["runs"].append(this_run.pop())
+                write_results(results, output_dir)
+            progress.update(task, completed=done, total=total)
+
+        for name, (problems, skipped) in loaded.items():
+            responses = evaluate(
+                name,
+                problems,
+                backend=backend,
+                tokenizer=tokenizer,
+                template=template,
+                grader=grader,
+                output_dir=output_dir,
+                num_samples=args.num_samples,
+                seed=args.seed,
+                drawing=args.drawing,
+                progress=partial(advance, progress.add_task(name)),
+            )
+            results["benchmarks"][name] = {
+                "source": asdict(sources[name]),
+                "limit": args.limit,
+                "skipped": skipped,
+                **summarize(responses, grader.equivalent),
+            }
+            write_results(results, output_dir)
+        if grader.extraction == "boxed":
+            rows = results["benchmarks"].values()
+            sizes = [row["num_problems"] for row in rows]
+            advice = no_answer_advice(fmean([row["no_answer"] for row in rows], sizes))
+            if advice:
+                results["advice"] = advice
+                write_results(results, output_dir)
+    return results
+
+
+def _refuse_others_files(
+    sources: Mapping[str, Source | GeneratedBenchmark], output_dir: Path
+) -> None:
+    """Refuse to write to a benchmark's own file, and to go on in what is no response file."""
+    files = {output_dir / f"{name}.jsonl" for name in sources}
+    results = output_dir / "results.json"
+    outputs = [output_dir, *files, results, results.with_suffix(".md")]
+    refuse_overwriting(outputs, [s.path for s in sources.values() if isinstance(s, Source)])
+    for path in filter(Path.exists, files):
+        read_response_file(path)
+        if not results.exists():
+            raise ValueError(
+                f"output_dir must have results.json beside {path}, which names the model, got none "
+                "in it: name another output_dir."
+            )
+
+
+def _settings_of(
+    args: EvaluateArguments, tokenizer: Any, template: Template, grader: Grader
+) -> dict[str, Any]:
+    """Return what `results.json` says of how the responses were made."""
+    from ...evaluation.checkpoints import TRAINED_BY, checkpoint_id
+
+    packages = ("barl-trl", "torch", "transformers", "trl", "datasets", "latex2sympy2_extended")
+    versions = {name: version(name) for name in packages}
+    if args.backend == "vllm":  # its builds are distributions of several names
+        versions["vllm"] = import_module("vllm").__version__
+    return {
+        "model": args.model,
+        "checkpoint": checkpoint_id(args.model, args.init_kwargs.get("revision")),
+        "backend": args.backend,
+        "model_init_kwargs": redacted(args.model_init_kwargs),
+        "template": template.name,
+        "system_prompt": template.system_prompt,
+        **args.drawing._asdict(),
+        "max_tokens": args.max_tokens,
+        "num_samples": args.num_samples,
+        "batch_size": args.batch_size,
+        "seed": args.seed,
+        "grader": grader.label,
+        "trained_by": tokenizer.init_kwargs.get(TRAINED_BY),
+        "versions": versions,
+    }

@@ -1,0 +1,110 @@
+"""The arguments of `barl evaluate`."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ...evaluation.benchmarks import BENCHMARKS
+from ...evaluation.generation.decoding import FAMILIES, Drawing, choose_drawing
+from ...evaluation.generation.templates import TEMPLATES
+from ...graders import GRADERS
+from ...graders.extraction import Extraction
+from ...report.json_files import parse_json
+from ...trainer.barl_fields import help_of, option
+
+
+@dataclass
+class EvaluateArguments:
+    """Arguments of `barl evaluate`. The defaults are the paper's pass@1: greedy decoding."""
+
+    model: str = field(metadata={"help": "Model or LoRA adapter: a Hub id or a local folder."})
+    benchmarks: str = field(
+        metadata={
+            "help": f"Benchmarks, separated by commas: {', '.join(BENCHMARKS)}. NAME alone is "
+            "loaded from the Hub, NAME=PATH from a local file or folder with the same columns. "
+            "Under any other name, PATH has your own problems (JSONL, JSON, CSV or parquet). "
+            "`reasoning_gym:TASK` makes problems."
+        }
+    )
+    backend: Literal["transformers", "vllm"] = option(
+        "transformers", "Engine that generates the responses."
+    )
+    model_init_kwargs: dict[str, Any] | str | None = option(
+        None,
+        "More arguments of `from_pretrained`, or of `vllm.LLM`, as JSON: for instance "
+        "'{\"tensor_parallel_size\": 2}'.",
+    )
+    template: str = option(
+        "auto",
+        f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: the prompt of "
+        "the training, if `barl train` made the checkpoint; else by the tokenizer's chat template; "
+        "`plain` without one.",
+    )
+    system_prompt: str | None = option(
+        None, "System prompt that replaces the template's; '' for none."
+    )
+    sampling: str | None = option(
+        None,
+        "Sampling that a family's authors advise: "
+        + "; ".join(f"{name} ({drawing})" for name, drawing in FAMILIES.items())
+        + ". It stands for the next four options, which must then be left out.",
+    )
+    temperature: float | None = option(
+        None, "Sampling temperature. Without it, decoding is greedy."
+    )
+    top_p: float | None = option(
+        None, "Sample from the likeliest tokens whose probabilities add up to this."
+    )
+    top_k: int | None = option(None, "Sample from this many of the likeliest tokens.")
+    min_p: float | None = option(
+        None, "Sample from tokens with at least this share of the likeliest token's probability."
+    )
+    num_samples: int = option(1, "Responses to each problem. Greedy decoding allows one.")
+    max_tokens: int = option(2048, "Most tokens of a response.")
+    seed: int = option(0, "Seed of all samples.")
+    batch_size: int = option(64, "Responses that are generated at a time. Fewer need less memory.")
+    limit: int | None = option(None, "Evaluate only the first LIMIT rows of each benchmark.")
+    grader: str = option(
+        "math_verify", f"Grader that reads and judges answers: {', '.join(GRADERS)}."
+    )
+    extraction: Extraction = option("boxed", help_of("extraction"))
+    output_dir: str = option(
+        "outputs/evaluation",
+        "Folder of the responses and results. The same command continues a run that was killed. "
+        "You can add benchmarks later.",
+    )
+
+    def __post_init__(self):
+        if isinstance(self.model_init_kwargs, str):
+            try:
+                self.model_init_kwargs = dict(parse_json(self.model_init_kwargs))
+            except (ValueError, TypeError) as error:
+                raise ValueError(  # without the text, which may hold a token
+                    f"model_init_kwargs must be a JSON object, got another text ({error}): for "
+                    'instance {"max_model_len": 4096}.'
+                ) from None
+        for name in ("num_samples", "max_tokens", "batch_size", "limit"):
+            value = vars(self)[name]
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
+        drawing = self.drawing
+        if self.num_samples > 1 and not drawing.temperature:
+            raise ValueError(
+                f"num_samples must be 1 with temperature 0, got {self.num_samples}: all would be "
+                "the same. The paper samples with temperature 1."
+            )
+
+    @property
+    def drawing(self) -> Drawing:
+        """How tokens are drawn.
+
+        Raises:
+            ValueError: A setting clashes with another; not after the arguments were made.
+        """
+        given = {name: vars(self)[name] for name in Drawing._fields}
+        return choose_drawing(self.sampling, given)
+
+    @property
+    def init_kwargs(self) -> dict[str, Any]:
+        """`model_init_kwargs`, parsed."""
+        kwargs: Any = self.model_init_kwargs
+        return kwargs or {}

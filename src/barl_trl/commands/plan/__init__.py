@@ -1,0 +1,54 @@
+"""`barl plan`: what a recipe will do, before anything is loaded.
+
+The same recipe and options as `barl train`. Of the model only its `config.json` is read. Any
+machine will do: the plan is that of the `num_processes` devices which are to train.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...trainer.barl_fields import BARLFields, method_settings, option
+from ...trainer.checks.settings import TRL_RULES, refuse_broken
+from ..shell.console import mistakes_in_one_line
+from ..shell.options import parse_options
+from ..train.arguments import TRL, BARLScriptArguments, check_recipe, given_settings
+from ..train.launching import LaunchFields
+
+
+@dataclass
+class PlanFields(LaunchFields):
+    """The arguments of `barl plan` beside those of `barl train`."""
+
+    num_train_rows: int | None = option(None, "Rows of the dataset: says how long an epoch is.")
+
+
+def main(argv: list[str]) -> None:
+    """Parse a recipe and options as `barl train`, and print what they mean."""
+    with mistakes_in_one_line("barl plan"):
+        first = (PlanFields, BARLScriptArguments, BARLFields)
+        script_args, args, model_args = parse_options(
+            "barl plan",
+            argv,
+            first,
+            _all_arguments,
+            trl=TRL,
+            check=_check,
+        )
+        check_recipe(script_args, args, model_args)
+        from .table import print_plan
+
+        print_plan(script_args, method_settings(script_args.method, args), model_args)
+
+
+def _check(_, script_args: BARLScriptArguments, barl_fields: Any, trl_fields: Any) -> None:
+    settings = given_settings(barl_fields, trl_fields)
+    check_recipe(script_args, settings)
+    refuse_broken(TRL_RULES, settings)
+
+
+def _all_arguments():
+    from trl import ModelConfig
+
+    from .planned_run import PlanConfig
+
+    return BARLScriptArguments, PlanConfig, ModelConfig

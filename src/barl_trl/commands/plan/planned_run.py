@@ -1,0 +1,151 @@
+"""The run that `barl plan` and the costs of `barl reproduce paper` foresee: settings and tokens."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from accelerate import DistributedType
+from accelerate.commands.config.config_args import load_config_from_file
+
+from ...plausibility.queries import Answer, Rollout
+from ...plausibility.tree.rows import build_rows
+from ...trainer import BARLConfig
+from ...trainer.barl_fields import method_settings
+from ...trainer.checks.batch_sizes import BatchSettings
+from ..recipes import file_of
+from ..train.arguments import BARLScriptArguments
+from . import PlanFields
+
+_PROMPT_TOKENS, _COMPLETION_TOKENS = 512, 1024
+"""The paper's, where a recipe sets no limits."""
+
+ELICITATION_TOKENS, ANSWER_TOKENS = 12, 8
+"""Tokens of the default elicitation, and of an answer with its braces and dot."""
+
+
+@dataclass
+class PlanConfig(PlanFields, BARLConfig):
+    """The settings of a run on other machines; the devices of this one do not matter."""
+
+    def __post_init__(self):
+        name = self.accelerate_config
+        file = file_of("accelerate_config", name) if name is not None else None
+        cluster: Any = load_config_from_file(str(file)) if file is not None else None
+        self.sharding = _Sharding.of(cluster) if cluster else _Sharding()
+        if self.deepspeed or self.fsdp:
+            unknown = "deepspeed and fsdp of a recipe: give --accelerate_config"
+            self.sharding = self.sharding._replace(unknown=unknown)
+        if self.num_processes is None:
+            self.num_processes = cluster.num_processes if cluster else 1
+        for name in ("num_processes", "num_train_rows"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        here = {"use_cpu": True, "tf32": None, "torch_compile": False, "deepspeed": None}
+        there = {name: getattr(self, name) for name in here}
+        vars(self).update(here)
+        BARLConfig.__post_init__(self)
+        vars(self).update(there)
+
+    @property
+    def world_size(self):
+        """The number of processes to plan for."""
+        return self.num_processes
+
+
+class _Sharding(NamedTuple):
+    """What is spread over the processes: ZeRO's stages, and FSDP as the third.
+
+    Args:
+        name: What it is.
+        stage: From 1 on the optimizer's states are spread, from 2 on the gradients, from 3 on the
+            parameters.
+        unknown: What the estimate leaves out.
+    """
+
+    name: str = "a copy of the model on each"
+    stage: int = 0
+    unknown: str | None = None
+
+    @classmethod
+    def of(cls, cluster: Any) -> "_Sharding":
+        """Return the sharding that an accelerate configuration asks for."""
+        settings = cluster.deepspeed_config | cluster.fsdp_config
+        moved = [name for name, value in settings.items() if "offload" in name]
+        moved = [name for name in moved if settings[name] not in (False, None, "none")]
+        unknown = f"what {' and '.join(moved)} moves away" if moved else None
+        if cluster.distributed_type == DistributedType.FSDP:
+            return cls("FSDP", 3, unknown)
+        if cluster.distributed_type != DistributedType.DEEPSPEED:
+            return cls(unknown=unknown)
+        if "zero_stage" not in settings:
+            unknown = "the stage: accelerate_config names no zero_stage"
+        stage = int(settings.get("zero_stage", 0))
+        return cls(f"ZeRO-{stage}", stage, unknown)
+
+
+class Shape(NamedTuple):
+    """Tokens of a prompt and of a completion at most, of a step, and hypotheses of a prompt."""
+
+    prompt: int
+    completion: int
+    step: int
+    hypotheses: int
+
+    @classmethod
+    def of(cls, script_args: BARLScriptArguments, args: BARLConfig) -> "Shape":
+        """Return what a recipe allows; without hypotheses where nothing is scored."""
+        group = args.batch_settings().num_generations
+        hypotheses = min(1 + group, args.max_hypotheses or 1 + group)
+        needs = method_settings(script_args.method, args).own_credit.hypotheses
+        if needs == "truth":
+            hypotheses = 1
+        if needs == "none" or script_args.method.startswith("grpo"):
+            hypotheses = 0
+        prompt = script_args.max_prompt_length or _PROMPT_TOKENS
+        completion = args.max_completion_length or _COMPLETION_TOKENS
+        return cls(prompt, completion, args.step_size, hypotheses)
+
+
+def _scored_tokens(num_rollouts: int, shape: Shape, method: str = "shared_prefix") -> int:
+    """Count the tokens fed to score that many rollouts of one prompt, of full length, at most.
+
+    The answers share their opening brace and no other token, the rollouts the branch of their first
+    state, but not the prompt: what more is shared is saved.
+    """
+    length = shape.prompt + shape.completion
+    answers = [
+        Answer([0, *[1 + n] * (ANSWER_TOKENS - 1)], score_from=1) for n in range(shape.hypotheses)
+    ]
+    states = [*range(shape.prompt, length, shape.step), length]
+    rollouts = [Rollout([0] * length, states, answers)] * num_rollouts
+    layout = "masked" if method == "shared_prefix" else "plain"
+    rows = build_rows(rollouts, [0] * ELICITATION_TOKENS, layout, max_tokens=0)
+    return sum(len(row.token_ids) for row in rows)
+
+
+def total_steps(args: PlanConfig, batches: BatchSettings) -> tuple[int, int] | None:
+    """Count optimizer steps and rollout batches of the whole run, if the settings tell them.
+
+    Raises:
+        ValueError: The rows do not fill a single rollout batch: TRL would train on nothing.
+    """
+    per_batch = batches.optimizer_steps(args.num_iterations)
+    if args.max_steps > 0:
+        return args.max_steps, math.ceil(args.max_steps / per_batch)
+    if args.num_train_rows is None:
+        return None
+    prompts = batches.rollouts // batches.num_generations
+    per_epoch = args.num_train_rows // prompts  # what does not fill a rollout batch is left out
+    if not per_epoch:
+        raise ValueError(
+            f"num_train_rows must be at least {prompts}, the prompts of a rollout batch, got "
+            f"{args.num_train_rows}: lower prompts_per_rollout_batch or generation_batch_size."
+        )
+    steps = math.ceil(args.num_train_epochs * math.ceil(per_epoch * per_batch))
+    return steps, math.ceil(steps / per_batch)
+
+
+def batch_tokens(batches: BatchSettings, shape: Shape, method: str) -> int:
+    """Count the tokens fed to score a rollout batch; groups that straddle processes share less."""
+    parts = batches.group_parts().items()
+    return sum(times * _scored_tokens(size, shape, method) for size, times in parts)

@@ -1,0 +1,144 @@
+"""`barl reproduce`: the paper's didactic example, decision tree and experiments."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..shell.console import at_least_one, mistakes_in_one_line, print_table
+from ..shell.interruption import kept
+from ..shell.parsers import OneLineParser, printable
+
+_FOLDER = "folder of the results"
+_OVERWRITE = "replace the results of an earlier run in output_dir"
+
+
+def main(argv: list[str]) -> None:
+    """Run `barl reproduce triplets|tree|paper`."""
+    options = _parser().parse_args(argv)
+    with mistakes_in_one_line(f"barl reproduce {options.example}"), _without_working_directory():
+        if "overwrite_output_dir" in options and not options.overwrite_output_dir:
+            _refuse_earlier_results(options.output_dir)
+        options.run(options)
+
+
+@contextmanager
+def _without_working_directory() -> Iterator[None]:
+    """Let no module of the working directory shadow another in the processes that are started."""
+    earlier = os.environ.get("PYTHONSAFEPATH", "")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        os.environ["PYTHONSAFEPATH"] = earlier  # an empty one is none
+
+
+def _refuse_earlier_results(folder: Path) -> None:
+    if (folder / "results.json").exists():
+        raise ValueError(
+            f"output_dir must be new, got {folder} with results.json: name another folder, or "
+            "replace its results with --overwrite_output_dir."
+        )
+
+
+def paper(options: argparse.Namespace) -> None:
+    """Train and evaluate all arms, or print the commands."""
+    from .paper.run import main as run
+
+    try:
+        with kept(lambda: _done(options)):
+            run(options.scale, options.output_dir, range(options.seeds), is_plan=options.plan)
+    except RuntimeError as error:
+        sys.exit(printable(f"barl reproduce paper: {error}"))
+
+
+def _done(options: argparse.Namespace) -> tuple[str, str]:
+    return f"What is done is kept in {options.output_dir}.", ""
+
+
+def tree(options: argparse.Namespace) -> None:
+    """Solve the decision trees, write `results.json` and `tree.png`, and print the table."""
+    from ...report.figures import tree_figure
+    from ...synthetic import tree_gap
+
+    options.output_dir.mkdir(parents=True, exist_ok=True)
+    results = tree_gap.results()
+    path = options.output_dir / "results.json"
+    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    tree_figure.draw(path, options.output_dir / "tree.png")
+    title = "Return within the steps that the adaptive policy needs"
+    print_table(title, tree_gap.table_rows(results))
+    print(printable(f"In {options.output_dir}: results.json, tree.png."))
+
+
+def triplets(options: argparse.Namespace) -> None:
+    """Train the policies, write results and figure, and print the tables."""
+    from ...synthetic.triplets import ARMS, MORE_ARMS, Settings
+    from .triplets import triplet_rows, triplets
+
+    with kept(lambda: _done(options)):
+        results = triplets(
+            options.output_dir,
+            seeds=options.seeds,
+            settings=Settings(iterations=options.iterations or Settings.iterations),
+            arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
+        )
+    settings = results["settings"]
+    print_table(
+        f"Accuracy after {settings['iterations']} iterations, {settings['seeds']} seed(s), "
+        f"{settings['completions']} completions per prompt",
+        triplet_rows(results),
+    )
+    exact = results["references"].items()
+    print_table("Exact", [{"policy": name, "value": f"{value:.4g}"} for name, value in exact])
+    seconds, files = f"{results['seconds']:.0f} s", "triplets.png, curves.csv, results.json"
+    print(printable(f"{seconds}. In {options.output_dir}: {files}."))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        prog="barl reproduce",
+        description="Runs the paper's didactic example, the decision tree of its Theorem 3, and "
+        "its experiments. docs/paper.md has the results.",
+    )
+    commands = parser.add_subparsers(dest="example", required=True, metavar="EXAMPLE")
+    triplets_help = "train policies on the didactic example, with RL and with BARL (minutes)"
+    one = commands.add_parser("triplets", help=triplets_help, description=triplets_help)
+    one.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm")
+    one.add_argument(
+        "--iterations",
+        type=at_least_one,
+        help="training iterations (default: as many as in docs/triplets.md)",
+    )
+    one.add_argument(
+        "--more_arms",
+        action="store_true",
+        help="add RL with BARL's entropy bonus, and the paper's text read literally",
+    )
+    one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"), help=_FOLDER)
+    one.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
+    one.set_defaults(run=triplets)
+    tree_help = "solve the tree of Theorem 3 exactly, for depth 2 to 6 (seconds)"
+    two = commands.add_parser("tree", help=tree_help, description=tree_help)
+    two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"), help=_FOLDER)
+    two.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
+    two.set_defaults(run=tree)
+    paper_help = "train and evaluate all arms, and write a report (demo scale: within an hour)"
+    three = commands.add_parser("paper", help=paper_help, description=paper_help)
+    three.add_argument(
+        "--scale",
+        choices=("demo", "paper"),
+        default="demo",
+        help="demo: search problems and a tiny model, on a CPU; paper: the paper's models and "
+        "data, on GPUs",
+    )
+    three.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm")
+    three.add_argument(
+        "--plan", action="store_true", help="print the cost and the commands, and run nothing"
+    )
+    three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"), help=_FOLDER)
+    three.set_defaults(run=paper)
+    return parser

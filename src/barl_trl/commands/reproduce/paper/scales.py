@@ -1,0 +1,127 @@
+"""What is run at each scale: models, arms, data, options."""
+
+import json
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+
+import torch
+import yaml
+
+from ....synthetic.search import TINY_MODEL_DIR, search_rows
+from ...recipes import file_of
+
+SCALES = Path(__file__).parents[3] / "assets" / "scales"
+NUM_TRAINED, NUM_EVALUATED = 20_000, 200
+HELD_OUT_SEED = 11
+
+
+class Model(NamedTuple):
+    """A model that all arms start from: where it lies, its recipe, and the prompts' template."""
+
+    name: str
+    path: str
+    recipe: str
+    arms: tuple[str, ...]
+    billions: float
+    """Parameters."""
+    template: str
+
+
+class Scale(NamedTuple):
+    """What is run, and with what.
+
+    Args:
+        models: The models.
+        benchmarks: Path of each benchmark; empty for that of the Hub.
+        launcher: The command that starts `barl train`.
+        train, evaluate, values, reflections: Options of these commands.
+        at_once: Runs at a time.
+        comparison: How the paper's numbers compare with these.
+        notes: What the report says of the benchmarks.
+        not_run: What it says was not run.
+        arm_options: Options of `barl train` that an arm has of its own.
+        num_problems: Problems of each benchmark, for the cost.
+    """
+
+    models: list[Model]
+    benchmarks: dict[str, str]
+    launcher: list[str]
+    train: list[str]
+    evaluate: list[str]
+    values: list[str]
+    reflections: list[str]
+    at_once: int
+    comparison: str
+    notes: str
+    not_run: list[str]
+    arm_options: dict[str, list[str]] = {}
+    num_problems: dict[str, int] = {}
+
+    def named(self) -> str:
+        """Return the benchmarks as commands take them."""
+        return ",".join(f"{n}={path}" if path else n for n, path in self.benchmarks.items())
+
+
+def read_scale(name: str, **values: object) -> Scale:
+    """Read a scale from its file, with the values that it leaves open."""
+    fields = yaml.safe_load(
+        Template((SCALES / f"{name}.yaml").read_text(encoding="utf-8")).substitute(values)
+    )
+    models = [Model(**model | {"arms": tuple(model["arms"])}) for model in fields.pop("models")]
+    for command in ("train", "evaluate", "values", "reflections"):
+        fields[command] = _options(fields[command])
+    arms = {arm: _options(values) for arm, values in fields.pop("arm_options", {}).items()}
+    return Scale(models=models, **fields, arm_options=arms)
+
+
+def _options(values: dict[str, Any]) -> list[str]:
+    return [text for name, value in values.items() for text in (f"--{name}", str(value))]
+
+
+def demo_scale(folder: Path, max_steps: int) -> Scale:
+    """Return the search task and its tiny model, and write the problems."""
+    data = folder / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    sets = {
+        "train": search_rows(NUM_TRAINED, seed=0),
+        "search": search_rows(NUM_EVALUATED, seed=HELD_OUT_SEED, held_out=True),
+        "search_9": search_rows(NUM_EVALUATED, seed=HELD_OUT_SEED, held_out=True, num_candidates=9),
+    }
+    for name, rows in sets.items():
+        pairs = ({"problem": row["prompt"].strip(), "answer": row["solution"]} for row in rows)
+        (data / f"{name}.jsonl").write_text(
+            "".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8"
+        )
+    (data / "keywords.txt").write_text(", no\n", encoding="utf-8")
+    steps = {"max_steps": max_steps, "eval_steps": max(1, max_steps // 4)}
+    places = {"data": data, "tiny_model": TINY_MODEL_DIR, "cores": os.cpu_count() or 1}
+    return read_scale("demo", **steps, **places)
+
+
+def paper_scale() -> Scale:
+    """Return the paper's models and data, on the GPUs of this machine."""
+    zero2 = file_of("accelerate_config", "zero2")
+    devices = torch.accelerator.device_count() or 8
+    return read_scale("paper", python=sys.executable, zero2=zero2, devices=devices)
+
+
+def refuse_machine() -> None:
+    """Refuse the paper's scale where it cannot run.
+
+    Raises:
+        ValueError: There is no GPU, or vLLM or DeepSpeed is missing.
+    """
+    if not torch.accelerator.is_available():
+        raise ValueError(
+            "--scale must be demo on a machine without GPUs, got paper: --plan prints its commands."
+        )
+    for package in ("vllm", "deepspeed"):
+        if find_spec(package) is None:
+            raise ValueError(
+                f"--scale must be demo without {package}, got paper: install it with "
+                f"`pip install 'barl-trl[{package}]'`."
+            )

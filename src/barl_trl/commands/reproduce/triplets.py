@@ -1,0 +1,111 @@
+"""The paper's didactic example: every arm trained with every seed, as files and as a table."""
+
+import csv
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+
+from ...report.figures import triplets_figure
+from ...report.json_files import read_json
+from ...synthetic.triplets import REFERENCES, Settings, TripletArm, train
+from ..shell.console import progress_bar
+from ..shell.jobs import FileJob, run_jobs, write_json
+
+ACCURACIES = ("train_accuracy", "unseen_accuracy")
+SOLVED = 0.9
+"""Mean accuracy of the seeds, on training prompts and on the unseen one, that counts as learned."""
+
+
+def triplets(
+    output_dir: Path, *, seeds: int = 3, settings: Settings, arms: dict[str, TripletArm]
+) -> dict[str, Any]:
+    """Train every arm with every seed and write `results.json`, `curves.csv`, `triplets.png`.
+
+    Each run has a file until `results.json` is there: what was stopped goes on.
+
+    Args:
+        output_dir: Folder for the files.
+        seeds: Number of seeds, from 0.
+        settings: How a policy is trained; the same for all arms.
+        arms: The arms by name.
+
+    Returns:
+        The contents of `results.json`.
+    """
+    started = time.perf_counter()
+    runs = output_dir / "runs"
+    jobs = [
+        FileJob(runs / f"{name}-{seed}-{settings.iterations}.json", _run, run)
+        for seed in range(seeds)
+        for name, arm in arms.items()
+        for run in [(name, arm, seed, settings)]
+    ]
+    with progress_bar() as progress:
+        task = progress.add_task("training", total=len(jobs))
+        run_jobs(jobs, lambda: progress.advance(task))
+    records = sorted(
+        (record for job in jobs for record in read_json(job.path)),
+        key=lambda r: ([*arms].index(r["arm"]), r["seed"], r["iteration"]),
+    )
+    results = {
+        "arms": {name: asdict(arm) for name, arm in arms.items()},
+        "settings": asdict(settings) | {"seeds": seeds, "torch": torch.__version__},
+        "references": REFERENCES,
+        "seconds": round(time.perf_counter() - started, 1),
+        "records": records,
+    }
+    path = output_dir / "results.json"
+    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    for job in jobs:
+        job.path.unlink()
+    runs.rmdir()
+    with (output_dir / "curves.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["arm", "seed", "iteration", *ACCURACIES])
+        writer.writeheader()
+        writer.writerows(records)
+    triplets_figure.draw(path, output_dir / "triplets.png")
+    return results
+
+
+def _run(path: Path, name: str, arm: TripletArm, seed: int, settings: Settings) -> None:
+    records = train(arm, seed, settings)
+    write_json(path, [{"arm": name, "seed": seed, **record} for record in records])
+
+
+def triplet_rows(results: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the final accuracies of each arm, and how many iterations it needed."""
+    rows = []
+    for arm, setting in results["arms"].items():
+        records = [record for record in results["records"] if record["arm"] == arm]
+        last = max(record["iteration"] for record in records)
+        final = [record for record in records if record["iteration"] == last]
+        rows.append(
+            {
+                "arm": setting["title"],
+                "training prompts": _mean_and_deviation([r["train_accuracy"] for r in final]),
+                "unseen prompt": _mean_and_deviation([r["unseen_accuracy"] for r in final]),
+                "iterations needed": _iterations_needed(records),
+            }
+        )
+    return rows
+
+
+def _mean_and_deviation(values: list[float]) -> str:
+    spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{mean(values):.2f}{spread}"
+
+
+def _iterations_needed(records: list[dict[str, Any]]) -> str:
+    """Return the first evaluation from which on both mean accuracies stay at `SOLVED`."""
+    needed = "never"
+    for iteration in sorted({record["iteration"] for record in records}, reverse=True):
+        here = [record for record in records if record["iteration"] == iteration]
+        if any(mean(record[name] for record in here) < SOLVED for name in ACCURACIES):
+            break
+        needed = str(iteration)
+    return needed

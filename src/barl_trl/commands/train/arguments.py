@@ -1,0 +1,168 @@
+"""The arguments of `barl train` that neither `BARLConfig` nor TRL's model has; their checks."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ...data import PAPER_SYSTEM_PROMPT
+from ...data.files import refuse_missing_file
+from ...data.selection import SOLVE_RATE_COLUMN
+from ...evaluation.benchmarks import parse_benchmarks
+from ...rewards import refuse_unknown_reward
+from ...trainer.barl_fields import (
+    LENGTH_CONTROLLED_TOKENS,
+    METHODS,
+    BARLFields,
+    check_method,
+    option,
+)
+from ...trainer.checks.environment import refuse_unusable_folder
+from ...trainer.checks.settings import Rule, refuse_broken
+from ..shell.trl_options import trl_options
+
+TRL = ("GRPOConfig", "ModelConfig")
+"""TRL's classes of options that a recipe may have."""
+
+
+# fmt: off
+_RULES = (
+    Rule("eval_strategy", lambda s: s.eval_strategy != "no" or not s.eval_benchmarks,
+         "be set with eval_benchmarks", "for instance --eval_strategy steps --eval_steps 50"),
+    Rule("solution_column", lambda s: s.solution_column == "solution",
+         "be left at 'solution' with `barl train`", "name the file's column with answer_column"),
+    Rule("system_prompt",
+         lambda s: s.prompt_template is None or s.system_prompt == PAPER_SYSTEM_PROMPT,
+         "be left out with prompt_template", "write it into the template"),
+    Rule("prompt_template", lambda s: "{problem}" in s.prompt_template,
+         "contain {{problem}}", "the problem is put there"),
+)
+# fmt: on
+
+
+@dataclass
+class BARLScriptArguments:
+    """Arguments of `barl train` beside [`BARLConfig`] and [`~trl.ModelConfig`]."""
+
+    dataset_name: str = field(
+        metadata={
+            "help": "Dataset (required, as is `--model_name_or_path`): a Hub id, or a local JSONL, "
+            "JSON, CSV or parquet file or folder."
+        }
+    )
+    dataset_config: str | None = option(None, "Configuration of a Hub dataset.")
+    dataset_train_split: str = option("train", "Split to train on.")
+    dataset_test_split: str | None = option(
+        None,
+        "Split of TRL's own evaluation, which samples as training does, if `eval_strategy` is set. "
+        "The default is `test`, or none with `eval_benchmarks`.",
+    )
+    problem_column: str | None = option(
+        None, "Column of the problems. Not needed if it is named problem, question or prompt."
+    )
+    answer_column: str | None = option(
+        None,
+        "Column of the true answers. Not needed if it is named answer, final_answer or solution.",
+    )
+    system_prompt: str | None = option(
+        PAPER_SYSTEM_PROMPT,
+        "System prompt of the conversation (default: the paper's). A `prompt_template` has none.",
+    )
+    prompt_template: str | None = option(
+        None,
+        "Prompt for models without a chat template: plain text with `{problem}` in it. "
+        "In a shell, $'{problem}\\n' ends it with a line break.",
+    )
+    max_prompt_length: int | None = option(
+        None, "Most tokens of a prompt. Rows with longer prompts are left out and counted."
+    )
+    reward_funcs: list[str] = field(
+        default_factory=lambda: ["accuracy_reward"],
+        metadata={
+            "help": "Reward functions, by name or dotted path. Names: `accuracy_reward`, a "
+            "grader's (`math_verify`, `qwen`, `string`), `format_reward`, `think_format_reward`, "
+            "`get_soft_overlong_punishment`."
+        },
+    )
+    method: str = option(
+        "barl",
+        f"Credit of each step, by name ({', '.join(METHODS)}) or dotted path. `barl` is the "
+        "paper's. `grpo` is TRL's GRPOTrainer (`--credit grpo`: its weights in BARLTrainer), "
+        f"`grpo_length_controlled` the same with at most {LENGTH_CONTROLLED_TOKENS} completion "
+        "tokens.",
+    )
+    eval_benchmarks: str | None = option(
+        None,
+        "Benchmarks that are evaluated greedily every `eval_steps` steps. Named as in `barl "
+        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`. Training problems that are in "
+        "them are counted.",
+    )
+    decontaminate: str | None = option(
+        None,
+        "Evaluation sets whose problems are left out of training. Named as in `eval_benchmarks`.",
+    )
+    deduplicate: bool = option(False, "Leave out rows that repeat the problem of an earlier row.")
+    min_solve_rate: float | None = option(
+        None, f"Leave out rows with a lower `{SOLVE_RATE_COLUMN}` (Big-Math's): too hard."
+    )
+    max_solve_rate: float | None = option(
+        None, "Leave out rows with a higher solve rate: too easy."
+    )
+    save_on_interrupt: bool = option(
+        False,
+        "On Ctrl-C or SIGTERM, end the optimizer step and save a checkpoint. A second signal ends "
+        "the run at once.",
+    )
+
+    def __post_init__(self):
+        check_method(self.method)
+
+
+def given_settings(*parsed: Any) -> Any:
+    """Return what is given of BARL's and TRL's settings, and known defaults, without TRL.
+
+    Args:
+        *parsed: The instances of [`BARLFields`] and of TRL's options.
+
+    Returns:
+        An object with the settings, whose class has their defaults.
+    """
+    given = {name: v for part in parsed for name, v in vars(part).items() if v is not None}
+    defaults = trl_options(TRL, but=()).defaults | vars(BARLFields())
+    return type("Settings", (SimpleNamespace,), defaults)(**defaults | given)
+
+
+def check_recipe(script_args: BARLScriptArguments, *others: Any) -> None:
+    """Refuse mistakes in a recipe by the names that its fields have there.
+
+    Args:
+        script_args: What `barl train` has beside the others.
+        *others: Objects with the other settings: BARL's, TRL's and the model's.
+
+    Raises:
+        ValueError: A field breaks a rule.
+    """
+    parts = [vars(part) for part in (*others, script_args)]
+    settings: Any = SimpleNamespace(**{name: part[name] for part in parts for name in part})
+    if settings.model_name_or_path is None:
+        raise ValueError(
+            "model_name_or_path must be set, got None: a Hub id or a local folder, for instance "
+            "--model_name_or_path Qwen/Qwen2.5-Math-1.5B."
+        )
+    refuse_unusable_folder("model_name_or_path", settings.model_name_or_path)
+    refuse_broken(_RULES, settings)
+
+
+def check_names(script_args: BARLScriptArguments) -> None:
+    """Refuse names of data, rewards and benchmarks that stand for nothing on this machine.
+
+    Raises:
+        FileNotFoundError: A data file is missing.
+        ValueError: There is no reward or benchmark of a name.
+    """
+    refuse_missing_file(Path(script_args.dataset_name))
+    names: Any = script_args.reward_funcs
+    for name in [names] if isinstance(names, str) else names:
+        refuse_unknown_reward(name)
+    for text in filter(None, (script_args.eval_benchmarks, script_args.decontaminate)):
+        parse_benchmarks(text)

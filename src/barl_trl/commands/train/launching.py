@@ -1,0 +1,59 @@
+"""`barl train --accelerate_config NAME`: the command under `accelerate launch`."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...trainer.barl_fields import option
+from ..recipes import file_of
+from ..shell.console import at_least_one
+from ..shell.parsers import OneLineParser
+
+
+@dataclass
+class LaunchFields:
+    """How many processes share a run, and how."""
+
+    accelerate_config: str | None = option(
+        None,
+        "How processes share the work: a name that `barl recipes` lists, or a file that "
+        "`accelerate config` made.",
+    )
+    num_processes: int | None = option(
+        None, "Number of processes, one for each device (default: `accelerate_config`'s, else 1)."
+    )
+
+
+def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
+    """Return the `accelerate launch` command that `argv` asks for, or None if it asks for none.
+
+    Args:
+        prog: The command, such as `"barl train"`.
+        argv: Its options; those of [`LaunchFields`] go to accelerate, the others to the command.
+
+    Raises:
+        SystemExit: `num_processes` is no number of processes.
+        ValueError: There is no such configuration, or this command was launched already.
+    """
+    parser = OneLineParser(prog=prog, add_help=False)
+    parser.knows_all, parser.takes_recipe = False, True
+    parser.add_argument("--accelerate_config")
+    parser.add_argument("--num_processes", type=at_least_one)
+    options, others = parser.parse_known_args(argv)
+    given = [name for name, value in vars(options).items() if value is not None]
+    if not given:
+        return None
+    if "RANK" in os.environ:
+        raise ValueError(
+            f"--{given[0]} must be given where nothing is launched yet, got it under a launcher: "
+            "give it to the launcher."
+        )
+    python = [sys.executable, "-P", "-m"]  # no module of the working directory shadows another
+    launch = [*python, "accelerate.commands.launch"]
+    if options.accelerate_config:
+        path = file_of("accelerate_config", options.accelerate_config)
+        launch += ["--config_file", str(path)]
+    if options.num_processes:
+        launch += ["--num_processes", str(options.num_processes)]
+    return [*launch, "--no_python", *python, "barl_trl.cli", *prog.split()[1:], *others]

@@ -1,0 +1,195 @@
+"""A training run: what a recipe says, from the checks to the saved and pushed model."""
+
+import gc
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch.distributed as dist
+import transformers
+from packaging.version import Version
+from transformers import AutoTokenizer
+from transformers.integrations import INTEGRATION_TO_CALLBACK
+from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
+
+from ...evaluation.checkpoints import record_training
+from ...evaluation.generation.templates import record_prompt
+from ...rewards import get_reward_func
+from ...trainer import BARLConfig
+from ...trainer.barl_fields import method_settings
+from ...trainer.checkpoints.files import checkpoint_to_resume, last_complete_checkpoint
+from ...trainer.checkpoints.output_folder import claimed, left_in
+from ...trainer.checkpoints.settings import changed_settings, refuse_inexact, settings_of
+from ...trainer.checkpoints.stop_together import StopTogether
+from ...trainer.checks.environment import refuse_missing_packages
+from ...trainer.hub.pushes import PushError, claim_repository, hub_dataset, push
+from ...trainer.methods import make_trainer
+from ..shell.console import mistakes_in_one_line
+from ..shell.interruption import Interrupted, kept, name_of, raised
+from ..shell.parsers import printable
+from .arguments import BARLScriptArguments, check_recipe
+from .training_console import print_rows
+from .training_sets import training_sets
+
+
+def run_in_process_group(*parsed) -> None:
+    """Train, save, and push to the Hub if asked to; end with a line if that fails."""
+    failure = None
+    with process_group_outliving_ddp():
+        try:
+            _run(*parsed)
+        except PushError as error:
+            failure = f"barl train: error: {error}"
+    if failure:
+        sys.exit(failure)
+
+
+def _run(
+    script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
+) -> None:
+    with ExitStack() as held:
+        with mistakes_in_one_line("barl train", path_or_id="dataset_name"):
+            trainer, checkpoint = _prepare(script_args, training_args, model_args, held)
+        _train_and_save(script_args, trainer, checkpoint)
+
+
+def _train_and_save(
+    script_args: BARLScriptArguments, trainer: Any, checkpoint: str | bool | None
+) -> None:
+    with kept(lambda: _last_checkpoint(trainer, checkpoint)):
+        print_rows(trainer)
+        _train(trainer, checkpoint, is_saved=script_args.save_on_interrupt)
+        try:
+            # a call that is not internal pushes, too
+            trainer.save_model(trainer.args.output_dir, _internal_call=True)
+            trainer.save_state()  # what `barl analyze curves` reads
+            trainer.accelerator.print(printable(f"Model saved to {trainer.args.output_dir}."))
+            if trainer.args.push_to_hub:
+                push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
+                trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
+        finally:
+            if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
+                trainer.end()
+
+
+def _prepare(
+    script_args: BARLScriptArguments,
+    training_args: BARLConfig,
+    model_args: ModelConfig,
+    held: ExitStack,
+) -> tuple[Any, str | bool | None]:
+    """Check a recipe, and return its trainer and what it resumes from; `held` keeps its folder."""
+    if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
+        transformers.utils.logging.disable_progress_bar()
+        datasets.disable_progress_bars()
+    refuse_missing_packages(training_args, INTEGRATION_TO_CALLBACK)
+    check_recipe(script_args, training_args, model_args)
+    training_args = method_settings(script_args.method, training_args)
+    peft_config = get_peft_config(model_args)
+    value = training_args.resume_from_checkpoint
+    checkpoint = checkpoint_to_resume(value, training_args)
+    if checkpoint is not None:
+        told = settings_of(
+            training_args,
+            method="GRPO" if script_args.method.startswith("grpo") else "BARL",
+            adapter=peft_config and peft_config.peft_type,
+        )
+        changed = changed_settings(checkpoint, told)
+        refuse_inexact(checkpoint, changed, is_allowed=training_args.allow_inexact_resume)
+    if training_args.push_to_hub and training_args.process_index == 0:
+        claim_repository(training_args)
+    held.enter_context(claimed(training_args, checkpoint or value))
+    names: Any = script_args.reward_funcs
+    reward_funcs = [
+        get_reward_func(name, max_completion_length=training_args.max_completion_length)  # type: ignore[arg-type]
+        for name in ([names] if isinstance(names, str) else names)
+    ]
+    tokenizer = AutoTokenizer.from_pretrained(
+        model_args.model_name_or_path,
+        revision=model_args.model_revision,
+        trust_remote_code=training_args.trust_remote_code,
+        truncation_side="left",
+        padding_side="left",
+    )
+    if script_args.prompt_template is None and tokenizer.chat_template is None:
+        raise ValueError(
+            "prompt_template must be set, got None: the tokenizer of "
+            f"{model_args.model_name_or_path} has no chat template. For the problem and a line "
+            'break write in the recipe: prompt_template: "{problem}\\n".'
+        )
+    template_kwargs: Any = training_args.chat_template_kwargs
+    record_prompt(
+        tokenizer,
+        system_prompt=script_args.system_prompt,
+        prompt_template=script_args.prompt_template,
+        chat_template_kwargs=template_kwargs,
+    )
+    record_training(tokenizer)
+    model_init_kwargs: Any = training_args.model_init_kwargs or {}
+    training_args.model_init_kwargs = {
+        "revision": model_args.model_revision,
+        "trust_remote_code": training_args.trust_remote_code,
+        "attn_implementation": model_args.attn_implementation,
+        "dtype": model_args.dtype,
+        **model_init_kwargs,
+    }
+    trainer = make_trainer(
+        script_args.method,
+        model=model_args.model_name_or_path,
+        reward_funcs=reward_funcs,
+        args=training_args,
+        **training_sets(script_args, training_args, tokenizer),
+        processing_class=tokenizer,
+        quantization_config=get_quantization_config(model_args),
+        peft_config=peft_config,
+    )
+    return trainer, checkpoint or value
+
+
+def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> None:
+    """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint."""
+    end: StopTogether = trainer.stop_together
+    end.is_saved = is_saved
+    if not is_saved:
+        trainer.train(checkpoint)
+        return
+    received = [signal.SIGTERM]
+
+    def ask(signum: int) -> None:
+        received.append(signal.Signals(signum))
+        end.ask()
+        said = "a checkpoint is saved after this step. A second one ends at once."
+        trainer.accelerator.print(f"barl train: {name_of(signum)}: {said}", file=sys.stderr)
+
+    with raised(ask):
+        trainer.train(checkpoint)
+    if end.has_stopped:
+        raise Interrupted(received[-1])
+
+
+def _last_checkpoint(trainer: GRPOTrainer, resumed: str | bool | None) -> tuple[str, str]:
+    args: Any = trainer.args
+    checkpoint, _ = last_complete_checkpoint(args, until=trainer.state.global_step)
+    if checkpoint:
+        return f"The last checkpoint is {checkpoint}.", checkpoint
+    is_refused = not resumed and left_in(Path(args.output_dir))
+    return "", "auto" if is_refused else ""
+
+
+@contextmanager
+def process_group_outliving_ddp() -> Iterator[None]:
+    """Let the process group end here, after what was trained in it, and before the interpreter.
+
+    DDP holds it, too. Freed with DDP, under Python's lock, it would wait for ever for a thread of
+    gloo's that wants the lock to let go of its last tensor; ended by the interpreter, it aborts.
+    """
+    group = dist.group.WORLD
+    try:
+        yield
+    finally:
+        gc.collect()  # the trainer is part of cycles
+        del group

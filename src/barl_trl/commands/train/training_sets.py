@@ -1,0 +1,102 @@
+"""The data sets of a training run: problems to train on, to evaluate on, and benchmarks."""
+
+import logging
+from typing import Any
+
+from datasets import Dataset
+
+from ...data import Selection, load_problems
+from ...data.loading import MOST_PARSED, NO_SELECTION, make_prompt
+from ...evaluation.benchmarks import load_benchmarks
+from ...trainer import BARLConfig
+from .arguments import BARLScriptArguments
+
+_logger = logging.getLogger(__name__)
+
+
+def training_sets(
+    script_args: BARLScriptArguments, training_args: BARLConfig, tokenizer: Any
+) -> dict[str, Any]:
+    """Load what a run needs: [`BARLTrainer`]'s `train_dataset`, `eval_dataset` and `benchmarks`.
+
+    Benchmarks keep long prompts: all of their problems count.
+    """
+    is_plain = script_args.prompt_template is not None
+    prompt: dict[str, Any] = {
+        "system_prompt": None if is_plain else script_args.system_prompt,
+        "prompt_format": script_args.prompt_template or "{problem}",
+        "conversational": not is_plain,
+    }
+
+    def load(split: str, selection: Selection = NO_SELECTION) -> Dataset:
+        dataset, report = load_problems(
+            script_args.dataset_name,
+            config=script_args.dataset_config,
+            split=split,
+            problem_column=script_args.problem_column,
+            answer_column=script_args.answer_column,
+            # the first process looks, and reports, for all of a launch
+            most_parsed=MOST_PARSED if training_args.process_index == 0 else 0,
+            selection=selection,
+            **prompt,
+        )
+        level = logging.WARNING if report.has_findings else logging.INFO
+        advice = "; the rows: barl data check" if report.has_findings else ""
+        _logger.log(level, "%s: %s%s", script_args.dataset_name, report, advice)
+        template_kwargs: Any = training_args.chat_template_kwargs or {}
+        most = script_args.max_prompt_length
+        return dataset if most is None else _shorter(dataset, tokenizer, most, **template_kwargs)
+
+    benchmarks = load_benchmarks(script_args.eval_benchmarks)
+    for name, benchmark in benchmarks.items():
+        if benchmark.skipped:
+            _logger.warning("%s: rows skipped: %s", name, benchmark.skipped)
+    left_out = load_benchmarks(script_args.decontaminate)
+    held_out = benchmarks | left_out
+    selection = Selection(
+        deduplicate=script_args.deduplicate,
+        min_solve_rate=script_args.min_solve_rate,
+        max_solve_rate=script_args.max_solve_rate,
+        evaluation_sets={name: benchmark.texts for name, benchmark in held_out.items()},
+        decontaminate=[*left_out],
+    )
+    test_split = script_args.dataset_test_split
+    if test_split is None and not script_args.eval_benchmarks:
+        test_split = "test"
+    evaluates = training_args.eval_strategy != "no"
+    return {
+        "train_dataset": load(script_args.dataset_train_split, selection),
+        "eval_dataset": load(test_split) if evaluates and test_split else None,
+        "benchmarks": {
+            name: Dataset.from_list(
+                [
+                    {"prompt": make_prompt(p.text, **prompt), "solution": p.solution}
+                    for p in benchmark.problems
+                ]
+            )
+            for name, benchmark in benchmarks.items()
+        },
+    }
+
+
+def _shorter(dataset: Dataset, tokenizer, most: int, **template_kwargs) -> Dataset:
+    """Return the rows whose prompt has at most so many tokens."""
+
+    def fits(prompt) -> bool:
+        if isinstance(prompt, str):
+            return len(tokenizer(prompt)["input_ids"]) <= most
+        encoded = tokenizer.apply_chat_template(
+            prompt, add_generation_prompt=True, return_dict=True, **template_kwargs
+        )
+        return len(encoded["input_ids"]) <= most
+
+    kept = dataset.filter(fits, input_columns="prompt")
+    if not len(kept):
+        raise ValueError(
+            f"max_prompt_length must leave at least one row, got {most}: all of the "
+            f"{len(dataset)} prompts are longer."
+        )
+    if len(kept) < len(dataset):
+        left_out = f"{len(dataset) - len(kept)} of {len(dataset)} rows left out"
+        _logger.warning("%s: prompt of more than max_prompt_length=%d tokens", left_out, most)
+    return kept

@@ -1,0 +1,1 @@
+"""Beliefs and values of responses, under any checkpoint."""

@@ -1,0 +1,238 @@
+"""Completions of many prompts, greedy or sampled, by transformers or by vLLM.
+
+Each sample has a seed of its own, so that a run which was killed goes on to the same samples. With
+transformers it also computes the same batches again: its samples are equal to the bit. vLLM's
+batches depend on what else is in its queue, and rounding on them.
+"""
+
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList
+from transformers.utils import find_adapter_config_file
+
+from ...steps import chain_of_thought
+from ...trainer.checks.environment import refuse_missing_vllm
+from .decoding import Drawing
+from .seeded_sampling import SeededSampling
+
+Key = tuple[int, int]
+"""Problem and sample."""
+
+
+class Job(NamedTuple):
+    """A completion to generate."""
+
+    key: Key
+    prompt_ids: list[int]
+    seed: int
+
+
+class CompletionTokens(NamedTuple):
+    """Token ids of a completion, without the one that ended the turn."""
+
+    token_ids: list[int]
+    truncated: bool
+    """Whether none did within the limit."""
+
+    @classmethod
+    def of(cls, token_ids: Sequence[int], end_ids: Collection[int]) -> "CompletionTokens":
+        """Return what was generated up to the end of the turn; padding may stand after it."""
+        kept = list(chain_of_thought(token_ids, end_ids))
+        return cls(kept, truncated=len(kept) == len(token_ids))
+
+
+def seed_of(seed: int, benchmark: str, key: Key) -> int:
+    """Return the seed of a sample: another one for each, and the same on every machine."""
+    return zlib.crc32(f"{seed} {benchmark} {key}".encode())
+
+
+def complete_batch(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_tokens: int,
+    end_ids: Collection[int],
+    pad_id: int,
+    **options: Any,
+) -> list[CompletionTokens]:
+    """Generate one completion of each prompt, in one batch.
+
+    Args:
+        model: A causal language model of transformers.
+        prompts: Token ids.
+        max_tokens: Most tokens of a completion.
+        end_ids: Tokens that end it.
+        pad_id: What the prompts are padded with, on the left.
+        **options: As in `model.generate`.
+    """
+    length = max(map(len, prompts))
+    ids = torch.tensor([[pad_id] * (length - len(p)) + list(p) for p in prompts])
+    mask = torch.tensor([[0] * (length - len(p)) + [1] * len(p) for p in prompts])
+    with torch.no_grad():
+        generated = model.generate(
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            max_new_tokens=max_tokens,
+            eos_token_id=list(end_ids),
+            pad_token_id=pad_id,
+            use_cache=True,
+            **options,
+        )
+    return [CompletionTokens.of(row, end_ids) for row in generated[:, length:].tolist()]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How completions are generated.
+
+    Attributes:
+        end_ids: Tokens that end a completion.
+        max_tokens: Most tokens of a completion.
+        drawing: How tokens are drawn.
+        batch_size: Most completions at a time.
+    """
+
+    end_ids: Sequence[int]
+    max_tokens: int
+    drawing: Drawing
+    batch_size: int
+
+
+class TransformersBackend:
+    """`model.generate` on batches of prompts of like length.
+
+    Args:
+        model: Folder or Hub id of a model or of a LoRA adapter, whose base model is loaded, too.
+        decoding: How to generate.
+        **init_kwargs: More arguments of `from_pretrained`.
+    """
+
+    def __init__(self, model: str, decoding: Decoding, **init_kwargs: Any):
+        init_kwargs = {"dtype": "auto", "device_map": "auto"} | init_kwargs
+        self.model: Any = AutoModelForCausalLM.from_pretrained(model, **init_kwargs)
+        # Not the model's own: it may come with a repetition penalty, top_p and the like.
+        self.model.generation_config = GenerationConfig()
+        self.decoding = decoding
+
+    def complete(
+        self, jobs: Sequence[Job], done: Collection[Key]
+    ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
+        """Yield completions as they are made: of whole batches in which a job is not yet done.
+
+        The longest prompts come first: they show whether memory suffices.
+        """
+        ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
+        how = self.decoding
+        for start in range(0, len(ordered), how.batch_size):
+            batch = ordered[start : start + how.batch_size]
+            if all(job.key in done for job in batch):
+                continue
+            processors = LogitsProcessorList()
+            if how.drawing.temperature:
+                seeds = [job.seed for job in batch]
+                processors.append(SeededSampling(seeds, how.drawing, self.model.device))
+            completions = complete_batch(
+                self.model,
+                [job.prompt_ids for job in batch],
+                max_tokens=how.max_tokens,
+                end_ids=how.end_ids,
+                pad_id=how.end_ids[0],
+                do_sample=False,
+                logits_processor=processors,
+            )
+            yield list(zip(batch, completions, strict=True))
+
+    def describe(self) -> dict[str, Any]:
+        """Return device, dtype, attention, its kernels and the batch size, for `results.json`.
+
+        The kernels are those of two tokens after two prompts, one padded.
+        """
+        from ..provenance import attention_kernels  # only now: others do not need it
+
+        ends, config = self.decoding.end_ids, self.model.config
+        how: Any = {"max_tokens": 2, "end_ids": ends, "pad_id": ends[0], "min_new_tokens": 2}
+        kernels = attention_kernels(lambda: complete_batch(self.model, [[0], [0] * 8], **how))
+        return {
+            "device": str(self.model.device),
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "attention": config._attn_implementation,
+            "attention_kernels": kernels,
+            "batch_size": self.decoding.batch_size,
+        }
+
+
+class VLLMBackend:
+    """A vLLM engine in this process, which batches by itself.
+
+    Args:
+        model: Folder or Hub id of a model or of a LoRA adapter.
+        decoding: How to generate.
+        **init_kwargs: More arguments of `vllm.LLM`.
+
+    Raises:
+        ImportError: vLLM is not installed.
+    """
+
+    def __init__(self, model: str, decoding: Decoding, **init_kwargs: Any):
+        refuse_missing_vllm("backend must be transformers", "vllm")
+        import vllm  # pyright: ignore[reportMissingImports]
+
+        self.end_ids, self.batch_size, self.lora = decoding.end_ids, decoding.batch_size, None
+        if find_adapter_config_file(model):
+            from peft import PeftConfig
+            from vllm.lora.request import LoRARequest  # pyright: ignore[reportMissingImports]
+
+            adapter: Any = PeftConfig.from_pretrained(model)
+            self.lora = LoRARequest("adapter", 1, model)
+            # vLLM has room for ranks that are powers of two
+            rank = max(8, 1 << (adapter.r - 1).bit_length())
+            init_kwargs = {"enable_lora": True, "max_lora_rank": rank} | init_kwargs
+            model = adapter.base_model_name_or_path
+        # Not the model's own generation configuration, as above.
+        own = {"max_num_seqs": decoding.batch_size, "generation_config": "vllm"}
+        self.llm = vllm.LLM(model, **own | init_kwargs)
+        self._params = lambda seed: vllm.SamplingParams(
+            **decoding.drawing.settings,
+            max_tokens=decoding.max_tokens,
+            seed=seed,
+            stop_token_ids=list(decoding.end_ids),
+        )
+
+    def complete(
+        self, jobs: Sequence[Job], done: Collection[Key]
+    ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
+        """Yield completions as they are made: of all jobs not yet done."""
+        pending = {str(number): job for number, job in enumerate(jobs) if job.key not in done}
+        engine = self.llm.llm_engine
+        for name, job in pending.items():
+            prompt = {"prompt_token_ids": job.prompt_ids}
+            engine.add_request(name, prompt, self._params(job.seed), lora_request=self.lora)
+        while engine.has_unfinished_requests():
+            finished = [output for output in engine.step() if output.finished]
+            yield [
+                (
+                    pending[output.request_id],
+                    CompletionTokens.of(output.outputs[0].token_ids, self.end_ids),
+                )
+                for output in finished
+            ]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what `results.json` has of the engine; kernels run in processes of its own."""
+        config = self.llm.llm_engine.vllm_config
+        backend = config.attention_config.backend
+        return {
+            "device": str(config.device_config.device_type),
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            "attention": backend.name if backend else "chosen by vLLM",
+            "attention_kernels": [],
+            "batch_size": self.batch_size,
+        }
+
+
+Backend = TransformersBackend | VLLMBackend
+BACKENDS = {"transformers": TransformersBackend, "vllm": VLLMBackend}

@@ -1,0 +1,183 @@
+"""Prompts of each family of models: what is said to the model, and what ends its turn."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...data.loading import PAPER_SYSTEM_PROMPT
+from ...trainer.hub.redaction import redacted
+from ...trainer.rollouts.turn_ends import turn_ends
+
+
+@dataclass(frozen=True)
+class Template:
+    """How a problem becomes a prompt.
+
+    Attributes:
+        name: The name under which it stands in result files.
+        plain: The prompt as text with `{problem}` in it; None for the tokenizer's chat template.
+        system_prompt: Content of the system message.
+        user: Content of the user message.
+        ends: Tokens of the family that end a turn, beside those which the tokenizer and its chat
+            template name.
+        variables: Variables of the chat template.
+        marker: A token in the chat templates of the family, by which it is recognised.
+    """
+
+    name: str
+    plain: str | None = None
+    system_prompt: str | None = None
+    user: str = "{problem}"
+    ends: tuple[str, ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    marker: str = ""
+
+    def prompt(self, tokenizer, problem: str) -> str:
+        """Return the whole prompt as text, special tokens included."""
+        # Not str.format: problems are full of TeX braces.
+        text = (self.plain or self.user).replace("{problem}", problem)
+        if self.plain:
+            return text
+        messages = [("system", self.system_prompt), ("user", text)]
+        return tokenizer.apply_chat_template(
+            [{"role": role, "content": content} for role, content in messages if content],
+            tokenize=False,
+            add_generation_prompt=True,
+            **self.variables,
+        )
+
+    def encode(self, tokenizer, prompt: str) -> list[int]:
+        """Return the tokens of a prompt; a chat template has written the first one itself."""
+        return tokenizer.encode(prompt, add_special_tokens=bool(self.plain))
+
+    def end_ids(self, tokenizer) -> list[int]:
+        """Return the ids of the tokens that end a completion."""
+        known = tokenizer.get_vocab()
+        ids = {known[token] for token in self.ends if token in known}
+        ends = sorted((ids | {tokenizer.eos_token_id}) - {None})
+        return ends if self.plain else turn_ends(tokenizer, ends, **self.variables)
+
+
+TEMPLATES = {
+    template.name: template
+    for template in (
+        Template(
+            "qwen2.5-math",  # and others with ChatML
+            system_prompt=PAPER_SYSTEM_PROMPT,
+            ends=("<|endoftext|>",),
+            marker="<|im_start|>",
+        ),
+        Template(
+            "r1-distill",  # its authors advise against a system prompt
+            user="{problem}\n" + PAPER_SYSTEM_PROMPT,
+            marker="<｜Assistant｜>",
+        ),
+        Template(
+            "llama-3",
+            system_prompt=PAPER_SYSTEM_PROMPT,
+            ends=("<|eom_id|>", "<|end_of_text|>"),
+            # the chat template writes a date: today's would make prompts differ from day to day
+            variables={"date_string": "26 Jul 2024"},
+            marker="<|start_header_id|>",
+        ),
+        Template("plain", plain="{problem}\n"),
+    )
+}
+
+
+_RECORD = "barl_prompt"
+"""Key of `tokenizer_config.json` under which training says how it wrote prompts."""
+
+
+def record_prompt(
+    tokenizer,
+    *,
+    system_prompt: str | None,
+    prompt_template: str | None,
+    chat_template_kwargs: Mapping[str, Any] | None,
+) -> None:
+    """Note in a tokenizer how prompts are written in training, for all that is saved with it."""
+    tokenizer.init_kwargs[_RECORD] = {
+        "system_prompt": None if prompt_template else system_prompt,
+        "prompt_template": prompt_template,
+        "chat_template_kwargs": redacted(chat_template_kwargs or {}),
+    }
+
+
+def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> Template:
+    """Return the template with a name, or the one that fits a tokenizer.
+
+    Args:
+        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: as the model was
+            trained, where `barl train` noted it in the tokenizer. Else by the tokens in the
+            tokenizer's chat template, which fine-tuned models keep under any name; `plain` where
+            there is none.
+        tokenizer: The model's.
+        system_prompt: Another content of the system message; "" for no message.
+
+    Raises:
+        ValueError: If there is no such template, or it does not fit the tokenizer or has no place
+            for a system prompt.
+    """
+    template = _chosen(name, tokenizer)
+    if system_prompt is None:
+        return template
+    if template.plain:
+        raise ValueError(
+            f"system_prompt must be left out with the template {template.name!r}, got "
+            f"{system_prompt!r}: it is plain text. Write it into a template of your own, a text "
+            "with {problem}."
+        )
+    return replace(template, system_prompt=system_prompt)
+
+
+def _of_family(tokenizer) -> Template | None:
+    """Return the template of the family that a tokenizer's chat template is of."""
+    chat = str(tokenizer.chat_template)
+    fitting = [t for t in TEMPLATES.values() if t.marker and t.marker in chat]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _as_trained(tokenizer) -> Template:
+    """Return the template that training noted."""
+    record = tokenizer.init_kwargs[_RECORD]
+    plain = record["prompt_template"]
+    family = (not plain and _of_family(tokenizer)) or Template("")
+    return replace(
+        family,
+        name="as trained",
+        plain=plain,
+        system_prompt=record["system_prompt"],
+        user="{problem}",
+        variables={**family.variables, **record["chat_template_kwargs"]},
+    )
+
+
+def _chosen(name: str, tokenizer) -> Template:
+    chat: Any = tokenizer.chat_template
+    if name == "auto":
+        if _RECORD in tokenizer.init_kwargs:
+            return _as_trained(tokenizer)
+        if chat is None:
+            return TEMPLATES["plain"]
+        family = _of_family(tokenizer)
+        if family is None:
+            raise ValueError(
+                f"template must be named for this model, got 'auto': its chat template is not of "
+                f"one of the families {', '.join(TEMPLATES)}. qwen2.5-math has a system prompt, "
+                "r1-distill has the instruction in the user's message."
+            )
+        return family
+    if "{problem}" in name:
+        return Template(name, plain=name)
+    if name not in TEMPLATES:
+        raise ValueError(
+            f"template must be auto, {', '.join(TEMPLATES)} or a text with {{problem}}, got "
+            f"{name!r}: choose one of them."
+        )
+    if chat is None and not TEMPLATES[name].plain:
+        raise ValueError(
+            f"template must be plain, or a text with {{problem}}, got {name!r}: the tokenizer has "
+            "no chat template."
+        )
+    return TEMPLATES[name]

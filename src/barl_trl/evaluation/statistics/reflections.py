@@ -1,0 +1,84 @@
+"""How often responses reflect, by the difficulty of the problem: detection by keywords."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..responses import ResponsesByProblem
+from .metrics import clopper_pearson
+
+KEYWORDS = (
+    "recheck",
+    "rethink",
+    "reassess",
+    "reevaluate",
+    "re-evaluate",
+    "reevaluation",
+    "re-examine",
+    "reexamine",
+    "reconsider",
+    "reanalyze",
+    "double-check",
+    "check again",
+    "think again",
+    "verify again",
+    "go over the steps",
+)
+"""Those of Liu et al. (2025), whom the paper cites."""
+
+
+class DifficultyLevel(NamedTuple):
+    """The problems of one difficulty.
+
+    Attributes:
+        difficulty: Number of wrong responses.
+        num_problems: How many problems have that many.
+        frequency: Share of them with a reflection in any response; None without problems.
+        low, high: Its interval of 95 %, Clopper and Pearson's; None without problems.
+    """
+
+    difficulty: int
+    num_problems: int
+    frequency: float | None
+    low: float | None
+    high: float | None
+
+
+def reflections_by_difficulty(
+    problems: ResponsesByProblem, *, keywords: Sequence[str] = KEYWORDS, num_samples: int = 6
+) -> list[DifficultyLevel]:
+    """Measure the frequency of reflections for 0 … `num_samples` wrong responses.
+
+    A response reflects if it has a keyword, in upper or lower case, also within a word. A problem
+    counts as one with reflections if any of its responses reflects, as in the paper.
+
+    Args:
+        problems: Samples of each problem; of more than `num_samples` the first are taken.
+        keywords: Texts that show a reflection.
+        num_samples: Responses per problem (the paper: 6).
+
+    Raises:
+        ValueError: A problem has fewer samples, or there are no keywords.
+    """
+    fewest = min(map(len, problems.values()))
+    if not 1 <= num_samples <= fewest:
+        raise ValueError(
+            f"num_samples must be in [1, {fewest}], the fewest samples of a problem, got "
+            f"{num_samples}: lower it, or sample more."
+        )
+    if not keywords:
+        raise ValueError("keywords must hold at least one text, got none: leave them out.")
+    by_difficulty: list[list[bool]] = [[] for _ in range(num_samples + 1)]
+    for responses in problems.values():
+        taken = responses[:num_samples]
+        difficulty = sum(response.reward != 1 for response in taken)
+        texts = [response.response.lower() for response in taken]
+        hit = any(keyword.lower() in text for text in texts for keyword in keywords)
+        by_difficulty[difficulty].append(hit)
+    return [_level(difficulty, hits) for difficulty, hits in enumerate(by_difficulty)]
+
+
+def _level(difficulty: int, hits: Sequence[bool]) -> DifficultyLevel:
+    if not hits:
+        return DifficultyLevel(difficulty, 0, None, None, None)
+    ends = clopper_pearson(sum(hits), len(hits))
+    return DifficultyLevel(difficulty, len(hits), sum(hits) / len(hits), *ends)

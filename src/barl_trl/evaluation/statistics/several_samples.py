@@ -1,0 +1,80 @@
+"""What several samples of each problem amount to: avg@k, pass@k, cons@k."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..responses import Response
+from .metrics import accuracy, mean_pass_at_k, share_interval
+
+
+def summarize_samples(
+    groups: Sequence[Sequence[Response]], equivalent: Callable[[str, str], bool] | None = None
+) -> dict[str, Any]:
+    """Summarise the samples of each problem, as they stand in `results.json`, by k.
+
+    With n samples, pass@k stands there for all k up to n, avg@k and cons@k for n alone. avg@n is
+    the accuracy, with its interval of 95 % over problems.
+
+    Args:
+        groups: The responses to each problem; n is the smallest number of them.
+        equivalent: Whether the second answer is the same as the first, taken as true. Without it
+            there is no cons@k.
+    """
+    rewards = [[response.reward for response in group] for group in groups]
+    most = min(map(len, groups))
+    summary: dict[str, Any] = {
+        "pass@k": {str(k): mean_pass_at_k(rewards, k)._asdict() for k in range(1, most + 1)}
+    }
+    if most == 1:
+        return summary
+    average = accuracy(rewards)
+    low, high = share_interval(average, len(rewards)) or (None, None)
+    summary["avg@k"] = {str(most): average._asdict() | {"low": low, "high": high}}
+    if equivalent:
+        votes = [[consensus(group[:most], equivalent)] for group in groups]
+        summary["cons@k"] = {str(most): accuracy(votes)._asdict()}
+    return summary
+
+
+def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bool]) -> float:
+    """Return the probability that the right answer wins the vote of the responses to a problem.
+
+    The answer that most of them give wins; t answers that share the lead win 1 / t each. Responses
+    without an answer do not vote; where none votes, the problem is not solved.
+
+    The right answers are those that the grader has rewarded, and are one class. Each distinct wrong
+    answer joins the first class whose shortest answer it matches both ways, as hypotheses do in
+    training; one whose grading timed out or crashed is a wrong one.
+
+    Args:
+        responses: Of one problem.
+        equivalent: Whether the second answer is the same as the first, taken as true.
+    """
+    wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
+    classes: Counter[str] = Counter()
+    for answer in sorted(wrong, key=lambda answer: (len(answer), answer)):
+        match = (one for one in classes if equivalent(one, answer) and equivalent(answer, one))
+        classes[next(match, answer)] += wrong[answer]
+    right = sum(response.reward == 1 for response in responses)
+    if right < max(classes.values(), default=1):
+        return 0.0
+    return 1 / (1 + list(classes.values()).count(right))
+
+
+def sample_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the benchmarks of `results.json` as rows of a table on their samples.
+
+    There are none with one sample of each problem, nor in results of older versions.
+    """
+    rows = []
+    for name, row in results["benchmarks"].items():
+        for k, average in row.get("avg@k", {}).items():
+            low, high = average["low"], average["high"]
+            ends = "" if low is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
+            cells = {"benchmark": name, f"avg@{k} [95 %]": f"{100 * average['mean']:.1f}{ends}"}
+            for metric in ("pass", "cons"):
+                mean = row.get(f"{metric}@k", {}).get(k, {}).get("mean")
+                cells[f"{metric}@{k}"] = "" if mean is None else f"{100 * mean:.1f}"
+            rows.append(cells)
+    return rows

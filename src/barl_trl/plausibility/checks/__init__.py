@@ -1,0 +1,1 @@
+"""Whether a model allows to score along trees."""

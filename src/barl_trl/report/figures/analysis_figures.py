@@ -1,0 +1,219 @@
+"""Figures of `barl analyze` on responses: token efficiency, values, reflections, comparisons.
+
+Each is drawn from the JSON file that the analysis wrote, of `rows` with `benchmark` and, but for
+comparisons, `model`.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from ..json_files import read_json
+from .styles import DASHES, error_line, finish, headline, line_style, panels, plain, styled
+
+VALUE_TITLES = {
+    "bayesian_values": "Bayesian value",
+    "posterior_weighted_values": "posterior-weighted value",
+}
+_SELECTIONS = ("all", "correct", "wrong")
+_DRAWN_SHARE = 0.05
+"""Of a model's problems. Timesteps that fewer of them reach are noise, and are not drawn."""
+
+_BENCHMARK_DASHES = ("--", "-", *DASHES[2:])
+"""The paper draws its first benchmark (GSM8K) dashed and its second (MATH) solid."""
+
+_Rows = list[dict[str, Any]]
+
+
+@styled
+def draw_efficiency(results: str | Path, path: str | Path, *, with_greedy: bool) -> None:
+    """Draw pass@k against the tokens of the k responses, a panel for each benchmark.
+
+    Args:
+        results: JSON with `rows` of `with_greedy`, `k`, `accuracy`, `standard_error`, `tokens`,
+            `num_problems`.
+        path: PNG to write.
+        with_greedy: Which rows to draw: those where the greedy response is one of the k, or those
+            without.
+    """
+    rows = read_json(results, rows=list)["rows"]
+    rows = [row for row in rows if row["with_greedy"] == with_greedy]
+    benchmarks, models = _names(rows, "benchmark"), _names(rows, "model")
+    figure, axes = panels(len(benchmarks))
+    for axis, benchmark in zip(axes[0], benchmarks, strict=True):
+        of_benchmark = [row for row in rows if row["benchmark"] == benchmark]
+        for n, model in enumerate(models):
+            points = [row for row in of_benchmark if row["model"] == model]
+            _draw_model(axis, n, model, points, "tokens", "accuracy", scale=100)
+        axis.set(title=_title(of_benchmark), xlabel="mean total tokens of k responses")
+        axis.set_xlim(left=0)
+    ks = [row["k"] for row in rows]
+    greedy = "one of them greedy" if with_greedy else "all sampled"
+    axes[0][0].set_ylabel(f"pass@k (%), k = {min(ks)} … {max(ks)},\n{greedy}")
+    headline(figure, "Accuracy against what it costs; bars: ± one standard error over problems")
+    finish(figure, path, names=len(models))
+
+
+@styled
+def draw_values(results: str | Path, path: str | Path, *, value: str = "bayesian_values") -> None:
+    """Draw values by timestep: of all responses, the correct and the wrong ones.
+
+    Args:
+        results: JSON with `rows` of `value`, `responses`, `timestep`, `mean`, `standard_error`,
+            `num_problems`, and `settings` with `step`, what a step is.
+        path: PNG to write.
+        value: Which value to draw.
+    """
+    data = read_json(results, rows=list, settings=dict)
+    rows = [row for row in data["rows"] if row["value"] == value and row["timestep"] is not None]
+    benchmarks, models = _names(rows, "benchmark"), _names(rows, "model")
+    figure, axes = panels(len(benchmarks), len(_SELECTIONS))
+    for line, selection in zip(axes, _SELECTIONS, strict=True):
+        for axis, benchmark in zip(line, benchmarks, strict=True):
+            for n, model in enumerate(models):
+                place = (benchmark, model, selection)
+                points = [r for r in rows if (r["benchmark"], r["model"], r["responses"]) == place]
+                fewest = _DRAWN_SHARE * max((row["num_problems"] for row in points), default=0)
+                points = [row for row in points if row["num_problems"] >= fewest]
+                _draw_model(axis, n, model, points, "timestep", "mean")
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        line[0].set_ylabel(f"{VALUE_TITLES[value]} (reward)\n{selection} responses")
+    for top, bottom, benchmark in zip(axes[0], axes[-1], benchmarks, strict=True):
+        top.set_title(_title([row for row in rows if row["benchmark"] == benchmark]))
+        bottom.set_xlabel(plain(f"timestep t (step: {data['settings']['step']})"))
+    title = VALUE_TITLES[value].capitalize()
+    headline(figure, f"{title} of each step; bars: ± one standard error over problems")
+    finish(figure, path, names=len(models))
+
+
+@styled
+def draw_reflections(results: str | Path, path: str | Path) -> None:
+    """Draw how often responses reflect: markers for models, dashes for benchmarks.
+
+    Args:
+        results: JSON with `rows` of `difficulty`, `frequency`, `low`, `high`, `num_problems`, and
+            `settings` with `num_samples`.
+        path: PNG to write.
+
+    Raises:
+        ValueError: There are more benchmarks than ways to dash a line.
+    """
+    data = read_json(results, rows=list, settings=dict)
+    rows = data["rows"]
+    benchmarks, models = _names(rows, "benchmark"), _names(rows, "model")
+    if len(benchmarks) > len(_BENCHMARK_DASHES):
+        raise ValueError(
+            f"benchmarks must be at most {len(_BENCHMARK_DASHES)} in one figure, got "
+            f"{', '.join(benchmarks)}: choose them with --benchmarks."
+        )
+    dashes_of = dict(zip(benchmarks, _BENCHMARK_DASHES, strict=False))
+    figure, [[axis]] = panels(1)
+    for n, model in enumerate(models):
+        style = line_style(n)
+        label = {key: style[key] for key in ("color", "marker", "markerfacecolor")}
+        axis.add_line(Line2D([], [], linestyle="", label=plain(model), **label))
+        for benchmark, dashes in dashes_of.items():
+            points = [
+                row
+                for row in rows
+                if (row["benchmark"], row["model"]) == (benchmark, model)
+                and row["frequency"] is not None
+            ]
+            middles, lows, highs = (
+                [100 * row[end] for row in points] for end in ("frequency", "low", "high")
+            )
+            error_line(
+                axis,
+                [row["difficulty"] for row in points],
+                middles,
+                [(m - lo, hi - m) for m, lo, hi in zip(middles, lows, highs, strict=True)],
+                **style | {"linestyle": dashes},
+            )
+    lines = [
+        Line2D([], [], color="0.2", linestyle=dashes, label=_with_number(benchmark, rows))
+        for benchmark, dashes in dashes_of.items()
+    ]
+    figure.legend(handles=lines, loc="outside upper center", ncols=min(len(lines), 4))
+    num_samples = data["settings"]["num_samples"]
+    axis.set(
+        xlabel=f"difficulty (wrong responses of {num_samples})",
+        ylabel="problems with a reflection (%)",
+        title="How often responses reflect; bars: intervals of 95 %",
+        xlim=(-0.3, num_samples + 0.3),
+        xticks=range(num_samples + 1),
+    )
+    axis.set_ylim(bottom=0)
+    finish(figure, path, names=len(models))
+
+
+@styled
+def draw_comparison(results: str | Path, path: str | Path) -> None:
+    """Draw a forest plot: a panel for each metric, with a line for each benchmark.
+
+    Args:
+        results: JSON with `rows` of `arm`, `base`, `metric`, `low`, `high`, and `difference` or
+            `ratio`.
+        path: PNG to write.
+    """
+    rows = read_json(results, rows=list)["rows"]
+    benchmarks, metrics, arms = (_names(rows, key) for key in ("benchmark", "metric", "arm"))
+    figure, axes = panels(len(metrics))
+    figure.set_figheight(1.6 + 0.35 * len(benchmarks) * len(arms))
+    for axis, metric in zip(axes[0], metrics, strict=True):
+        of_metric = [row for row in rows if row["metric"] == metric]
+        value = "ratio" if "ratio" in of_metric[0] else "difference"
+        scale = 1 if value == "ratio" or metric == "tokens" else 100
+        for n, arm in enumerate(arms):
+            points = [row for row in of_metric if row["arm"] == arm]
+            offset = 0.6 * (n - (len(arms) - 1) / 2) / len(arms)
+            axis.errorbar(
+                [scale * row[value] for row in points],
+                [benchmarks.index(row["benchmark"]) + offset for row in points],
+                xerr=[
+                    [scale * (row[value] - row["low"]) for row in points],
+                    [scale * (row["high"] - row[value]) for row in points],
+                ],
+                label=plain(f"{arm} against {rows[0]['base']}"),
+                **line_style(n) | {"linestyle": "none", "capsize": 3, "elinewidth": 1.4},
+            )
+        axis.axvline(1 if value == "ratio" else 0, color="0.3", linewidth=0.8)
+        unit = "difference" + (" (points)" if scale > 1 else "")
+        unit = "times as many" if value == "ratio" else unit
+        axis.set(title=metric, xlabel=unit, ylim=(len(benchmarks) - 0.5, -0.5))
+        names = benchmarks if axis is axes[0][0] else []
+        axis.set_yticks(range(len(names)), [*map(plain, names)])
+        axis.grid(axis="y", visible=False)
+    headline(figure, "Differences with intervals of 95 %")
+    finish(figure, path, names=len(arms))
+
+
+def _names(rows: _Rows, key: str) -> list[str]:
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def _title(rows: _Rows) -> str:
+    return f"{plain(rows[0]['benchmark'])} (n = {max(row['num_problems'] for row in rows)})"
+
+
+def _with_number(benchmark: str, rows: _Rows) -> str:
+    """Return the benchmark's name, with the number of its problems over all difficulties."""
+    numbers: Counter[str] = Counter()
+    for row in rows:
+        if row["benchmark"] == benchmark:
+            numbers[row["model"]] += row["num_problems"]
+    return plain(f"{benchmark} (n = {max(numbers.values())})")
+
+
+def _draw_model(axis, n: int, model: str, points: _Rows, x: str, y: str, scale=1) -> None:
+    """Draw the points of the n-th model, with their standard errors."""
+    error_line(
+        axis,
+        [row[x] for row in points],
+        [scale * row[y] for row in points],
+        [scale * (row["standard_error"] or 0) for row in points],
+        label=plain(model),
+        **line_style(n),
+    )

@@ -1,0 +1,158 @@
+"""The paper's curves over training: accuracy and response length, by arm, from run folders."""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from ..json_files import read_json
+from .styles import finish, headline, line_style, panels, plain, styled
+
+TRAINING = "training rollouts"
+MEAN = "mean over benchmarks"
+_EVALUATED = re.compile(r"eval_(?P<set>.+)/(?P<kind>accuracy|mean_tokens)")
+_LABELS = {"accuracy": "accuracy (%)", "mean_tokens": "response length (tokens)"}
+
+_Curve = dict[int, float]
+
+
+def curves_of(folder: str | Path) -> dict[tuple[str, str], _Curve]:
+    """Read the curves of a run.
+
+    Args:
+        folder: Of a run, finished or not: without a `trainer_state.json` of its own, that of its
+            last checkpoint counts.
+
+    Returns:
+        Value by optimizer step of each (set of problems, `"accuracy"` or `"mean_tokens"`). The
+        accuracy of training is the mean of the first reward, that of sampled rollouts.
+
+    Raises:
+        FileNotFoundError: There is no `trainer_state.json`.
+        ValueError: Neither training nor evaluation was logged.
+    """
+    curves: dict[tuple[str, str], _Curve] = defaultdict(dict)
+    for log in _log_history(Path(folder)):
+        for name, value in log.items():
+            place = _place(name, log)
+            if place and value is not None:
+                curves[place][log["step"]] = value
+    if not curves:
+        raise ValueError(
+            f"{folder} must have rewards or evaluations logged, got none: train with "
+            "--logging_steps or --eval_benchmarks."
+        )
+    return dict(curves)
+
+
+def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
+    if match := _EVALUATED.fullmatch(name):
+        return match["set"], match["kind"]
+    if name == "eval_accuracy":
+        return MEAN, "accuracy"
+    if name == "completions/mean_length":
+        return TRAINING, "mean_tokens"
+    rewards = [key for key in log if key.startswith("rewards/") and key.endswith("/mean")]
+    return (TRAINING, "accuracy") if rewards and name == rewards[0] else None
+
+
+def _log_history(folder: Path) -> list[dict[str, Any]]:
+    checkpoints = folder.glob("checkpoint-*/trainer_state.json")
+    by_step = sorted(checkpoints, key=lambda path: int(path.parent.name.rpartition("-")[2]))
+    for path in (folder / "trainer_state.json", *reversed(by_step)):
+        with suppress(FileNotFoundError, ValueError):  # a kill may leave a part of it
+            return read_json(path, log_history=list)["log_history"]
+    raise FileNotFoundError(
+        f"{folder} must have a trainer_state.json, or checkpoints that have one, got neither: name "
+        "the output_dir of a run."
+    )
+
+
+def summarize(runs: Mapping[str, Sequence[str | Path]]) -> dict[str, Any]:
+    """Average the curves of runs over seeds, at the steps that all seeds have.
+
+    Args:
+        runs: Folders of runs by arm: one for each seed.
+
+    Returns:
+        By arm: the number of `seeds`, and `curves` by set of problems and kind, each with `steps`,
+        `mean` and `standard_error` (None of a single seed). The mean over benchmarks comes last.
+
+    Raises:
+        FileNotFoundError: A folder has no `trainer_state.json`.
+        ValueError: A run has nothing logged.
+    """
+    summary = {}
+    for arm, folders in runs.items():
+        seeds = [curves_of(folder) for folder in folders]
+        places = sorted({place for curves in seeds for place in curves}, key=_order)
+        curves: dict[str, Any] = {}
+        for name, kind in places:
+            of_place = [run[name, kind] for run in seeds if (name, kind) in run]
+            steps = sorted(set.intersection(*map(set, of_place)))
+            values = np.array([[curve[step] for step in steps] for curve in of_place], dtype=float)
+            errors = None
+            if len(of_place) > 1:
+                errors = (values.std(axis=0, ddof=1) / len(of_place) ** 0.5).tolist()
+            curves.setdefault(name, {})[kind] = {
+                "steps": steps,
+                "mean": values.mean(axis=0).tolist(),
+                "standard_error": errors,
+            }
+        summary[arm] = {"seeds": len(folders), "curves": curves}
+    return summary
+
+
+def _order(place: tuple[str, str]) -> tuple[int, str, str]:
+    name, kind = place
+    return (name == MEAN) - (name == TRAINING), name, kind
+
+
+@styled
+def draw(summary: str | Path, path: str | Path) -> None:
+    """Draw accuracy and response length over the optimizer steps, a row for each set of problems.
+
+    Args:
+        summary: JSON of [`summarize`].
+        path: PNG to write.
+    """
+    arms = read_json(summary)
+    found = {name for arm in arms.values() for name in arm["curves"]}
+    names = sorted(found, key=lambda name: _order((name, "")))
+    figure, axes = panels(2, rows=len(names))
+    for row, name in zip(axes, names, strict=True):
+        for axis, kind in zip(row, _LABELS, strict=True):
+            for n, (arm, results) in enumerate(arms.items()):
+                if curve := results["curves"].get(name, {}).get(kind):
+                    _draw_curve(axis, curve, n, plain(f"{arm} ({_seeds(results)})"), kind)
+            if not axis.lines:  # a mean over benchmarks has no length
+                axis.axis("off")
+                continue
+            axis.set(title=plain(name), xlabel="optimizer step", ylabel=_LABELS[kind])
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.tick_params(labelbottom=True)  # the panel below may be empty
+            axis.set_ylim(bottom=0)
+    if any(results["seeds"] > 1 for results in arms.values()):
+        headline(figure, "Mean over seeds; band: ± one standard error")
+    finish(figure, path, names=len(arms))
+
+
+def _draw_curve(axis, curve, n, label, kind):
+    scale = 100 if kind == "accuracy" else 1
+    steps, means = curve["steps"], scale * np.array(curve["mean"])
+    style = {name: line_style(n)[name] for name in ("color", "linestyle", "marker", "markersize")}
+    axis.plot(steps, means, **style, markevery=max(1, len(steps) // 8), label=label)
+    if curve["standard_error"] is not None:
+        errors = scale * np.array(curve["standard_error"])
+        axis.fill_between(
+            steps, means - errors, means + errors, color=style["color"], alpha=0.2, linewidth=0
+        )
+
+
+def _seeds(results) -> str:
+    return "1 seed" if results["seeds"] == 1 else f"{results['seeds']} seeds"

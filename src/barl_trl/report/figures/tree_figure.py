@@ -1,0 +1,128 @@
+"""The belief-dependent policy on the paper's tree, leaf by leaf, and returns by depth."""
+
+from fractions import Fraction
+from pathlib import Path
+
+from matplotlib.patches import FancyArrowPatch
+
+from ..json_files import read_json
+from .styles import plt, save
+
+_BACK = {"root": "back to the root", "parent": "back to the parent"}
+_GREY, _BLACK = "0.65", "black"
+_NODE_RADIUS = 12  # points
+
+
+def draw(results_json: str | Path, png: str | Path) -> None:
+    """Draw a row of trees for each way of going back, and the returns beside them.
+
+    A panel shows the belief before the next leaf is tried, and the way to it.
+
+    Args:
+        results_json: What `barl_trl.synthetic.tree_gap.results` returned, as JSON.
+        png: PNG to write.
+    """
+    results = read_json(results_json)
+    examples = results["examples"]
+    columns = max(len(example["tries"]) for example in examples)
+    widths = 2.75 * columns, 4.2
+    figure = plt.figure(figsize=(sum(widths), 3.1 * len(examples)), layout="constrained")
+    trees, chart = figure.subfigures(1, 2, width_ratios=widths, squeeze=False)[0]
+    rows = trees.subfigures(len(examples), 1, squeeze=False)[:, 0]
+    for row, example in zip(rows, examples, strict=True):
+        row.suptitle(f"Going {_BACK[example['back']]}", fontsize=11, fontweight="bold")
+        for axis, attempt in zip(row.subplots(1, columns), example["tries"], strict=False):
+            _draw_tree(axis, example, attempt)
+    trees.supxlabel(
+        "The numbers are the belief: the probability that this leaf pays. Crossed out: excluded. "
+        "Thick arrows lead to the next leaf, dashed ones back.",
+        fontsize=9,
+    )
+    _draw_returns(chart.subplots(), results["trees"])
+    save(figure, png, dpi=120)
+
+
+def _draw_tree(axis, example, attempt):
+    places = _places(example["children"], example["leaves"])
+    for node, children in enumerate(example["children"]):
+        for child in children:
+            axis.plot(*zip(places[node], places[child], strict=True), color=_GREY, lw=1, zorder=1)
+    for start, end in zip(attempt["path"], attempt["path"][1:], strict=False):
+        _draw_move(axis, example, start, end)
+    believed = dict(zip(example["leaves"], attempt["belief"], strict=True))
+    for node, (x, y) in enumerate(places):
+        _draw_node(axis, x, y, f"$s_{{{node}}}$", believed.get(node))
+    first, last = attempt["steps"]
+    steps = f"step {first}" if first == last else f"steps {first}–{last}"
+    axis.set_title(f"{steps}: reward {attempt['reward']}", fontsize=10)
+    axis.set(xlim=(-0.6, len(example["leaves"]) - 0.4), ylim=(-0.65, places[0][1] + 0.3))
+    axis.set_axis_off()
+
+
+def _places(children, leaves):
+    """Place leaves side by side, a node above the middle of its children."""
+    places = [(0.0, 0.0)] * len(children)
+    for node in reversed(range(len(children))):
+        if children[node]:
+            (left, y), (right, _) = (places[child] for child in children[node])
+            places[node] = ((left + right) / 2, y + 1)
+        else:
+            places[node] = (float(leaves.index(node)), 0.0)
+    return places
+
+
+def _draw_move(axis, example, start, end):
+    places = _places(example["children"], example["leaves"])
+    down = end in example["children"][start]
+    is_left = any(start in children[:1] for children in example["children"])
+    bend = 0 if down else -0.35 if is_left else 0.35  # away from the sibling's edge
+    axis.add_patch(
+        FancyArrowPatch(
+            places[start],
+            places[end],
+            arrowstyle="-|>",
+            mutation_scale=13,
+            shrinkA=_NODE_RADIUS,
+            shrinkB=_NODE_RADIUS,
+            color=_BLACK,
+            linewidth=2.2 if down else 1.2,
+            linestyle="-" if down else (0, (3, 2)),
+            connectionstyle=f"arc3,rad={bend}",
+            zorder=2,
+        )
+    )
+
+
+def _draw_node(axis, x, y, name, belief):
+    """Draw a node. A leaf is shaded by its belief, which stands below it, or crossed out."""
+    shade = str(1 - 0.75 * (belief or 0))
+    axis.plot(x, y, "o", ms=2 * _NODE_RADIUS - 3, mfc=shade, mec=_BLACK, mew=1, zorder=3)
+    color = "white" if (belief or 0) > 0.6 else _BLACK
+    axis.text(x, y, name, ha="center", va="center", fontsize=10, color=color, zorder=4)
+    if belief is not None:
+        text = str(Fraction(belief).limit_denominator(1000))
+        axis.text(x, y - 0.48, text, ha="center", va="center", fontsize=10)
+    if belief == 0:
+        axis.plot(x, y, "x", ms=2 * _NODE_RADIUS + 2, color="0.6", mew=1.6, zorder=3)
+
+
+def _draw_returns(axis, trees):
+    curves = [("adaptive, either way", "root", "adaptive", "o-")]
+    curves += [
+        (f"stochastic Markovian,\n{_BACK['root']}", "root", "stochastic_markovian", "s--"),
+        (
+            f"stochastic Markovian,\n{_BACK['parent']} (best found)",
+            "parent",
+            "stochastic_markovian",
+            "^-.",
+        ),
+        ("Markovian, single pass\nor deterministic", "root", "single_pass_markovian", "v:"),
+    ]
+    for label, back, name, style in curves:
+        points = [(tree["depth"], tree[name]) for tree in trees if tree["back"] == back]
+        axis.plot(*zip(*points, strict=True), style, color=_BLACK, mfc="white", label=label)
+    axis.set(xlabel="depth of the tree", ylabel="return", ylim=(0, 1.05))
+    axis.set_xticks(sorted({tree["depth"] for tree in trees}))
+    axis.set_title("Return within the steps\nthat the adaptive policy needs", fontsize=10)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False)

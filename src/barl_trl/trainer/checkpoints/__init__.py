@@ -1,0 +1,1 @@
+"""Checkpoints that resume exactly, and the folder that a run writes."""

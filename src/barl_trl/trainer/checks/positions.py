@@ -1,0 +1,48 @@
+"""Whether a model's table of positions holds its rollouts with the questions for their answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+from datasets import Dataset
+from torch import nn
+
+from ...hypotheses import is_truth, truth_answer
+from ...plausibility.checks.model_traits import table_positions
+from ...plausibility.elicitation import Elicitation
+from ..barl_config import BARLConfig
+
+
+def check_positions(
+    model: nn.Module,
+    tokenize: Callable[[list[Any]], Any],
+    dataset: Any,
+    elicitation: Elicitation,
+    args: BARLConfig,
+) -> None:
+    """Refuse a longest completion behind which there are no positions left to ask for an answer.
+
+    Args:
+        model: The model. One that computes positions has enough.
+        tokenize: Prompts -> their token ids, and more.
+        dataset: The training set. The lengths of a stream are not known: its batches are checked.
+        elicitation: What is placed after a state.
+        args: The settings.
+
+    Raises:
+        ValueError: The positions do not suffice.
+    """
+    most, completion = table_positions(model), args.max_completion_length
+    if most is None or completion is None or not isinstance(dataset, Dataset):
+        return
+    prompt_ids, *_ = tokenize(list(dataset["prompt"]))
+    truths = filter(is_truth, map(truth_answer, dataset[args.solution_column]))
+    prompt = max(map(len, prompt_ids))
+    answer = max((len(elicitation.answer(truth).token_ids) for truth in truths), default=0)
+    others = prompt + len(elicitation.token_ids) + answer
+    if others + completion > most:
+        raise ValueError(
+            f"max_completion_length must be at most {most - others}, got {completion}: the model "
+            f"has {most} positions, of which the longest prompt ({prompt} tokens), elicitation "
+            f"({len(elicitation.token_ids)}) and true answer ({answer}) need {others}. Lower it, "
+            "or shorten the prompts."
+        )

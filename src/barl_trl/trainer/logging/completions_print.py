@@ -1,0 +1,100 @@
+"""Completions on the console: answers, beliefs in the truth, values of the steps."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from statistics import fmean
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+
+from ...rewards import completion_text
+from .printing import accept_any_text
+
+BARS = "▁▂▃▄▅▆▇█"
+MOST_BARS = 16
+LONGEST_ANSWER = 20
+LINES = 2
+"""Most lines of a prompt or a completion; the folder `completions` has them whole."""
+
+
+def print_completions(
+    prompts: Sequence[Any],
+    completions: Sequence[Any],
+    rewards: Mapping[str, Sequence[float]],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    step: int,
+    number: int | None,
+) -> None:
+    """Print the first completions, below their prompts.
+
+    Args:
+        prompts: Texts or messages; equal ones, of a group, follow each other.
+        completions: Texts or messages.
+        rewards: Rewards by the name of their function.
+        rows: What is known of each completion: `answer`, `belief` in the truth at its end,
+            `hypotheses` with the truth first, and `step_values`; empty where nothing was scored.
+        step: The optimizer step.
+        number: How many to print; None for all.
+    """
+    found = [*zip(prompts, completions, rows, *rewards.values(), strict=True)][:number]
+    if not found:
+        return
+    accept_any_text()
+    # texts are printed as they are: brackets are no markup
+    console = Console(markup=False, emoji=False, highlight=False)
+    room = LINES * (console.width - 6)
+    values = [value for _, _, row, *_ in found for value in row.get("step_values") or ()]
+    values = [value for value in values if math.isfinite(value)]
+    ends = (min(values), max(values)) if values else (0.0, 0.0)
+    scale = f"step values from {ends[0]:.2f} to {ends[1]:.2f}" if values else ""
+    console.print(f"completions at step {step}  {scale}".rstrip(), style="bold")
+
+    def show(text: str, indent: int, style: str = "dim") -> None:
+        console.print(Padding(text, (0, 0, 0, indent), expand=False), style=style)
+
+    for prompt, group in groupby(found, key=lambda one: one[0]):
+        members = [*group]
+        show(shortened(completion_text(prompt), room), 2)
+        if hypotheses := members[0][2].get("hypotheses"):
+            others = ", ".join(hypotheses[1:]) or "none"
+            show(shortened(f"the truth: {hypotheses[0]}; other answers: {others}", room), 2, "none")
+        for _, completion, row, *scores in members:
+            cells = _cells(row, dict(zip(rewards, scores, strict=True)), ends)
+            show("  ".join(cells).rstrip(), 4, "bold")
+            show(shortened(completion_text(completion), room), 6)
+
+
+def sparkline(values: Sequence[float], low: float, high: float) -> str:
+    """Draw values between two ends as bars; of many, the means of neighbours."""
+    size = min(MOST_BARS, len(values))
+    cuts = [n * len(values) // size for n in range(size + 1)] if size else []
+    means = [fmean(values[a:b]) for a, b in pairwise(cuts)]
+    top = len(BARS) - 1
+    places = [(mean - low) / ((high - low) or 1.0) * top for mean in means]
+    return "".join(BARS[round(p)] if math.isfinite(p) else "?" for p in places)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text in one line of printable characters, its middle left out if it is too long."""
+    text = " ".join(text.split())
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    if len(text) <= most:
+        return text
+    kept = most - 3
+    return f"{text[: kept // 2]} … {text[-(kept - kept // 2) :]}"
+
+
+def _cells(
+    row: Mapping[str, Any], rewards: Mapping[str, float], ends: tuple[float, float]
+) -> Iterator[str]:
+    """Yield the cells of a completion's line."""
+    answer = row.get("answer")
+    yield f"{'no answer' if answer is None else shortened(answer, LONGEST_ANSWER):{LONGEST_ANSWER}}"
+    for name, reward in rewards.items():
+        yield f"{'reward' if len(rewards) == 1 else name} {reward:5.2f}"
+    if row.get("belief") is not None:
+        yield f"belief in the truth {row['belief']:.2f}"
+    yield sparkline(row.get("step_values") or (), *ends)

@@ -1,0 +1,143 @@
+"""Every rollout batch of training, written to a file for `barl inspect`."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from accelerate.utils import gather_object
+from transformers import TrainerCallback
+
+from ...credit.rollouts import ScoredRollouts
+from ...credit.token_weights import TokenWeights
+from ...report.rollout_records import (
+    FOLDER,
+    credit_metadata,
+    file_name,
+    forget_from,
+    write_records,
+)
+from ...report.token_texts import TokenTexts
+from ..rollouts.rollout_batch import RolloutBatch
+from .rollout_table import optional, prompt_columns, rollout_table, token_column
+
+TrlsOutput = Mapping[str, Any]
+
+
+class RolloutRecorder(TrainerCallback):
+    """Write each rollout batch of training to `<output_dir>/beliefs`.
+
+    A file is whole or not there. Its name says how many optimizer steps were done. A run that
+    begins, or goes on from a checkpoint, deletes the files of what it is about to do anew. Each
+    process makes the columns of its own rollouts, and the main process joins them.
+
+    Logs `barl/recording_seconds`.
+
+    Args:
+        trainer: A [`BARLTrainer`]; `log_beliefs` says so.
+    """
+
+    def __init__(self, trainer: Any):
+        self._trainer = trainer
+        self._texts = TokenTexts(trainer._tokenizer)
+        self._folder = Path(str(trainer.args.output_dir), FOLDER)
+        self._step, self._parts = -1, 0
+        self._began_before: float | None = None
+
+    def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        # steps that are to be done, perhaps again
+        self._step, self._parts, self._began_before = -1, 0, None
+        if self._trainer.accelerator.is_main_process:
+            forget_from(self._folder, state.global_step)
+
+    def record(
+        self, batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights, output: TrlsOutput
+    ) -> None:
+        """Write the rollout batch of all processes.
+
+        Args:
+            batch: This process's rollouts, scored and rewarded.
+            own: How estimators of credit see them.
+            weighed: The values of their steps and the weights of their tokens.
+            output: What TRL's `_generate_and_score_completions` returned, with `advantages` of
+                shape (B,) and, where it has them, `old_per_token_logps` and
+                `importance_sampling_ratio`.
+        """
+        started, accelerator = time.perf_counter(), self._trainer.accelerator
+        step = self._trainer.state.global_step
+        self._parts = 0 if step != self._step else self._parts + 1
+        self._step = step
+        table = self._own_records(batch, own, weighed, output)
+        tables = [table]
+        if accelerator.num_processes > 1:
+            tables = [*map(_read, gather_object([_written(table)]))]
+        if accelerator.is_main_process:
+            path = self._folder / file_name(step, self._parts)
+            write_records(path, pa.concat_tables(tables), self._metadata(batch, started))
+        self._began_before = batch.began
+        seconds = time.perf_counter() - started
+        self._trainer._metrics["train"]["barl/recording_seconds"].append(seconds)
+
+    def _own_records(
+        self, batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights, output: TrlsOutput
+    ) -> pa.Table:
+        trainer = self._trainer
+        completion_ids, number = batch.generated.completion_ids, len(batch.inputs)
+        first = batch.start + self._parts * number * trainer.accelerator.num_processes
+        places = range(first, first + number)
+        solutions = [row[trainer.args.solution_column] for row in batch.inputs]
+        prompts = [row["prompt"] for row in batch.inputs]
+        outcomes = batch.outcome_rewards(trainer.reward_weights)
+        return rollout_table(
+            self._texts,
+            batch.generated,
+            batch.scored,
+            own,
+            values=weighed.values,
+            start=batch.start,
+            step=[self._step] * number,
+            group=[place // trainer.num_generations for place in places],
+            rollout=[*places],
+            **prompt_columns(prompts, batch.generated.prompt_ids, trainer._tokenizer),
+            solution=[None if solution is None else str(solution) for solution in solutions],
+            token_logps=token_column(output.get("old_per_token_logps"), completion_ids),
+            importance_ratios=token_column(output.get("importance_sampling_ratio"), completion_ids),
+            token_weights=token_column(weighed.weights, completion_ids),
+            rewards=batch.local(batch.rewards_per_func).tolist(),
+            outcome=optional(batch.local(outcomes)),
+            advantage=output["advantages"].tolist(),
+            reason=batch.reasons,
+            is_cut_off=own.is_cut_off.tolist(),
+        )
+
+    def _metadata(self, batch: RolloutBatch, now: float) -> dict[str, Any]:
+        trainer, before = self._trainer, self._began_before
+        return {
+            "source": "training",
+            "model": trainer.model.config._name_or_path,
+            "reward_names": trainer.reward_func_names,
+            "reward_weights": trainer.reward_weights.tolist(),
+            "num_generations": trainer.num_generations,
+            "temperature": trainer.temperature,
+            "max_completion_length": trainer.args.max_completion_length,
+            **credit_metadata(trainer.args.settings),
+            "seconds": {
+                "rollouts": now - batch.began,
+                "scoring": trainer._metrics["train"]["barl/scoring_seconds"][-1],
+                "since_batch_before": None if before is None else batch.began - before,
+            },
+        }
+
+
+def _written(table: pa.Table) -> bytes:
+    """Return a table as bytes, to be sent."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _read(content: bytes) -> pa.Table:
+    return pa.ipc.open_stream(content).read_all()

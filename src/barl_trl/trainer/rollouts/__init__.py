@@ -1,0 +1,1 @@
+"""A rollout batch on its way through TRL's calls, up to its scored rollouts."""

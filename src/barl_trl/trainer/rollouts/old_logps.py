@@ -1,0 +1,114 @@
+"""The old log-probabilities: of the pass that scores the answers, where the loss has the same."""
+
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor, nn
+from trl import GRPOTrainer
+
+from ...plausibility.checks.model_traits import causal_lm, evaluating
+from ...plausibility.checks.reference import embeddings_rounded, mean_difference, why_too_far
+from .rollout_batch import RolloutBatch
+
+FIRST_RATIO = "barl/first_ratio"
+MOST_FIRST_RATIO = {torch.bfloat16: 1.15}
+"""The most that rounding makes of it, 1.01 in other dtypes (TF32 is none of its own). Measured:
+1.000003 in float32 and 1.03 in bfloat16 with SmolLM2; outside this project 1.002 to 1.05.
+"""
+
+
+class OldLogpsMixin(GRPOTrainer):
+    """Answer TRL's question for the old log-probabilities from the pass that scores the answers.
+
+    Both sides of an importance ratio must come from the same kind of forward. TRL's pads prompts
+    on the left and names no positions, so that a model whose positions count the padding (GPT-2)
+    has other log-probabilities in the loss than in our pass, and TRL must compute the old ones,
+    too. Whether a model is of that kind is told by its description, or by TRL's forward of the
+    rollout with the most padding: once, and again whenever the padding outgrows a power of two.
+
+    Logs `barl/first_ratio`, the importance ratio of the first optimizer step, which must be 1: e to
+    the root mean square of its logarithm over the tokens.
+
+    What it relies on in TRL: the first forward after `_generate` is the policy's, for the old
+    log-probabilities, if they are asked for; `_compute_loss` runs one forward, of its `inputs`,
+    which hold `old_per_token_logps` if they were asked for.
+    """
+
+    model: Any
+    _batch: RolloutBatch
+    _say_once: Any
+    _depends_on_padding: bool
+    _checked_padding = 0
+    _first_inputs: dict[str, Tensor] | None = None
+
+    def _get_per_token_logps_and_entropies(
+        self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+    ):
+        if self._batch.asks_for_old_logps:
+            self._batch.asks_for_old_logps = False
+            scored: Any = self._batch.scored
+            logps = scored.likelihoods.completion_logps
+            logps = nn.functional.pad(logps, (0, logits_to_keep - logps.shape[1]))
+            self._check_padding(logps, input_ids, attention_mask)
+            if not self._depends_on_padding:
+                return logps, None, None
+        output = super()._get_per_token_logps_and_entropies(
+            model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+        )
+        inputs, self._first_inputs = self._first_inputs, None
+        if inputs is not None:
+            self._log_first_ratio(output[0].detach(), inputs)
+        return output
+
+    def _compute_loss(self, model, inputs):
+        is_first = self.model.training and self._step < self.args.gradient_accumulation_steps
+        self._first_inputs = inputs if is_first and "old_per_token_logps" in inputs else None
+        return super()._compute_loss(model, inputs)
+
+    def _check_padding(self, logps: Tensor, input_ids: Tensor, attention_mask: Tensor) -> None:
+        """Compare our log-probabilities (B, L) with TRL's of the row with the most padding."""
+        paddings = attention_mask.argmax(dim=1)  # places before the first token
+        most = max(gather_object([int(paddings.max())]))
+        if most.bit_length() <= self._checked_padding.bit_length():
+            return
+        self._checked_padding = most
+        row = paddings.argmax()[None]
+        input_ids, attention_mask, number = input_ids[row], attention_mask[row], logps.shape[1]
+
+        def padded() -> Tensor:
+            forward = super(OldLogpsMixin, self)._get_per_token_logps_and_entropies
+            logps, *_ = forward(self.model, input_ids, attention_mask, number)
+            return logps * attention_mask[:, -number:]
+
+        with evaluating(self.model):
+            found = padded()
+            with embeddings_rounded(causal_lm(self.model)):
+                noise = mean_difference(padded(), found)
+        reason = why_too_far("left-padded rows are", mean_difference(found, logps[row]), noise)
+        reason = next(filter(None, gather_object([reason])), None)
+        if reason is not None:
+            self._depends_on_padding = True
+            self._say_once(
+                "padding",
+                f"{type(causal_lm(self.model)).__name__} depends on left padding, TRL computes the "
+                f"old log-probabilities: {reason}. Its loss is off by as much where prompts differ "
+                "in length.",
+            )
+
+    def _log_first_ratio(self, logps: Tensor, inputs: dict[str, Tensor]) -> None:
+        """Log how far a micro-batch's ratios are from 1, given its log-probabilities (B, L)."""
+        mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+        squares = ((logps - inputs["old_per_token_logps"]) * mask).square().sum()
+        totals = self.accelerator.reduce(torch.stack([squares, mask.sum()]), "sum")
+        ratio = (totals[0] / totals[1].clamp(min=1)).sqrt().exp().item()
+        self._metrics["train"][FIRST_RATIO].append(ratio)
+        dtype = torch.bfloat16 if self.args.bf16 else causal_lm(self.model).dtype
+        if ratio > MOST_FIRST_RATIO.get(dtype, 1.01):
+            self._say_once(
+                FIRST_RATIO,
+                f"{FIRST_RATIO} must be 1 within rounding, got {ratio:.3g}: the loss sees other "
+                "log-probabilities than scoring did. Set dropout to 0; if there is none, let one "
+                "optimizer step train on each rollout batch (num_iterations=1 and "
+                "steps_per_generation=gradient_accumulation_steps).",
+            )
