@@ -39,7 +39,7 @@ MODULES = [
         "barl_trl.commands.evaluate",
         "barl_trl.commands.plan.table",
     ),
-    *("barl_trl.commands.reproduce.triplets", "barl_trl.commands.analyze.values"),
+    *("barl_trl.commands.reproduce.triplet_runs", "barl_trl.commands.analyze.values"),
 ]
 
 

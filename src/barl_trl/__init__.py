@@ -1,7 +1,7 @@
 """Bayes-Adaptive RL for LLM Reasoning (BARL) as a TRL trainer.
 
 cli           the `barl` command
-commands      what parses options or prints: a module for each command
+commands      what parses options or prints: a module or folder for each command
 evaluation    benchmarks, generation, response files, metrics
 trainer       BARLConfig, BARLTrainer and its mixins: the only place that knows TRL's internals
 data          rows -> prompts and true answers: loading, checks, selection, decontamination

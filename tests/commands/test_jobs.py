@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -13,6 +14,8 @@ import torch
 
 from barl_trl.commands.shell.interruption import Interrupted, raised
 from barl_trl.commands.shell.jobs import FileJob, run_jobs, write_json
+
+from ..paths import ROOT
 
 
 def say(path, *arguments):
@@ -73,6 +76,29 @@ def test_sigterm_leaves_none_of_what_jobs_started(tmp_path):
     processes = psutil.process_iter(["cmdline"])
     killed = [process for process in processes if {*numbers} & {*(process.info["cmdline"] or ())}]
     assert not psutil.wait_procs(killed, timeout=60)[1]  # a busy kernel ends them a little later
+
+
+ORPHANS = """
+import sys
+from pathlib import Path
+from barl_trl.commands.shell.jobs import FileJob, run_jobs
+from tests.commands.test_jobs import start_others
+run_jobs([FileJob(Path(sys.argv[1]), start_others, (True,))], lambda: None)
+"""
+
+
+def test_jobs_end_where_what_started_them_was_killed(tmp_path):
+    path = tmp_path / f"1002.{os.getpid()}.json"
+    command = [sys.executable, "-c", ORPHANS, str(path)]
+    parent = subprocess.Popen(command, cwd=ROOT)
+    while not path.with_suffix(".started").exists():
+        assert parent.poll() is None
+        time.sleep(0.05)
+    orphans = psutil.Process(parent.pid).children(recursive=True)  # workers, too
+    assert path.stem in [word for process in orphans for word in process.cmdline()]
+    parent.kill()
+    parent.wait()
+    assert not psutil.wait_procs(orphans, timeout=60)[1]
 
 
 def all_said(jobs):

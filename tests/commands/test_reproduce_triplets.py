@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from barl_trl.commands.reproduce import triplets as reproduce_triplets
-from barl_trl.commands.reproduce.triplets import triplet_rows, triplets
+from barl_trl.commands.reproduce import triplet_runs as reproduce_triplets
+from barl_trl.commands.reproduce.triplet_runs import triplet_rows, triplets
 from barl_trl.synthetic.triplets import ARMS, Settings
 
 
@@ -63,7 +63,6 @@ def test_arms_have_a_row_each_in_their_order():
 def test_runs_of_a_command_that_was_stopped_are_kept_until_the_results_are_there(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(reproduce_triplets, "references", dict)
     monkeypatch.setattr(reproduce_triplets.triplets_figure, "draw", lambda *_: None)
     record = {"iteration": 0, "train_accuracy": 0.5, "unseen_accuracy": 0.25}
     before = [[{"arm": "rl", "seed": seed, **record}] for seed in (0, 1)]

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from barl_trl.evaluation.beliefs.response_values import believe, response_scorer, response_values
-from barl_trl.evaluation.response_records import (
+from barl_trl.evaluation.beliefs.response_records import (
     belief_table,
     convert_responses,
     record_path,
     response_table,
 )
+from barl_trl.evaluation.beliefs.response_values import believe, response_scorer, response_values
 from barl_trl.graders import get_grader
 from barl_trl.report.inspector.derived import derive
 from barl_trl.report.rollout_records import SCHEMA, credit_metadata, read_metadata, read_records

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 import torch
-from barl_trl.evaluation.generation.seeded_sampling import SeededSampling
 
 from barl_trl.evaluation.generation.decoding import Drawing
+from barl_trl.evaluation.generation.seeded_sampling import SeededSampling
 
 
 def test_samples_have_the_probabilities_of_the_softmax():

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from barl_trl.graders import (
     GRADERS,
-    claims,
     default,
     get_grader,
-    limits,
+    normal_form,
     nouns,
     numbers,
     qwen,
@@ -52,8 +51,8 @@ def test_a_hostile_string_is_not_the_true_answer_nor_is_any_its_true_answer(grad
 
 
 READERS = {
-    "claims": (lambda text: claims.claims("x=6", text), limits.MAX_TRUTH_CHARS),
-    "limits": (limits.why_not_compared, LONG),
+    "claims": (lambda text: default.claims("x=6", text), normal_form.MAX_TRUTH_CHARS),
+    "limits": (normal_form.why_not_compared, LONG),
     "nouns": (nouns.apart, 2048),
     "numbers": (lambda text: (numbers.number(text), numbers.Tolerance.of("1.5", text)), LONG),
     "words_against": (lambda text: nouns.words_against(["cm"], text.split()), LONG),

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from barl_trl.trainer.checks.settings import TRL_RULES
+
 from ..paths import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
@@ -26,6 +28,7 @@ def texts(node):
 SOURCE = [
     text for path in (ROOT / "src").rglob("*.py") for text in texts(ast.parse(path.read_text()))
 ]
+SOURCE += [f"{rule.field} must {rule.must}, got True: {rule.way_out}" for rule in TRL_RULES]
 
 
 def test_messages_are_quoted():

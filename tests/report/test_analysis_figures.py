@@ -1,6 +1,7 @@
 """Figures of analyses, read from what was drawn."""
 
 import pytest
+
 from barl_trl.report.figures.analysis_figures import (
     draw_comparison,
     draw_efficiency,

@@ -4,10 +4,10 @@ import json
 
 import matplotlib.pyplot as plt
 import pytest
-from barl_trl.report.figures.run_curves import MEAN, TRAINING, curves_of, summarize
 
 from barl_trl import cli
 from barl_trl.commands.analyze.curves import arms
+from barl_trl.report.figures.run_curves import MEAN, TRAINING, curves_of, summarize
 
 
 def write(folder, seed=0, steps=6, gain=0.1):

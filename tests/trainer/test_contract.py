@@ -23,6 +23,7 @@ from packaging.specifiers import SpecifierSet
 from transformers import Trainer, TrainingArguments
 from trl import GRPOConfig, GRPOTrainer
 
+import barl_trl.commands.plan
 import barl_trl.trainer
 from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.trainer.barl_fields import barl_fields
@@ -246,7 +247,10 @@ FIELDS = set(_NAMES["trl.GRPOConfig"].split())
 METHODS = set(_PARAMETERS["trl.GRPOTrainer"])
 TREES = {
     path.stem: ast.parse(path.read_text())
-    for path in Path(barl_trl.trainer.__path__[0]).glob("*.py")
+    for path in [
+        *Path(barl_trl.trainer.__path__[0]).rglob("*.py"),
+        Path(barl_trl.commands.plan.__path__[0], "memory.py"),
+    ]
 }
 MIXINS = [
     cls
@@ -255,12 +259,16 @@ MIXINS = [
 ]
 
 
+CALLBACKS = ("belief_log", "rollout_recorder", "health")
+
+
 def on_self(tree, context):
+    """Attributes of a trainer, in its own classes and in callbacks."""
     return {
         node.attr
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, context)
-        if ast.unparse(node.value) in ("self", "super()")
+        if ast.unparse(node.value) in ("self", "super()", "trainer", "self._trainer")
     }
 
 
@@ -272,6 +280,9 @@ def test_every_method_that_is_overridden_is_listed():
 def test_every_attribute_that_is_read_is_listed():
     own = {name for cls in MIXINS for name in vars(cls)}
     trees = [TREES[cls.__module__.rpartition(".")[2]] for cls in MIXINS]
+    callbacks = [TREES[name] for name in CALLBACKS]
+    own |= {n.name for c in callbacks for n in ast.walk(c) if isinstance(n, ast.FunctionDef)}
+    trees += callbacks
     own |= {name for tree in trees for name in on_self(tree, ast.Store)} - ATTRIBUTES
     known = {*dir(Trainer), "_name"}
     known |= on_self(ast.parse(Path(transformers.trainer.__file__).read_text()), ast.Store)

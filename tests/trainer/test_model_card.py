@@ -4,6 +4,7 @@ import math
 import re
 from importlib.resources import files
 
+from barl_trl import BARLConfig
 from barl_trl.trainer.hub.model_card import (
     _MEASURED_ON,
     _SETTINGS,
@@ -12,8 +13,6 @@ from barl_trl.trainer.hub.model_card import (
     card_settings,
     quick_start,
 )
-
-from barl_trl import BARLConfig
 
 CARD = """# Model Card for mine
 

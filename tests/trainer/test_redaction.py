@@ -8,9 +8,9 @@ from dataclasses import fields
 
 import pytest
 import torch
-from barl_trl.trainer.hub.redaction import _is_secret, redacted, redacted_command
 
 from barl_trl.trainer import BARLConfig
+from barl_trl.trainer.hub.redaction import _is_secret, redacted, redacted_command
 
 CANARY = "hf_canary"
 SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_secret", "password"]

@@ -84,7 +84,7 @@ def _folder(run: Path) -> Path:
         if any(folder.glob("rollouts_*.parquet")):
             return folder
     if (run / "results.json").exists():
-        from ..evaluation.response_records import convert_responses
+        from ..evaluation.beliefs.response_records import convert_responses
 
         convert_responses(run)
     files = [*run.glob("*/beliefs/rollouts_*.parquet"), *run.glob("*/*/beliefs/rollouts_*.parquet")]

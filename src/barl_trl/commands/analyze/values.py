@@ -137,8 +137,8 @@ def _write(
     scorer: Any,
 ) -> list[Rows]:
     """Write beliefs and values of the responses to a benchmark; return them by problem."""
+    from ...evaluation.beliefs.response_records import belief_table, record_path, response_metadata
     from ...evaluation.beliefs.response_values import believe, value_records
-    from ...evaluation.response_records import belief_table, record_path, response_metadata
     from ...report.rollout_records import credit_metadata, record_writer
     from ...report.token_texts import TokenTexts
 

@@ -44,7 +44,7 @@ def _refuse_earlier_results(folder: Path) -> None:
         )
 
 
-def paper(options: argparse.Namespace) -> None:
+def _paper(options: argparse.Namespace) -> None:
     """Train and evaluate all arms, or print the commands."""
     from .paper.run import main as run
 
@@ -59,7 +59,7 @@ def _done(options: argparse.Namespace) -> tuple[str, str]:
     return f"What is done is kept in {options.output_dir}.", ""
 
 
-def tree(options: argparse.Namespace) -> None:
+def _tree(options: argparse.Namespace) -> None:
     """Solve the decision trees, write `results.json` and `tree.png`, and print the table."""
     from ...report.figures import tree_figure
     from ...synthetic import tree_gap
@@ -74,10 +74,10 @@ def tree(options: argparse.Namespace) -> None:
     print(printable(f"In {options.output_dir}: results.json, tree.png."))
 
 
-def triplets(options: argparse.Namespace) -> None:
+def _triplets(options: argparse.Namespace) -> None:
     """Train the policies, write results and figure, and print the tables."""
     from ...synthetic.triplets import ARMS, MORE_ARMS, Settings
-    from .triplets import triplet_rows, triplets
+    from .triplet_runs import triplet_rows, triplets
 
     with kept(lambda: _done(options)):
         results = triplets(
@@ -120,12 +120,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"), help=_FOLDER)
     one.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
-    one.set_defaults(run=triplets)
+    one.set_defaults(run=_triplets)
     tree_help = "solve the tree of Theorem 3 exactly, for depth 2 to 6 (seconds)"
     two = commands.add_parser("tree", help=tree_help, description=tree_help)
     two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"), help=_FOLDER)
     two.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
-    two.set_defaults(run=tree)
+    two.set_defaults(run=_tree)
     paper_help = "train and evaluate all arms, and write a report (demo scale: within an hour)"
     three = commands.add_parser("paper", help=paper_help, description=paper_help)
     three.add_argument(
@@ -140,5 +140,5 @@ def _parser() -> argparse.ArgumentParser:
         "--plan", action="store_true", help="print the cost and the commands, and run nothing"
     )
     three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"), help=_FOLDER)
-    three.set_defaults(run=paper)
+    three.set_defaults(run=_paper)
     return parser

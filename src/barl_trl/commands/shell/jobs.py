@@ -72,8 +72,15 @@ def _run(job: FileJob) -> None:
 def _start_worker(grace: float, folder: str) -> None:
     import torch
 
+    parent: Any = multiprocessing.parent_process()  # not the fork server, which lives on
+
+    def end_as_orphan(signum, frame):
+        if not parent.is_alive():
+            end(signum, frame)
+
     def end(signum, frame):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for ended in (signal.SIGTERM, signal.SIGALRM):
+            signal.signal(ended, signal.SIG_IGN)
         children = psutil.Process().children()
         descendants = psutil.Process().children(recursive=True)
         for child in children:
@@ -86,6 +93,8 @@ def _start_worker(grace: float, folder: str) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGALRM, end_as_orphan)  # after SIGKILL nobody is left to end it
+    signal.setitimer(signal.ITIMER_REAL, 5.0, 5.0)
     os.chdir(folder)
     torch.set_num_threads(1)
 

@@ -48,7 +48,6 @@ _PARAMETERS = {
     },
     "trl.extras.profiling": {"profiling_context": "trainer name"},
     "trl.trainer.utils": {"add_fused_lm_head": "model ... outputs"},
-    "trl.import_utils": {"is_vllm_available": "..."},
     "transformers.integrations.sdpa_attention": {
         "sdpa_attention_forward": "module query key value attention_mask ... is_causal"
     },

@@ -83,7 +83,7 @@ def test_what_is_judged_is_not_taken_for_another(trained, monkeypatch, changed):
     for name in ("standard", "cut_off"):
         monkeypatch.setitem(CONDITIONS, name, QUICK)
     monkeypatch.setattr(checkpoints, "JUDGEMENT", JUDGEMENT)
-    model = shipped() if changed == "model" else str(trained / "barl" / "step-1")
+    model = str(TINY_MODEL_DIR) if changed == "model" else str(trained / "barl" / "step-1")
     condition = "cut_off" if changed == "condition" else "standard"
     with pytest.raises(ValueError, match="output_dir must be empty or of the same settings"):
         judge_into(trained / "gradients-late.json", model, condition, ("progress", "grpo"))

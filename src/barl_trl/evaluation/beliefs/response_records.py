@@ -8,14 +8,14 @@ import pyarrow as pa
 import torch
 from transformers import AutoTokenizer
 
-from ..credit.outcome import standardized_in_group
-from ..report.json_files import read_json
-from ..report.record_columns import ragged_of
-from ..report.rollout_records import FOLDER, file_name, record_table, record_writer
-from ..report.token_texts import TokenTexts
-from ..trainer.logging.rollout_table import prompt_columns, rollout_table
-from .beliefs.response_values import BelievedResponses, tokenized
-from .responses import Response, read_responses
+from ...credit.outcome import standardized_in_group
+from ...report.json_files import read_json
+from ...report.record_columns import ragged_of
+from ...report.rollout_records import FOLDER, file_name, record_table, record_writer
+from ...report.token_texts import TokenTexts
+from ...trainer.logging.rollout_table import prompt_columns, rollout_table
+from ..responses import Response, read_responses
+from .response_values import BelievedResponses, tokenized
 
 _RESULTS = ("num_samples", "temperature", "max_tokens", "grader")
 """Settings of `results.json` that records keep."""
