@@ -19,7 +19,7 @@ from .graders.normal_form import (
     without_frame,
 )
 
-MOST_WITHOUT_ANSWER = 0.2
+_MOST_WITHOUT_ANSWER = 0.2
 """Share of a run's responses; more are said."""
 
 DROP_REASONS = (
@@ -293,7 +293,7 @@ def no_answer_advice(share: float) -> str | None:
     Args:
         share: Of the responses of a run.
     """
-    if share <= MOST_WITHOUT_ANSWER:
+    if share <= _MOST_WITHOUT_ANSWER:
         return None
     return (
         f"{100 * share:.0f} % of the responses have no answer: they do not box it, or were cut "

@@ -23,7 +23,7 @@ from .hypotheses import is_truth, truth_answer
 
 logger = logging.getLogger(__name__)
 
-FAILURES_WARNED_OF = 0.02
+_FAILURES_WARNED_OF = 0.02
 """Share of a batch's completions."""
 
 Completion = str | list[dict[str, Any]]
@@ -84,7 +84,7 @@ class AccuracyReward:
         verdicts = self.grader.grade(pairs)
         failures = Counter(v.reason for v in verdicts if v is not None and v.is_failure)
         share = failures.total() / max(len(verdicts), 1)
-        if share > FAILURES_WARNED_OF and not self._has_warned:
+        if share > _FAILURES_WARNED_OF and not self._has_warned:
             self._has_warned = True
             logger.warning(
                 "%d of %d completions could not be judged (%s) and count as wrong: look at their "

@@ -6,7 +6,7 @@ from ..posterior import StepValues
 from .outcome import standardized_in_group
 from .rollouts import LOG_FLOOR, ScoredRollouts, differences
 
-BELIEF_WEIGHT = 0.1
+_BELIEF_WEIGHT = 0.1
 """Weight of a nat of belief beside the outcome (the released training scripts')."""
 
 
@@ -24,7 +24,7 @@ def delta_belief(rollouts: ScoredRollouts) -> StepValues:
     exists = rollouts.step_mask & rollouts.is_judged[:, None]
     answers = ~torch.nn.functional.pad(rollouts.step_mask[:, 1:], (0, 1))
     gains = differences(rollouts.truth_logps.clamp(min=LOG_FLOOR), rollouts.step_mask)
-    rewards = rollouts.outcomes[:, None] + BELIEF_WEIGHT * gains.clamp(min=0) * ~answers
+    rewards = rollouts.outcomes[:, None] + _BELIEF_WEIGHT * gains.clamp(min=0) * ~answers
     steps = [
         standardized_in_group(rewards[:, t], rollouts.groups, exists[:, t])
         for t in range(rewards.shape[1])

@@ -77,7 +77,7 @@ class Problem(NamedTuple):
     """The true answer, bare."""
 
 
-class Benchmark(NamedTuple):
+class _Benchmark(NamedTuple):
     """Problems that can be judged, and how many rows cannot, by the reason."""
 
     problems: list[Problem]
@@ -131,7 +131,7 @@ def parse_benchmarks(text: str) -> dict[str, Source | GeneratedBenchmark]:
     return sources
 
 
-def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = None) -> Benchmark:
+def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = None) -> _Benchmark:
     """Return the problems of a benchmark.
 
     Args:
@@ -144,7 +144,7 @@ def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = N
     """
     if isinstance(source, GeneratedBenchmark):
         made, skipped = generate_problems(source, limit)
-        return Benchmark([Problem(*row) for row in made], skipped)
+        return _Benchmark([Problem(*row) for row in made], skipped)
 
     from datasets.exceptions import DatasetNotFoundError
 
@@ -181,10 +181,10 @@ def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = N
         rows += report.rows
     end = rows if limit is None else limit
     skipped = Counter(reason for row, reason in reasons if row < end)
-    return Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
+    return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 
 
-def load_benchmarks(text: str | None) -> dict[str, Benchmark]:
+def load_benchmarks(text: str | None) -> dict[str, _Benchmark]:
     """Return the benchmarks that a text names; none for None.
 
     Raises:

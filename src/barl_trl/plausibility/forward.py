@@ -57,7 +57,7 @@ class ForwardRequest:
     cache: GenerationCache | None = None
 
 
-class TokenLogps(NamedTuple):
+class _TokenLogps(NamedTuple):
     """Log-probability of every scored token of B rollouts, 0 elsewhere.
 
     Args:
@@ -69,7 +69,7 @@ class TokenLogps(NamedTuple):
     completions: Float[Tensor, "B C"]
 
 
-def token_logps(model: nn.Module, request: ForwardRequest) -> TokenLogps:
+def token_logps(model: nn.Module, request: ForwardRequest) -> _TokenLogps:
     """Compute the log-probability of every scored token, in one or more forward passes."""
     found = _zeros(request.rollouts, compute_device(model))
     if request.layout == "packed":
@@ -88,9 +88,9 @@ def token_logps(model: nn.Module, request: ForwardRequest) -> TokenLogps:
     return found
 
 
-def _zeros(rollouts: Sequence[Rollout], device: torch.device) -> TokenLogps:
+def _zeros(rollouts: Sequence[Rollout], device: torch.device) -> _TokenLogps:
     answers = [answer for rollout in rollouts for answer in rollout.answers]
-    return TokenLogps(
+    return _TokenLogps(
         torch.zeros(
             len(rollouts),
             max((len(rollout.state_positions) for rollout in rollouts), default=0),

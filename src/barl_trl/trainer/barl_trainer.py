@@ -40,7 +40,7 @@ from .rollouts.shared_verdicts import share_verdicts
 from .rollouts.turns import one_turn
 from .rollouts.zero3 import gather_head_with_model
 
-REASONS = "verdict"
+_REASONS = "verdict"
 """Column of TRL's completions table in which graders say what they decided by."""
 
 
@@ -217,7 +217,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         return rewards
 
     def _log_completion_extra(self, column, values):
-        if column == REASONS and self._batch.reasons is None:
+        if column == _REASONS and self._batch.reasons is None:
             self._batch.reasons = [*map(str, values)]
         super()._log_completion_extra(column, values)
 

@@ -17,7 +17,7 @@ from ..shell.console import progress_bar
 from ..shell.jobs import FileJob, run_jobs, write_json
 
 ACCURACIES = ("train_accuracy", "unseen_accuracy")
-SOLVED = 0.9
+_SOLVED = 0.9
 """Mean accuracy of the seeds, on training prompts and on the unseen one, that counts as learned."""
 
 
@@ -101,11 +101,11 @@ def _mean_and_deviation(values: list[float]) -> str:
 
 
 def _iterations_needed(records: list[dict[str, Any]]) -> str:
-    """Return the first evaluation from which on both mean accuracies stay at `SOLVED`."""
+    """Return the first evaluation from which on both mean accuracies stay at `_SOLVED`."""
     needed = "never"
     for iteration in sorted({record["iteration"] for record in records}, reverse=True):
         here = [record for record in records if record["iteration"] == iteration]
-        if any(mean(record[name] for record in here) < SOLVED for name in ACCURACIES):
+        if any(mean(record[name] for record in here) < _SOLVED for name in ACCURACIES):
             break
         needed = str(iteration)
     return needed

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-GRACE = 40.0
+_GRACE = 40.0
 """Seconds until what was told to end is killed; a launcher gives its own processes 30."""
 
 
@@ -29,7 +29,7 @@ def run_jobs(
     advance: Callable[[], object],
     *,
     at_once: int | None = None,
-    grace: float = GRACE,
+    grace: float = _GRACE,
 ) -> None:
     """Run the jobs whose file is missing, each in a process of one thread.
 

@@ -33,7 +33,7 @@ _KINDS: dict[str, Any] = {
 """Types that are checked; any other value is a text here."""
 
 
-class TrlOptions(NamedTuple):
+class _TrlOptions(NamedTuple):
     """Options that are known without an import.
 
     Args:
@@ -47,7 +47,7 @@ class TrlOptions(NamedTuple):
     defaults: dict[str, Any]
 
 
-def trl_options(classes: Collection[str], *, but: Collection[str]) -> TrlOptions:
+def trl_options(classes: Collection[str], *, but: Collection[str]) -> _TrlOptions:
     """Read the options of classes of TRL, and of those that they extend.
 
     Args:
@@ -67,7 +67,7 @@ def trl_options(classes: Collection[str], *, but: Collection[str]) -> TrlOptions
                 options.setdefault(name, _option(ast.unparse(line.annotation), given))
                 defaults.setdefault(name, given.get("default", {}))
     fields: Any = [(name, *option) for name, option in options.items() if name not in but]
-    return TrlOptions(make_dataclass("TrlFields", fields), are_all, defaults)
+    return _TrlOptions(make_dataclass("TrlFields", fields), are_all, defaults)
 
 
 def _definition(name: str) -> ast.ClassDef | None:

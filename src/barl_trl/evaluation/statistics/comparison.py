@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import t
 
-POWER = 0.8
+_POWER = 0.8
 """Probability with which a detectable difference is found."""
 
-MOST_SEEDS = 100
+_MOST_SEEDS = 100
 """Beyond which no number of seeds is named."""
 
 Values = np.ndarray
@@ -80,7 +80,7 @@ class _Variance(NamedTuple):
 
     def detectable(self) -> float:
         total, df = self.total()
-        return float(t.ppf(0.975, df) + t.ppf(POWER, df)) * math.sqrt(total)
+        return float(t.ppf(0.975, df) + t.ppf(_POWER, df)) * math.sqrt(total)
 
 
 def compare(first: Values, second: Values) -> Comparison:
@@ -120,7 +120,7 @@ def seeds_needed(first: Values, second: Values) -> int | None:
     """
     variance, difference = _variance(first, second), abs(float(first.mean() - second.mean()))
     there_are = max(len(first), len(second))
-    for number in range(there_are, MOST_SEEDS + 1):
+    for number in range(there_are, _MOST_SEEDS + 1):
         if 0 < variance.scaled(number / there_are).detectable() <= difference:
             return number
     return None

@@ -26,7 +26,7 @@ KEYWORDS = (
 """Those of Liu et al. (2025), whom the paper cites."""
 
 
-class DifficultyLevel(NamedTuple):
+class _DifficultyLevel(NamedTuple):
     """The problems of one difficulty.
 
     Attributes:
@@ -45,7 +45,7 @@ class DifficultyLevel(NamedTuple):
 
 def reflections_by_difficulty(
     problems: ResponsesByProblem, *, keywords: Sequence[str] = KEYWORDS, num_samples: int = 6
-) -> list[DifficultyLevel]:
+) -> list[_DifficultyLevel]:
     """Measure the frequency of reflections for 0 … `num_samples` wrong responses.
 
     A response reflects if it has a keyword, in upper or lower case, also within a word. A problem
@@ -77,8 +77,8 @@ def reflections_by_difficulty(
     return [_level(difficulty, hits) for difficulty, hits in enumerate(by_difficulty)]
 
 
-def _level(difficulty: int, hits: Sequence[bool]) -> DifficultyLevel:
+def _level(difficulty: int, hits: Sequence[bool]) -> _DifficultyLevel:
     if not hits:
-        return DifficultyLevel(difficulty, 0, None, None, None)
+        return _DifficultyLevel(difficulty, 0, None, None, None)
     ends = clopper_pearson(sum(hits), len(hits))
-    return DifficultyLevel(difficulty, len(hits), sum(hits) / len(hits), *ends)
+    return _DifficultyLevel(difficulty, len(hits), sum(hits) / len(hits), *ends)

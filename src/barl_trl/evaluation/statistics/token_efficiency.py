@@ -7,7 +7,7 @@ from ..responses import ResponsesByProblem
 from .metrics import mean_and_standard_error, pass_at_k
 
 
-class EfficiencyPoint(NamedTuple):
+class _EfficiencyPoint(NamedTuple):
     """What k responses per problem achieve and cost, as means over problems.
 
     Attributes:
@@ -25,7 +25,7 @@ class EfficiencyPoint(NamedTuple):
 
 def efficiency_curve(
     sampled: ResponsesByProblem, greedy: ResponsesByProblem | None = None, *, max_k: int = 6
-) -> list[EfficiencyPoint]:
+) -> list[_EfficiencyPoint]:
     """Compute pass@k and tokens for k = 1 … `max_k` (the paper's figures on token efficiency).
 
     The k responses are drawn among a problem's samples. With `greedy` (the paper's main text), the
@@ -44,7 +44,7 @@ def efficiency_curve(
     return [_point(sampled, greedy or {}, k) for k in range(1, max_k + 1)]
 
 
-def _point(sampled: ResponsesByProblem, greedy: ResponsesByProblem, k: int) -> EfficiencyPoint:
+def _point(sampled: ResponsesByProblem, greedy: ResponsesByProblem, k: int) -> _EfficiencyPoint:
     accuracies, tokens = [], []
     for problem_id, samples in sampled.items():
         first = greedy.get(problem_id, [])
@@ -54,7 +54,7 @@ def _point(sampled: ResponsesByProblem, greedy: ResponsesByProblem, k: int) -> E
         accuracies.append(1.0 if solved else pass_at_k(len(samples), num_correct, drawn))
         mean_tokens = fmean(sample.tokens for sample in samples)
         tokens.append(sum(response.tokens for response in first) + drawn * mean_tokens)
-    return EfficiencyPoint(k, *mean_and_standard_error(accuracies), fmean(tokens))
+    return _EfficiencyPoint(k, *mean_and_standard_error(accuracies), fmean(tokens))
 
 
 def _check(sampled: ResponsesByProblem, greedy: ResponsesByProblem | None, max_k: int) -> None:

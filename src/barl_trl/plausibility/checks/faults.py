@@ -31,10 +31,10 @@ from .reference import (
     why_too_far,
 )
 
-FITS_BETTER = 0.75
+_FITS_BETTER = 0.75
 """Share of the difference that is left if wrong positions are the right ones."""
 
-NEGLIGIBLE_SHARE = 1e-2
+_NEGLIGIBLE_SHARE = 1e-2
 """Share of the norm of keys and values that is no fault: TF32 again. bfloat16 makes up to 0.03."""
 
 
@@ -80,7 +80,7 @@ def why_not_exact(
     if not (seen != clean).flatten(1).any(1).all():
         return "tokens do not see their state"
     gap, *off = (mean_difference(logps, known.logps.cpu()) for logps in (clean, *moved))
-    if gap > NEGLIGIBLE and min(off) < FITS_BETTER * gap:
+    if gap > NEGLIGIBLE and min(off) < _FITS_BETTER * gap:
         return f"positions are wrong: {gap:.2g} nats per token, {min(off):.2g} if moved by one"
     return why_too_far("packed rows are", gap, known.noise)
 
@@ -150,7 +150,7 @@ def why_stale(
     for layer in range(len(cache.layers)):
         kept, now, noisy = (each.prefix(layer, 0, checked) for each in (cache, fresh, rounded))
         for gap, noise in zip(map(_share, kept, now), map(_share, noisy, now), strict=True):
-            if gap > max(MOST_NOISE * noise, NEGLIGIBLE_SHARE):
+            if gap > max(MOST_NOISE * noise, _NEGLIGIBLE_SHARE):
                 return (
                     f"its keys and values are off by {gap:.2g} of their norm in layer {layer} "
                     f"(one rounding makes {noise:.2g})"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..queries import Rollout
 
-AnswerTokens = tuple[tuple[int, ...], int]
+_AnswerTokens = tuple[tuple[int, ...], int]
 """Tokens of an answer, and how many leading ones are not scored."""
 
 
@@ -29,13 +29,13 @@ class Branch(NamedTuple):
     scored: list[tuple[int, int, int, int]]
 
 
-def answer_tokens(rollout: Rollout) -> tuple[AnswerTokens, ...]:
+def answer_tokens(rollout: Rollout) -> tuple[_AnswerTokens, ...]:
     """Return the answers that a rollout's states are asked for, in a form that can be a key."""
     return tuple((tuple(answer.token_ids), answer.score_from) for answer in rollout.answers)
 
 
 @lru_cache(maxsize=64)
-def branch_of(elicitation: tuple[int, ...], answers: tuple[AnswerTokens, ...]) -> Branch:
+def branch_of(elicitation: tuple[int, ...], answers: tuple[_AnswerTokens, ...]) -> Branch:
     """Return the branch of an elicitation and answers; leading tokens that answers share come once.
 
     The last branches are kept: a group's rollouts ask the same of all their states.

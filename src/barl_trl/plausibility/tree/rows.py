@@ -36,7 +36,7 @@ is no plain causal attention, and costs what a fifth of the tokens would (benchm
 """
 
 
-class ScoredToken(NamedTuple):
+class _ScoredToken(NamedTuple):
     """A token whose log-probability is read: `label`, from the logits at row position `position`.
 
     It is token `token` of an answer. A completion's token has state and hypothesis -1, and `token`
@@ -80,7 +80,7 @@ class Row(NamedTuple):
     token_ids: list[int]
     position_ids: list[int]
     subtree_ends: list[int]
-    scored: list[ScoredToken]
+    scored: list[_ScoredToken]
     blocks: list[Block]
     num_cached: int = 0
     rollout: int = 0
@@ -166,14 +166,14 @@ def reencoded_rows(rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]) 
     """Write every (state, answer) as a row of its own: state, elicitation, answer."""
     rows = []
     for i, rollout in enumerate(rollouts):
-        scored = [ScoredToken(p - 1, *target) for p, *target in _completion_tokens(rollout, i)]
+        scored = [_ScoredToken(p - 1, *target) for p, *target in _completion_tokens(rollout, i)]
         if scored:
             rows.append(plain_row(rollout.token_ids[:-1], scored))
         for state, position in enumerate(rollout.state_positions):
             context = [*rollout.token_ids[:position], *rollout.elicitation(state, elicitation_ids)]
             for hypothesis, answer in enumerate(rollout.answers):
                 scored = [
-                    ScoredToken(len(context) - 1 + j, answer.token_ids[j], i, state, hypothesis, j)
+                    _ScoredToken(len(context) - 1 + j, answer.token_ids[j], i, state, hypothesis, j)
                     for j in range(answer.score_from, len(answer.token_ids))
                 ]
                 # the last is predicted, never fed
@@ -181,7 +181,7 @@ def reencoded_rows(rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]) 
     return rows
 
 
-def plain_row(token_ids: Sequence[int], scored: list[ScoredToken]) -> Row:
+def plain_row(token_ids: Sequence[int], scored: list[_ScoredToken]) -> Row:
     """Return a sequence without branches as a row."""
     size = len(token_ids)
     blocks = [Block(0, 0, size, size)]
@@ -247,7 +247,7 @@ def _tree(
         if rollout.trunk_length > shared:
             _append_block(row, rollout, shared, rollout.trunk_length, asked, elicitation_ids)
         for position, *target in _completion_tokens(rollout, i):
-            row.scored.append(ScoredToken(position - 1 + shift * (position > shared), *target))
+            row.scored.append(_ScoredToken(position - 1 + shift * (position > shared), *target))
     row.subtree_ends[:shared] = [len(row.token_ids)] * shared
     return row
 
@@ -285,7 +285,7 @@ def _append_branch(row: Row, fork: int, branch: Branch, state: int, readers: Seq
     row.position_ids.extend(depth + below for below in branch.depths)
     row.subtree_ends.extend(start + end for end in branch.subtree_ends)
     row.scored.extend(
-        ScoredToken(fork if place < 0 else start + place, label, reader, state, hypothesis, token)
+        _ScoredToken(fork if place < 0 else start + place, label, reader, state, hypothesis, token)
         for place, label, hypothesis, token in branch.scored
         for reader in readers
     )

@@ -27,7 +27,7 @@ QUERIES = 128
 small and most of the future is skipped."""
 
 
-class Piece(NamedTuple):
+class _Piece(NamedTuple):
     """Queries of a micro-batch and the keys among which they see theirs.
 
     Args:
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
     spans: Int[Tensor, "2 K"] | None
 
 
-def pieces(batch: MicroBatch) -> list[Piece]:
+def pieces(batch: MicroBatch) -> list[_Piece]:
     """Cut a micro-batch of rows in one into pieces that cover its tokens in order."""
     found = []
     for place, row in batch.rows:
@@ -56,7 +56,7 @@ def pieces(batch: MicroBatch) -> list[Piece]:
             is_causal = not shared and not row.num_cached and stop - start > QUERIES
             if is_causal:
                 trunk = slice(shift + start, shift + trunk_stop)
-                found.append(Piece(trunk, (0, 0), [trunk], None))
+                found.append(_Piece(trunk, (0, 0), [trunk], None))
             for first in range(trunk_stop if is_causal else start, stop, QUERIES):
                 last = min(first + QUERIES, stop)
                 before = torch.arange(shared or row.num_cached)
@@ -65,7 +65,7 @@ def pieces(batch: MicroBatch) -> list[Piece]:
                 keys = keys[ends[keys] > first]
                 num_cached = int((keys < row.num_cached).sum())
                 found.append(
-                    Piece(
+                    _Piece(
                         slice(shift + first, shift + last),
                         (num_cached, row.rollout),
                         runs(shift + keys[num_cached:]),
@@ -86,7 +86,7 @@ def runs(places: Int[Tensor, " K"]) -> list[slice]:
 
 
 def _piece_mask(
-    piece: Piece, device: torch.device, dtype: torch.dtype
+    piece: _Piece, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "1 1 Q K"] | None:
     """Return what is added to a piece's scores, made where it is needed."""
     if piece.spans is None:
@@ -98,7 +98,7 @@ def _piece_mask(
 
 
 @contextmanager
-def attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None]:
+def _attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None]:
     """Let a model attend with an implementation; its own is put back, also after an exception."""
     models = (module for module in base.modules() if isinstance(module, PreTrainedModel))
     configs = {id(config): config for config in (m.config.get_text_config() for m in models)}
@@ -117,7 +117,7 @@ def attending_by(attend: Callable[..., Any], base: PreTrainedModel) -> Iterator[
     """Let a model attend by a function, of which nothing stays: it may hold masks and keys."""
     ALL_ATTENTION_FUNCTIONS[NAME] = attend
     try:
-        with attending_with(NAME, base):
+        with _attending_with(NAME, base):
             yield
     finally:
         del ALL_ATTENTION_FUNCTIONS[NAME]
@@ -169,7 +169,7 @@ def mask_taking_attention(base: PreTrainedModel) -> AbstractContextManager[None]
     """
     if takes_masks(base.config.get_text_config()):
         return nullcontext()
-    return attending_with("sdpa" if base._supports_sdpa else "eager", base)
+    return _attending_with("sdpa" if base._supports_sdpa else "eager", base)
 
 
 def attention_mask(base: PreTrainedModel, batch: MicroBatch) -> Tensor | dict[str, Tensor]:

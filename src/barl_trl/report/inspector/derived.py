@@ -13,7 +13,7 @@ from ...credit.token_weights import weigh_steps, whitened_tokens
 from ...posterior import StepValues, posterior, q_values, values_under
 from ..rollout_records import credit_settings
 
-TOLERANCE = 1e-3
+_TOLERANCE = 1e-3
 """Least difference, relative to magnitudes above 1, between a value computed here and the recorded
 one that counts: the page shows three decimals."""
 
@@ -59,7 +59,7 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
     """
     settings = credit_settings(metadata)
     rollouts = scored_rollouts(records, beta=settings.get("consistency_beta", 1.0))
-    methods = method_values(rollouts, settings)
+    methods = _method_values(rollouts, settings)
     mode = settings.get("outcome_mode", "ground_truth")
     weights = _weights(records)
     found = []
@@ -134,7 +134,7 @@ def scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
     )
 
 
-def method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Return the values of steps, (B, T), under each credit whose hypotheses were scored.
 
     They are those minus the credit's own baseline, and for the run's credit minus the run's, before
@@ -156,7 +156,7 @@ def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -
     if computed is None or not recorded:
         return None
     apart = np.abs(computed - recorded)
-    is_apart = apart > TOLERANCE * np.maximum(1.0, np.abs(recorded))
+    is_apart = apart > _TOLERANCE * np.maximum(1.0, np.abs(recorded))
     return float(apart.max()) if is_apart.any() else None
 
 

@@ -25,14 +25,14 @@ from .credit_metrics import (
     weight_shares,
 )
 
-TABLE_COLUMNS = ("hypotheses", "step_values")
+_TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
 
 LOSS = (
     "loss stays near 0 by construction: the weights of a rollout batch have mean 0. reward says "
     "whether the model learns."
 )
-OF_SEVERAL = ("truth_mass", "posterior_entropy")
+_OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that say nothing of a belief in the truth alone."""
 
 
@@ -90,7 +90,7 @@ class BeliefLog(TrainerCallback):
             gather=trainer.accelerator.gather,
         )
         if trainer.scorer.credit.hypotheses == "truth":
-            metrics = {name: v for name, v in metrics.items() if name not in OF_SEVERAL}
+            metrics = {name: v for name, v in metrics.items() if name not in _OF_SEVERAL}
         metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
         metrics["steps_per_rollout"] = fmean(gather_object([*map(len, scored.step_ends)]))
         return metrics
@@ -137,7 +137,7 @@ class BeliefLog(TrainerCallback):
         rows, logs = gather_object(local_rows), self._trainer._logs
         self._printed.extend(rows)
         self._is_printed = False
-        for column in TABLE_COLUMNS:
+        for column in _TABLE_COLUMNS:
             logs["extra"][column].extend(row.get(column) for row in rows)
         if "advantage" in rows[0]:
             advantages = logs["advantages"]

@@ -12,7 +12,7 @@ from torch import Tensor
 from ...posterior import discrepancy
 
 
-class RolloutDiagnostics(NamedTuple):
+class _RolloutDiagnostics(NamedTuple):
     """Each of shape (batch,), NaN where undefined."""
 
     value: Tensor
@@ -33,7 +33,7 @@ def rollout_diagnostics(
     values: Float[Tensor, "batch step"],
     state_mask: Bool[Tensor, "batch state"],
     hypothesis_mask: Bool[Tensor, "batch hypothesis"],
-) -> RolloutDiagnostics:
+) -> _RolloutDiagnostics:
     """Summarise each rollout's values and beliefs.
 
     Args:
@@ -52,7 +52,7 @@ def rollout_diagnostics(
     ends = belief.take_along_dim(num_states.sub(1)[:, None, None], dim=1)[:, 0]
     shift = (ends - belief[:, 0]).abs().sum(dim=-1) / 2
     is_moved = (num_states > 1) & wrong.any(dim=1)  # alone, a hypothesis is believed always
-    return RolloutDiagnostics(
+    return _RolloutDiagnostics(
         value=values.sum(dim=1) / (num_states - 1),
         posterior_entropy=entropy,
         truth_mass=truth,
@@ -78,7 +78,7 @@ def value_spread(
 
 
 def belief_metrics(
-    diagnostics: RolloutDiagnostics,
+    diagnostics: _RolloutDiagnostics,
     is_weighed: Bool[Tensor, " batch"],
     outcomes: Float[Tensor, " rollout"],
     *,
@@ -95,7 +95,7 @@ def belief_metrics(
         gather: Joins the rows of all processes.
     """
     columns = gather(torch.stack(diagnostics, dim=1).masked_fill(~is_weighed[:, None], torch.nan))
-    gathered = RolloutDiagnostics(*columns.unbind(dim=1))
+    gathered = _RolloutDiagnostics(*columns.unbind(dim=1))
     metrics = {name: column.nanmean().item() for name, column in gathered._asdict().items()}
     metrics["value_spread_equal_outcome"] = value_spread(
         gathered.value, outcomes, group_size=group_size

@@ -12,10 +12,10 @@ from rich.padding import Padding
 from ...rewards import completion_text
 from .printing import accept_any_text
 
-BARS = "▁▂▃▄▅▆▇█"
-MOST_BARS = 16
-LONGEST_ANSWER = 20
-LINES = 2
+_BARS = "▁▂▃▄▅▆▇█"
+_MOST_BARS = 16
+_LONGEST_ANSWER = 20
+_LINES = 2
 """Most lines of a prompt or a completion; the folder `completions` has them whole."""
 
 
@@ -45,7 +45,7 @@ def print_completions(
     accept_any_text()
     # texts are printed as they are: brackets are no markup
     console = Console(markup=False, emoji=False, highlight=False)
-    room = LINES * (console.width - 6)
+    room = _LINES * (console.width - 6)
     values = [value for _, _, row, *_ in found for value in row.get("step_values") or ()]
     values = [value for value in values if math.isfinite(value)]
     ends = (min(values), max(values)) if values else (0.0, 0.0)
@@ -69,12 +69,12 @@ def print_completions(
 
 def sparkline(values: Sequence[float], low: float, high: float) -> str:
     """Draw values between two ends as bars; of many, the means of neighbours."""
-    size = min(MOST_BARS, len(values))
+    size = min(_MOST_BARS, len(values))
     cuts = [n * len(values) // size for n in range(size + 1)] if size else []
     means = [fmean(values[a:b]) for a, b in pairwise(cuts)]
-    top = len(BARS) - 1
+    top = len(_BARS) - 1
     places = [(mean - low) / ((high - low) or 1.0) * top for mean in means]
-    return "".join(BARS[round(p)] if math.isfinite(p) else "?" for p in places)
+    return "".join(_BARS[round(p)] if math.isfinite(p) else "?" for p in places)
 
 
 def shortened(text: str, most: int) -> str:
@@ -92,7 +92,8 @@ def _cells(
 ) -> Iterator[str]:
     """Yield the cells of a completion's line."""
     answer = row.get("answer")
-    yield f"{'no answer' if answer is None else shortened(answer, LONGEST_ANSWER):{LONGEST_ANSWER}}"
+    text = "no answer" if answer is None else shortened(answer, _LONGEST_ANSWER)
+    yield f"{text:{_LONGEST_ANSWER}}"
     for name, reward in rewards.items():
         yield f"{'reward' if len(rewards) == 1 else name} {reward:5.2f}"
     if row.get("belief") is not None:

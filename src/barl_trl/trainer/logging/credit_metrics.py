@@ -19,7 +19,7 @@ from torch import Tensor
 WORKS_AGAINST = 0.7
 """Outcome gain below which the belief takes much of the signal away."""
 
-EQUALS_PLAIN_RL = 0.1
+_EQUALS_PLAIN_RL = 0.1
 """Distance from 1 of the outcome gain and of R², and spread of the gain: less changes nothing."""
 
 
@@ -116,7 +116,7 @@ def advice(gain: float, spread: float, outcome_r2: float, *, consistency_beta: f
             f"barl/outcome_gain is {gain:.2f}, where plain RL has 1: the belief favours wrong "
             f"answers and takes that much of the signal away. Try {helps}."
         )
-    if all(gap < EQUALS_PLAIN_RL for gap in (abs(gain - 1), spread, 1 - outcome_r2)):
+    if all(gap < _EQUALS_PLAIN_RL for gap in (abs(gain - 1), spread, 1 - outcome_r2)):
         return (
             f"barl/outcome_gain is {gain:.2f} with a spread of {spread:.2f}: BARL's weights are "
             "nearly those of plain RL. credit='grpo' needs no scoring for that. Where rollouts are "

@@ -12,12 +12,12 @@ from trl import GRPOTrainer
 
 logger = logging.getLogger(__name__)
 
-LENGTH = "max_sequence_length"
+_LENGTH = "max_sequence_length"
 FEW, MANY = 3, 10
 """Rollout batches in a row: where the setting decides, and where chance has a part."""
 
 
-class Symptom(NamedTuple):
+class _Symptom(NamedTuple):
     """A metric of a rollout batch, and the values of runs that cannot learn.
 
     Args:
@@ -34,28 +34,28 @@ class Symptom(NamedTuple):
 
 
 SYMPTOMS = (
-    Symptom(
+    _Symptom(
         "completions/clipped_ratio",
         lambda value: value >= 1,
         FEW,
         "all completions are cut off at max_completion_length={args.max_completion_length}, so "
         "that few have an answer. Raise it, or ask for shorter answers in the prompt.",
     ),
-    Symptom(
+    _Symptom(
         "barl/steps_per_rollout",
         lambda value: value <= 1,
         FEW,
         "rollouts have {value:.1f} steps, so that all tokens of a completion have one weight, as "
         "in plain RL. Make steps shorter (step_size={args.step_size}, or your step_segmenter).",
     ),
-    Symptom(
+    _Symptom(
         "barl/no_answer",
         lambda value: value >= 1,
         FEW,
         "no completion has an answer that is read. Look at some with log_completions; ask for "
         "the form that the grader reads in the prompt, or set extraction='last_number'.",
     ),
-    Symptom(
+    _Symptom(
         "frac_reward_zero_std",
         lambda value: value >= 1,
         MANY,
@@ -64,7 +64,7 @@ SYMPTOMS = (
         "with log_completions, select them with min_solve_rate and max_solve_rate, or raise "
         "num_generations.",
     ),
-    Symptom(
+    _Symptom(
         "barl/truth_mass",
         lambda value: value < 1e-3,
         MANY,
@@ -72,7 +72,7 @@ SYMPTOMS = (
         "The model may write answers in another form than solution_column has them, or not "
         "understand the elicitation. Change either, or try consistency_beta=0.",
     ),
-    Symptom(
+    _Symptom(
         "barl/belief_shift",
         lambda value: value < 1e-2,
         MANY,
@@ -102,7 +102,7 @@ class HealthMixin(GRPOTrainer):
         if self.model.training:
             pairs = zip(output[0], output[1], strict=True)
             longest = max(gather_object([max((len(p) + len(c) for p, c in pairs), default=0)]))
-            self._metrics["train"][LENGTH].append(longest)
+            self._metrics["train"][_LENGTH].append(longest)
             self.check_length(longest)
         return output
 
@@ -112,7 +112,7 @@ class HealthMixin(GRPOTrainer):
         positions = getattr(config, "max_position_embeddings", None)
         if positions and length and length > positions:
             self._say_once(
-                LENGTH,
+                _LENGTH,
                 f"{length} tokens are more than the model's {positions} positions, after which "
                 f"its tokens are of little use: max_completion_length={positions} less the prompt "
                 "is the most.",

@@ -22,7 +22,7 @@ from ...report.token_texts import TokenTexts
 from ..rollouts.rollout_batch import RolloutBatch
 from .rollout_table import optional, prompt_columns, rollout_table, token_column
 
-TrlsOutput = Mapping[str, Any]
+_TrlsOutput = Mapping[str, Any]
 
 
 class RolloutRecorder(TrainerCallback):
@@ -52,7 +52,7 @@ class RolloutRecorder(TrainerCallback):
             forget_from(self._folder, state.global_step)
 
     def record(
-        self, batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights, output: TrlsOutput
+        self, batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights, output: _TrlsOutput
     ) -> None:
         """Write the rollout batch of all processes.
 
@@ -80,7 +80,7 @@ class RolloutRecorder(TrainerCallback):
         self._trainer._metrics["train"]["barl/recording_seconds"].append(seconds)
 
     def _own_records(
-        self, batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights, output: TrlsOutput
+        self, batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights, output: _TrlsOutput
     ) -> pa.Table:
         trainer = self._trainer
         completion_ids, number = batch.generated.completion_ids, len(batch.inputs)

@@ -12,7 +12,7 @@ from ...plausibility.checks.reference import embeddings_rounded, mean_difference
 from .rollout_batch import RolloutBatch
 
 FIRST_RATIO = "barl/first_ratio"
-MOST_FIRST_RATIO = {torch.bfloat16: 1.15}
+_MOST_FIRST_RATIO = {torch.bfloat16: 1.15}
 """The most that rounding makes of it, 1.01 in other dtypes (TF32 is none of its own). Measured:
 1.000003 in float32 and 1.03 in bfloat16 with SmolLM2; outside this project 1.002 to 1.05.
 """
@@ -104,7 +104,7 @@ class OldLogpsMixin(GRPOTrainer):
         ratio = (totals[0] / totals[1].clamp(min=1)).sqrt().exp().item()
         self._metrics["train"][FIRST_RATIO].append(ratio)
         dtype = torch.bfloat16 if self.args.bf16 else causal_lm(self.model).dtype
-        if ratio > MOST_FIRST_RATIO.get(dtype, 1.01):
+        if ratio > _MOST_FIRST_RATIO.get(dtype, 1.01):
             self._say_once(
                 FIRST_RATIO,
                 f"{FIRST_RATIO} must be 1 within rounding, got {ratio:.3g}: the loss sees other "

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-MESSAGE = "made-up"
+_MESSAGE = "made-up"
 
 
 def turn_ends(tokenizer: Any, known: Sequence[int], **template_kwargs: Any) -> list[int]:
@@ -21,9 +21,9 @@ def turn_ends(tokenizer: Any, known: Sequence[int], **template_kwargs: Any) -> l
     Raises:
         ValueError: The template ends a message with mere text, which cannot end a completion.
     """
-    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MESSAGE}]
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MESSAGE}]
     text = tokenizer.apply_chat_template(messages, tokenize=False, **template_kwargs)
-    behind = text.rpartition(MESSAGE)[2] if MESSAGE in text else ""
+    behind = text.rpartition(_MESSAGE)[2] if _MESSAGE in text else ""
     ids, added = tokenizer.encode(behind, add_special_tokens=False), tokenizer.added_tokens_decoder
     if not behind.strip() or set(ids) & set(known):
         return [*known]

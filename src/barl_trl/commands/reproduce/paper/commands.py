@@ -17,7 +17,7 @@ RECIPES = FOLDERS["config"]
 BASE = "base"
 """The arm of the model that is not trained."""
 
-SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "6"]}
+_SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "6"]}
 """Folder of responses -> options of `barl evaluate`: the paper's pass@1, and its pass@k."""
 
 
@@ -72,7 +72,7 @@ def stages(scale: Scale, folder: Path, seeds: Sequence[int]) -> list[list[Comman
                 run = run_folder(folder, model.name, arm, seed)
                 if seed is not None:
                     trainings.append(_training(scale, model, run, arm, seed))
-                for mode, more in SAMPLING.items():
+                for mode, more in _SAMPLING.items():
                     options = ["--model", model.path if seed is None else str(run)]
                     options += ["--benchmarks", scale.named(), "--output_dir", str(run / mode)]
                     options += [*scale.evaluate, *more, "--template", model.template]

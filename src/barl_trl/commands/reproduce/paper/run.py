@@ -17,7 +17,7 @@ from .cost import print_cost
 from .report import report
 from .scales import Scale, demo_scale, paper_scale, refuse_machine
 
-DEMO_STEPS = 80
+_DEMO_STEPS = 80
 SETTINGS = ("models", "benchmarks", "launcher", "train", "evaluate", "arm_options")
 """Fields of a scale that must not change in a folder."""
 
@@ -76,7 +76,7 @@ def main(name: str, folder: Path, seeds: Sequence[int], *, is_plan: bool) -> Non
         RuntimeError: A command failed.
         ValueError: This machine cannot run them, or the folder has results of other settings.
     """
-    scale = paper_scale() if name == "paper" else demo_scale(folder, DEMO_STEPS)
+    scale = paper_scale() if name == "paper" else demo_scale(folder, _DEMO_STEPS)
     if name == "paper":
         print_cost(scale, seeds)
     if is_plan:
