@@ -6,7 +6,7 @@ r"""What `log_beliefs` costs: a training step with it and without, and the writi
 - `step`: the demo's model, task and settings, in one process run: a rollout batch with records, one
   without, and so on. Both of a round are sampled with the same seed, and the learning rate is 0, so
   that they train on the same rollouts. The first round is not counted. A step is a whole rollout
-  batch, generation and rewards included; recording is what of it `_record_rollouts` takes.
+  batch, generation and rewards included; recording is what of it `RolloutRecorder.record` takes.
 - `batch`: rollouts of the paper's shape, made up: so many prompts x 5 rollouts of 768 to 1024
   tokens, 128 to a step, 6 hypotheses, with old log-probabilities and importance ratios. `columns`
   is what each process does for its own rollouts (here one does it for all), `sent` what it then
@@ -55,7 +55,7 @@ def measured_step(rounds: int, quick: bool, output_dir: str) -> dict[str, Any]:
         task = demo_task(quick, steps=1, batches=rounds + 1, output_dir=f"{output_dir}/{way}")
         task["args"].log_beliefs = way == "with"
         started[way] = start("barl", task)
-    recording = timed(started["with"][0], "_record_rollouts")
+    recording = timed(started["with"][0]._recorder, "record")
     for n in range(rounds + 1):
         for way in WAYS if n % 2 else WAYS[::-1]:  # neither is always the first
             trainer, batches = started[way]
@@ -77,16 +77,16 @@ def measured_step(rounds: int, quick: bool, output_dir: str) -> dict[str, Any]:
     }
 
 
-def timed(trainer: Any, name: str) -> list[float]:
+def timed(owner: Any, name: str) -> list[float]:
     """Return a list to which the CPU seconds of each call of a method will be appended."""
-    method, seconds = getattr(trainer, name), []
+    method, seconds = getattr(owner, name), []
 
     def call(*args: Any) -> None:
         began = time.process_time()
         method(*args)
         seconds.append(time.process_time() - began)
 
-    setattr(trainer, name, call)
+    setattr(owner, name, call)
     return seconds
 
 

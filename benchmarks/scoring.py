@@ -61,13 +61,12 @@ from barl_trl.plausibility import (
     Rollout,
     answer_log_likelihoods,
     answer_logps,
-    faults,
     forward,
-    rows,
-    tree_attention,
 )
 from barl_trl.plausibility.budget import scoring_token_budget
+from barl_trl.plausibility.checks import faults
 from barl_trl.plausibility.kv_cache import GenerationCache
+from barl_trl.plausibility.tree import rows, tree_attention
 from barl_trl.plausibility.tree.micro_batches import MicroBatch, padded_micro_batches
 from barl_trl.plausibility.tree.rows import shared_prefix_rows
 from barl_trl.plausibility.tree.tree_attention import attending_by, tree_mask
