@@ -71,7 +71,7 @@ class BaselineTrainer(
             judge.grader.start()
         refuse_clearing(model, args)
         model = os.fspath(model) if isinstance(model, os.PathLike) else model
-        with claimed(args, is_own=True):  # no model is loaded into a folder that is taken
+        with claimed(args, is_own=True):  # refuses a taken folder before it loads a model
             super().__init__(model, reward_funcs, args, train_dataset, **kwargs)
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         if not self._is_vlm:

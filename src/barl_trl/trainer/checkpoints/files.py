@@ -219,7 +219,7 @@ def _fault_of_rollouts(folder: Path, args: GRPOConfig) -> str | None:
 
 
 def rollout_batch_steps(args: GRPOConfig) -> int:
-    """Return the number of micro-batches in which a process trains on a rollout batch."""
+    """Return the number of micro-batch passes in which a process trains on a rollout batch."""
     return (args.steps_per_generation or 1) * args.num_iterations
 
 

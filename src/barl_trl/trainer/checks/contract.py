@@ -86,8 +86,10 @@ def check_versions() -> None:
     Raises:
         ImportError: A name is missing, or a function takes other parameters.
     """
-    for library in TESTED:
-        _refuse_changes(library)
+    for package in TESTED:
+        changes = [*_changed_functions(package), *(_changed_names() if package == "trl" else ())]
+        if changes:
+            raise changed("; ".join(changes), package)
     if not all(map(_is_tested, TESTED)):
         warnings.warn(
             f"barl-trl was not run with {_installed()}, but with {_tested()}. The names that "
@@ -109,12 +111,6 @@ def changed(what: str, package: str) -> ImportError:
         f"{package} must be as barl-trl relies on it, got {_installed()}: {what}. barl-trl was "
         f"run with {_tested()}: {way_out}."
     )
-
-
-def _refuse_changes(package: str) -> None:
-    changes = [*_changed_functions(package), *(_changed_names() if package == "trl" else ())]
-    if changes:
-        raise changed("; ".join(changes), package)
 
 
 def _changed_functions(package: str) -> Iterator[str]:
