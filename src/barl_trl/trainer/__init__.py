@@ -7,7 +7,7 @@ import lazy_loader
 
 from .checks.contract import TESTED, changed
 
-# Resolved on first use, as in `barl_trl`: the fields of a recipe are had without TRL.
+# Names are imported on first use, so that the fields of a recipe can be read without TRL.
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

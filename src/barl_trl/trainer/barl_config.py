@@ -25,17 +25,19 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
 
     This class includes only the parameters that are specific to BARL training, and two defaults
     that differ from [`~trl.GRPOConfig`]: completions are as long as in the paper, and vLLM's
-    importance ratio is truncated per token, as the weights are. Each field's meaning stands in its
-    `metadata["help"]` (`barl train --help`, docs/settings.md).
+    importance ratio is truncated per token, because BARL's weights are per token. The
+    `metadata["help"]` of each field says what it means; `barl train --help` and docs/settings.md
+    show it.
 
     Raises:
-        ValueError: A field breaks its rule, a setting of TRL's contradicts BARL, or batches do not
-            divide.
+        TypeError: There is no field of a given name.
+        ValueError: A field breaks its rule, a setting of TRL's contradicts BARL, or the batch sizes
+            do not divide.
         ImportError: TRL or transformers lacks what BARL relies on.
     """
 
     def __new__(cls, *args, **kwargs):
-        """Refuse fields that there are not, with the nearest one's name."""
+        """Refuse a field that does not exist, and suggest the field with the nearest name."""
         names = [field.name for field in fields(cls) if field.init]
         for name in kwargs.keys() - names:
             near = get_close_matches(name, names, n=1, cutoff=0.5) or names[:1]
@@ -54,9 +56,9 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
         self._warn_of_biased_correction()
 
     def _divide_batches(self):
-        """Set TRL's batch fields from BARL's two."""
-        # `device` makes the distributed state, which knows the number of processes; where the
-        # accelerator's configuration says that the state was made before, it must be heard first
+        """Set TRL's batch fields from BARL's two batch fields."""
+        # `device` makes the distributed state, which knows the number of processes. The
+        # accelerator's configuration may say that the state exists already, so it is parsed first.
         if isinstance(self.accelerator_config, dict):
             accelerator_config: Any = AcceleratorConfig(**self.accelerator_config)
             self.accelerator_config = accelerator_config
@@ -70,17 +72,21 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
         """Return the settings that decide the sizes of batches.
 
         Raises:
-            ValueError: They do not divide.
+            ValueError: The batch sizes do not divide.
         """
         return batch_settings(vars(self), num_processes=self.world_size)
 
     def _warn_of_biased_correction(self):
-        """Warn of vLLM's sampling from a part of the vocabulary: its log-probabilities are those of
-        that part, the trainer's those of the whole.
+        """Warn if vLLM samples from a part of the vocabulary.
+
+        vLLM's log-probabilities are then normalized over that part, and the trainer's over the
+        whole vocabulary.
         """
         neutral = {"top_p": [1], "top_k": [0, -1], "min_p": [None, 0], "repetition_penalty": [1]}
-        values = {name: getattr(self, name) for name in neutral}
-        biased = [f"{n}={value}" for n, value in values.items() if value not in neutral[n]]
+        settings = {name: getattr(self, name) for name in neutral}
+        biased = [
+            f"{name}={value}" for name, value in settings.items() if value not in neutral[name]
+        ]
         if biased and self.use_vllm and self.vllm_importance_sampling_correction:
             warnings.warn(
                 f"{', '.join(biased)}: vLLM samples from another distribution than the trainer "
@@ -90,10 +96,10 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
             )
 
     def warn_of_weights(self, *, have_fixed_steps: bool):
-        """Warn of weights that are those of plain RL, or that can hide the outcome.
+        """Warn of settings whose weights equal those of plain RL, or can hide the outcome.
 
         Args:
-            have_fixed_steps: Whether `step_size` is the length of steps.
+            have_fixed_steps: Whether every step has `step_size` tokens.
         """
         most, credit = self.max_completion_length, self.own_credit
         texts = []

@@ -1,6 +1,7 @@
-"""The fields that BARL adds to TRL's `GRPOConfig`, each with its text and its rule.
+"""The fields that BARL adds to TRL's `GRPOConfig`, each with its help text.
 
-Without TRL and torch, so that help and mistakes in these fields need neither.
+This module imports neither TRL nor torch, so that help is printed and wrong settings are refused
+without waiting for them.
 """
 
 from copy import copy
@@ -15,11 +16,11 @@ from ..plausibility.elicitation import DEFAULT_ELICITATION
 from .checks.settings import BARL_RULES, CREDIT_RULES, refuse_broken
 
 METHODS = (*CREDITS, "grpo_length_controlled")
-"""Methods by name: `grpo` and the paper's other baseline are TRL's own trainer, all else is BARL's
-with that credit."""
+"""Names of the methods. `grpo` and `grpo_length_controlled`, the paper's baselines, train as TRL
+does; every other method is BARL's trainer with the credit of that name."""
 
 LENGTH_CONTROLLED_TOKENS = 32
-"""Most completion tokens of the paper's length-controlled GRPO."""
+"""The longest completion, in tokens, of the paper's length-controlled GRPO."""
 
 _KINDS = {
     int: ("an integer", Integral),
@@ -28,7 +29,7 @@ _KINDS = {
     bool: ("true or false", bool),
     type(None): ("None", type(None)),
 }
-"""The types of fields: what they are called, and what they take."""
+"""Type of a field -> what a message calls it, and the type that its values must have."""
 
 # fmt: off
 _USED_BY_GRPO = (
@@ -36,14 +37,15 @@ _USED_BY_GRPO = (
     "rollouts_per_optimizer_step", "extraction", "solution_column", "overwrite_output_dir",
     "allow_inexact_resume",
 )
+"""Fields that also take effect in TRL's own trainer."""
 _USED_WITH_ROLLOUTS = ("consistency_beta", "max_hypotheses")
+"""Fields that change nothing unless the rollouts' answers are hypotheses."""
 _USED_WITH_SCORES = (
     "elicitation", "answer_likelihood", "plausibility_temperature", "scoring_method",
     "scoring_max_tokens",
 )
+"""Fields that change nothing unless answers are scored."""
 # fmt: on
-"""Fields that TRL's own trainer takes, too; that change nothing if only the truth is scored; and if
-no answer is."""
 
 _Settings = TypeVar("_Settings", bound="BARLFields")
 
@@ -201,31 +203,36 @@ class BARLFields:
     )
 
     def __post_init__(self):
-        for known in barl_fields():
-            self._check_type(known)
+        for checked in barl_fields():
+            self._check_type(checked)
         refuse_broken(BARL_RULES, self)
-        credit = find_credit(self.credit)  # refuses one that there is not
+        credit = find_credit(self.credit)  # raises for a credit that does not exist
         if self.credit not in CREDITS:
             credit.refuse_unknown_parameters(self.credit, BARLFields.__dataclass_fields__)
-        if self.credit != BARLFields.credit:  # a method may still replace the default
+        # `method_settings` may still replace the default credit, and checks these rules then
+        if self.credit != BARLFields.credit:
             refuse_broken(CREDIT_RULES, self)
 
     @property
     def own_credit(self) -> Credit:
-        """The credit, with the settings that are given here in place of its own."""
-        found = find_credit(self.credit)
-        given = {name: getattr(self, name, None) for name in found._fields}
-        return found._replace(**{name: value for name, value in given.items() if value is not None})
+        """The credit, with the fields that are set here in place of the credit's defaults."""
+        credit = find_credit(self.credit)
+        fields_set = {name: getattr(self, name, None) for name in credit._fields}
+        fields_set = {name: value for name, value in fields_set.items() if value is not None}
+        return credit._replace(**fields_set)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """These fields, with the credit's own in place of None: what it gets, and records keep."""
-        own = self.own_credit._asdict()
-        given = {known.name: getattr(self, known.name) for known in barl_fields()}
-        return given | {name: value for name, value in own.items() if name in given}
+        """The value of each of BARL's fields, with the credit's default in place of None.
+
+        The credit is called with these settings, and rollout records keep them.
+        """
+        settings = {one.name: getattr(self, one.name) for one in barl_fields()}
+        credit = self.own_credit._asdict()
+        return settings | {name: value for name, value in credit.items() if name in settings}
 
     def unused(self, *, is_grpo: bool = False) -> str | None:
-        """Return a line that names the settings that change nothing, if there are any.
+        """Return a line that names the settings that change nothing, or None if all have an effect.
 
         Args:
             is_grpo: Whether TRL's own trainer trains.
@@ -234,27 +241,32 @@ class BARLFields:
         names = _USED_WITH_ROLLOUTS * (hypotheses != "rollouts")
         names += _USED_WITH_SCORES * (hypotheses == "none")
         if is_grpo:
-            names = [known.name for known in barl_fields() if known.name not in _USED_BY_GRPO]
-        values = {name: getattr(self, name) for name in names}
-        given = [f"{n}={value!r}" for n, value in values.items() if value != getattr(BARLFields, n)]
+            names = [one.name for one in barl_fields() if one.name not in _USED_BY_GRPO]
+        settings = {name: getattr(self, name) for name in names}
+        unused = [
+            f"{name}={value!r}"
+            for name, value in settings.items()
+            if value != getattr(BARLFields, name)
+        ]
         trained = "method='grpo'" if is_grpo else f"credit={self.credit!r}"
-        return f"{trained} does not use {', '.join(given)}." if given else None
+        return f"{trained} does not use {', '.join(unused)}." if unused else None
 
-    def _check_type(self, known: Field) -> None:
-        value = getattr(self, known.name)
-        # not `known.type`, which HfArgumentParser changes
-        annotation: Any = BARLFields.__annotations__[known.name]
+    def _check_type(self, checked: Field) -> None:
+        value = getattr(self, checked.name)
+        # HfArgumentParser changes `checked.type`
+        annotation: Any = BARLFields.__annotations__[checked.name]
         kinds = get_args(annotation) or (annotation,)
         if choices := choices_of(annotation):
             allowed, is_allowed = f"one of {choices}", value in choices
         else:
             allowed = " or ".join(_KINDS[kind][0] for kind in kinds)
             is_allowed = isinstance(value, tuple(_KINDS[kind][1] for kind in kinds))
-            # True is an integer to Python
+            # True and False are integers to Python
             is_allowed &= bool in kinds or not isinstance(value, bool)
         if not is_allowed:
             raise ValueError(
-                f"{known.name} must be {allowed}, got {value!r}: the default is {known.default!r}."
+                f"{checked.name} must be {allowed}, got {value!r}: the default is "
+                f"{checked.default!r}."
             )
 
 
@@ -262,7 +274,7 @@ def check_method(name: str) -> None:
     """Refuse a method that is neither a known name nor a dotted path.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: The method is neither.
     """
     if name not in METHODS and "." not in name:
         near = get_close_matches(name, METHODS, n=1)
@@ -273,7 +285,7 @@ def check_method(name: str) -> None:
 
 
 def method_settings(method: str, args: _Settings) -> _Settings:
-    """Return the settings with what a method changes in them.
+    """Return a copy of the settings in which the method's own settings are set.
 
     Raises:
         ValueError: `method` is unknown, or contradicts the settings.
@@ -297,17 +309,17 @@ def method_settings(method: str, args: _Settings) -> _Settings:
 
 
 def choices_of(annotation: Any) -> list[Any]:
-    """Return the values that a field's type allows, if it names them."""
+    """Return the values that a field's `Literal` type lists; no values for other types."""
     kinds = get_args(annotation) if get_origin(annotation) is not Literal else (annotation,)
     named = [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
     return [*named, None] if named and type(None) in kinds else named
 
 
 def barl_fields() -> tuple[Field, ...]:
-    """Return the fields that BARL adds to TRL's, or gives another default."""
+    """Return the fields that TRL does not have, or that BARL gives another default."""
     return fields(BARLFields)
 
 
 def help_of(name: str) -> str:
-    """Return the help of one of these fields."""
+    """Return the help text of one of BARL's fields."""
     return BARLFields.__dataclass_fields__[name].metadata["help"]

@@ -1,4 +1,4 @@
-"""`BARLTrainer`: TRL's `GRPOTrainer` with every token weighed by its step's posterior-weighted
+"""`BARLTrainer`: TRL's `GRPOTrainer`, which weights every token by its step's posterior-weighted
 value.
 """
 
@@ -41,48 +41,50 @@ from .rollouts.turns import one_turn
 from .rollouts.zero3 import gather_head_with_model
 
 _REASONS = "verdict"
-"""Column of TRL's completions table in which graders say what they decided by."""
+"""Column of TRL's completions table in which graders give the reason of each verdict."""
 
 
 class BARLTrainer(OldLogpsMixin, BaselineTrainer):
     """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
     https://huggingface.co/papers/2505.20561).
 
-    The only change w.r.t. [`~trl.GRPOTrainer`] is the weight of the tokens in the policy gradient:
-    the answers found by a prompt's rollouts and the true answer are hypotheses, and the tokens of
-    each reasoning step get the step's value under the posterior over them, instead of one
-    group-relative advantage for the whole completion. Generation, rewards, loss, vLLM, KL, PEFT,
-    evaluation are inherited unchanged.
+    The only change from [`~trl.GRPOTrainer`] is the weight of the tokens in the policy gradient.
+    The answers of a prompt's rollouts and the true answer are hypotheses. The tokens of each
+    reasoning step get the step's value under the posterior over these hypotheses, instead of one
+    group-relative advantage for the whole completion. Generation, rewards, loss, vLLM, KL, PEFT
+    and evaluation are inherited unchanged.
 
-    What it relies on in TRL: the calls in [`RolloutBatch`], in that order; `_generate(prompts)`
-    returns token ids and completions, and runs transformers' `generate` on the model, if no other
-    engine; `_calculate_rewards` returns the rewards of all processes;
-    `_generate_and_score_completions(inputs)` returns `completion_mask`, `advantages` and, with
-    vLLM, `importance_sampling_ratio`; the loss takes `advantages` of shape (B, L); `_tokenizer`,
-    `eos_token_ids`, `reward_weights`, `_is_vlm`. `contract.py` has all, and the mixins'.
+    What it relies on in TRL: TRL makes the calls that [`RolloutBatch`] lists, in that order;
+    `_generate(prompts)` returns token ids and completions, and runs transformers' `generate` on
+    the model unless vLLM or a `rollout_func` generates; `_calculate_rewards` returns the rewards of
+    all processes; `_generate_and_score_completions(inputs)` returns `completion_mask`, `advantages`
+    and, with vLLM, `importance_sampling_ratio`; the loss takes `advantages` of shape (B, L); the
+    trainer has `_tokenizer`, `eos_token_ids`, `reward_weights` and `_is_vlm`. `contract.py` lists
+    the names that this class and its mixins rely on.
 
     Args:
         model: As in [`~trl.GRPOTrainer`], or a `Path`.
-        reward_funcs: As in [`~trl.GRPOTrainer`], or names of [`get_reward_func`], such as a
-            grader's; their weighted sum is the outcome reward.
-        args: Settings. Defaults to those of [`BARLConfig`].
-        train_dataset: Rows with the true answers in the column `args.solution_column`.
+        reward_funcs: As in [`~trl.GRPOTrainer`], or names that [`get_reward_func`] knows, such as
+            the name of a grader. Their weighted sum is the outcome reward.
+        args: The settings. Defaults to a [`BARLConfig`] with the default of every field.
+        train_dataset: Prompts, with the true answers in the column `args.solution_column`.
         eval_dataset: As in [`~trl.GRPOTrainer`].
         processing_class: A tokenizer. Defaults to the model's.
-        answer_extractor: Completion -> its final answer, or `None`; or a grader's name. It forms
-            the hypotheses; `reward_funcs` must read the same answers. Defaults to that of the first
-            of them which has a grader, else to [`extract_answer`].
-        answer_equivalence: Whether two answers are one hypothesis; or a grader's name. Defaults to
-            the same grader's verdict.
-        step_segmenter: Chain-of-thought token ids -> the ends of its reasoning steps. Defaults to
-            steps of `args.step_size` tokens.
-        **kwargs: As in [`~trl.GRPOTrainer`], but for images, tools and environments; and
-            `benchmarks`, evaluated greedily: see [`BaselineTrainer`].
+        answer_extractor: Completion -> its final answer, or `None` without one; or a grader's name.
+            It forms the hypotheses; `reward_funcs` must read the same answers. Defaults to the
+            extraction of the first grader among `reward_funcs`, else to [`extract_answer`].
+        answer_equivalence: Two answers -> whether they are one hypothesis; or a grader's name.
+            Defaults to the verdict of the first grader among `reward_funcs`, else of the default
+            grader.
+        step_segmenter: Token ids of a chain of thought -> the ends of its reasoning steps. Defaults
+            to steps of `args.step_size` tokens.
+        **kwargs: As in [`~trl.GRPOTrainer`], without images, tools and environments. `benchmarks`
+            are problem sets that are evaluated greedily: see [`BaselineTrainer`].
 
     Raises:
-        ValueError: A setting or a data set that BARL cannot honour, before any model is loaded; a
-            model with an image processor, after it.
-        TypeError: `args` is no [`BARLConfig`].
+        ValueError: BARL cannot honour a setting or a data set (raised before any model is loaded),
+            or the model has an image processor (raised after it is loaded).
+        TypeError: `args` is not a [`BARLConfig`].
         ImportError: `args.use_vllm` without vLLM.
         RuntimeError: A grader's process cannot be started.
 
@@ -133,9 +135,13 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
         answer_extractor = answer_extractor_of(answer_extractor)
         answer_equivalence = answer_equivalence_of(answer_equivalence)
-        own = {"answer_extractor": answer_extractor, "answer_equivalence": answer_equivalence}
-        own |= {"step_segmenter": step_segmenter, "processing_class": processing_class} | kwargs
-        check_trainer_arguments(model, args, reward_funcs, train_dataset, eval_dataset, own)
+        keywords = {
+            "answer_extractor": answer_extractor,
+            "answer_equivalence": answer_equivalence,
+            "step_segmenter": step_segmenter,
+            "processing_class": processing_class,
+        } | kwargs
+        check_trainer_arguments(model, args, reward_funcs, train_dataset, eval_dataset, keywords)
         super().__init__(
             model,
             reward_funcs,
@@ -180,7 +186,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         self._belief_log = BeliefLog(self)
         self.add_callback(self._belief_log)
         health: Any = self.pop_callback(HealthCallback)
-        self.add_callback(health)  # behind BARL's, whose advice says more
+        self.add_callback(health)  # after BARL's callback, whose advice is more specific
         self._recorder = RolloutRecorder(self) if args.log_beliefs else None
         if self._recorder is not None:
             self.add_callback(self._recorder)
@@ -189,8 +195,8 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         with GenerationRecorder(self.model) as recorder:
             output = one_turn(super()._generate(prompts), self._tokenizer, self.eos_token_ids)
         prompt_ids, completion_ids, mask, completions, _, extra_fields, *_ = output
-        # a rollout_func may bring true answers that are not known yet, and generate with other
-        # weights
+        # a rollout_func may bring true answers, which are not known before it returns, and may
+        # generate with other weights than the policy's
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
         is_stale = self.args.gradient_accumulation_steps % passes != 0
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
@@ -204,13 +210,14 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         self._say_once("cache", recorder.advice(cache) if is_of_use else None)
         self._batch.generated = Generated(prompt_ids, completion_ids, completions, cache, mask)
         self._batch.asks_for_old_logps = asks
-        if self.model.training and is_known:  # now: the cache is large, and the weights are those
+        # score now: the cache is large, and the weights are still those that generated it
+        if self.model.training and is_known:
             self._share_verdicts(self._batch.inputs, completions)
             self._batch.scored = self._score(score_completions=asks)
         return output
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
-        self._batch.asks_for_old_logps = False  # by now TRL has asked, if it does
+        self._batch.asks_for_old_logps = False  # TRL asks before it computes rewards, or never
         self._share_verdicts(inputs, completions)
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self._batch.rewards_per_func = rewards
@@ -233,7 +240,14 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         return output
 
     def _token_weights(self, output: dict[str, Any]) -> Tensor:
-        """Return the weights (B, L) of this process's completion tokens, and log them."""
+        """Weight this process's completion tokens, log the rollout batch, and record it if wanted.
+
+        Args:
+            output: What TRL's `_generate_and_score_completions` returned.
+
+        Returns:
+            The token weights, (B, L).
+        """
         batch = self._batch
         batch.scored = batch.scored or self._score()
         reduce: Any = self.accelerator.reduce
@@ -256,8 +270,8 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         )
         self._belief_log.log_rollouts(batch, rollouts, weighed)
         if self._recorder is not None:
-            own = rollouts.rows(batch.start, batch.start + len(batch.inputs))
-            self._recorder.record(batch, own, weighed, output)
+            local_rollouts = rollouts.rows(batch.start, batch.start + len(batch.inputs))
+            self._recorder.record(batch, local_rollouts, weighed, output)
         return weighed.weights
 
     def _share_verdicts(self, inputs, completions) -> None:
@@ -265,7 +279,11 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             share_verdicts(reward, completions, [row["solution"] for row in inputs])
 
     def _score(self, *, score_completions: bool = False) -> Scored:
-        """Form hypotheses and score their answers, and the completions' own tokens if wanted."""
+        """Form this process's hypotheses and score their answers at every state.
+
+        Args:
+            score_completions: Whether the same pass also scores the completions' own tokens.
+        """
         batch, started = self._batch, time.perf_counter()
         with profiling_context(self, "score_hypotheses"), self.accelerator.autocast():
             budget = self._scoring_max_tokens or scoring_token_budget(self.model)
@@ -287,9 +305,9 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         if checks:
             self._metrics["train"]["barl/check_seconds"].append(checks)
         batch.generated = batch.generated._replace(cache=None)  # it may take gigabytes
-        # what one process had no memory for, no other tries again
-        used = gather_object([(scored.likelihoods.max_tokens, budget)])
-        halved = [tokens for tokens, allowed in used if tokens < allowed]
+        # where one process ran out of memory, no process tries as many tokens again
+        used_and_allowed = gather_object([(scored.likelihoods.max_tokens, budget)])
+        halved = [used for used, allowed in used_and_allowed if used < allowed]
         self._scoring_max_tokens = min(halved, default=self._scoring_max_tokens)
-        self._metrics["train"]["barl/scoring_max_tokens"].append(min(used)[0])
+        self._metrics["train"]["barl/scoring_max_tokens"].append(min(used_and_allowed)[0])
         return scored

@@ -1,4 +1,4 @@
-"""`BaselineTrainer`: what [`BARLTrainer`] adds to TRL's trainer apart from its weights."""
+"""`BaselineTrainer`: what [`BARLTrainer`] adds to TRL's trainer, except for its token weights."""
 
 import os
 from collections.abc import Hashable, Mapping
@@ -25,19 +25,21 @@ class BaselineTrainer(
 ):
     """[`~trl.GRPOTrainer`] with exact resuming, benchmarks, model cards and health lines.
 
-    It trains the GRPO baselines; [`BARLTrainer`] adds the weights of steps.
+    It trains the GRPO baselines; [`BARLTrainer`] adds the weights of reasoning steps.
 
     Args:
-        model, reward_funcs, args, train_dataset, **kwargs: As in [`~trl.GRPOTrainer`], with a
-            [`BARLConfig`]. Its `extraction` says what graders read.
-        benchmarks: Problems by the benchmark's name, with the columns `prompt` and `solution`.
-            Judged by the first of `reward_funcs` that has a grader, else by the default one. No
-            `eval_dataset` is needed then.
+        model, reward_funcs, args, train_dataset, **kwargs: As in [`~trl.GRPOTrainer`]. `args` must
+            be a [`BARLConfig`], whose `extraction` says which text graders read as the answer.
+        benchmarks: Benchmark name -> its problems, with the columns `prompt` and `solution`. The
+            first of `reward_funcs` that has a grader judges them, else the default grader. With
+            benchmarks, evaluation needs no `eval_dataset`.
 
     Raises:
-        ValueError: A benchmark has no problems, or lacks a column; or there are tools; the folder
-            is used; the tokenizer lacks a chat template or what ends a turn.
-        RuntimeError: A grader's process cannot be started. Before the model is loaded.
+        ValueError: A benchmark has no problems or lacks a column; there are benchmarks and tools;
+            an earlier run has left something in `output_dir`, or another run writes into it; or the
+            tokenizer lacks a chat template or a token that ends a turn.
+        RuntimeError: A grader's process cannot be started. This is raised before the model is
+            loaded.
     """
 
     args: BARLConfig
@@ -58,7 +60,7 @@ class BaselineTrainer(
         self.benchmarks = dict(benchmarks or {})
         check_benchmarks(self.benchmarks, kwargs)
         if self.benchmarks and kwargs.get("eval_dataset") is None:
-            kwargs["eval_dataset"] = {}  # `Trainer` wants one where it evaluates
+            kwargs["eval_dataset"] = {}  # `Trainer` refuses to evaluate without a data set
         length: Any = args.max_completion_length
         reward_funcs = resolve_rewards(reward_funcs, args.extraction, max_completion_length=length)
         functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
@@ -69,7 +71,7 @@ class BaselineTrainer(
             judge.grader.start()
         refuse_clearing(model, args)
         model = os.fspath(model) if isinstance(model, os.PathLike) else model
-        with claimed(args, is_own=True):  # before a model is loaded
+        with claimed(args, is_own=True):  # refuses a taken folder before it loads a model
             super().__init__(model, reward_funcs, args, train_dataset, **kwargs)
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         if not self._is_vlm:
@@ -80,7 +82,12 @@ class BaselineTrainer(
         self.add_callback(HealthCallback(self))
 
     def _say_once(self, about: Hashable, text: str | None) -> None:
-        """Warn of something, the first time that there is a text about it."""
+        """Log a warning on the main process, once per subject.
+
+        Args:
+            about: The subject; later texts about the same subject are not logged.
+            text: The warning; None or an empty text logs nothing.
+        """
         if text and about not in self._said and self.accelerator.is_main_process:
             self._said.add(about)
             logger.warning(text)

@@ -14,27 +14,28 @@ from trl import GRPOTrainer
 from ..rewards import AccuracyReward
 from ..steps import chain_of_thought
 
-# what sampling is left to ignore has transformers' defaults: it warns of all else
+# transformers warns of a sampling setting that greedy decoding ignores, unless it is the default
 GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "min_p": None}
 
 
 class BenchmarkEvaluationMixin(GRPOTrainer):
     """Evaluate greedily on benchmarks whenever TRL evaluates.
 
-    TRL's own evaluation samples as in training. This one takes the most likely completion of each
-    problem, and logs `eval_<benchmark>/accuracy` and `eval_<benchmark>/mean_tokens` (trackers show
-    them as `eval/<benchmark>/…`) and `eval_accuracy`, the mean over the benchmarks; each of them
-    can be `metric_for_best_model`. Training goes on as if there had been no evaluation.
+    TRL's own evaluation samples as in training. This one decodes each problem's completion
+    greedily. It logs `eval_<benchmark>/accuracy` (0 to 1), `eval_<benchmark>/mean_tokens` (trackers
+    show them as `eval/<benchmark>/…`) and `eval_accuracy`, the mean over the benchmarks. Each of
+    them can be `metric_for_best_model`. Training goes on as if there had been no evaluation.
 
-    With a dict of evaluation sets TRL logs `eval_reward` of each, and the last one counts. Here
-    `eval_<set>_reward` is logged, too, and so are its other metrics.
+    With a dict of evaluation sets TRL logs the metrics of every set under the same names, such as
+    `eval_reward`, so that only the last set's remain. This class also logs them with the set's
+    name, such as `eval_<set>_reward`.
 
-    `evaluate` is extended, instead of a callback called: its result is what `Trainer` looks for
-    the best model in.
+    It extends `evaluate` instead of adding a callback, because `Trainer` looks for the best model
+    in what `evaluate` returns.
 
     What it relies on in TRL: `_tokenize_prompts` and `_generate_single_turn` make completions of
-    prompts; with vLLM, `vllm_generation.generation_kwargs` have the last word on how, without,
-    `generation_config` and `generation_kwargs`; `log` averages and logs `_metrics["eval"]`.
+    prompts; `vllm_generation.generation_kwargs` decide how vLLM samples; `generation_config` and
+    `generation_kwargs` decide how transformers samples; `log` averages and logs `_metrics["eval"]`.
     """
 
     use_vllm: bool
@@ -49,7 +50,7 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
     def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
         if not self.model.training and self._eval_set:
             metrics = self._metrics["eval"]
-            metrics |= {f"{self._eval_set}_{name}": values for name, values in metrics.items()}
+            metrics |= {f"{self._eval_set}_{name}": numbers for name, numbers in metrics.items()}
         super().log(logs, start_time)
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):  # noqa: D102
@@ -70,7 +71,7 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
                 metrics[f"{prefix}_{name}/accuracy"] = accuracies[-1]
                 metrics[f"{prefix}_{name}/mean_tokens"] = lengths.mean().item()
         metrics[f"{prefix}_accuracy"] = sum(accuracies) / len(accuracies)
-        # not TRL's, which prints and saves the table of completions again
+        # TRL's `log` would print and save the table of completions again
         Trainer.log(self, dict(metrics))
         self.control = self.callback_handler.on_evaluate(
             self.args, self.state, self.control, metrics
@@ -79,10 +80,14 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
         return metrics
 
     def _solve(self, dataset: Dataset) -> tuple[Tensor, Tensor]:
-        """Return the reward, or NaN, and the number of tokens of each problem's completion.
+        """Generate a completion of each problem and judge it.
 
-        The token that ends the turn is not counted. All processes generate equally often, as many
-        completions each: where problems do not divide, the last one fills up.
+        All processes generate equally often, and equally many completions each time. Where the
+        problems do not divide, the last problem is repeated, and the copies are dropped.
+
+        Returns:
+            The reward of each problem's completion, (N,), NaN without one; and its number of
+            tokens, (N,), without the token that ends the turn.
         """
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
         most = len(dataset) if self.use_vllm else self.args.per_device_eval_batch_size
@@ -91,12 +96,12 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
         while start < len(dataset):
             size = min(most, math.ceil((len(dataset) - start) / world))
             places = range(start + rank * size, start + (rank + 1) * size)
-            rows = dataset[[min(place, len(dataset) - 1) for place in places]]
+            problems = dataset[[min(place, len(dataset) - 1) for place in places]]
             self.model.eval()  # generation in continuous batches ends in training mode
-            prompt_ids, *_ = self._tokenize_prompts(list(rows["prompt"]))
+            prompt_ids, *_ = self._tokenize_prompts(list(problems["prompt"]))
             completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
             texts = self.processing_class.batch_decode(completion_ids, skip_special_tokens=True)
-            rewards = self._judge(texts, list(rows["solution"]))
+            rewards = self._judge(texts, list(problems["solution"]))
             local = [
                 (math.nan if reward is None else reward, len(chain_of_thought(ids, ends)))
                 for reward, ids in zip(rewards, completion_ids, strict=True)
@@ -112,11 +117,12 @@ def check_benchmarks(benchmarks: Mapping[str, Dataset], kwargs: Mapping[str, Any
     """Refuse benchmarks that cannot be evaluated.
 
     Args:
-        benchmarks: Problems by name.
+        benchmarks: Benchmark name -> its problems.
         kwargs: The trainer's other arguments.
 
     Raises:
-        ValueError: One has no problems, or lacks a column; or there are tools.
+        ValueError: A benchmark has no problems or lacks a column, or there are benchmarks and
+            tools.
     """
     for name, dataset in benchmarks.items():
         if not len(dataset) or not {"prompt", "solution"} <= set(dataset.column_names):
@@ -135,7 +141,7 @@ def check_benchmarks(benchmarks: Mapping[str, Dataset], kwargs: Mapping[str, Any
 
 @contextmanager
 def greedy(trainer: GRPOTrainer) -> Iterator[None]:
-    """Let a trainer generate the most likely completions instead of sampled ones."""
+    """Let a trainer decode greedily inside this context, instead of sampling."""
     if trainer.use_vllm:
         owner: Any = trainer.vllm_generation
         changed: dict[str, Any] = {

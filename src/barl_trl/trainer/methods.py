@@ -1,4 +1,4 @@
-"""The trainer of each method: the paper's, and its baselines."""
+"""The trainer of each method: the paper's method and its baselines."""
 
 from typing import Any
 
@@ -15,14 +15,15 @@ def make_trainer(method: str, *, args: BARLConfig, **kwargs: Any) -> GRPOTrainer
     """Make the trainer of a method, on otherwise equal settings.
 
     Args:
-        method: `"barl"`: [`BARLTrainer`] with `args.credit`. Another credit, by name or dotted
-            path: the same with that credit. `"grpo"`, `"grpo_length_controlled"`: TRL's trainer.
-        args: The settings; `"grpo_length_controlled"` sets `max_completion_length=32` where it is
-            more.
-        **kwargs: As in [`BARLTrainer`]. What only BARL takes is not passed to GRPO.
+        method: `"barl"` makes a [`BARLTrainer`] with `args.credit`. The name or the dotted path of
+            another credit makes a [`BARLTrainer`] with that credit. `"grpo"` and
+            `"grpo_length_controlled"` make a [`BaselineTrainer`], which trains as TRL does.
+        args: The settings. `"grpo_length_controlled"` lowers a longer `max_completion_length` to 32
+            tokens.
+        **kwargs: Arguments of [`BARLTrainer`]. Those that only BARL takes are not passed to GRPO.
 
     Raises:
-        ValueError: `method` is unknown.
+        ValueError: `method` is unknown, or contradicts `args.credit`.
     """
     args = method_settings(method, args)
     if method.startswith("grpo"):

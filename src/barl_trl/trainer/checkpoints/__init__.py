@@ -1,1 +1,1 @@
-"""Checkpoints that resume exactly, and the folder that a run writes."""
+"""Checkpoints that resume exactly, and the output folder of a run."""

@@ -1,4 +1,4 @@
-"""Resuming a GRPO run exactly, also in the middle of a rollout batch."""
+"""`ExactResumeMixin` resumes a GRPO run exactly, even in the middle of a rollout batch."""
 
 import shutil
 from pathlib import Path
@@ -41,22 +41,24 @@ logger = get_logger(__name__)
 
 
 class ExactResumeMixin(GRPOTrainer):
-    """Let resumed runs reach the parameters of undisturbed ones.
+    """Let a resumed run reach the parameters of a run that was never interrupted.
 
-    A checkpoint also holds what TRL forgets: each process's rollouts that are still to be trained
-    on, the place within them, metrics that are still to be logged, and the moving reference of
-    `sync_ref_model`. Epochs that lie after the checkpoint have taken their orders from the
-    sampler. Processes wait for each other before `trainer_state.json` is written. Behind it TRL
-    writes the state of adaptive entropy, so an end marker ([`write_end_marker`]) comes last, and
-    older checkpoints are deleted only then.
+    A checkpoint also holds what TRL does not save: each process's rollouts that are still to be
+    trained on, the position within them, the metrics that are still to be logged, and the moving
+    reference of `sync_ref_model`. A resumed run draws the orders of the finished epochs from the
+    sampler again, so that the later epochs have the orders of the first run.
 
-    A `train` that was interrupted, as by Ctrl-C in a notebook, leaves the next one nothing: no
-    rollouts, no place within them, no metrics.
+    All processes finish their files before `trainer_state.json` is written. TRL writes the state
+    of adaptive entropy after that, so an end marker ([`write_end_marker`]) comes last. Older
+    checkpoints are deleted only after the end marker is written.
 
-    What it relies on in TRL: `_prepare_inputs` alone takes rollouts from `_buffered_inputs`, by
-    `_step`, and makes some if it is None; `_save_rng_state` and `_load_rng_state` run on every
-    process, the latter when `state.global_step` is known; `_save_checkpoint` writes into the folder
-    of that step.
+    A `train` that was interrupted, as by Ctrl-C in a notebook, leaves nothing to the next `train`:
+    no rollouts, no position within them, no metrics.
+
+    What it relies on in TRL: only `_prepare_inputs` takes rollouts from `_buffered_inputs`, at the
+    position `_step`, and it generates rollouts if `_buffered_inputs` is None; `_save_rng_state` and
+    `_load_rng_state` run on every process; `_load_rng_state` runs after `state.global_step` is
+    loaded; `_save_checkpoint` writes into the folder of that step.
     """
 
     args: BARLConfig
@@ -121,11 +123,12 @@ class ExactResumeMixin(GRPOTrainer):
         output_dir, limit = self._get_output_dir(trial), self.args.save_total_limit
         folder = Path(output_dir, f"checkpoint-{self.state.global_step}")
         if self.args.should_save:
-            reopen(folder)  # one of an earlier run may be there
+            reopen(folder)  # an earlier run may have left a checkpoint of this step
         self.args.save_total_limit = None
         try:
             super()._save_checkpoint(model, trial)
-        except (OSError, RuntimeError, SafetensorError) as error:  # some do not name a full disk
+        # on a full disk some of these errors do not say so
+        except (OSError, RuntimeError, SafetensorError) as error:
             free = shutil.disk_usage(output_dir).free / 2**20
             error.add_note(f"{folder} is incomplete; {free:.0f} MiB are free in {output_dir}.")
             raise
@@ -158,7 +161,7 @@ class ExactResumeMixin(GRPOTrainer):
         if self.args.sync_ref_model:
             load_reference(self.ref_model, checkpoint, self.accelerator)
         file = self._rollouts_file(checkpoint)
-        # where there is none it is TRL's, and no rollouts were left
+        # without this file TRL's trainer saved the checkpoint, between two rollout batches
         if self._is_inexact or not file.exists():
             self._step = self.state.global_step * self.args.gradient_accumulation_steps
             return

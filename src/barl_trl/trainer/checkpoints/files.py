@@ -1,6 +1,7 @@
-"""What a complete checkpoint is.
+"""The files of a checkpoint, and the check that it is complete.
 
-`exact_resume.py` writes and resumes by it, `barl train` finds the checkpoint to go on from.
+`exact_resume.py` writes checkpoints and resumes from them; `barl train` looks for the checkpoint to
+resume from.
 """
 
 import json
@@ -18,29 +19,30 @@ from ...report.json_files import read_json, regular
 logger = get_logger(__name__)
 
 SETTINGS = "settings.json"
-"""What the checkpoint was trained with."""
+"""Name of the file with the settings that a checkpoint was trained with."""
 
 _END_MARKER = "complete.json"
-"""It is written last, and lists the sizes of the files that are not text."""
+"""Name of the file that is written last. It has the size in bytes of each file that is no text."""
 
 _WEIGHTS = ("*.safetensors", "*/*.safetensors", "pytorch_model*", "adapter_model*", "global_step*")
-_TEXTS = (".json", ".jinja", ".md", ".txt")  # a user may edit them
+_TEXTS = (".json", ".jinja", ".md", ".txt")  # a user may edit these, which changes their sizes
 _ENTROPY = "entropy_ctrl_state.json"
 _KEYS: dict[str, dict[str, type]] = {
     TRAINER_STATE_NAME: {"global_step": int, "epoch": float},
     _END_MARKER: {"sizes": dict},
 }
-_REPLACEABLE = (OPTIMIZER_NAME, SCHEDULER_NAME)  # without them, they start anew: it is said
+_REPLACEABLE = (OPTIMIZER_NAME, SCHEDULER_NAME)
+"""Names of files without which a run resumes, with a new optimizer and a warning."""
 
 
 def reopen(checkpoint: Path) -> None:
-    """Let a checkpoint count as incomplete before its files are written anew."""
+    """Make a checkpoint count as incomplete while its files are written again."""
     for name in (_END_MARKER, TRAINER_STATE_NAME):
         (checkpoint / name).unlink(missing_ok=True)
 
 
 def write_end_marker(checkpoint: Path) -> None:
-    """List the files of a checkpoint to which nothing more is written."""
+    """Write the sizes of a checkpoint's files, which marks it as complete."""
     paths = [path for path in sorted(checkpoint.rglob("*")) if path.is_file()]
     sizes = {
         str(path.relative_to(checkpoint)): path.stat().st_size
@@ -53,22 +55,26 @@ def write_end_marker(checkpoint: Path) -> None:
 
 
 def rollouts_name(rank: int, world_size: int) -> str:
-    """Return the name of the file that holds the rollouts of a process."""
+    """Return the name of the file that holds the rollouts of the process `rank`."""
     return f"rollouts_{rank}_of_{world_size}.pt"
 
 
 def checkpoint_to_resume(value: str | bool | None, args: GRPOConfig) -> str | None:
-    """Find the checkpoint that `resume_from_checkpoint` means; recipes and options are texts.
+    """Find the checkpoint that `resume_from_checkpoint` means.
 
-    A warning names what is passed over, and why.
+    A warning names the checkpoints that are passed over, and why.
 
     Args:
-        value: A path; `true`: the last complete checkpoint in `output_dir`; `auto`: the same, or
-            none where there is none.
+        value: A path; `true`, the last complete checkpoint in `output_dir`; `auto`, that checkpoint
+            if there is one; or `false`. Recipes and the command line give these as texts.
         args: The settings of the run.
 
+    Returns:
+        The folder of the checkpoint; None to start anew.
+
     Raises:
-        ValueError: It is incomplete, there is none, or another number of processes saved it.
+        ValueError: The checkpoint is incomplete, there is none, or another number of processes
+            saved it.
     """
     choice = str(value or False).lower()
     if choice == "false":
@@ -96,14 +102,17 @@ def checkpoint_to_resume(value: str | bool | None, args: GRPOConfig) -> str | No
 def last_complete_checkpoint(
     args: GRPOConfig, *, until: int | None = None
 ) -> tuple[str | None, list[str]]:
-    """Return the newest complete checkpoint of a run, and what newer ones lack.
+    """Return the newest complete checkpoint of a run, and the faults of newer checkpoints.
 
     Args:
         args: The settings of the run.
-        until: The last step that counts; `None`: all do.
+        until: The last optimizer step whose checkpoint counts; None: all checkpoints count.
+
+    Returns:
+        The folder of the checkpoint, None without one; and a line for each newer checkpoint.
 
     Raises:
-        ValueError: Another number of processes saved it.
+        ValueError: Another number of processes saved a checkpoint.
     """
     output_dir, faults = str(args.output_dir), []
     for checkpoint in reversed(sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []):
@@ -116,17 +125,17 @@ def last_complete_checkpoint(
 
 
 def _find_fault(checkpoint: str, args: GRPOConfig) -> str | None:
-    """Say what keeps a run from going on from a checkpoint, if anything does.
+    """Return why a run cannot resume from a checkpoint; None if it can.
 
-    A checkpoint without end marker, from an earlier version or of TRL's, needs files that can be
-    read, and rollouts if it lies in the middle of a rollout batch.
+    Checkpoints of TRL and of earlier versions have no end marker. Their files must be readable, and
+    a checkpoint in the middle of a rollout batch must have rollouts.
 
     Args:
-        checkpoint: Its folder.
+        checkpoint: The folder of the checkpoint.
         args: The settings of the run.
 
     Raises:
-        ValueError: Another number of processes saved it.
+        ValueError: Another number of processes saved the checkpoint.
     """
     folder = Path(checkpoint)
     if not folder.is_dir():
@@ -141,7 +150,10 @@ def _find_fault(checkpoint: str, args: GRPOConfig) -> str | None:
 
 
 def _fault_of_file(path: Path) -> str | None:
-    """Say why a file cannot be loaded. Its structure is read, not all of its numbers."""
+    """Return why a file cannot be loaded; None if its structure can be read.
+
+    The numbers of tensors are not read.
+    """
     try:
         if path.suffix == ".json":
             is_index = path.name.endswith(".index.json")
@@ -160,7 +172,7 @@ def _fault_of_file(path: Path) -> str | None:
 
 
 def _missing(folder: Path, args: GRPOConfig) -> str | None:
-    """Name a file that was there, or must have been."""
+    """Return the name of a file that a checkpoint should have and lacks; None without one."""
     if (folder / _END_MARKER).exists():
         sizes = read_json(folder / _END_MARKER)["sizes"]
         for name, size in sizes.items():
@@ -179,6 +191,11 @@ def _missing(folder: Path, args: GRPOConfig) -> str | None:
 
 
 def _fault_of_rollouts(folder: Path, args: GRPOConfig) -> str | None:
+    """Return which rollouts a checkpoint lacks; None if it has all that it needs.
+
+    Raises:
+        ValueError: Another number of processes saved the checkpoint.
+    """
     saved = {path.name for path in folder.glob("rollouts_*_of_*.pt")}
     ranks = [args.process_index] if args.save_on_each_node else range(args.world_size)
     expected = [rollouts_name(rank, args.world_size) for rank in ranks]
@@ -202,19 +219,19 @@ def _fault_of_rollouts(folder: Path, args: GRPOConfig) -> str | None:
 
 
 def rollout_batch_steps(args: GRPOConfig) -> int:
-    """Return the passes of a process over which a rollout batch is trained on."""
+    """Return the number of micro-batch passes in which a process trains on a rollout batch."""
     return (args.steps_per_generation or 1) * args.num_iterations
 
 
 def missing_states(checkpoint: str, args: GRPOConfig) -> list[str]:
-    """Say what a complete checkpoint lacks, and what becomes of it."""
+    """Return a line for each state that a complete checkpoint lacks, with the consequence."""
     names = [path.name for path in Path(checkpoint).iterdir()]
     lacking = []
     if SETTINGS not in names:
         lacking.append(f"{SETTINGS}: other settings than those it was trained with go unnoticed")
     if not any(name.startswith(("optimizer", "global_step")) for name in names):
         lacking.append(f"{OPTIMIZER_NAME}: the optimizer and the learning rate start anew")
-    elif not {SCHEDULER_NAME, "latest"} & {*names}:  # DeepSpeed's `latest` names what has both
+    elif not {SCHEDULER_NAME, "latest"} & {*names}:  # `latest` names DeepSpeed's folder of both
         lacking.append(f"{SCHEDULER_NAME}: the optimizer and the learning rate start anew")
     if args.sync_ref_model and not any(name.startswith("reference") for name in names):
         lacking.append("reference*.pt: the reference starts from the original model")

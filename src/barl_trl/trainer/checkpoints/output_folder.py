@@ -1,7 +1,7 @@
-"""The output folder belongs to one run: it overwrites nothing of an earlier one, and is alone.
+"""The output folder belongs to one run, which overwrites nothing of an earlier run.
 
-`barl train`, `demo`, `evaluate` and `reproduce paper` look here before anything is loaded, so it
-needs neither TRL nor torch; a trainer claims its folder in `exact_resume.py`.
+`barl train`, `demo`, `evaluate` and `reproduce paper` check the folder before they load anything,
+so this module imports neither TRL nor torch. Trainers claim their folder in `exact_resume.py`.
 """
 
 import os
@@ -19,16 +19,16 @@ from ...report.inspector.page import page_files
 from ..checks.environment import make_output_dir
 
 _LOCK = "_lock"
-"""Name of the lock file; what begins with `_` is not pushed to the Hub."""
+"""Name of the lock file. Files whose names begin with `_` are not pushed to the Hub."""
 
 _RESULTS = (
     *("model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin"),
     *("adapter_model.safetensors", "adapter_model.bin", "trainer_state.json", "training_args.bin"),
 )
-"""What a run leaves when it is over."""
+"""Patterns of the files that a run writes when it ends."""
 
 _RECORDS = ("beliefs/rollouts_*.parquet",)
-"""What it leaves on its way, beside checkpoints."""
+"""Patterns of the files, beside checkpoints, that a run writes while it trains."""
 
 _COMPANIONS = (
     *("config.json", "generation_config.json", "adapter_config.json", "README.md"),
@@ -37,22 +37,25 @@ _COMPANIONS = (
     *("vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "chat_template.jinja"),
     "completions/completions_*.parquet",
 )
-"""What stands beside the results, and may as well be of a model that was put there, or of an
-evaluation before the training."""
+"""Patterns of the files that a run writes beside its results. They alone do not show that a run was
+here: a user may have put a model into the folder, or evaluated before training."""
 
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
 
 
 @contextmanager
 def one_writer(folder: Path, *, is_shared: bool = False) -> Iterator[None]:
-    """Keep other processes from writing into a folder meanwhile.
+    """Keep other processes from writing into a folder inside this context.
+
+    A lock ends with its process, even if that is killed.
 
     Args:
-        folder: It is there.
-        is_shared: Whether this process may have it already, from another call with `is_shared`.
+        folder: An existing folder.
+        is_shared: Whether this process may hold the lock already, from another call with
+            `is_shared`.
 
     Raises:
-        ValueError: Another process does. A lock ends with its process.
+        ValueError: Another process writes into the folder.
     """
     path = folder / _LOCK
     try:
@@ -64,24 +67,24 @@ def one_writer(folder: Path, *, is_shared: bool = False) -> Iterator[None]:
             "it, or choose another folder."
         ) from None
     with held as lock:
-        if isinstance(lock, FileLock):  # where there is no flock it has a text of its own
+        if isinstance(lock, FileLock):  # without flock, filelock writes its own text into the file
             path.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
         yield
 
 
 @contextmanager
 def claimed(args: Any, resume: str | bool | None = None, *, is_own: bool = False) -> Iterator[None]:
-    """Keep `output_dir` for this run, on all processes of a launch together.
+    """Keep `output_dir` for this run inside this context, on all processes of a launch together.
 
     Args:
         args: The settings of the run.
-        resume: The checkpoint that it goes on from; `auto`: there was none.
-        is_own: Whether what is in the folder is this run's.
+        resume: The checkpoint that the run resumes from. `auto` means that there was none.
+        is_own: Whether the files in the folder are this run's.
 
     Raises:
-        ValueError: Another run has left something there, or is at it.
+        ValueError: Another run has left something in the folder, or writes into it.
     """
-    from accelerate.utils import gather_object  # only now: it imports torch
+    from accelerate.utils import gather_object  # imported late: it imports torch
 
     folder, fault = Path(str(args.output_dir)), None
     with ExitStack() as held:
@@ -99,11 +102,12 @@ def claimed(args: Any, resume: str | bool | None = None, *, is_own: bool = False
 
 
 def clear_if_wanted(args: Any, resume: str | bool | None) -> None:
-    """With `overwrite_output_dir`, delete what an earlier run left, and nothing else.
+    """Delete what an earlier run left in `output_dir`, if `overwrite_output_dir` is set.
 
     Args:
         args: The settings of the run.
-        resume: The checkpoint that it goes on from: if that is in the folder, the folder stays.
+        resume: The checkpoint that the run resumes from. If it is in `output_dir`, nothing is
+            deleted.
     """
     folder = Path(str(args.output_dir))
     if args.overwrite_output_dir and args.should_save and not _lies_in(folder, resume):
@@ -111,11 +115,12 @@ def clear_if_wanted(args: Any, resume: str | bool | None) -> None:
 
 
 def left_in(folder: Path, *, is_unfinished: bool = False) -> list[str]:
-    """Name what an earlier run left in a folder, checkpoints first.
+    """Return the names of the files that an earlier run left in a folder, checkpoints first.
 
     Args:
-        folder: It need not exist.
-        is_unfinished: Leave out what a run leaves that came to no checkpoint.
+        folder: A folder, which need not exist.
+        is_unfinished: Whether to leave out checkpoints and the records of rollouts, which a run
+            writes before it ends.
     """
     results = _matching(folder, _RESULTS if is_unfinished else (*_RESULTS, *_RECORDS))
     checkpoints = [] if is_unfinished else _checkpoints(folder)
@@ -126,12 +131,12 @@ def refuse_used(folder: Path, *, is_unfinished: bool = False, is_resumable: bool
     """Refuse a folder in which an earlier run left something.
 
     Args:
-        folder: It need not exist.
-        is_unfinished: Whether it may have what a run leaves that came to no checkpoint.
+        folder: A folder, which need not exist.
+        is_unfinished: Whether it may have the files that a run writes before it ends.
         is_resumable: Whether the command takes `--resume_from_checkpoint`.
 
     Raises:
-        ValueError: It has other files of a run.
+        ValueError: The folder has files of an earlier run.
     """
     left = left_in(folder, is_unfinished=is_unfinished)
     if not left:
@@ -150,11 +155,11 @@ def refuse_clearing(model: Any, args: Any) -> None:
     """Refuse to delete the model that is trained.
 
     Args:
-        model: A path, a Hub id, or a model that knows where it is from.
+        model: A path, a Hub id, or a model whose configuration says where it was loaded from.
         args: The settings of the run.
 
     Raises:
-        ValueError: `overwrite_output_dir` would.
+        ValueError: `overwrite_output_dir` would delete the model.
     """
     source = Path(model if isinstance(model, str | os.PathLike) else model.config._name_or_path)
     folder = Path(str(args.output_dir)).resolve()
@@ -166,7 +171,7 @@ def refuse_clearing(model: Any, args: Any) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Delete what a run writes. What others wrote stays, and so does what lies behind a link."""
+    """Delete the files that a run writes; other files, and files behind a link, stay."""
     files = _matching(folder, (*_RESULTS, *_RECORDS, *_COMPANIONS))
     written = [*_checkpoints(folder), *files, *page_files(folder / "inspect")]
     written = [path for path in written if path.parent.resolve().is_relative_to(folder.resolve())]
@@ -189,6 +194,6 @@ def _matching(folder: Path, patterns: Iterable[str]) -> list[Path]:
 
 
 def _lies_in(folder: Path, resume: str | bool | None) -> bool:
-    """Whether a run goes on from a checkpoint of this very folder."""
+    """Return whether a run resumes from a checkpoint in this folder."""
     checkpoint = Path(str(resume))
     return checkpoint.is_dir() and checkpoint.resolve().parent == folder.resolve()

@@ -1,7 +1,7 @@
-"""What a checkpoint was trained with, and what differs where a run goes on from it.
+"""The settings that a checkpoint was trained with, compared with those of a run that resumes.
 
-`exact_resume.py` writes and compares it; `barl train` compares what is known before a model is
-loaded; `barl evaluate` and `barl analyze credit` name a run by the same settings.
+`exact_resume.py` writes and compares the settings. `barl train` compares those that it knows before
+it loads a model. `barl evaluate` and `barl analyze credit` identify a run by the same settings.
 """
 
 import hashlib
@@ -26,71 +26,76 @@ _FREE = re.compile(
     r"|.*_eval(_.*)?|prediction_loss_only|load_best_.*|.*_best_model|greater_is_better|disable_tqdm"
     r"|local_rank|debug|skip_memory_metrics|vllm_group_port|scoring_max_tokens"
 )
-"""Fields that do not change what is trained: places, logs, evaluation. Those of batches that are
-here set others."""
+"""Names of fields that do not change the trained weights: folders, logs, evaluation. The batch
+fields among them only set other fields, which are compared."""
 
 _KIND = ("model", "adapter", "adapter_size")
-"""Without these the weights of a checkpoint do not fit."""
+"""Settings that must be equal, or the weights of a checkpoint do not fit the model."""
 
 EXACT = (
     *("method", "data set", "seed", "data_seed", "shuffle_dataset", "num_generations"),
     *("per_device_train_batch_size", "gradient_accumulation_steps", "generation_batch_size"),
     *("steps_per_generation", "num_iterations"),
 )
-"""What an exact resume relies on: the order of prompts, and how rollouts are divided."""
+"""Settings that must be equal for an exact resume. They decide the order of the prompts, and how
+rollouts are divided into batches."""
 
 _OPTIMIZER = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
-"""What the optimizer's saved state has the last word on."""
+"""Settings that the saved state of the optimizer replaces."""
 
 _SHAPE = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
 
 
 def settings_of(args: BARLConfig, **others: Any) -> dict[str, Any]:
-    """Return settings as JSON has them, without secrets and without places, logs and evaluation.
+    """Return the settings that change the trained weights, as JSON values, without secrets.
 
     Args:
         args: The settings of a run.
-        **others: What they do not say, such as `method`.
+        **others: Settings that are no fields of `args`, such as `method`.
     """
-    told = {name: value for name, value in args.to_dict().items() if not _FREE.fullmatch(name)}
-    return json.loads(json.dumps(told | others, default=str))
+    compared = {name: value for name, value in args.to_dict().items() if not _FREE.fullmatch(name)}
+    return json.loads(json.dumps(compared | others, default=str))
 
 
 def model_settings(model: Any) -> dict[str, Any]:
-    """Return the kind of a model and of its adapter."""
+    """Return the architecture and sizes of a model, and the type and size of its adapter."""
     config = model.config.get_text_config().to_dict()
-    told: dict[str, Any] = {"model": {name: config.get(name) for name in _SHAPE}, "adapter": None}
+    shape = {name: config.get(name) for name in _SHAPE}
+    settings: dict[str, Any] = {"model": shape, "adapter": None}
     if isinstance(model, PeftModel):
         adapter: Any = model.active_peft_config.to_dict()
-        told["adapter"] = adapter["peft_type"]
-        told["adapter_size"] = [adapter.get("r"), sorted(adapter.get("target_modules") or ())]
-    return told
+        settings["adapter"] = adapter["peft_type"]
+        settings["adapter_size"] = [adapter.get("r"), sorted(adapter.get("target_modules") or ())]
+    return settings
 
 
 def data_settings(dataset: Any) -> dict[str, Any]:
-    """Return the number of a data set's rows, with a checksum of some; of a stream nothing."""
+    """Return the number of a data set's rows, with a checksum of about 64 rows.
+
+    Nothing is returned for a stream, whose rows are not known.
+    """
     if not isinstance(dataset, Dataset):
         return {}
-    rows = dataset.select(range(0, len(dataset), max(1, len(dataset) // 64)))
-    checksum = hashlib.sha256(json.dumps(rows.to_list(), default=str).encode())
+    sample = dataset.select(range(0, len(dataset), max(1, len(dataset) // 64)))
+    checksum = hashlib.sha256(json.dumps(sample.to_list(), default=str).encode())
     return {"data set": f"{len(dataset)} rows ({checksum.hexdigest()[:8]})"}
 
 
 def write_settings(checkpoint: str | Path, settings: Mapping[str, Any]) -> None:
-    """Keep in a checkpoint what it was trained with."""
+    """Write the settings that a checkpoint was trained with into its folder."""
     text = json.dumps(settings, indent=1)
     Path(checkpoint, SETTINGS).write_text(text + "\n", encoding="utf-8")
 
 
 def changed_settings(checkpoint: str | Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a run changes in the settings of a checkpoint.
+    """Return the settings that differ between a checkpoint and a run.
 
     Args:
-        checkpoint: Its folder. One that does not say its settings has no others.
-        settings: Of the run; those that only one of them has are left out.
+        checkpoint: The folder of the checkpoint. If it has no file of settings, none differ.
+        settings: The settings of the run. Those that the checkpoint lacks are not compared.
 
     Returns:
-        `old -> new` by name.
+        Name of each setting that differs -> the text `old -> new`.
     """
     path = Path(checkpoint, SETTINGS)
     saved = read_json(path) if path.exists() else {}
@@ -102,15 +107,16 @@ def changed_settings(checkpoint: str | Path, settings: Mapping[str, Any]) -> dic
 
 
 def refuse_inexact(checkpoint: str | Path, changed: Mapping[str, str], *, is_allowed: bool) -> None:
-    """Refuse changes with which a run cannot go on from a checkpoint, or not exactly.
+    """Refuse changed settings with which a run cannot resume from a checkpoint, or not exactly.
 
     Args:
-        checkpoint: Its folder.
-        changed: As [`changed_settings`] returns it.
-        is_allowed: Whether it need not be exact.
+        checkpoint: The folder of the checkpoint.
+        changed: What [`changed_settings`] returns.
+        is_allowed: Whether an inexact resume is allowed.
 
     Raises:
-        ValueError: There are such changes.
+        ValueError: The weights of the checkpoint do not fit the model; or the resume is inexact,
+            and that is not allowed.
     """
     if kind := _listed(changed, _KIND):
         raise ValueError(
@@ -125,7 +131,11 @@ def refuse_inexact(checkpoint: str | Path, changed: Mapping[str, str], *, is_all
 
 
 def in_words(changed: Mapping[str, str]) -> str:
-    """Return all changes in one line, and which of them change nothing."""
+    """Return all changed settings in one line, with a note of those that take no effect.
+
+    Args:
+        changed: What [`changed_settings`] returns.
+    """
     stay = [name for name in _OPTIMIZER if name in changed]
     note = f" {' and '.join(stay)} stay{'s' * (len(stay) == 1)} the checkpoint's." if stay else ""
     return f"{_listed(changed, changed)}.{note}"

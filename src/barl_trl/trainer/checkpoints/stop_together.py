@@ -1,4 +1,4 @@
-"""The end of training between two steps, on all processes together."""
+"""`StopTogether` ends training between two optimizer steps, on all processes together."""
 
 import os
 from pathlib import Path
@@ -11,16 +11,17 @@ from transformers import TrainerCallback
 class StopTogether(TrainerCallback):
     """End training at the end of a step, once any process is asked to or has lost its launcher.
 
-    Without it the processes of a launcher that was killed train on, unseen. Transformers'
-    `enable_jit_checkpoint` also saves in the middle of a step, from which a run cannot go on
-    exactly, and each process decides for itself.
+    Without this callback the processes of a launcher that was killed would train on, unseen.
+    Transformers' `enable_jit_checkpoint` is no substitute: it also saves in the middle of a step,
+    from which a run cannot resume exactly, and each process decides for itself.
 
     Args:
-        accelerator: The trainer's.
+        accelerator: The trainer's accelerator.
 
     Attributes:
-        is_saved: Whether a checkpoint is saved then. The same on all processes.
-        has_stopped: Whether training was ended.
+        is_saved: Whether a checkpoint is saved when training ends. It must be equal on all
+            processes.
+        has_stopped: Whether this callback ended training.
     """
 
     def __init__(self, accelerator: Accelerator):
@@ -30,11 +31,11 @@ class StopTogether(TrainerCallback):
 
     @property
     def has_lost_launcher(self) -> bool:
-        """Whether what launched this process has ended."""
+        """Whether the process that launched this one has ended."""
         return self._launcher is not None and os.getppid() != self._launcher
 
     def ask(self) -> None:
-        """Ask for it, on this process."""
+        """Ask, on this process, that training ends after the current step."""
         self.accelerator.set_trigger()
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102
@@ -47,7 +48,10 @@ class StopTogether(TrainerCallback):
 
 
 def _is_launched() -> bool:
-    """Whether a launcher waits for this process; a shell or a cluster's pod is none."""
+    """Return whether a launcher such as `accelerate launch` started this process.
+
+    A shell or the pod of a cluster does not count as a launcher.
+    """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return True
     try:

@@ -1,1 +1,1 @@
-"""Mistakes of a user, said before a model is loaded."""
+"""Checks that find a user's mistakes before a model is loaded."""

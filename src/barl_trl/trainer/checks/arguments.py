@@ -21,12 +21,20 @@ from .settings import CREDIT_RULES, refuse_broken
 def check_trainer_arguments(
     model, args, reward_funcs, train_dataset, eval_dataset, kwargs: dict[str, Any]
 ) -> None:
-    """Refuse arguments that [`BARLTrainer`] cannot honour; `kwargs` are those without a place.
+    """Refuse arguments that [`BARLTrainer`] cannot honour.
+
+    Args:
+        model: The trainer's `model`.
+        args: The trainer's `args`.
+        reward_funcs: The trainer's `reward_funcs`.
+        train_dataset: The trainer's `train_dataset`.
+        eval_dataset: The trainer's `eval_dataset`.
+        kwargs: The trainer's other arguments, by name.
 
     Raises:
-        ImportError: `args.use_vllm` without vLLM.
-        TypeError: `args` is another configuration, or a data set is none.
-        ValueError: Any other of these rules is broken.
+        ImportError: `args.use_vllm` is set without vLLM.
+        TypeError: `args` is not a [`BARLConfig`], or a data set has another type.
+        ValueError: Any other argument breaks a rule.
     """
     if not isinstance(args, BARLConfig):
         raise TypeError(
@@ -64,7 +72,7 @@ def check_trainer_arguments(
     tokenizer = kwargs.get("processing_class")
     rewards = check_shared_arguments(args, reward_funcs, train_dataset, eval_dataset, tokenizer)
     if train_dataset is None:
-        return  # TRL's error is clear
+        return  # TRL raises a clear error
     check_datasets(args, train_dataset, eval_dataset, rewards, kwargs)
     if isinstance(tokenizer, PreTrainedTokenizerBase):
         completion_ends(args, tokenizer, train_dataset, [tokenizer.eos_token_id])
@@ -78,11 +86,22 @@ def check_shared_arguments(
     processing_class: Any = None,
     **_: Any,
 ) -> list[Any]:
-    """Refuse arguments that TRL's own trainer cannot honour either, and return the rewards.
+    """Refuse arguments that neither [`BARLTrainer`] nor TRL's own trainer can honour.
+
+    Args:
+        args: The trainer's `args`.
+        reward_funcs: The trainer's `reward_funcs`.
+        train_dataset: The trainer's `train_dataset`.
+        eval_dataset: The trainer's `eval_dataset`.
+        processing_class: The trainer's `processing_class`.
+        **_: The trainer's other arguments, which are not checked.
+
+    Returns:
+        The reward functions, with names resolved.
 
     Raises:
-        ImportError: `args.use_vllm` without vLLM.
-        ValueError: Any other of these rules is broken.
+        ImportError: `args.use_vllm` is set without vLLM.
+        ValueError: Any other argument breaks a rule.
     """
     refuse_missing_packages(args, INTEGRATION_TO_CALLBACK)
     length: Any = args.max_completion_length
@@ -101,20 +120,20 @@ def check_shared_arguments(
 
 
 def _refuse_metric_of_no_set(metric: str, sets: list[str], rewards: list[Any]) -> None:
-    """Refuse to look for the best model in the reward of an evaluation set that there is not."""
-    others = [signature_of(r) for r in rewards if not isinstance(r, AccuracyReward)]
-    if any(of_one and "log_metric" in of_one.parameters for of_one in others):
-        return  # it may log any name
-    of_set = re.fullmatch(r"(.+)_(reward|reward_std)", metric.removeprefix("eval_"))
-    if of_set is not None and of_set[1] not in sets:
+    """Refuse to choose the best model by the reward of an evaluation set that does not exist."""
+    signatures = [signature_of(r) for r in rewards if not isinstance(r, AccuracyReward)]
+    if any(signature and "log_metric" in signature.parameters for signature in signatures):
+        return  # a reward function that takes `log_metric` may log any name
+    reward_of_set = re.fullmatch(r"(.+)_(reward|reward_std)", metric.removeprefix("eval_"))
+    if reward_of_set is not None and reward_of_set[1] not in sets:
         raise ValueError(
             f"metric_for_best_model must be of an evaluation set, got {metric!r}, where there are "
-            f"{sets}: name one of these in place of {of_set[1]!r}."
+            f"{sets}: name one of these in place of {reward_of_set[1]!r}."
         )
 
 
 def _logged_as(reward: Any) -> str | None:
-    """Return the name of a function; that of a reward model is in its configuration."""
+    """Return the name of a reward function; None for a text, the Hub id of a reward model."""
     while isinstance(reward, partial):
         reward = reward.func
     return getattr(reward, "__name__", type(reward).__name__) if callable(reward) else None

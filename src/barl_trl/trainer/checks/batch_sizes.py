@@ -15,11 +15,13 @@ _ALL_MICRO_BATCHES = "per_device_train_batch_size * num_processes"
 
 
 class _Size(NamedTuple):
-    """A number of rollouts: a setting times a factor, with the name of what the factor is."""
+    """A number of rollouts, which is the value of a setting times a factor."""
 
     setting: str
+    """The name of the setting."""
     value: int
     factor_name: str = ""
+    """The names of the settings whose product is the factor; empty for the factor 1."""
     factor: int = 1
 
     @property
@@ -32,20 +34,21 @@ class _Size(NamedTuple):
 
 
 class _Division(NamedTuple):
-    """The rollouts of `size` must be a multiple of `divisor`, which is what `divisor_name` says."""
+    """The rule that the rollouts of `size` must be a multiple of `divisor`."""
 
     size: _Size
     divisor_name: str
+    """The names of the settings whose product is the divisor."""
     divisor: int
 
     @property
     def is_whole(self) -> bool:
-        """Whether it divides."""
+        """Whether the rule holds."""
         return self.size.rollouts % self.divisor == 0
 
     @property
     def nearest(self) -> list[int]:
-        """The next lower and higher value of the size's setting with which it divides."""
+        """The next lower and higher values of the size's setting with which the rule holds."""
         unit = self.divisor // math.gcd(self.divisor, self.size.factor)
         lower = self.size.value // unit * unit
         return [value for value in (lower, lower + unit) if value]
@@ -61,9 +64,10 @@ class _Division(NamedTuple):
 class BatchSettings(NamedTuple):
     """The settings that decide the sizes of batches, by their names in [`BARLConfig`].
 
-    A rollout batch is what the first of `prompts_per_rollout_batch`, `generation_batch_size` and
-    `steps_per_generation` says that is set; without any it is one optimizer step long, which is
-    `rollouts_per_optimizer_step`, or else `gradient_accumulation_steps` micro-batches.
+    The first of `prompts_per_rollout_batch`, `generation_batch_size` and `steps_per_generation`
+    that is set decides the size of a rollout batch. If none is set, a rollout batch is as large as
+    an optimizer step. An optimizer step has `rollouts_per_optimizer_step` rollouts, or, if that is
+    not set, `gradient_accumulation_steps` micro-batches on each process.
     """
 
     num_generations: int
@@ -79,24 +83,24 @@ class BatchSettings(NamedTuple):
 
     @property
     def rollouts_at_once(self) -> int:
-        """Rollouts that all processes feed at once: a micro-batch each."""
+        """Rollouts in the micro-batches of all processes together."""
         return self.per_device_train_batch_size * self.num_processes
 
     @property
     def accumulation(self) -> int:
-        """Micro-batches of an optimizer step on each process."""
+        """Number of micro-batches in an optimizer step of one process."""
         if self.rollouts_per_optimizer_step is None:
             return self.gradient_accumulation_steps
         return self.rollouts_per_optimizer_step // self.rollouts_at_once
 
     @property
     def rollouts(self) -> int:
-        """Rollouts of a rollout batch."""
+        """Number of rollouts in a rollout batch of all processes."""
         return self._rollout_batch.rollouts
 
     @property
     def _rollout_batch(self) -> _Size:
-        """The size of a rollout batch, by the setting that it follows from."""
+        """The size of a rollout batch, with the setting that decides it."""
         if self.prompts_per_rollout_batch is not None:
             return self._size("prompts_per_rollout_batch", "num_generations", self.num_generations)
         if self.generation_batch_size is not None:
@@ -111,17 +115,28 @@ class BatchSettings(NamedTuple):
         return _Size(setting, getattr(self, setting), factor_name, factor)
 
     def optimizer_steps(self, num_iterations: int = 1) -> Fraction:
-        """Return the optimizer steps on a rollout batch that is gone through so many times."""
+        """Return the number of optimizer steps that train on a rollout batch.
+
+        Args:
+            num_iterations: How many times a rollout batch is trained on.
+        """
         return Fraction(self.rollouts * num_iterations, self.rollouts_at_once * self.accumulation)
 
     def whole_accumulations(self, num_iterations: int = 1) -> list[int]:
-        """Return the two nearest `gradient_accumulation_steps` with whole optimizer steps."""
+        """Return the two nearest `gradient_accumulation_steps` that make optimizer steps whole.
+
+        Args:
+            num_iterations: How many times a rollout batch is trained on.
+        """
         passes = self.rollouts // self.rollouts_at_once * num_iterations
         whole = (n for n in range(1, passes + 1) if passes % n == 0)
         return sorted(whole, key=lambda n: abs(n - self.accumulation))[:2]
 
     def group_parts(self) -> Counter[int]:
-        """Count how many rollouts of a prompt lie together on one process.
+        """Count the sizes of the parts into which the processes cut the groups of prompts.
+
+        Returns:
+            Number of a prompt's rollouts that lie on one process -> how often that occurs.
 
         Example:
             >>> BatchSettings(4, 6, num_processes=2).group_parts()
@@ -135,7 +150,7 @@ class BatchSettings(NamedTuple):
         return Counter(b - a for a, b in pairwise(sorted(cuts)))
 
     def divisions(self) -> list[_Division]:
-        """Return what must divide what, in the order in which to mend it."""
+        """Return the rules of division, in the order in which a user should mend them."""
         batch, step = self._rollout_batch, self.rollouts_per_optimizer_step
         divisions = [_Division(batch, _ALL_MICRO_BATCHES, self.rollouts_at_once)]
         if step is not None:
@@ -150,5 +165,5 @@ class BatchSettings(NamedTuple):
         return divisions
 
     def broken_rule(self) -> str | None:
-        """Say what does not divide, and what would; the first such division."""
-        return next((str(one) for one in self.divisions() if not one.is_whole), None)
+        """Return the message of the first rule that is broken; None if all hold."""
+        return next((str(rule) for rule in self.divisions() if not rule.is_whole), None)

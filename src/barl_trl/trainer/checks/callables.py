@@ -1,4 +1,4 @@
-"""Functions that a user hands to a trainer: tried before the first step, checked on each call."""
+"""Checks of a user's functions: each is tried before the first step and checked on every call."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,18 +7,23 @@ from ...graders import get_grader
 from ...steps import StepSegmenter, step_ends_of
 
 
-def answer_extractor_of(given: Any) -> Callable[[str], str | None] | None:
-    """Return the answer extractor, or that of a grader's name, with answers that are checked.
+def answer_extractor_of(extractor: Any) -> Callable[[str], str | None] | None:
+    """Return an answer extractor whose answers are checked on every call.
+
+    Args:
+        extractor: A user's function, completion -> its final answer or None; or the name of a
+            grader, which stands for the grader's extraction; or None, which is returned.
 
     Raises:
-        TypeError: It returns something else than a text or None, now or later.
-        ValueError: It fails on a text, or there is no grader of that name.
+        TypeError: The function returns neither a text nor None. The returned extractor raises this,
+            too.
+        ValueError: The function fails on an example, or there is no grader of that name.
     """
-    if given is None or isinstance(given, str):
-        return None if given is None else get_grader(given).extract_answer
+    if extractor is None or isinstance(extractor, str):
+        return None if extractor is None else get_grader(extractor).extract_answer
 
     def extract(text: str) -> str | None:
-        answer = given(text)
+        answer = extractor(text)
         if answer is None or isinstance(answer, str):
             return answer
         raise TypeError(
@@ -30,19 +35,24 @@ def answer_extractor_of(given: Any) -> Callable[[str], str | None] | None:
     return extract
 
 
-def answer_equivalence_of(given: Any) -> Callable[[str, str], bool] | None:
-    """Return the equivalence of answers, or that of a grader's name, with checked verdicts.
+def answer_equivalence_of(equivalence: Any) -> Callable[[str, str], bool] | None:
+    """Return an equivalence of answers whose verdicts are checked on every call.
+
+    Args:
+        equivalence: A user's function, two answers -> whether they are the same; or the name of a
+            grader, which stands for the grader's verdict; or None, which is returned.
 
     Raises:
-        TypeError: It returns something else than a truth value, now or later.
-        ValueError: It fails on two answers, or there is no grader of that name.
+        TypeError: The function does not return a truth value. The returned equivalence raises this,
+            too.
+        ValueError: The function fails on an example, or there is no grader of that name.
     """
-    if given is None or isinstance(given, str):
-        return None if given is None else get_grader(given).equivalent
+    if equivalence is None or isinstance(equivalence, str):
+        return None if equivalence is None else get_grader(equivalence).equivalent
 
     def equivalent(a: str, b: str) -> bool:
-        verdict = given(a, b)
-        # NumPy and PyTorch have truth values of their own
+        verdict = equivalence(a, b)
+        # NumPy and PyTorch have their own types of truth values
         kind = getattr(verdict, "dtype", type(verdict).__name__)
         if str(kind).removeprefix("torch.") == "bool":
             return bool(verdict)
@@ -55,10 +65,14 @@ def answer_equivalence_of(given: Any) -> Callable[[str, str], bool] | None:
     return equivalent
 
 
-def try_step_segmenter(given: StepSegmenter | None) -> None:
-    """Try a step segmenter on four tokens: it must not fail, and return ends of steps."""
-    if given is not None:
-        _try("step_segmenter", "token ids", step_ends_of, [0, 1, 2, 3], given)
+def try_step_segmenter(segmenter: StepSegmenter | None) -> None:
+    """Try a step segmenter on four tokens.
+
+    Raises:
+        TypeError, ValueError: The segmenter fails, or does not return the ends of steps.
+    """
+    if segmenter is not None:
+        _try("step_segmenter", "token ids", step_ends_of, [0, 1, 2, 3], segmenter)
 
 
 def _try(name: str, what: str, function: Callable[..., Any], *examples: Any) -> None:

@@ -1,9 +1,9 @@
 """What barl-trl relies on in TRL and transformers, and the versions that it was run with.
 
-Names and parameters are looked for once in a process, before a model is loaded: that takes
-milliseconds. What TRL's methods do inside, and in which order, is compared in
-`tests/trainer/test_inside_trl.py`. How `generate` of transformers hands its cache on is seen only
-when it runs: `plausibility/kv_cache.py` says once if it cannot use it.
+Each process looks for the names and parameters once, before a model is loaded. That takes
+milliseconds. `tests/trainer/test_inside_trl.py` tests what TRL's methods do inside, and in which
+order. How transformers' `generate` hands on its cache shows only when it runs, so
+`plausibility/kv_cache.py` warns once if it cannot use the cache.
 """
 
 import warnings
@@ -20,7 +20,7 @@ from packaging.specifiers import SpecifierSet
 from ..barl_fields import barl_fields
 
 TESTED = {"trl": ">=1.16,<1.17", "transformers": ">=5.17,<5.25"}
-"""The versions that were run: by `make test`, `make test-lowest` and `make test-newest`."""
+"""The versions that the tests run with: `make test`, `make test-lowest` and `make test-newest`."""
 
 _PARAMETERS = {
     "trl.GRPOTrainer": {
@@ -52,9 +52,10 @@ _PARAMETERS = {
         "sdpa_attention_forward": "module query key value attention_mask ... is_causal"
     },
 }
-"""Functions that are overridden or called, and their parameters without `self`.
+"""Class or module -> functions that are overridden or called -> their parameters without `self`.
 
-Behind `...` others may stand that have defaults, and those that are named there must be among them.
+`...` stands for any further parameters, which must have defaults. The parameters after `...` must
+be among them.
 """
 
 _NAMES = {
@@ -73,18 +74,22 @@ _NAMES = {
     "use_adaptive_entropy",
     "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs",
 }
-"""Class -> the attributes and fields that are read or set."""
+"""Class -> its attributes and fields that barl-trl reads or sets."""
 
 
 @cache
 def check_versions() -> None:
-    """Look once for all that barl-trl relies on in TRL and transformers.
+    """Look for all names that barl-trl relies on in TRL and transformers, once in a process.
+
+    A warning names installed versions that the tests do not run with.
 
     Raises:
-        ImportError: Some of it is not there.
+        ImportError: A name is missing, or a function takes other parameters.
     """
-    for library in TESTED:
-        _refuse_changes(library)
+    for package in TESTED:
+        changes = [*_changed_functions(package), *(_changed_names() if package == "trl" else ())]
+        if changes:
+            raise changed("; ".join(changes), package)
     if not all(map(_is_tested, TESTED)):
         warnings.warn(
             f"barl-trl was not run with {_installed()}, but with {_tested()}. The names that "
@@ -94,19 +99,18 @@ def check_versions() -> None:
 
 
 def changed(what: str, package: str) -> ImportError:
-    """Return the error that says what changed in a package, and which versions were run."""
+    """Return the error that says what changed in a package, and which versions were run.
+
+    Args:
+        what: The change.
+        package: A key of `TESTED`.
+    """
     is_patched = _is_tested(package)
     way_out = f"leave out what patches {package} in this process" if is_patched else _way_back()
     return ImportError(
         f"{package} must be as barl-trl relies on it, got {_installed()}: {what}. barl-trl was "
         f"run with {_tested()}: {way_out}."
     )
-
-
-def _refuse_changes(package: str) -> None:
-    changes = [*_changed_functions(package), *(_changed_names() if package == "trl" else ())]
-    if changes:
-        raise changed("; ".join(changes), package)
 
 
 def _changed_functions(package: str) -> Iterator[str]:
@@ -124,8 +128,8 @@ def _changed_functions(package: str) -> Iterator[str]:
 
 def _changed_names() -> Iterator[str]:
     for path, names in _NAMES.items():
-        there = _names(_imported(path) or object)
-        yield from (f"{path}.{name} is gone" for name in names.split() if name not in there)
+        present = _names(_imported(path) or object)
+        yield from (f"{path}.{name} is gone" for name in names.split() if name not in present)
     listed, fields = _NAMES["trl.GRPOConfig"].split(), _names(_imported("trl.GRPOConfig"))
     for name in (field.name for field in barl_fields()):
         if name in fields and name not in listed:
@@ -133,7 +137,7 @@ def _changed_names() -> Iterator[str]:
 
 
 def _imported(path: str) -> Any:
-    """Return what stands at a dotted path; None if nothing does."""
+    """Return the object at a dotted path; None if there is none."""
     try:
         return resolve_name(path)
     except (ImportError, AttributeError):
@@ -141,6 +145,7 @@ def _imported(path: str) -> Any:
 
 
 def _fit(parameters: Sequence[Parameter], expected: str) -> bool:
+    """Return whether parameters are as a text of `_PARAMETERS` expects them."""
     leading, more, named = (part.split() for part in expected.partition("..."))
     names, others = [parameter.name for parameter in parameters], parameters[len(leading) :]
     is_free = all(
@@ -153,7 +158,10 @@ def _fit(parameters: Sequence[Parameter], expected: str) -> bool:
 
 
 def _names(owner: Any) -> set[str]:
-    """Return the attributes of a class, and all names in methods that are not transformers'."""
+    """Return the attributes of a class, and the names in methods of classes outside transformers.
+
+    The names in methods include the attributes that `__init__` sets.
+    """
     names = set(dir(owner))
     for cls in takewhile(lambda cls: not cls.__module__.startswith("transformers."), owner.mro()):
         codes = (getattr(unwrap(value), "__code__", None) for value in vars(cls).values())
@@ -162,7 +170,7 @@ def _names(owner: Any) -> set[str]:
 
 
 def _is_tested(name: str) -> bool:
-    """Say whether the installed version of a package is one that was run."""
+    """Return whether the tests run with the installed version of a package."""
     return SpecifierSet(TESTED[name]).contains(version(name), prereleases=True)
 
 

@@ -18,11 +18,12 @@ from ...rewards import AccuracyReward
 from ..barl_config import BARLConfig
 
 _LOOKED_AT = 200
-"""Rows whose true answers are looked at."""
+"""Number of first rows whose true answers are checked."""
 
 _TRL_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state")
 _TRL_ARGUMENTS += ("log_extra", "log_metric")
-"""Arguments of reward functions that TRL makes; `environments` is another, where there are some."""
+"""Arguments that TRL passes to reward functions. With environments it also passes
+`environments`."""
 
 
 def check_datasets(
@@ -32,19 +33,21 @@ def check_datasets(
 
     Args:
         args: The settings.
-        train_dataset: Must be text with a column of true answers.
-        eval_dataset: None, or must be text with what the rewards take, or a dict of such.
+        train_dataset: It must have text prompts, a column of true answers, and the columns that the
+            rewards take.
+        eval_dataset: None, a data set, or a dict of data sets. Each must have text prompts and the
+            columns that the rewards take.
         rewards: The reward functions.
         kwargs: The trainer's other arguments.
 
     Raises:
-        TypeError: One is no data set.
-        ValueError: Any other of these rules is broken.
+        TypeError: An argument is not a data set.
+        ValueError: A data set breaks a rule.
     """
     datasets = {"train_dataset": train_dataset, "eval_dataset": eval_dataset}
     if isinstance(eval_dataset, dict):
         del datasets["eval_dataset"]
-        datasets |= {f"eval_dataset[{name!r}]": rows for name, rows in eval_dataset.items()}
+        datasets |= {f"eval_dataset[{name!r}]": dataset for name, dataset in eval_dataset.items()}
     graders = [reward.grader.name for reward in rewards if isinstance(reward, AccuracyReward)]
     if not graders and kwargs.get("answer_equivalence") is None:
         graders = ["math_verify"]
@@ -55,12 +58,15 @@ def check_datasets(
         refuse_unusable_tokenizer(kwargs.get("processing_class"), dataset)
         if dataset is train_dataset:
             _check_truths(args, dataset, graders)
-        if kwargs.get("rollout_func") is None:  # it may bring columns
+        if kwargs.get("rollout_func") is None:  # a rollout_func may add columns
             _check_rewards(name, dataset, rewards, args.solution_column)
 
 
 def _check_prompts(name: str, dataset: Any) -> None:
-    """Refuse what is no data set, has no rows, or lacks a prompt; of a stream, in its first row."""
+    """Refuse an object that is not a data set, has no rows, or lacks a prompt.
+
+    Only the first row of a stream is checked.
+    """
     if not isinstance(dataset, Dataset | IterableDataset):
         raise TypeError(
             f"{name} must be a datasets.Dataset or IterableDataset, got "
@@ -73,8 +79,8 @@ def _check_prompts(name: str, dataset: Any) -> None:
     if images := {"image", "images"} & set(columns):
         raise ValueError(f"{name} must be text-only, got the column {sorted(images)}: remove it.")
     if "prompt" not in columns:
-        known = {column.lower(): column for column in columns}
-        near = next((known[column] for column in PROBLEM_COLUMNS if column in known), None)
+        by_lower = {column.lower(): column for column in columns}
+        near = next((by_lower[name] for name in PROBLEM_COLUMNS if name in by_lower), None)
         rename = f"rename_column({near!r}, 'prompt') makes it, and " if near else ""
         raise ValueError(
             f"{name} must have the column 'prompt', got {columns}: "
@@ -96,7 +102,7 @@ def _check_prompts(name: str, dataset: Any) -> None:
 def _check_truths(
     args: BARLConfig, dataset: Dataset | IterableDataset, graders: Sequence[str]
 ) -> None:
-    """Refuse to train on what fills no rollout batch, or whose true answers are of no use."""
+    """Refuse a training set that is smaller than a rollout batch, or lacks usable true answers."""
     column, columns = args.solution_column, _columns(dataset)
     if column not in columns:
         others = [name for name in columns if name.lower() not in PROBLEM_COLUMNS]
@@ -113,8 +119,8 @@ def _check_truths(
             f"train_dataset must have at least {prompts} rows, the prompts of a rollout batch, got "
             f"{len(dataset)}: lower prompts_per_rollout_batch or generation_batch_size."
         )
-    rows: Any = dataset.select_columns(column).take(_LOOKED_AT)
-    truths = [truth_answer(row[column]) for row in rows]
+    first_rows: Any = dataset.select_columns(column).take(_LOOKED_AT)
+    truths = [truth_answer(row[column]) for row in first_rows]
     usable = [truth for truth in truths if is_truth(truth)]
     if 2 * len(usable) < len(truths):
         raise ValueError(
@@ -135,34 +141,35 @@ def _check_truths(
 def _check_rewards(
     name: str, dataset: Dataset | IterableDataset, rewards: Sequence[Any], solution_column: str
 ) -> None:
-    """Refuse reward functions that do not take what TRL passes: its own arguments and columns."""
+    """Refuse reward functions that do not take the arguments and columns that TRL passes."""
     columns = _columns(dataset)
     if clashes := sorted({*_TRL_ARGUMENTS, "environments"} & set(columns)):
         raise ValueError(
             f"{name} must have no column {clashes[0]!r}, got {columns}: reward functions get an "
             "argument of that name. Rename the column, or remove it."
         )
-    given = {*_TRL_ARGUMENTS, *columns} - {"prompt", "completion"}
+    passed = {*_TRL_ARGUMENTS, *columns} - {"prompt", "completion"}
     for reward in rewards:
         if isinstance(reward, AccuracyReward) and "solution" not in columns:
             raise ValueError(
                 f"{name} must have the column 'solution' for {reward.__name__}, got {columns}: "
                 f"rename {solution_column!r} to it."
             )
-        if problem := _why_not_callable_with(reward, given):
+        if problem := _why_not_callable_with(reward, passed):
             raise ValueError(
                 f"reward_funcs must take the columns of {name}, got "
                 f"{getattr(reward, '__name__', reward)}: {problem}. Its arguments are "
-                f"{', '.join(sorted(given))}; **kwargs takes those that it does not use."
+                f"{', '.join(sorted(passed))}; **kwargs takes those that it does not use."
             )
 
 
 def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
-    """Refuse a tokenizer that cannot end a completion, or write prompts of messages.
+    """Refuse a tokenizer that cannot end a completion, or cannot write messages as a prompt.
 
     Args:
-        tokenizer: Where it is None, nothing is known yet.
-        dataset: What is trained on; anything but a data set is left alone.
+        tokenizer: The tokenizer; an object of another type, such as None, passes.
+        dataset: The data set, whose first row tells whether prompts are messages. An object of
+            another type is not looked at.
 
     Raises:
         ValueError: The tokenizer has no EOS token, or no chat template.
@@ -189,7 +196,10 @@ def _columns(dataset: Dataset | IterableDataset) -> list[str]:
 
 
 def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
-    """Return the first row without text; messages without content have none."""
+    """Return the index of the first row whose prompt has no text; None if all have one.
+
+    Messages without content count as no text.
+    """
     tables: Any = dataset.select_columns("prompt").with_format("arrow").iter(1000)
     prompts = (prompt for table in tables for prompt in table["prompt"].to_pylist())
     return next((row for row, prompt in enumerate(prompts) if _is_empty(prompt)), None)
@@ -202,7 +212,10 @@ def _is_empty(prompt: Any) -> bool:
 
 
 def signature_of(reward: Any) -> inspect.Signature | None:
-    """Return the signature of a reward function; None of a model, and of what is not Python's."""
+    """Return the signature of a reward function.
+
+    It is None for a reward model, and for a function whose signature Python cannot read.
+    """
     if not callable(reward) or isinstance(reward, nn.Module):
         return None
     try:
@@ -212,6 +225,7 @@ def signature_of(reward: Any) -> inspect.Signature | None:
 
 
 def _why_not_callable_with(reward: Any, names: set[str]) -> str | None:
+    """Say why a reward function cannot be called with these arguments; None if it can."""
     try:
         if signature := signature_of(reward):
             signature.bind(**dict.fromkeys(names))

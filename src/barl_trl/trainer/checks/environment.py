@@ -1,4 +1,4 @@
-"""What must be there before a model is loaded: folders, and packages that are extras."""
+"""Checks before a model is loaded that its folder and the packages of extras are there."""
 
 from collections.abc import Collection
 from importlib.util import find_spec
@@ -14,16 +14,21 @@ _TRACKERS = {name: (name,) for name in _OF_THEIR_NAME} | {
     "flyte": ("flytekit",),
     "tensorboard": ("tensorboard", "tensorboardX"),
 }
-"""Trackers by the names that transformers has for them, and packages of which one must be there."""
+"""Name that transformers gives a tracker -> modules, one of which must be installed."""
 
 
 def refuse_unusable_folder(name: str, model: str) -> None:
-    """Refuse a path that does not exist, which would be taken for a Hub id, and GGUF files.
+    """Refuse a path that does not exist, and a folder or file of GGUF weights.
 
-    A name without a slash that is no folder must be a model's in the Hub's cache.
+    transformers would take a missing path for a Hub id. A name without a slash must be an existing
+    folder, or a model in the Hub's cache.
+
+    Args:
+        name: The setting, for the error message.
+        model: A path or a Hub id.
 
     Raises:
-        ValueError: There is no such folder or model, or it cannot be loaded.
+        ValueError: There is no such folder or model, or its weights are GGUF.
     """
     path = Path(model)
     is_gguf = path.suffix == ".gguf" and path.is_file()
@@ -32,7 +37,7 @@ def refuse_unusable_folder(name: str, model: str) -> None:
             f"{name} must be a Hub id or an existing folder, got {model!r}: there is none."
         )
     if "/" not in model and not path.exists():
-        from huggingface_hub.constants import HF_HUB_CACHE  # only now: it takes a fifth of a second
+        from huggingface_hub.constants import HF_HUB_CACHE  # imported late: it takes 0.2 s
 
         if not Path(HF_HUB_CACHE, f"models--{model}").is_dir():
             raise ValueError(
@@ -49,7 +54,11 @@ def refuse_unusable_folder(name: str, model: str) -> None:
 
 
 def make_output_dir(output_dir: str) -> None:
-    """Make the output folder, or refuse it before the first step instead of after it."""
+    """Make the output folder before the first step, so that training is not lost to a bad path.
+
+    Raises:
+        ValueError: The folder cannot be made.
+    """
     try:
         Path(output_dir).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -63,8 +72,8 @@ def refuse_missing_vllm(rule: str, value: object) -> None:
     """Refuse a setting that needs vLLM if vLLM is missing.
 
     Args:
-        rule: The setting, and what it must be without vLLM.
-        value: The value that needs it.
+        rule: The setting and what it must be without vLLM, for the error message.
+        value: The value that needs vLLM.
 
     Raises:
         ImportError: vLLM is not installed.
@@ -80,33 +89,36 @@ def refuse_missing_packages(settings: Any, trackers: Collection[str] | None = No
 
     Args:
         settings: An object with TRL's settings.
-        trackers: Names of trackers that transformers knows, if it is imported: without it, a name
-            that is not known here may be one.
+        trackers: Names of all trackers that transformers has. None: transformers is not imported
+            yet, and every name that this module does not know passes.
 
     Raises:
-        ImportError: `use_vllm` without vLLM.
-        ValueError: `report_to` or `use_liger_kernel` needs a package.
+        ImportError: `use_vllm` is set without vLLM.
+        ValueError: `report_to` or `use_liger_kernel` needs a package that is not installed.
     """
     if settings.use_vllm:
         refuse_missing_vllm("use_vllm must be False", True)
-    given = settings.report_to or []
-    there = [name for name, packages in _TRACKERS.items() if any(map(_is_installed, packages))]
-    for name in [given] if isinstance(given, str) else given:
+    report_to = settings.report_to or []
+    installed = [name for name, packages in _TRACKERS.items() if any(map(_is_installed, packages))]
+    for name in [report_to] if isinstance(report_to, str) else report_to:
         may_be = name not in _TRACKERS and (trackers is None or name in trackers)
-        if name not in ("all", "none", *there) and not may_be:
+        if name not in ("all", "none", *installed) and not may_be:
             raise ValueError(
                 f"report_to must name installed trackers, got {name!r}: install it. Installed "
-                f"are: {', '.join(there) or 'none'}."
+                f"are: {', '.join(installed) or 'none'}."
             )
     if settings.use_liger_kernel and not _is_installed("liger_kernel"):
         raise ValueError("use_liger_kernel must be False, got True: pip install liger-kernel.")
 
 
 def _is_installed(module: str) -> bool:
-    """Say whether a package is there; the folder that wandb writes beside a script is none."""
+    """Return whether a module can be imported.
+
+    wandb writes a folder `wandb` into the working folder; it does not count as the package.
+    """
     try:
         spec = find_spec(module)
-    except ModuleNotFoundError:  # what it is part of
+    except ModuleNotFoundError:  # the parent package is missing
         return False
     if spec is None or spec.origin is not None:
         return spec is not None

@@ -19,17 +19,19 @@ def check_positions(
     elicitation: Elicitation,
     args: BARLConfig,
 ) -> None:
-    """Refuse a longest completion behind which there are no positions left to ask for an answer.
+    """Refuse a `max_completion_length` that leaves no positions to ask for an answer.
 
     Args:
-        model: The model. One that computes positions has enough.
-        tokenize: Prompts -> their token ids, and more.
-        dataset: The training set. The lengths of a stream are not known: its batches are checked.
-        elicitation: What is placed after a state.
+        model: The policy. A model that computes its positions, instead of a table of them, passes.
+        tokenize: Prompts -> a tuple whose first item is their token ids.
+        dataset: The training set. A stream passes, because its lengths are not known before its
+            batches are scored.
+        elicitation: The question for an answer, which is placed after each state.
         args: The settings.
 
     Raises:
-        ValueError: The positions do not suffice.
+        ValueError: The longest prompt, completion, elicitation and true answer together need more
+            positions than the model has.
     """
     most, completion = table_positions(model), args.max_completion_length
     if most is None or completion is None or not isinstance(dataset, Dataset):

@@ -1,6 +1,7 @@
-"""The rules of settings, a row each. Without TRL and torch, so that a mistake is said at once.
+"""The rules of settings, one row for each rule.
 
-`barl train` asks them of what is given before it imports TRL, [`BARLConfig`] of all of its fields.
+`barl train` checks the options on its command line before it imports TRL; [`BARLConfig`] checks all
+of its fields. This module imports neither TRL nor torch, so that a mistake is reported at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,25 +15,31 @@ _LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
 
 
 class Rule(NamedTuple):
-    """What a setting must be. None says nothing, and breaks no rule."""
+    """A rule that a setting must keep. A setting of None breaks no rule.
+
+    `must` and `way_out` are format strings: `{s.FIELD}` is the value of a setting, `{value!r}` is
+    the value of `field`, and `{default}` is its default.
+    """
 
     field: str
+    """The name of the setting."""
     holds: Callable[[Any], Any]
-    """All settings -> whether it holds."""
+    """All settings -> whether the rule holds."""
     must: str
-    """What it says. A format, as the way out: `{s.FIELD}` is a setting, `{default}` the field's."""
+    """What the setting must be; it follows the word "must" in the error message."""
     way_out: str
+    """What to set instead; it ends the error message."""
 
 
 def refuse_broken(rules: Iterable[Rule], settings: Any) -> None:
     """Refuse settings that break a rule.
 
     Args:
-        rules: The first that is broken is told.
+        rules: The rules, in the order in which they are checked.
         settings: An object with the settings; its class has their defaults.
 
     Raises:
-        ValueError: A rule is broken.
+        ValueError: A rule is broken. The message tells the first broken rule.
     """
     for rule in rules:
         value = getattr(settings, rule.field)
@@ -49,7 +56,7 @@ def _count(field: str) -> Rule:
 
 def _only(field: str, *allowed: str, why: str) -> Rule:
     def holds(s: Any) -> bool:
-        return str(getattr(s, field)).lower() in allowed  # a command line has texts for values
+        return str(getattr(s, field)).lower() in allowed  # on a command line values are texts
 
     return Rule(field, holds, f"be {allowed[0]!r} with BARL", why)
 
@@ -86,7 +93,7 @@ BARL_RULES = (
     Rule("gae_lambda", lambda s: 0 <= s.gae_lambda <= 1,
          "be in [0, 1]", "1.0 is unbiased"),
 )
-"""Ranges of BARL's fields; their types say the rest."""
+"""The ranges of BARL's fields. [`BARLFields`] checks their types."""
 
 CREDIT_RULES = (
     _only_of("outcome_mode", "barl"),
@@ -94,7 +101,7 @@ CREDIT_RULES = (
     _only_of("bootstrap_cut_off", "belief_critic"),
     _only_of("progress_space", "progress", "information_gain"),
 )
-"""What the credit does not take must be left at its default."""
+"""A setting that the credit does not take must be left at its default."""
 
 TRL_RULES = (
     Rule("beta", lambda s: s.beta >= 0,
@@ -119,20 +126,25 @@ TRL_RULES = (
     _follows("steps_per_generation", "prompts_per_rollout_batch"),
     _follows("gradient_accumulation_steps", "rollouts_per_optimizer_step"),
 )
-"""TRL's settings: ranges, and what would give a token another weight than its step's value."""
+"""The ranges of TRL's settings, and the settings of TRL that would give a token another weight than
+the value of its step."""
 # fmt: on
 
 
 def batch_settings(settings: Mapping[str, Any], *, num_processes: int) -> BatchSettings:
-    """Return the settings that decide the sizes of batches, by TRL's names and BARL's.
+    """Return the settings that decide the sizes of batches.
+
+    Args:
+        settings: Settings by their names in [`BARLConfig`].
+        num_processes: The number of training processes.
 
     Raises:
-        ValueError: They do not divide.
+        ValueError: The batch sizes do not divide.
     """
-    given = {name: settings[name] for name in _BATCH_FIELDS}
+    sizes = {name: settings[name] for name in _BATCH_FIELDS}
     if settings["eval_strategy"] == "no":
-        given |= {"per_device_eval_batch_size": None, "num_generations_eval": None}
-    batches = BatchSettings(**given, num_processes=num_processes)
+        sizes |= {"per_device_eval_batch_size": None, "num_generations_eval": None}
+    batches = BatchSettings(**sizes, num_processes=num_processes)
     if (broken := batches.broken_rule()) is not None:
         raise ValueError(broken)
     return batches

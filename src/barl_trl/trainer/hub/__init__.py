@@ -1,1 +1,1 @@
-"""Pushes to the Hub, the model card, and what neither may show."""
+"""Pushes to the Hub, the model card, and the redaction of secrets."""

@@ -23,28 +23,34 @@ _SETTINGS = (
     "num_iterations",
     "seed",
 )
-"""Settings that stand in every card. Others of BARL's do where they are not the default."""
+"""Settings that every card names. A card also names BARL's settings that are not the default."""
 
 _RESULTS = ("reward", "rewards/", "completions/mean_length", "barl/")
 _RESULTS += ("eval_reward", "eval_rewards/", "eval_accuracy")
-"""First parts of the names of metrics that stand in a card."""
+"""Prefixes of the names of metrics that a card has."""
 _NO_RESULTS = ("barl/scoring_", "barl/dropped/", "barl/check_", "barl/recording_")
-"""First parts of the names of metrics that do not, though they begin as those that do."""
+"""Longer prefixes of the names of metrics that a card leaves out."""
 
 _EXAMPLE = re.compile(r"## Quick start\n\n```python\n.*?\n```\n", re.DOTALL)
-"""What TRL's template has as an example: a question of no task, and `None` without a Hub id."""
+"""The example in TRL's template. Its question has nothing to do with the task, and it loads the
+model `None` where there is no Hub id."""
 
 _MEASURED_ON = (
     "Metrics that begin with `eval_` were measured on the evaluation data or the benchmarks, "
     "the others on the rollouts of training.\n\n"
 )
 
-_PLACE = "### Framework versions"  # in TRL's template; what is added goes before it
+_PLACE = "### Framework versions"  # a heading in TRL's template; sections are added before it
 
 
 def card_settings(args: BARLConfig, *, is_barl: bool = True) -> dict[str, Any]:
-    """Return the settings of a run that its card names; BARL's only where they were used."""
-    changed = [o.name for o in barl_fields() if getattr(args, o.name) != o.default]
+    """Return the settings of a run that its card names.
+
+    Args:
+        args: The settings of the run.
+        is_barl: Whether BARL's trainer trained; if not, BARL's settings are left out.
+    """
+    changed = [one.name for one in barl_fields() if getattr(args, one.name) != one.default]
     return {
         name: getattr(args, name)
         for name in dict.fromkeys([*_SETTINGS, *changed])
@@ -79,16 +85,16 @@ def add_sections(
     Args:
         card: TRL's card.
         model: Name of the model that was trained.
-        reward: What it was rewarded for.
-        settings: Settings by name.
-        data: What there is to say of the data, by name.
-        results: Metrics by name; without any there is no table.
-        step: The optimizer step they are of.
+        reward: Sum of the reward functions' names with their weights.
+        settings: Setting name -> its value.
+        data: Property of the data -> its value, such as the number of rows.
+        results: Metric name -> its last value. Without results there is no table of results.
+        step: Number of optimizer steps after which the results were logged.
 
     Returns:
-        The card with the tables before the versions, or at its end if it has none.
+        The card with the tables before its framework versions, or at its end without these.
     """
-    # what TRL writes where the model is a local folder
+    # TRL writes this link if the model is a local folder
     card = card.replace("[None](https://huggingface.co/None)", code(model))
     sections = _table("Settings", {"model": model, "reward": reward, **settings}) + _table(
         "Data", data
@@ -103,15 +109,18 @@ def add_sections(
 def quick_start(
     card: str, *, model: str, prompt: Any, max_new_tokens: int, eos_token_ids: Sequence[int]
 ) -> str:
-    """Ask in the card's example what the model was trained to answer.
+    """Replace the card's example by one with a prompt of the training data.
 
     Args:
         card: TRL's card.
-        model: What loads the model: its Hub id, or its folder.
+        model: The Hub id of the model, or its folder.
         prompt: A prompt of the training data: text, or messages.
-        max_new_tokens: The longest completion in training.
-        eos_token_ids: What ended completions there. Several are named: the base model of an
-            adapter may not know them.
+        max_new_tokens: The longest completion in training, in tokens.
+        eos_token_ids: Ids of the tokens that ended completions in training. If there are several,
+            the example names them, because the base model of an adapter may not know them.
+
+    Returns:
+        The card with the new example.
     """
     ends = f", eos_token_id={[*eos_token_ids]}" if len(eos_token_ids) > 1 else ""
     code = f"""\

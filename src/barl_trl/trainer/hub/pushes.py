@@ -1,5 +1,7 @@
-"""Pushes to the Hub: `barl train` checks rights before it trains, and says what fails; trainers say
-more in the model card.
+"""Pushes to the Hub.
+
+`barl train` checks before it trains that it may push, and says why a push failed. Trainers write
+more into the model card than TRL does.
 """
 
 import logging
@@ -21,16 +23,17 @@ from .model_card import add_sections, card_results, card_settings, quick_start
 
 logger = logging.getLogger(__name__)
 
-# answers of the Hub, no network, offline, Xet's own; wrong names and metadata
+# what the Hub's client raises: the Hub refuses, there is no network, offline mode is set, Xet
+# fails, or names or metadata are wrong
 _ERRORS = (HTTPError, OSError, ValueError)
 
 
 class PushError(RuntimeError):
-    """What is wrong with a push to the Hub, and what to do."""
+    """A push to the Hub failed; the message says why, and what to do."""
 
 
 def claim_repository(args: TrainingArguments) -> None:
-    """Create the repository that `args` push to, unless it is there, as `Trainer` does.
+    """Create the repository that `args` push to, if needed, and check that it can be written.
 
     Raises:
         PushError: The Hub cannot be reached, or the token may not write to the repository.
@@ -40,7 +43,7 @@ def claim_repository(args: TrainingArguments) -> None:
         repository = create_repo(
             name, token=args.hub_token, private=args.hub_private_repo, exist_ok=True
         )
-        # for a repository of others that can be read, the request above fails in silence
+        # `create_repo` raises nothing for somebody else's repository that can be read
         auth_check(repository.repo_id, token=args.hub_token, write=True)
     except _ERRORS as error:
         raise PushError(
@@ -50,10 +53,10 @@ def claim_repository(args: TrainingArguments) -> None:
 
 
 def push(trainer: GRPOTrainer, *, dataset_name: str | None) -> None:
-    """Push a model that is saved.
+    """Push a saved model to the Hub.
 
     Raises:
-        PushError: It was not pushed.
+        PushError: The model was not pushed.
     """
     try:
         trainer.push_to_hub(dataset_name=dataset_name)
@@ -66,7 +69,10 @@ def push(trainer: GRPOTrainer, *, dataset_name: str | None) -> None:
 
 
 def hub_dataset(name: str | None) -> str | None:
-    """Return a name that the Hub may know, else None: it refuses cards that name local data."""
+    """Return the name of a data set if it can be a Hub id, else None.
+
+    The Hub refuses a model card that names local data.
+    """
     return name if name and name.count("/") == 1 and not Path(name).exists() else None
 
 
@@ -87,10 +93,10 @@ def _warn_of_failure(name: str, folder: str, job: Future) -> None:
 
 
 class HubMixin(GRPOTrainer):
-    """Say when a checkpoint was not pushed, and say more in the model card.
+    """Warn of a checkpoint that was not pushed, and extend the model card.
 
-    What it relies on: TRL's `_save_checkpoint` writes the card before it pushes, and
-    `push_in_progress.jobs` are the futures of the uploads.
+    What it relies on: TRL's `_save_checkpoint` writes the card before it pushes, and the attribute
+    `push_in_progress.jobs` holds the futures of the uploads.
     """
 
     args: BARLConfig
@@ -116,7 +122,7 @@ class HubMixin(GRPOTrainer):
             ("rows", self.train_dataset),
             ("rows of evaluation", self.eval_dataset),
         ):
-            if isinstance(dataset, Dataset):  # another may not know its length
+            if isinstance(dataset, Dataset):  # a stream may not know its length
                 data[key] = len(dataset)
         for benchmark, problems in self.benchmarks.items():
             data[f"benchmark {benchmark}"] = f"{len(problems)} problems, greedy"
@@ -146,7 +152,7 @@ class HubMixin(GRPOTrainer):
     def _save(self, output_dir=None, state_dict=None):
         super()._save(output_dir, state_dict)
         if isinstance(self.model, PeftModel):
-            # PEFT has put an empty card there
+            # PEFT has put an empty card into the folder
             output = Path(str(self.args.output_dir))
             self.create_model_card(Path(self.hub_model_id or output.absolute()).name)
             if self.is_world_process_zero() and not output.samefile(output_dir or output):

@@ -1,7 +1,7 @@
-"""Secrets stay out of what is written: tokens, keys and passwords, by the names of their fields.
+"""Tokens, keys and passwords are redacted: the name of a field tells that it holds a secret.
 
-[`BARLConfig`] is redacted where it is pickled, shown or tracked, and so are the settings and the
-command line that `barl evaluate` records.
+[`BARLConfig`] is redacted where it is pickled, printed or sent to a tracker. The settings and the
+command line that `barl evaluate` records are redacted, too.
 """
 
 import json
@@ -17,7 +17,7 @@ from ...report.json_files import parse_json
 if TYPE_CHECKING:
     from transformers import TrainingArguments as _Arguments
 else:
-    _Arguments = object  # `barl evaluate --help` needs no torch
+    _Arguments = object  # transformers would import torch, which `barl evaluate --help` must not
 
 _SECRET = re.compile(
     r"secret|password|api_?key|^token$|(^|_)(hub|hf|auth|access)_token$", re.IGNORECASE
@@ -28,9 +28,8 @@ def redacted(value: Any, *, is_forgotten: bool = False) -> Any:
     """Return a value without the secrets in its dictionaries, at any depth.
 
     Args:
-        value: A value that may be written; other containers than dictionaries, lists and tuples
-            stay as they are.
-        is_forgotten: Whether `None` stands in place of a secret, else its name: `<HUB_TOKEN>`.
+        value: Any value. Dictionaries, lists and tuples are searched; other containers are not.
+        is_forgotten: Whether `None` replaces a secret; else its name does, as in `<HUB_TOKEN>`.
 
     Example:
         >>> redacted({"token": "hf_x", "vllm": {"api_key": "k", "max_tokens": 3}})
@@ -49,9 +48,12 @@ def redacted(value: Any, *, is_forgotten: bool = False) -> Any:
 
 
 def redacted_command(argv: Sequence[str]) -> str:
-    r"""Return a command line without secrets, as a shell reads it.
+    r"""Return a command line without secrets, quoted for a shell.
 
-    Secrets are values of options with such a name, fields of JSON objects, and tokens of the Hub.
+    Secrets are the values of options and of JSON fields whose names tell it, and tokens of the Hub.
+
+    Args:
+        argv: The words of the command line.
 
     Example:
         >>> redacted_command(["barl", "--hub_token", "x", "--kw={\"api_key\": \"k\"}", "--n=3"])
@@ -80,15 +82,16 @@ def _redacted_json(text: str) -> str:
 
 
 def _is_secret(name: Any) -> bool:
-    """Whether a field of this name holds a secret: `token`, `hub_token`, `api_key`, `my_secret`."""
+    """Whether a field of this name holds a secret, such as `hub_token`, `api_key`, `my_secret`."""
     return isinstance(name, str) and bool(_SECRET.search(name))
 
 
 class RedactedArguments(_Arguments):
-    """Training arguments whose secrets are used, but neither pickled nor shown.
+    """Training arguments that are pickled and printed without their secrets.
 
-    transformers hides fields like `hub_token` in `to_dict`, which trackers get, but not those in
-    dictionaries; and it saves all of them in `training_args.bin`, which it pushes to the Hub.
+    transformers sends `to_dict` to trackers. It hides fields like `hub_token` there, but not the
+    secrets inside of dictionaries. It also pickles all secrets into `training_args.bin`, which it
+    pushes to the Hub.
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,11 +108,12 @@ class RedactedArguments(_Arguments):
         return copied
 
     def __repr__(self):
-        shown = redacted({option.name: getattr(self, option.name) for option in fields(self)})
-        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in shown.items())})"
+        settings = redacted({one.name: getattr(self, one.name) for one in fields(self)})
+        arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        return f"{type(self).__name__}({arguments})"
 
     __str__ = __repr__
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, as trackers get them."""
+        """Return the fields by name without their secrets, as trackers get them."""
         return redacted(super().to_dict())

@@ -1,1 +1,1 @@
-"""What is logged, printed, recorded and said of a run; nothing here changes a weight."""
+"""Metrics, tables, records and warnings of a run; nothing here changes a weight."""

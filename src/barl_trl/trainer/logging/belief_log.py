@@ -1,4 +1,4 @@
-"""What `BARLTrainer` logs of its beliefs and weights: metrics, the completions table, advice."""
+"""`BeliefLog` logs beliefs and weights: metrics, columns of the completions table, advice."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -26,31 +26,34 @@ from .credit_metrics import (
 )
 
 _TABLE_COLUMNS = ("hypotheses", "step_values")
-"""Columns of TRL's completions table that BARL adds; `advantage` there is the mean token weight."""
+"""Columns that BARL adds to TRL's completions table. TRL's column `advantage` has the mean token
+weight of each completion."""
 
 LOSS = (
     "loss stays near 0 by construction: the weights of a rollout batch have mean 0. reward says "
     "whether the model learns."
 )
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
-"""Metrics that say nothing of a belief in the truth alone."""
+"""Metrics that are constant if the truth is the only hypothesis."""
 
 
 class BeliefLog(TrainerCallback):
-    """Put BARL's metrics among TRL's, its columns into TRL's table, and say what they show.
+    """Add BARL's metrics to TRL's, add columns to TRL's completions table, and log advice.
+
+    What it relies on in TRL: `log` averages `_metrics`, and empties it after the callbacks; `_logs`
+    has a deque for each column of the completions table.
 
     Args:
-        trainer: A [`BARLTrainer`]. What is relied on in it: `_metrics` is averaged by `log`, and
-            emptied when callbacks have heard of it; `_logs` has a deque of rows for each column of
-            the completions table.
+        trainer: A [`BARLTrainer`].
     """
 
     def __init__(self, trainer: Any):
         self._trainer = trainer
-        self._no_answer: list[float] = []  # of each rollout batch
+        self._no_answer: list[float] = []  # share without an answer, of each rollout batch
         self._printed: deque[dict[str, Any]] = deque(maxlen=trainer.args.generation_batch_size)
         self._is_printed = True
-        trainer.num_completions_to_print = -1  # TRL's table has 80 columns for three texts
+        # TRL's table, which squeezes three texts into 80 columns, is not printed
+        trainer.num_completions_to_print = -1
 
     def log_rollouts(
         self, batch: RolloutBatch, rollouts: ScoredRollouts, weighed: TokenWeights
@@ -59,28 +62,46 @@ class BeliefLog(TrainerCallback):
 
         Args:
             batch: This process's rollouts, scored and rewarded.
-            rollouts: Those of all processes, as estimators of credit see them.
-            weighed: Values and weights of this process's.
+            rollouts: The scored rollouts of all processes.
+            weighed: The step values and token weights of this process's rollouts.
         """
-        own = rollouts.rows(batch.start, batch.start + len(batch.inputs))
+        local_rollouts = rollouts.rows(batch.start, batch.start + len(batch.inputs))
         outcomes = batch.outcome_rewards(self._trainer.reward_weights)
-        metrics = self._belief_metrics(batch, own, weighed, outcomes)
-        metrics |= self._credit_metrics(own, weighed, batch.local(outcomes), rollouts.groups)
+        local_outcomes, num_groups = batch.local(outcomes), int(rollouts.groups.max()) + 1
+        metrics = self._belief_metrics(batch, local_rollouts, weighed, outcomes)
+        metrics |= self._credit_metrics(local_rollouts, weighed, local_outcomes, num_groups)
         for name, value in metrics.items():
             self._trainer._metrics["train"][f"barl/{name}"].append(value)
-        self.log_table(_table_rows(batch, own, weighed))
+        self.log_table(_table_rows(batch, local_rollouts, weighed))
 
     def _belief_metrics(
-        self, batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights, outcomes: Tensor
+        self,
+        batch: RolloutBatch,
+        local_rollouts: ScoredRollouts,
+        weighed: TokenWeights,
+        outcomes: Tensor,
     ) -> dict[str, float]:
-        """Return metrics of the beliefs of all processes; few, if no answer was scored."""
+        """Return metrics of the beliefs of all processes.
+
+        If no answer was scored, these are only `unusable_truths` and `no_answer`.
+
+        Args:
+            batch: This process's rollouts, scored and rewarded.
+            local_rollouts: The scored rollouts of this process.
+            weighed: The step values and token weights of this process's rollouts.
+            outcomes: Outcome rewards of all processes' rollouts, (N,).
+        """
         trainer, scored = self._trainer, batch.scored
         metrics = hypothesis_metrics(scored.sets, scored.answers)
         self._no_answer.append(metrics["no_answer"])
-        if not own.belief.shape[2]:
+        if not local_rollouts.belief.shape[2]:
             return {name: metrics[name] for name in ("unusable_truths", "no_answer")}
         diagnostics = rollout_diagnostics(
-            own.belief, own.answer_logps, weighed.values, own.state_mask, own.hypothesis_mask
+            local_rollouts.belief,
+            local_rollouts.answer_logps,
+            weighed.values,
+            local_rollouts.state_mask,
+            local_rollouts.hypothesis_mask,
         )
         metrics |= belief_metrics(
             diagnostics,
@@ -90,23 +111,36 @@ class BeliefLog(TrainerCallback):
             gather=trainer.accelerator.gather,
         )
         if trainer.scorer.credit.hypotheses == "truth":
-            metrics = {name: v for name, v in metrics.items() if name not in _OF_SEVERAL}
+            metrics = {name: metrics[name] for name in metrics if name not in _OF_SEVERAL}
         metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
         metrics["steps_per_rollout"] = fmean(gather_object([*map(len, scored.step_ends)]))
         return metrics
 
     def _credit_metrics(
-        self, own: ScoredRollouts, weighed: TokenWeights, outcomes: Tensor, all_groups: Tensor
+        self,
+        local_rollouts: ScoredRollouts,
+        weighed: TokenWeights,
+        outcomes: Tensor,
+        num_groups: int,
     ) -> dict[str, float]:
-        """Return what the weights before whitening do, given this process's outcomes (B,)."""
+        """Return metrics that compare the weights before whitening with the outcomes.
+
+        Args:
+            local_rollouts: The scored rollouts of this process.
+            weighed: The step values and token weights of this process's rollouts.
+            outcomes: Outcome rewards of this process's rollouts, (B,).
+            num_groups: Number of groups of all processes.
+        """
         moments = weight_moments(
             weighed.unwhitened,
             outcomes,
             weighed.mask,
-            own.groups,
-            num_groups=int(all_groups.max()) + 1,
+            local_rollouts.groups,
+            num_groups=num_groups,
         )
-        gains = outcome_gains(own.belief, own.members, own.state_mask)
+        gains = outcome_gains(
+            local_rollouts.belief, local_rollouts.members, local_rollouts.state_mask
+        )
         totals: Any = self._trainer.accelerator.reduce(
             torch.cat([moments.flatten(), gains]), reduction="sum"
         )
@@ -117,7 +151,10 @@ class BeliefLog(TrainerCallback):
     def log_clipped_ratios(self, output: Mapping[str, Any]) -> None:
         """Log the share of tokens whose vLLM importance ratio was truncated or masked.
 
-        TRL logs the ratios as they are after that.
+        TRL logs only the ratios after truncation or masking.
+
+        Args:
+            output: What TRL's `_generate_and_score_completions` returned.
         """
         trainer = self._trainer
         counts = clipped_tokens(
@@ -133,7 +170,12 @@ class BeliefLog(TrainerCallback):
         metrics[name].append(num_clipped / max(num_tokens, 1))
 
     def log_table(self, local_rows: list[dict[str, Any]]) -> None:
-        """Put BARL's columns into TRL's completions table, its weights for GRPO's advantages."""
+        """Add BARL's columns to TRL's completions table, and put BARL's weights in `advantage`.
+
+        Args:
+            local_rows: The columns of each of this process's rollouts, by name; empty dictionaries
+                where nothing was scored.
+        """
         rows, logs = gather_object(local_rows), self._trainer._logs
         self._printed.extend(rows)
         self._is_printed = False
@@ -147,7 +189,7 @@ class BeliefLog(TrainerCallback):
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         trainer = self._trainer
-        # of all time so far: several steps may train on the rollouts of one
+        # the share of all time so far: several optimizer steps may train on one rollout batch
         trainer._seconds["step"] += trainer._metrics["train"]["step_time"][-1]
         share = trainer._seconds["scoring"] / trainer._seconds["step"]
         trainer._metrics["train"]["barl/scoring_share_of_time"] = [share]
@@ -168,9 +210,10 @@ class BeliefLog(TrainerCallback):
             )
 
     def _advise(self, metrics: Mapping[str, list[float]]) -> None:
-        """Say that answers are not read, that weights are plain RL's, or work against it.
+        """Warn that the loss is no sign of learning, that answers are not read, or of the weights.
 
-        And that the loss is no sign of learning, as soon as one is logged.
+        The weights are worth a warning if they nearly equal those of plain RL, or work against the
+        outcome.
         """
         trainer = self._trainer
         if metrics and trainer.scorer.credit.value_normalization != "none":
@@ -178,7 +221,7 @@ class BeliefLog(TrainerCallback):
         if trainer.reads_boxes and self._no_answer:
             trainer._say_once("barl/no_answer", no_answer_advice(fmean(self._no_answer)))
         names = ("barl/outcome_gain", "barl/outcome_gain_spread", "barl/outcome_r2")
-        is_barl = trainer.args.credit == "barl"  # the identity is one of its weights
+        is_barl = trainer.args.credit == "barl"  # the outcome gain is defined for BARL's weights
         if is_barl and all(map(metrics.get, names)):
             gain, spread, r2 = (fmean(metrics[name]) for name in names)
             text = advice(gain, spread, r2, consistency_beta=trainer.args.consistency_beta)
@@ -186,23 +229,24 @@ class BeliefLog(TrainerCallback):
 
 
 def _table_rows(
-    batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights
+    batch: RolloutBatch, local_rollouts: ScoredRollouts, weighed: TokenWeights
 ) -> list[dict[str, Any]]:
-    """Return what the completions table shows of each of this process's rollouts."""
+    """Return the row of each of this process's rollouts, for the table and for the console."""
     scored = batch.scored
     means = (weighed.weights.sum(dim=1) / weighed.mask.sum(dim=1).clamp(min=1)).tolist()
     beliefs: Any = [None] * len(means)
-    if own.belief.shape[2]:
-        beliefs = at_last_state(own.belief[..., 0], own.state_mask).tolist()
+    if local_rollouts.belief.shape[2]:
+        truth_mass = local_rollouts.belief[..., 0]
+        beliefs = at_last_state(truth_mass, local_rollouts.state_mask).tolist()
     answers = scored.answers[batch.start :][: len(means)]
     columns = scored.local_sets, weighed.values, scored.step_ends, means, answers, beliefs
     return [
         {
             "hypotheses": list(hypotheses.answers) if hypotheses else None,
-            "step_values": [round(v, 4) for v in row[: len(ends)].tolist()],
+            "step_values": [round(value, 4) for value in values[: len(ends)].tolist()],
             "advantage": mean,
             "answer": answer,
             "belief": belief,
         }
-        for hypotheses, row, ends, mean, answer, belief in zip(*columns, strict=True)
+        for hypotheses, values, ends, mean, answer, belief in zip(*columns, strict=True)
     ]

@@ -1,5 +1,5 @@
-"""Numbers that are logged of a rollout batch: its beliefs, how values differ inside groups, and the
-tokens whose importance ratio was clipped.
+"""Metrics of a rollout batch: its beliefs, how values differ inside groups, and the share of tokens
+whose importance ratio was clipped.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from ...posterior import discrepancy
 
 
 class _RolloutDiagnostics(NamedTuple):
-    """Each of shape (batch,), NaN where undefined."""
+    """Diagnostics of each rollout, each of shape (batch,), NaN where undefined."""
 
     value: Tensor
     """Mean posterior-weighted value of the steps, before whitening."""
@@ -40,24 +40,24 @@ def rollout_diagnostics(
         belief: The posterior, 0 where padded.
         answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
         values: Posterior-weighted value of each step, 0 where padded.
-        state_mask: The states that exist.
-        hypothesis_mask: The hypotheses that exist.
+        state_mask: True for each state that exists.
+        hypothesis_mask: True for each hypothesis that exists. The first one is the truth.
     """
     num_states = state_mask.sum(dim=1)
     entropy = torch.special.entr(belief).sum(dim=-1).sum(dim=1) / num_states
     truth = belief[..., :1].sum(dim=(1, 2)) / num_states
     # the discrepancy never decreases, and is 0 in padded states
-    last = discrepancy(answer_logps, state_mask=state_mask).amax(dim=1)[:, 1:]
+    last_discrepancy = discrepancy(answer_logps, state_mask=state_mask).amax(dim=1)[:, 1:]
     wrong = hypothesis_mask[:, 1:]
-    ends = belief.take_along_dim(num_states.sub(1)[:, None, None], dim=1)[:, 0]
-    shift = (ends - belief[:, 0]).abs().sum(dim=-1) / 2
-    is_moved = (num_states > 1) & wrong.any(dim=1)  # alone, a hypothesis is believed always
+    last_belief = belief.take_along_dim(num_states.sub(1)[:, None, None], dim=1)[:, 0]
+    shift = (last_belief - belief[:, 0]).abs().sum(dim=-1) / 2
+    can_move = (num_states > 1) & wrong.any(dim=1)  # a single hypothesis always has the mass 1
     return _RolloutDiagnostics(
         value=values.sum(dim=1) / (num_states - 1),
         posterior_entropy=entropy,
         truth_mass=truth,
-        belief_shift=shift.where(is_moved, torch.nan),
-        discrepancy=torch.where(wrong, last, 0.0).sum(dim=1) / wrong.sum(dim=1),
+        belief_shift=shift.where(can_move, torch.nan),
+        discrepancy=torch.where(wrong, last_discrepancy, 0.0).sum(dim=1) / wrong.sum(dim=1),
     )
 
 
@@ -66,8 +66,16 @@ def value_spread(
 ) -> float:
     """Measure how values differ inside the groups whose outcomes are all equal.
 
-    There GRPO has no signal. Returns the standard deviation of the rollouts' mean values, averaged
-    over those groups; NaN if there are none. Rollouts without a value (NaN) are left out.
+    GRPO has no signal in these groups.
+
+    Args:
+        values: Mean value of each rollout's steps; rollouts without a value (NaN) are left out.
+        outcomes: Outcome reward of each rollout.
+        group_size: Rollouts per prompt.
+
+    Returns:
+        The standard deviation of the values inside a group, averaged over those groups; NaN if
+        there are none.
     """
     values, outcomes = values.reshape(-1, group_size), outcomes.reshape(-1, group_size)
     equal = (outcomes == outcomes[:, :1]).all(dim=1)
@@ -88,11 +96,15 @@ def belief_metrics(
     """Average diagnostics over the rollouts of all processes, for the log.
 
     Args:
-        diagnostics: Those of this process's rollouts.
-        is_weighed: The rollouts that have tokens with a weight; others are left out.
+        diagnostics: The diagnostics of this process's rollouts.
+        is_weighed: True for each rollout that has tokens with a weight; others are left out.
         outcomes: Outcome rewards of all processes' rollouts.
         group_size: Rollouts per prompt.
-        gather: Joins the rows of all processes.
+        gather: A tensor of this process -> the tensors of all processes, joined along the first
+            dimension.
+
+    Returns:
+        Metric name -> its mean.
     """
     columns = gather(torch.stack(diagnostics, dim=1).masked_fill(~is_weighed[:, None], torch.nan))
     gathered = _RolloutDiagnostics(*columns.unbind(dim=1))
@@ -114,12 +126,15 @@ def clipped_tokens(
     """Count the tokens whose importance ratio was truncated or masked, and all tokens.
 
     Args:
-        ratio: After truncation or masking, one per token or one per sequence.
-        mask: The tokens that count.
-        mode: `"token_truncate"` or `"sequence_truncate"`: ratios beyond a bound became that bound.
-            `"token_mask"` or `"sequence_mask"`: they became 0.
-        clip_min: Lower bound, or `None`.
-        clip_max: Upper bound, or `None`.
+        ratio: Importance ratios after truncation or masking, one per token or one per sequence.
+        mask: True for each token that counts.
+        mode: With `"token_truncate"` or `"sequence_truncate"`, ratios beyond a bound became that
+            bound. With `"token_mask"` or `"sequence_mask"`, they became 0.
+        clip_min: The lower bound; None without one.
+        clip_max: The upper bound; None without one.
+
+    Returns:
+        The number of clipped tokens, and the number of tokens that count.
     """
     bounds = [0.0] if mode.endswith("mask") else [b for b in (clip_min, clip_max) if b is not None]
     is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))

@@ -1,4 +1,4 @@
-"""Completions on the console: answers, beliefs in the truth, values of the steps."""
+"""Prints completions on the console, with answers, beliefs in the truth and step values."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 16
 _LONGEST_ANSWER = 20
 _LINES = 2
-"""Most lines of a prompt or a completion; the folder `completions` has them whole."""
+"""Most lines of a prompt or a completion. The folder `completions` has the whole texts."""
 
 
 def print_completions(
@@ -28,25 +28,26 @@ def print_completions(
     step: int,
     number: int | None,
 ) -> None:
-    """Print the first completions, below their prompts.
+    """Print the first completions, each group below its prompt.
 
     Args:
-        prompts: Texts or messages; equal ones, of a group, follow each other.
-        completions: Texts or messages.
-        rewards: Rewards by the name of their function.
-        rows: What is known of each completion: `answer`, `belief` in the truth at its end,
-            `hypotheses` with the truth first, and `step_values`; empty where nothing was scored.
+        prompts: The prompt of each completion, a text or messages. The equal prompts of a group
+            follow each other.
+        completions: The completions, texts or messages.
+        rewards: Name of a reward function -> the reward of each completion.
+        rows: The row of each completion: `answer`, `belief` in the truth at its end, `hypotheses`
+            with the truth first, and `step_values`. A row is empty where nothing was scored.
         step: The optimizer step.
-        number: How many to print; None for all.
+        number: How many completions to print; None for all.
     """
-    found = [*zip(prompts, completions, rows, *rewards.values(), strict=True)][:number]
-    if not found:
+    printed = [*zip(prompts, completions, rows, *rewards.values(), strict=True)][:number]
+    if not printed:
         return
     accept_any_text()
-    # texts are printed as they are: brackets are no markup
+    # brackets in a text are no markup of rich
     console = Console(markup=False, emoji=False, highlight=False)
     room = _LINES * (console.width - 6)
-    values = [value for _, _, row, *_ in found for value in row.get("step_values") or ()]
+    values = [value for _, _, row, *_ in printed for value in row.get("step_values") or ()]
     values = [value for value in values if math.isfinite(value)]
     ends = (min(values), max(values)) if values else (0.0, 0.0)
     scale = f"step values from {ends[0]:.2f} to {ends[1]:.2f}" if values else ""
@@ -55,7 +56,7 @@ def print_completions(
     def show(text: str, indent: int, style: str = "dim") -> None:
         console.print(Padding(text, (0, 0, 0, indent), expand=False), style=style)
 
-    for prompt, group in groupby(found, key=lambda one: one[0]):
+    for prompt, group in groupby(printed, key=lambda one: one[0]):
         members = [*group]
         show(shortened(completion_text(prompt), room), 2)
         if hypotheses := members[0][2].get("hypotheses"):
@@ -68,7 +69,13 @@ def print_completions(
 
 
 def sparkline(values: Sequence[float], low: float, high: float) -> str:
-    """Draw values between two ends as bars; of many, the means of neighbours."""
+    """Draw values as a line of at most 16 bars.
+
+    Args:
+        values: The values. If there are more than 16, each bar is the mean of neighbours.
+        low: The value of the lowest bar.
+        high: The value of the highest bar.
+    """
     size = min(_MOST_BARS, len(values))
     cuts = [n * len(values) // size for n in range(size + 1)] if size else []
     means = [fmean(values[a:b]) for a, b in pairwise(cuts)]
@@ -78,7 +85,12 @@ def sparkline(values: Sequence[float], low: float, high: float) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text in one line of printable characters, its middle left out if it is too long."""
+    """Return a text in one line of printable characters.
+
+    Args:
+        text: The text.
+        most: Most characters of the line; the middle of a longer text is left out.
+    """
     text = " ".join(text.split())
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     if len(text) <= most:

@@ -1,13 +1,14 @@
-r"""What the weights do: how far they are those of plain RL, and what the belief makes of them.
+r"""Metrics of the weights: how near they are to those of plain RL, and what the belief changes.
 
 Where a rollout ends with its answer, the plausibility at the last state is 1 for that answer and 0
 for all others, and the value of a step is
 
 $$V(t) = v + w_{own}(t) - \sum_i w_i(t) \, p_i(t)$$
 
-The sum belongs to the state, not to what follows: it is a baseline. A right rollout and one that
-answers $y_j$ differ by the outcome gain $1 + w_0(t) - w_j(t)$, where plain RL has 1
-(docs/credit.md).
+Here v is the outcome, w the posterior, p the plausibility, and "own" the rollout's own answer. The
+sum depends only on the state, not on the tokens after it, so it is a baseline. The values of a
+right rollout and of one that answers $y_j$ differ by the outcome gain $1 + w_0(t) - w_j(t)$. Plain
+RL has the outcome gain 1 (docs/credit.md).
 """
 
 from collections.abc import Sequence
@@ -17,10 +18,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 WORKS_AGAINST = 0.7
-"""Outcome gain below which the belief takes much of the signal away."""
+"""Outcome gain below which the belief takes away much of the signal."""
 
 _EQUALS_PLAIN_RL = 0.1
-"""Distance from 1 of the outcome gain and of R², and spread of the gain: less changes nothing."""
+"""The weights are nearly those of plain RL if the outcome gain and R² are nearer to 1 than this,
+and the spread of the gain is less than this."""
 
 
 def weight_moments(
@@ -31,23 +33,32 @@ def weight_moments(
     *,
     num_groups: int,
 ) -> Float[Tensor, "group 6"]:
-    """Return count and sums of V, v, V², v², V v of each group's tokens that have a weight.
+    """Sum the moments of weights V and outcomes v over the tokens of each group.
 
-    Add those of all processes up before [`weight_shares`]. The weights V are those before
-    whitening, the outcomes v may be NaN where no token has a weight. Results are float64.
+    Add the moments of all processes before calling [`weight_shares`].
+
+    Args:
+        weights: The token weights V before whitening.
+        outcomes: The outcome reward v of each rollout. It may be NaN where no token has a weight.
+        mask: True for each token that has a weight.
+        groups: Index of each rollout's group.
+        num_groups: Number of groups of all processes.
+
+    Returns:
+        The number of tokens and the sums of V, v, V², v² and V v, in float64.
     """
     value = weights.double().masked_fill(~mask, 0.0)
     outcome = outcomes.double()[:, None].expand_as(value).masked_fill(~mask, 0.0)
     columns = (mask.double(), value, outcome, value**2, outcome**2, value * outcome)
-    rows = torch.stack([column.sum(dim=1) for column in columns], dim=1)
-    return rows.new_zeros(num_groups, 6).index_add_(0, groups, rows)
+    moments = torch.stack([column.sum(dim=1) for column in columns], dim=1)
+    return moments.new_zeros(num_groups, 6).index_add_(0, groups, moments)
 
 
 def weight_shares(moments: Float[Tensor, "group 6"]) -> dict[str, float]:
     """Compare the weights with the outcomes inside prompts.
 
     Args:
-        moments: What [`weight_moments`] returns, of all processes.
+        moments: What [`weight_moments`] returns, summed over all processes.
 
     Returns:
         `outcome_r2`: R² of V with v inside prompts; NaN if either is constant there.
@@ -75,25 +86,33 @@ def outcome_gains(
     members: Sequence[int | None],
     state_mask: Bool[Tensor, "batch state"],
 ) -> Float[Tensor, "3"]:
-    """Return count, sum and sum of squares of `1 + w_0(t) - w_j(t)` over steps of wrong rollouts.
+    """Sum the outcome gains `1 + w_0(t) - w_j(t)` over the steps of wrong rollouts.
 
-    Add those of all processes up before [`mean_and_spread`].
+    Add the sums of all processes before calling [`mean_and_spread`].
 
     Args:
         belief: The posterior w, 0 where padded.
-        members: Hypothesis j that each rollout answers; None without one, 0 where it is right.
-        state_mask: The states that exist. Each but the last begins a step.
+        members: Index j of the hypothesis that each rollout answers: 0 if it is right, None if it
+            answers no hypothesis.
+        state_mask: True for each state that exists. Each state but the last begins a step.
+
+    Returns:
+        The number of gains, their sum and the sum of their squares, in float64.
     """
     if not belief.shape[2]:  # no answer was scored
         return belief.new_zeros(3).double()
-    own = torch.tensor([member or 0 for member in members], device=belief.device)
-    gains = 1 + belief[..., 0] - belief.take_along_dim(own[:, None, None], dim=-1)[..., 0]
-    found = gains[:, :-1][state_mask[:, 1:] & (own > 0)[:, None]].double()
-    return torch.stack([torch.full_like(found, 1).sum(), found.sum(), found.square().sum()])
+    answered = torch.tensor([member or 0 for member in members], device=belief.device)
+    gains = 1 + belief[..., 0] - belief.take_along_dim(answered[:, None, None], dim=-1)[..., 0]
+    gains = gains[:, :-1][state_mask[:, 1:] & (answered > 0)[:, None]].double()
+    return torch.stack([torch.full_like(gains, 1).sum(), gains.sum(), gains.square().sum()])
 
 
 def mean_and_spread(totals: Float[Tensor, "3"]) -> tuple[float, float]:
-    """Return mean and standard deviation from count, sum and sum of squares; NaN of none."""
+    """Return the mean and the standard deviation; NaN for a count of 0.
+
+    Args:
+        totals: The count, the sum and the sum of squares.
+    """
     count, total, squares = totals.tolist()
     if not count:
         return torch.nan, torch.nan
@@ -102,13 +121,13 @@ def mean_and_spread(totals: Float[Tensor, "3"]) -> tuple[float, float]:
 
 
 def advice(gain: float, spread: float, outcome_r2: float, *, consistency_beta: float) -> str | None:
-    """Say that the belief works against the outcome, or changes nothing, and what helps.
+    """Return advice if the belief works against the outcome, or changes nothing; else None.
 
     Args:
         gain: Mean outcome gain; NaN if unknown.
-        spread: Its standard deviation.
-        outcome_r2: As [`weight_shares`] returns it.
-        consistency_beta: The setting.
+        spread: Standard deviation of the outcome gain.
+        outcome_r2: R² of the weights with the outcomes, from [`weight_shares`].
+        consistency_beta: The setting `consistency_beta`.
     """
     if gain < WORKS_AGAINST:
         helps = "credit='grpo'" if consistency_beta == torch.inf else "consistency_beta=inf"

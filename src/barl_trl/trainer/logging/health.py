@@ -1,4 +1,4 @@
-"""Runs that cannot learn: the metric that shows it, its likely cause, the option that helps."""
+"""Warns of runs that cannot learn, with the likely cause and the option that helps."""
 
 import logging
 import math
@@ -14,17 +14,18 @@ logger = logging.getLogger(__name__)
 
 _LENGTH = "max_sequence_length"
 FEW, MANY = 3, 10
-"""Rollout batches in a row: where the setting decides, and where chance has a part."""
+"""Rollout batches in a row before a warning: `FEW` if settings cause the symptom, `MANY` if chance
+may cause it in a single batch."""
 
 
 class _Symptom(NamedTuple):
-    """A metric of a rollout batch, and the values of runs that cannot learn.
+    """A metric of a rollout batch, with the values that show that a run cannot learn.
 
     Args:
-        metric: Its name in the log.
-        is_ill: Whether a value is one of those.
-        batches: Rollout batches in a row that must have one.
-        text: What is said, once; with `{value}` and the settings `{args.…}`.
+        metric: The name of the metric in the log.
+        is_ill: Value of the metric -> whether a run with such values cannot learn.
+        batches: Number of rollout batches in a row that must have such a value.
+        text: The warning, a format string with `{value}` and the settings `{args.…}`.
     """
 
     metric: str
@@ -84,14 +85,15 @@ SYMPTOMS = (
 
 
 class HealthMixin(GRPOTrainer):
-    """Refuse or leave out rewards of infinity, and say of sequences that they are too long.
+    """Refuse or leave out infinite rewards, and warn of sequences that are too long for the model.
 
-    Logs `max_sequence_length`, the tokens of a batch's longest prompt with its completion, and
-    `infinite_rewards`, their share, where there are any.
+    It logs `max_sequence_length`, the number of tokens of a batch's longest prompt with its
+    completion, and, if there are infinite rewards, `infinite_rewards`, the share of rollouts that
+    have one.
 
-    What it relies on in TRL: `_generate` returns prompts' and completions' token ids first;
-    `_calculate_rewards` returns the rewards of all processes, NaN for none; `_metrics` holds a
-    value per rollout batch until `log` averages and empties it.
+    What it relies on in TRL: `_generate` returns the token ids of prompts and completions first;
+    `_calculate_rewards` returns the rewards of all processes, NaN for a missing reward; `_metrics`
+    holds one value per rollout batch until `log` averages and empties it.
     """
 
     model: Any
@@ -107,7 +109,11 @@ class HealthMixin(GRPOTrainer):
         return output
 
     def check_length(self, length: int | None) -> None:
-        """Say that a sequence of so many tokens has more than the model has positions."""
+        """Warn once if a sequence has more tokens than the model has positions.
+
+        Args:
+            length: The number of tokens; None is not checked.
+        """
         config = self.model.config.get_text_config()
         positions = getattr(config, "max_position_embeddings", None)
         if positions and length and length > positions:
@@ -120,7 +126,7 @@ class HealthMixin(GRPOTrainer):
 
     def _calculate_rewards(self, *args, **kwargs):
         rewards: Any = super()._calculate_rewards(*args, **kwargs)
-        if rewards.isnan().all():  # TRL makes NaN of None
+        if rewards.isnan().all():  # TRL turns a reward of None into NaN
             self._say_once(
                 "no reward",
                 f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN "
@@ -144,11 +150,13 @@ class HealthMixin(GRPOTrainer):
 
 
 class HealthCallback(TrainerCallback):
-    """Say once of each symptom that a run has it, when its metrics are logged.
+    """Warn once of each symptom that a run has, when its metrics are logged.
+
+    What it relies on in TRL: when callbacks are called for a log, `_metrics` still holds one value
+    for each rollout batch since the last log.
 
     Args:
-        trainer: A trainer with `_say_once`. While callbacks hear of a log, its `_metrics` still
-            have a value for each rollout batch since the last one.
+        trainer: A trainer with `_say_once`.
     """
 
     def __init__(self, trainer: Any):
@@ -164,5 +172,8 @@ class HealthCallback(TrainerCallback):
                 in_a_row[symptom.metric] = symptom.is_ill(value) * (in_a_row[symptom.metric] + 1)
                 if in_a_row[symptom.metric] >= symptom.batches:
                     text = symptom.text.format(value=value, args=args)
-                    said = f"{symptom.metric} is {value:.3g} in {symptom.batches} rollout batches"
-                    trainer._say_once(symptom.metric, f"{said} in a row: {text}")
+                    trainer._say_once(
+                        symptom.metric,
+                        f"{symptom.metric} is {value:.3g} in {symptom.batches} rollout batches in "
+                        f"a row: {text}",
+                    )

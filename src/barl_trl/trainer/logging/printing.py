@@ -1,4 +1,4 @@
-"""Standard output that no text breaks and, where hours of work depend on it, nothing else."""
+"""Standard output that takes every text, and whose errors do not stop a run."""
 
 import io
 import os
@@ -9,38 +9,39 @@ from typing import Any
 
 
 def accept_any_text() -> None:
-    """Let standard output take every text: what its encoding does not have is written as `?`.
+    """Let standard output write every text, with `?` for characters that its encoding lacks.
 
-    Standard error does so already. What a shell closed (`>&-`) becomes `/dev/null`.
+    Standard error does so already. A stream that the shell closed (`>&-`) becomes `/dev/null`.
     """
+    # a file that is opened later would get a closed stream's number, and be printed into
     while (unused := os.open(os.devnull, os.O_RDWR)) < 3:
-        pass  # a file that is opened later would be printed into
+        pass
     os.close(unused)
     sys.stdout = sys.stdout or io.TextIOWrapper(io.FileIO(1, "w"), "utf-8")  # type: ignore
     sys.stderr = sys.stderr or io.TextIOWrapper(io.FileIO(2, "w"), "utf-8")  # type: ignore
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook's, or one of a test, takes all
-        with suppress(OSError):  # a pipe that took the place of a file cannot seek, as Python tries
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the streams of notebooks and tests take all
+        with suppress(OSError):  # Python tries to seek, which fails if a pipe replaced a file
             sys.stdout.reconfigure(errors="replace")
 
 
 class _Unfailing(io.FileIO):
-    """A file that loses what cannot be written: nobody reads, or the disk is full."""
+    """A file that drops what it cannot write, because nobody reads it or the disk is full."""
 
     def write(self, data: Any) -> int:
         try:
-            return super().write(data) or len(data)  # None where it would have to wait
+            return super().write(data) or len(data)  # None if the write would block
         except OSError:
             return len(data)
 
 
 @contextmanager
 def unfailing_output() -> Iterator[None]:
-    """Let no error of standard output or standard error reach what prints."""
+    """Let printing raise no error inside this context, whatever happens to the streams."""
     accept_any_text()
     files: Any = (sys.__stdout__, sys.__stderr__)
     with ExitStack() as redirections:
         for stream, redirect in ((sys.stdout, redirect_stdout), (sys.stderr, redirect_stderr)):
-            if stream in files:  # else it is no file
+            if stream in files:  # a replaced stream need not be a file
                 stream.flush()
                 raw = io.BufferedWriter(_Unfailing(stream.fileno(), "w", closefd=False))
                 text = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=True)

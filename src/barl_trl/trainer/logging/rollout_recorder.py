@@ -1,4 +1,4 @@
-"""Every rollout batch of training, written to a file for `barl inspect`."""
+"""`RolloutRecorder` writes every rollout batch of training to a file for `barl inspect`."""
 
 import time
 from collections.abc import Mapping
@@ -28,14 +28,15 @@ _TrlsOutput = Mapping[str, Any]
 class RolloutRecorder(TrainerCallback):
     """Write each rollout batch of training to `<output_dir>/beliefs`.
 
-    A file is whole or not there. Its name says how many optimizer steps were done. A run that
-    begins, or goes on from a checkpoint, deletes the files of what it is about to do anew. Each
-    process makes the columns of its own rollouts, and the main process joins them.
+    A file is written completely or not at all. Its name says how many optimizer steps were done. A
+    run that starts, or resumes from a checkpoint, deletes the files of the steps that it is about
+    to do again. Each process makes the columns of its own rollouts, and the main process joins
+    them.
 
-    Logs `barl/recording_seconds`.
+    It logs `barl/recording_seconds`.
 
     Args:
-        trainer: A [`BARLTrainer`]; `log_beliefs` says so.
+        trainer: A [`BARLTrainer`] with `log_beliefs` set.
     """
 
     def __init__(self, trainer: Any):
@@ -46,29 +47,32 @@ class RolloutRecorder(TrainerCallback):
         self._began_before: float | None = None
 
     def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        # steps that are to be done, perhaps again
         self._step, self._parts, self._began_before = -1, 0, None
         if self._trainer.accelerator.is_main_process:
             forget_from(self._folder, state.global_step)
 
     def record(
-        self, batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights, output: _TrlsOutput
+        self,
+        batch: RolloutBatch,
+        local_rollouts: ScoredRollouts,
+        weighed: TokenWeights,
+        output: _TrlsOutput,
     ) -> None:
         """Write the rollout batch of all processes.
 
         Args:
             batch: This process's rollouts, scored and rewarded.
-            own: How estimators of credit see them.
-            weighed: The values of their steps and the weights of their tokens.
-            output: What TRL's `_generate_and_score_completions` returned, with `advantages` of
-                shape (B,) and, where it has them, `old_per_token_logps` and
-                `importance_sampling_ratio`.
+            local_rollouts: The scored rollouts of this process.
+            weighed: The step values and token weights of this process's rollouts.
+            output: What TRL's `_generate_and_score_completions` returned. It has `advantages` of
+                shape (B,) and may have `old_per_token_logps` of shape (B, L) and
+                `importance_sampling_ratio` of shape (B, L) or (B, 1).
         """
         started, accelerator = time.perf_counter(), self._trainer.accelerator
         step = self._trainer.state.global_step
         self._parts = 0 if step != self._step else self._parts + 1
         self._step = step
-        table = self._own_records(batch, own, weighed, output)
+        table = self._local_records(batch, local_rollouts, weighed, output)
         tables = [table]
         if accelerator.num_processes > 1:
             tables = [*map(_read, gather_object([_written(table)]))]
@@ -79,8 +83,12 @@ class RolloutRecorder(TrainerCallback):
         seconds = time.perf_counter() - started
         self._trainer._metrics["train"]["barl/recording_seconds"].append(seconds)
 
-    def _own_records(
-        self, batch: RolloutBatch, own: ScoredRollouts, weighed: TokenWeights, output: _TrlsOutput
+    def _local_records(
+        self,
+        batch: RolloutBatch,
+        local_rollouts: ScoredRollouts,
+        weighed: TokenWeights,
+        output: _TrlsOutput,
     ) -> pa.Table:
         trainer = self._trainer
         completion_ids, number = batch.generated.completion_ids, len(batch.inputs)
@@ -93,7 +101,7 @@ class RolloutRecorder(TrainerCallback):
             self._texts,
             batch.generated,
             batch.scored,
-            own,
+            local_rollouts,
             values=weighed.values,
             start=batch.start,
             step=[self._step] * number,
@@ -108,7 +116,7 @@ class RolloutRecorder(TrainerCallback):
             outcome=optional(batch.local(outcomes)),
             advantage=output["advantages"].tolist(),
             reason=batch.reasons,
-            is_cut_off=own.is_cut_off.tolist(),
+            is_cut_off=local_rollouts.is_cut_off.tolist(),
         )
 
     def _metadata(self, batch: RolloutBatch, now: float) -> dict[str, Any]:
@@ -131,7 +139,7 @@ class RolloutRecorder(TrainerCallback):
 
 
 def _written(table: pa.Table) -> bytes:
-    """Return a table as bytes, to be sent."""
+    """Return a table as compressed bytes, which one process can send to another."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, table.schema, options=options) as stream:

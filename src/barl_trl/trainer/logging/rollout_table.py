@@ -1,4 +1,4 @@
-"""A rollout batch as a table of rollout records: what is known of it, column by column."""
+"""`rollout_table` makes a table of rollout records from scored rollouts."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,19 @@ def rollout_table(
     *,
     values: Tensor,
     start: int = 0,
-    **known: Any,
+    **others: Any,
 ) -> pa.Table:
     """Return some rollouts as records ([`~barl_trl.report.rollout_records.SCHEMA`]).
 
     Args:
-        texts: Of the tokenizer.
-        generated: Their tokens.
-        scored: What is known of them before their rewards.
-        rollouts: How estimators of credit see them.
-        values: Values of their steps before whitening, (B, T); null where a rollout is not judged.
-        start: Index of the first among all rollouts of `scored.answers`.
-        **known: The other columns.
+        texts: The texts of the tokenizer's tokens.
+        generated: The tokens of the rollouts.
+        scored: The hypotheses of the rollouts and their log-likelihoods.
+        rollouts: The rollouts with their outcomes and beliefs.
+        values: Values of their steps before whitening, (B, T). They become null where a rollout is
+            not judged.
+        start: Index of the first rollout in `scored.answers`.
+        **others: The other columns of the table, by name.
     """
     ids, logps = generated.completion_ids, rollouts.answer_logps
     sizes, judged = [*map(len, scored.step_ends)], rollouts.is_judged.tolist()
@@ -46,50 +47,57 @@ def rollout_table(
         "answer": scored.answers[start : start + len(ids)],
     }
     if logps.shape[2]:
-        believed = [found is not None for found in scored.local_sets]
+        has_belief = [hypotheses is not None for hypotheses in scored.local_sets]
         masks = array(rollouts.state_mask), array(rollouts.hypothesis_mask)
         columns |= {
-            "hypotheses": [found and list(found.answers) for found in scored.local_sets],
+            "hypotheses": [
+                hypotheses and list(hypotheses.answers) for hypotheses in scored.local_sets
+            ],
             "member": [*rollouts.members],
-            "answer_logps": matrices(array(logps), *masks, exists=believed),
-            "posterior": matrices(array(rollouts.belief), *masks, exists=believed),
+            "answer_logps": matrices(array(logps), *masks, exists=has_belief),
+            "posterior": matrices(array(rollouts.belief), *masks, exists=has_belief),
             "scored_tokens": [*scored.likelihoods.rollout_tokens],
         }
-    return record_table(columns | known)
+    return record_table(columns | others)
 
 
 def token_column(values: Tensor | None, ids: Sequence[Sequence[int]]) -> Any:
-    """Return a number of each token, (B, L) or (B, 1), as a column; None without any."""
+    """Return one number per token as a column of lists.
+
+    Args:
+        values: Numbers, (B, L), or (B, 1) for one number per rollout; None returns None.
+        ids: Token ids of the B completions, whose lengths the lists get.
+    """
     return None if values is None else ragged(array(values), [*map(len, ids)])
 
 
 def optional(numbers: Tensor) -> list[float | None]:
-    """Return numbers, None for NaN."""
+    """Return the numbers of a tensor (B,) as a list, with None for NaN."""
     return [None if number != number else number for number in numbers.tolist()]
 
 
 def prompt_columns(
     prompts: Sequence[Any], prompt_ids: Sequence[Sequence[int]], tokenizer: Any
 ) -> Mapping[str, list[str]]:
-    """Return the columns of prompts: their texts, by which they are known.
+    """Return the columns `prompt`, a text, and `prompt_id`, a digest of that text.
 
     Args:
-        prompts: Texts, or messages, which become the text that the model reads.
-        prompt_ids: Their tokens.
-        tokenizer: The model's.
+        prompts: Texts or messages. Messages become the text that the model reads.
+        prompt_ids: Token ids of each prompt.
+        tokenizer: The model's tokenizer.
     """
-    texts, known = [], dict[tuple[int, ...], str]()
+    texts, decoded = [], dict[tuple[int, ...], str]()
     for prompt, ids in zip(prompts, prompt_ids, strict=True):
         if not isinstance(prompt, str):
             key = tuple(ids)
-            prompt = known[key] if key in known else tokenizer.decode(ids)
-            known[key] = prompt
+            prompt = decoded[key] if key in decoded else tokenizer.decode(ids)
+            decoded[key] = prompt
         texts.append(prompt)
     digests = {text: hashlib.sha256(text.encode("utf-8", "surrogatepass")) for text in set(texts)}
     return {"prompt": texts, "prompt_id": [digests[text].hexdigest()[:12] for text in texts]}
 
 
 def array(values: Tensor) -> Any:
-    """Return numbers or truth values as an array."""
+    """Return a tensor as a NumPy array of the same shape, in float32 or bool."""
     values = values.detach()
     return (values if values.dtype == torch.bool else values.float()).cpu().numpy()

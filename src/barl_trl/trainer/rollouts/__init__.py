@@ -1,1 +1,1 @@
-"""A rollout batch on its way through TRL's calls, up to its scored rollouts."""
+"""A rollout batch: its tokens, hypotheses, log-likelihoods and old log-probabilities."""

@@ -1,4 +1,4 @@
-"""The scored rollouts of all processes, as estimators of credit see them."""
+"""`scored_rollouts` gathers the rollouts of all processes, from which credit is estimated."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,18 +22,19 @@ def scored_rollouts(
     group_size: int,
     beta: float,
 ) -> ScoredRollouts:
-    """Gather what the processes scored, and form the belief.
+    """Gather the scores of all processes, and compute the posterior at every state.
 
     Args:
-        accelerator: The trainer's; `None`: there is one process.
-        scored: What this process scored.
-        outcomes: Outcome rewards of all processes' rollouts, (N,); NaN without one.
-        completion_ids: Token ids of this process's rollouts.
+        accelerator: The trainer's accelerator; None means that there is one process.
+        scored: The hypotheses of this process's rollouts and their log-likelihoods.
+        outcomes: Outcome rewards of all processes' rollouts, (N,), NaN for a missing outcome.
+        completion_ids: Token ids of this process's completions.
         group_size: Rollouts per prompt.
-        beta: Consistency coefficient of the belief, from 0 to `inf`.
+        beta: Consistency coefficient of the posterior, from 0 to `inf`.
 
     Returns:
-        The rollouts of all processes, in their order; with padding to the longest of all.
+        The rollouts of all processes, in the order of the processes, padded to the most states and
+        hypotheses of any rollout.
     """
     logps, state_mask, hypothesis_mask, *_ = scored.likelihoods
     lengths = [ends[-1] if ends else 0 for ends in scored.step_ends]
@@ -41,8 +42,7 @@ def scored_rollouts(
     cut_off = torch.tensor(has_no_end, device=logps.device)
     if accelerator is not None and accelerator.num_processes > 1:
         logps, state_mask, hypothesis_mask, cut_off = (
-            _gathered(accelerator, values)
-            for values in (logps, state_mask, hypothesis_mask, cut_off)
+            _gathered(accelerator, local) for local in (logps, state_mask, hypothesis_mask, cut_off)
         )
     belief = torch.zeros_like(logps)
     if logps.shape[2]:
@@ -60,17 +60,18 @@ def scored_rollouts(
         hypothesis_mask=hypothesis_mask,
         belief=belief,
         members=[
-            found.members[n % group_size] if found and found.members else None
-            for n, found in zip(places, sets, strict=True)
+            hypotheses.members[n % group_size] if hypotheses and hypotheses.members else None
+            for n, hypotheses in zip(places, sets, strict=True)
         ],
     )
 
 
-def _gathered(accelerator: Accelerator, values: Tensor) -> Tensor:
-    for dim in range(1, values.ndim):
-        padded: Any = accelerator.pad_across_processes(values, dim=dim)
-        values = padded.to(values.dtype)
-    if values.shape[-1:] == (0,):  # nothing was scored
-        return values.new_zeros(len(values) * accelerator.num_processes, *values.shape[1:])
-    gathered: Any = accelerator.gather(values)
+def _gathered(accelerator: Accelerator, local: Tensor) -> Tensor:
+    """Pad a tensor of each process to a common shape, and join them along the first dimension."""
+    for dim in range(1, local.ndim):
+        padded: Any = accelerator.pad_across_processes(local, dim=dim)
+        local = padded.to(local.dtype)
+    if local.shape[-1:] == (0,):  # no answer was scored
+        return local.new_zeros(len(local) * accelerator.num_processes, *local.shape[1:])
+    gathered: Any = accelerator.gather(local)
     return gathered

@@ -1,4 +1,4 @@
-"""From rollouts as generated to the log-likelihoods of their hypotheses at every state."""
+"""`HypothesisScorer` computes the log-likelihood of each hypothesis at every state of a rollout."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -19,44 +19,46 @@ from .shared_verdicts import share_hypotheses
 
 
 class Generated(NamedTuple):
-    """This process's rollouts as they were generated, and the cache that was left behind.
-
-    The masks have a 1 for each token of a completion that is the model's, 0 for others; None: all
-    are.
-    """
+    """This process's generated rollouts, one item of each list per rollout."""
 
     prompt_ids: list[list[int]]
     completion_ids: list[list[int]]
     completions: list[Any]
+    """The completions as texts or messages."""
     cache: GenerationCache | None = None
+    """The key-value cache of the generation, if it can be used to score."""
     masks: list[list[int]] | None = None
+    """1 for each completion token that the model generated, else 0; None if it generated all."""
 
 
 class Scored(NamedTuple):
-    """What is known of this process's rollouts before their rewards."""
+    """The hypotheses of this process's rollouts, with their log-likelihoods."""
 
     answers: list[str | None]
     """Answer of each rollout of all processes."""
     sets: list[HypothesisSet | None]
     """Hypothesis set of each group of all processes."""
     local_sets: list[HypothesisSet | None]
-    """Hypothesis set of each of this process's rollouts: that of its group."""
+    """Hypothesis set of the group of each of this process's rollouts."""
     step_ends: list[list[int]]
+    """Ends of the reasoning steps of each of this process's rollouts, in completion tokens."""
     likelihoods: AnswerLogLikelihoods
+    """Log-likelihood of each hypothesis at each state of this process's rollouts, in nats."""
 
 
 @dataclass(frozen=True)
 class HypothesisScorer:
-    """Form a rollout batch's hypotheses and read their log-likelihoods.
+    """Form a rollout batch's hypotheses and compute their log-likelihoods.
 
     Args:
-        tokenizer: The model's.
-        credit: Says which answers are scored, and how their tokens count.
+        tokenizer: The model's tokenizer.
+        credit: The credit, which decides which answers are scored, and how the log-probabilities of
+            an answer's tokens are reduced.
         args: Settings of elicitation, hypotheses and scoring.
         answer_extractor: Completion -> its final answer, or None.
-        answer_equivalence: Whether two answers are one hypothesis.
-        step_segmenter: Chain-of-thought token ids -> the ends of its steps.
-        end_ids: Token ids that end a turn.
+        answer_equivalence: Two answers -> whether they are one hypothesis.
+        step_segmenter: Token ids of a chain of thought -> the ends of its steps.
+        end_ids: Ids of the tokens that end a turn.
     """
 
     tokenizer: Any
@@ -69,12 +71,12 @@ class HypothesisScorer:
 
     @cached_property
     def elicitation(self) -> Elicitation:
-        """What is placed after a state."""
+        """The question for an answer, which is placed after each state."""
         return Elicitation(self.tokenizer, self.args.elicitation)
 
     @cached_property
     def special_tokens(self) -> set[str]:
-        """Texts that no answer may hold."""
+        """Texts of the tokenizer's special tokens, which no answer may contain."""
         added = self.tokenizer.added_tokens_decoder.values()
         special = {token.content for token in added if token.special}
         return {*self.tokenizer.all_special_tokens, *special}
@@ -91,15 +93,17 @@ class HypothesisScorer:
         completion_temperature: float,
         max_tokens: int | None,
     ) -> Scored:
-        """Score the rollouts of this process, together with all others.
+        """Form the hypotheses of all processes' rollouts, and score them for this process's.
+
+        All processes must call this together.
 
         Args:
             model: The policy, a causal language model.
-            generated: The rollouts.
-            truths: The solution column's value for each.
-            start: Index of the first of them among those of all processes.
+            generated: This process's rollouts.
+            truths: Value of the solution column for each of these rollouts.
+            start: Index of the first of these rollouts among those of all processes.
             group_size: Rollouts per prompt.
-            score_completions: Whether to score the completions' own tokens in that pass too.
+            score_completions: Whether the same pass also scores the completions' own tokens.
             completion_temperature: Temperature of the completions' own log-probabilities.
             max_tokens: Most tokens of a forward pass, padding included; None: no limit.
         """
@@ -141,7 +145,7 @@ class HypothesisScorer:
             max_tokens=max_tokens,
             generation_cache=generated.cache,
         )
-        if not is_asked:  # nor is there room for an answer
+        if not is_asked:  # no column for a hypothesis tells that no answer was scored
             likelihoods = likelihoods._replace(
                 answer_logps=likelihoods.answer_logps[..., :0],
                 hypothesis_mask=likelihoods.hypothesis_mask[:, :0],

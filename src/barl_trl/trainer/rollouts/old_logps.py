@@ -1,4 +1,4 @@
-"""The old log-probabilities: of the pass that scores the answers, where the loss has the same."""
+"""`OldLogpsMixin` takes the old log-probabilities from the pass that scores the answers."""
 
 from typing import Any
 
@@ -12,27 +12,30 @@ from ...plausibility.checks.reference import embeddings_rounded, mean_difference
 from .rollout_batch import RolloutBatch
 
 FIRST_RATIO = "barl/first_ratio"
+"""Name of the metric of the importance ratio in the first optimizer step."""
 _MOST_FIRST_RATIO = {torch.bfloat16: 1.15}
-"""The most that rounding makes of it, 1.01 in other dtypes (TF32 is none of its own). Measured:
-1.000003 in float32 and 1.03 in bfloat16 with SmolLM2; outside this project 1.002 to 1.05.
+"""Largest first ratio that rounding explains, by dtype. It is 1.01 in other dtypes; TF32 counts as
+float32. With SmolLM2 the ratio was measured as 1.000003 in float32 and 1.03 in bfloat16; outside of
+this project ratios of 1.002 to 1.05 were measured.
 """
 
 
 class OldLogpsMixin(GRPOTrainer):
     """Answer TRL's question for the old log-probabilities from the pass that scores the answers.
 
-    Both sides of an importance ratio must come from the same kind of forward. TRL's pads prompts
-    on the left and names no positions, so that a model whose positions count the padding (GPT-2)
-    has other log-probabilities in the loss than in our pass, and TRL must compute the old ones,
-    too. Whether a model is of that kind is told by its description, or by TRL's forward of the
-    rollout with the most padding: once, and again whenever the padding outgrows a power of two.
+    Both log-probabilities of an importance ratio must come from the same kind of forward pass. TRL
+    pads prompts on the left and passes no positions. A model whose positions count the padding
+    (GPT-2) therefore has other log-probabilities in the loss than in the pass that scores, and for
+    such a model TRL must compute the old log-probabilities, too. The model's configuration may tell
+    that it is of this kind. Otherwise TRL's forward of the rollout with the most padding is
+    compared, once, and again whenever the padding outgrows a power of two.
 
-    Logs `barl/first_ratio`, the importance ratio of the first optimizer step, which must be 1: e to
-    the root mean square of its logarithm over the tokens.
+    It logs `barl/first_ratio`, the importance ratio of the first optimizer step: e to the root mean
+    square, over the tokens, of the ratio's logarithm. It must be 1 within rounding.
 
-    What it relies on in TRL: the first forward after `_generate` is the policy's, for the old
-    log-probabilities, if they are asked for; `_compute_loss` runs one forward, of its `inputs`,
-    which hold `old_per_token_logps` if they were asked for.
+    What it relies on in TRL: if old log-probabilities are needed, the policy's first forward after
+    `_generate` computes them; `_compute_loss` runs one forward of its `inputs`, which hold
+    `old_per_token_logps` if these were needed.
     """
 
     model: Any
@@ -67,8 +70,14 @@ class OldLogpsMixin(GRPOTrainer):
         return super()._compute_loss(model, inputs)
 
     def _check_padding(self, logps: Tensor, input_ids: Tensor, attention_mask: Tensor) -> None:
-        """Compare our log-probabilities (B, L) with TRL's of the row with the most padding."""
-        paddings = attention_mask.argmax(dim=1)  # places before the first token
+        """Compare log-probabilities with TRL's for the rollout with the most padding.
+
+        Args:
+            logps: Log-probabilities of the pass that scores, (B, L), in nats.
+            input_ids: Left-padded token ids of prompts and completions, (B, P + L).
+            attention_mask: 1 for each token, 0 for padding, (B, P + L).
+        """
+        paddings = attention_mask.argmax(dim=1)  # the index of the first token
         most = max(gather_object([int(paddings.max())]))
         if most.bit_length() <= self._checked_padding.bit_length():
             return
@@ -82,10 +91,11 @@ class OldLogpsMixin(GRPOTrainer):
             return logps * attention_mask[:, -number:]
 
         with evaluating(self.model):
-            found = padded()
+            trl_logps = padded()
             with embeddings_rounded(causal_lm(self.model)):
-                noise = mean_difference(padded(), found)
-        reason = why_too_far("left-padded rows are", mean_difference(found, logps[row]), noise)
+                noise = mean_difference(padded(), trl_logps)
+        difference = mean_difference(trl_logps, logps[row])
+        reason = why_too_far("left-padded rows are", difference, noise)
         reason = next(filter(None, gather_object([reason])), None)
         if reason is not None:
             self._depends_on_padding = True
@@ -97,7 +107,12 @@ class OldLogpsMixin(GRPOTrainer):
             )
 
     def _log_first_ratio(self, logps: Tensor, inputs: dict[str, Tensor]) -> None:
-        """Log how far a micro-batch's ratios are from 1, given its log-probabilities (B, L)."""
+        """Log how far the importance ratios of a micro-batch are from 1.
+
+        Args:
+            logps: Log-probabilities in the loss, (B, L), in nats.
+            inputs: The micro-batch, with `old_per_token_logps` of shape (B, L).
+        """
         mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
         squares = ((logps - inputs["old_per_token_logps"]) * mask).square().sum()
         totals = self.accelerator.reduce(torch.stack([squares, mask.sum()]), "sum")

@@ -1,4 +1,4 @@
-"""A rollout batch on its way through TRL's calls."""
+"""`RolloutBatch` holds the state of a rollout batch between TRL's calls."""
 
 import time
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ from .hypothesis_scorer import Generated
 
 @dataclass
 class RolloutBatch:
-    """What the overrides of a [`BARLTrainer`] know of this process's rollouts.
+    """This process's rollouts, which the overrides of a [`BARLTrainer`] fill in step by step.
 
-    TRL makes these calls in this order, and each override fills its fields:
+    TRL makes these calls in this order, and the override of each call fills these fields:
 
     | call | fills |
     |---|---|
@@ -26,15 +26,16 @@ class RolloutBatch:
     | `_generate_and_score_completions(inputs)` goes on | `scored`, if it is still None |
 
     Attributes:
-        inputs: The rows of the data set, one for each rollout.
+        inputs: Row of the data set of each rollout.
         start: Index of the first rollout among those of all processes.
-        generated: The rollouts' tokens.
-        asks_for_old_logps: Whether TRL's next forward is the policy's, for the old
-            log-probabilities, and the pass that scores the answers can yield them.
-        scored: The rollouts' hypotheses and their log-likelihoods: [`Scored`], or None as yet.
+        generated: The tokens and texts of the rollouts.
+        asks_for_old_logps: Whether TRL's next forward of the policy computes the old
+            log-probabilities, and the pass that scores the answers can yield them instead.
+        scored: The hypotheses of the rollouts and their log-likelihoods, a [`Scored`]; None before
+            they are scored.
         rewards_per_func: Rewards of all processes' rollouts, (N, number of reward functions).
-        reasons: What the grader decided each rollout by; None where no grader is asked.
-        began: When the batch began, by `time.perf_counter`.
+        reasons: The reason of the grader's verdict on each rollout; None without a grader.
+        began: Time at which the batch began, in seconds of `time.perf_counter`.
     """
 
     inputs: list[dict[str, Any]]
@@ -47,19 +48,31 @@ class RolloutBatch:
     began: float = field(default_factory=time.perf_counter)
 
     def local(self, values: Tensor) -> Tensor:
-        """Return the values of this process's rollouts among those of all processes."""
+        """Return this process's part (B, ...) of a tensor (N, ...) of all processes' rollouts."""
         return values[self.start : self.start + len(self.inputs)]
 
     def outcome_rewards(self, reward_weights: Tensor) -> Tensor:
-        """Return the outcome reward of all processes' rollouts, (N,); NaN if all rewards are."""
+        """Return the outcome rewards of all processes' rollouts, (N,).
+
+        The outcome reward is NaN where all reward functions returned NaN.
+
+        Args:
+            reward_weights: Weight of each reward function, (number of reward functions,).
+        """
         rewards: Tensor = self.rewards_per_func
         unscorable = rewards.isnan().all(dim=1)
         weighted = rewards * reward_weights.to(rewards.device)
         return weighted.nansum(dim=1).masked_fill(unscorable, torch.nan)
 
     def weighable_tokens(self, output: dict[str, Any]) -> Tensor:
-        """Say which tokens (B, L) may have a weight: the model's, up to the end of the turn."""
-        # a `rollout_func` may mark tokens that are not the model's
+        """Return the mask (B, L) of the tokens that may have a weight.
+
+        These are the tokens that the model generated, up to the one that ends the turn.
+
+        Args:
+            output: What TRL's `_generate_and_score_completions` returned.
+        """
+        # a `rollout_func` may mark tokens that the model did not generate
         completion_mask = output["completion_mask"] * output.get("tool_mask", 1)
         lengths = torch.tensor([ends[-1] if ends else 0 for ends in self.scored.step_ends])
         places = torch.arange(completion_mask.shape[1])
@@ -68,6 +81,13 @@ class RolloutBatch:
 
 
 def judged(sets: list[HypothesisSet | None], outcomes: Tensor) -> Tensor:
-    """Say which rollouts have a usable truth and an outcome."""
-    has_truth = torch.tensor([found is not None for found in sets], device=outcomes.device)
+    """Return the mask (N,) of the rollouts that have a usable truth and a finite outcome.
+
+    Args:
+        sets: Hypothesis set of each rollout; None where the truth is unusable.
+        outcomes: Outcome reward of each rollout, (N,), NaN for a missing outcome.
+    """
+    has_truth = torch.tensor(
+        [hypotheses is not None for hypotheses in sets], device=outcomes.device
+    )
     return has_truth & outcomes.isfinite()

@@ -1,7 +1,7 @@
 """Verdicts and hypotheses on which all processes agree.
 
-A group of rollouts may straddle processes, and a comparison may time out on one process and not on
-another. So whatever is judged is judged by one process and shared.
+A group of rollouts may lie on several processes, and a comparison may time out on one process and
+not on another. So one process judges each answer, and shares its verdict with the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,13 @@ from ...rewards import AccuracyReward, Completion
 def share_verdicts(
     reward: AccuracyReward, completions: Sequence[Completion], solutions: Sequence[str]
 ) -> None:
-    """Judge each answer of all processes' rollouts on one process, and tell all."""
+    """Judge each answer of all processes' rollouts on one process, and share the verdicts.
+
+    Args:
+        reward: The reward, whose grader remembers the verdicts.
+        completions: This process's completions.
+        solutions: Solution of each of these completions.
+    """
     rank, world = PartialState().process_index, PartialState().num_processes
     if world == 1:
         return
@@ -34,13 +40,14 @@ def share_hypotheses(
     *,
     group_size: int,
 ) -> tuple[list[str | None], list[HypothesisSet | None]]:
-    """Merge each group's answers on one process.
+    """Merge each group's answers into hypotheses on one process, and share the hypotheses.
 
     Args:
         local_answers: Answer of each rollout of this process.
-        local_truths: True answer of each.
-        merge: The true answer and a group's answers -> its hypotheses, as [`merge_hypotheses`].
-        group_size: Rollouts of one prompt; all processes' rollouts, in order, fall into groups.
+        local_truths: True answer of each rollout of this process.
+        merge: True answer and a group's answers -> the group's hypotheses.
+        group_size: Rollouts per prompt. The rollouts of all processes, in the order of the
+            processes, are divided into groups of this size.
 
     Returns:
         The answer of every rollout and the hypothesis set of every group, of all processes.

@@ -1,4 +1,4 @@
-"""A completion is one turn of the model: what ends it, and which of its tokens are the model's."""
+"""A completion is one turn of the model: which tokens end it, and which text the model wrote."""
 
 from collections.abc import Collection, Sequence
 from itertools import compress, groupby
@@ -14,24 +14,26 @@ from .turn_ends import turn_ends
 
 
 def tell_ends(trainer: Any) -> None:
-    """End completions also with what the chat template puts behind an assistant's message.
+    """Let the token with which the chat template ends an assistant's message end completions, too.
 
-    TRL ends them with the EOS of the tokenizer and those of the model. Generation gets the
-    template's too, as do the saved `generation_config` and, by `eos_token_ids`, whatever asks
-    whether a completion was cut off.
+    TRL ends completions with the EOS tokens of the tokenizer and of the model. This function also
+    gives the template's token to generation, to the saved `generation_config`, and to
+    `eos_token_ids`, which tells whether a completion was cut off.
+
+    What it relies on in TRL: all of TRL reads `eos_token_ids`; `generation_kwargs` and
+    `generation_config` decide where transformers ends a completion;
+    `vllm_generation.generation_kwargs` decide where vLLM does.
 
     Args:
-        trainer: A [`~trl.GRPOTrainer`]. All of TRL asks its `eos_token_ids`; generation ends as
-            `generation_kwargs` and `generation_config` say, with vLLM as
-            `vllm_generation.generation_kwargs` do.
+        trainer: A [`~trl.GRPOTrainer`].
 
     Raises:
-        ValueError: The tokenizer has no chat template for messages, no token ends one there, or
-            `args.generation_kwargs` leaves it out.
+        ValueError: The tokenizer has no chat template for messages, no token ends a message in the
+            template, or `args.generation_kwargs` leaves that token out.
     """
-    tokenizer, known = trainer._tokenizer, trainer.eos_token_ids
-    ends = completion_ends(trainer.args, tokenizer, trainer.train_dataset, known)
-    if ends == known:
+    tokenizer, eos_token_ids = trainer._tokenizer, trainer.eos_token_ids
+    ends = completion_ends(trainer.args, tokenizer, trainer.train_dataset, eos_token_ids)
+    if ends == eos_token_ids:
         return
     trainer.eos_token_ids = trainer.model.generation_config.eos_token_id = ends
     if trainer.use_vllm:
@@ -42,55 +44,61 @@ def tell_ends(trainer: Any) -> None:
         trainer.generation_config.eos_token_id = ends
     trainer._say_once(
         "ends",
-        f"completions also end with {_named(ends[len(known) :], tokenizer)}, as the chat "
+        f"completions also end with {_named(ends[len(eos_token_ids) :], tokenizer)}, as the chat "
         "template or generation_kwargs say.",
     )
 
 
 def completion_ends(
-    args: BARLConfig, tokenizer: Any, dataset: Any, known: Sequence[Any]
+    args: BARLConfig, tokenizer: Any, dataset: Any, end_ids: Sequence[Any]
 ) -> list[int]:
-    """Return the tokens that end completions: known ones, the chat template's and the user's.
+    """Return the ids of the tokens that end completions.
+
+    These are `end_ids`, the end token of the chat template if prompts are messages, and the tokens
+    that `args.generation_kwargs` name.
 
     Args:
-        args: Their `generation_kwargs` may name some.
-        tokenizer: The model's.
-        dataset: What is trained on: messages or texts.
-        known: Ids of tokens that end a turn anyway.
+        args: The settings.
+        tokenizer: The model's tokenizer.
+        dataset: The training set, whose first row tells whether prompts are messages.
+        end_ids: Ids of tokens that end a turn anyway.
 
     Raises:
-        ValueError: The template ends messages with text, or `generation_kwargs` leaves its end out.
+        ValueError: The template ends messages with text, or `generation_kwargs` leaves out the
+            template's end token.
     """
     kwargs: Any = args.generation_kwargs or {}
     template_kwargs: Any = args.chat_template_kwargs or {}
-    ends = [*known]
+    ends = [*end_ids]
     if is_conversational(next(iter(dataset))):
-        ends = turn_ends(tokenizer, known, **template_kwargs)
-    given = kwargs.get("stop_token_ids" if args.use_vllm else "eos_token_id") or []
-    given = [given] if isinstance(given, int) else given
-    missing = [token for token in ends[len(known) :] if token not in given]
-    if given and missing and not args.use_vllm:
+        ends = turn_ends(tokenizer, end_ids, **template_kwargs)
+    users_ends = kwargs.get("stop_token_ids" if args.use_vllm else "eos_token_id") or []
+    users_ends = [users_ends] if isinstance(users_ends, int) else users_ends
+    missing = [token for token in ends[len(end_ids) :] if token not in users_ends]
+    if users_ends and missing and not args.use_vllm:
         raise ValueError(
             f"generation_kwargs must leave out eos_token_id, or name "
-            f"{_named(missing, tokenizer)} in it, got {given}: the chat template ends an "
+            f"{_named(missing, tokenizer)} in it, got {users_ends}: the chat template ends an "
             "assistant's message with that."
         )
-    return [*dict.fromkeys([*ends, *given])]
+    return [*dict.fromkeys([*ends, *users_ends])]
 
 
 def one_turn(output: tuple, tokenizer: Any, end_ids: Collection[int]) -> tuple:
-    """Return what TRL's `_generate` does, with completions of the model's own text.
+    """Return the output of TRL's `_generate`, with only the model's own text in completions.
 
-    A `rollout_func` may put other text into a turn. Neither answers nor rewards are read from it.
+    A `rollout_func` may put other text into a turn. Answers and rewards must not be read from it.
 
     Args:
-        output: Token ids of prompts and completions, which of these are the model's (1 or 0; None:
-            all), the completions, and more.
-        tokenizer: The model's.
-        end_ids: Token ids that end a turn. More of them and padding may stand behind the first.
+        output: The output of TRL's `_generate`: token ids of the prompts, token ids of the
+            completions, masks with 1 for each completion token that the model generated (None: it
+            generated all), the completions, and more.
+        tokenizer: The model's tokenizer.
+        end_ids: Ids of the tokens that end a turn. After the first of them only more of them and
+            padding may follow.
 
     Raises:
-        ValueError: The model goes on behind the end of its turn.
+        ValueError: Other tokens of the model follow the end of its turn.
     """
     no_text = {*end_ids, tokenizer.pad_token_id}
     prompt_ids, completion_ids, masks, completions, *rest = output
@@ -113,13 +121,14 @@ def one_turn(output: tuple, tokenizer: Any, end_ids: Collection[int]) -> tuple:
 
 
 def _own_text(ids: Sequence[int], mask: Sequence[int], tokenizer: Any) -> str:
-    """Return the model's text, with a line break for what is not the model's."""
+    """Return the text of the tokens that the model generated, with line breaks for other tokens."""
     runs = groupby(zip(ids, mask, strict=True), key=itemgetter(1))
-    own = [[token for token, _ in run] for is_own, run in runs if is_own]
-    return "\n".join(tokenizer.batch_decode(own, skip_special_tokens=True))
+    own_runs = [[token for token, _ in run] for is_own, run in runs if is_own]
+    return "\n".join(tokenizer.batch_decode(own_runs, skip_special_tokens=True))
 
 
 def _with_text(completion: Completion, text: str) -> Completion:
+    """Return a completion of the same kind, a text or messages, with another text."""
     return text if isinstance(completion, str) else [{**completion[-1], "content": text}]
 
 

@@ -1,4 +1,4 @@
-"""What ZeRO-3 must know of a model that is scored."""
+"""`gather_head_with_model` lets DeepSpeed's ZeRO-3 train a model that is also scored."""
 
 from torch import nn
 
@@ -8,10 +8,14 @@ from ...plausibility.checks.model_traits import causal_lm
 def gather_head_with_model(model: nn.Module) -> None:
     """Have ZeRO-3 gather the LM head whenever the model runs, forward or backward.
 
-    DeepSpeed learns the order of the modules from the pass that scores, where the head is called.
-    TRL's loss reads the head's weight instead: its backward would find it partitioned, and fail.
+    DeepSpeed learns the order of the modules from the pass that scores, which calls the LM head.
+    TRL's loss reads the head's weight without calling the head, so that its backward pass would
+    find the weight partitioned, and fail.
+
+    Args:
+        model: The policy.
     """
-    import deepspeed  # pyright: ignore[reportMissingImports]  # the extra of that name
+    import deepspeed  # pyright: ignore[reportMissingImports]  # from the extra `deepspeed`
 
     base = causal_lm(model)
     head = base.get_output_embeddings()
