@@ -25,7 +25,7 @@ def checkpoint_id(model: str, revision: str | None = None) -> str | None:
 
     Args:
         model: Hub id, or local folder, of a model or an adapter.
-        revision: Branch, tag or commit on the Hub; `None`: the default branch.
+        revision: Branch, tag or commit on the Hub. None: the default branch.
 
     Returns:
         The commit on the Hub. For a local folder, a checksum of the last 16 MiB of each file of
@@ -74,6 +74,12 @@ def git_commit() -> str | None:
 
 
 def _git(*command: str, settings: Mapping[str, str] = {}) -> subprocess.CompletedProcess[str]:
+    """Run git without the programs that a repository's configuration names.
+
+    Args:
+        *command: Arguments of git.
+        settings: Further settings of git, key -> value, which override the repository's.
+    """
     num_inherited = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
     environment = {
         "GIT_CONFIG_COUNT": str(num_inherited + len(settings)),

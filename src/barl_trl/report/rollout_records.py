@@ -270,6 +270,7 @@ def read_records(folder: Path, *, columns: Sequence[str] | None = None) -> Itera
 
 
 def _read(path: Path, columns: Sequence[str] | None = None) -> tuple[dict[str, Any], pa.Table]:
+    """Return metadata and records of a file. `columns` are those to read; None: all."""
     try:
         with pq.ParquetFile(regular(path)) as file:
             texts = file.schema_arrow.metadata or {}

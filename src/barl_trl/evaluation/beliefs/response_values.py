@@ -206,7 +206,8 @@ def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]
     for record in records:
         if not record["steps"]:
             continue
-        for name, selection in product(_VALUES, ("all", _selection(record))):
+        verdict = "correct" if record["reward"] == 1 else "wrong"
+        for name, selection in product(_VALUES, ("all", verdict)):
             values = record[name]
             for timestep, value in [*enumerate(values), (None, fmean(values))]:
                 grouped[name, selection, timestep][record["problem_id"]].append(value)
@@ -226,7 +227,3 @@ def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]
             }
         )
     return rows
-
-
-def _selection(record: dict[str, Any]) -> str:
-    return "correct" if record["reward"] == 1 else "wrong"

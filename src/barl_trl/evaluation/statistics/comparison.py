@@ -139,19 +139,20 @@ def seeds_needed(first: Values, second: Values) -> int | None:
 
 
 def _variance(first: Values, second: Values) -> _Variance:
+    """Estimate the parts of the variance of the difference of two arms' means."""
     number = first.shape[1]
     by_problem = first.mean(axis=0) - second.mean(axis=0)
-    several = [values for values in (first, second) if len(values) > 1]
+    seeded = [values for values in (first, second) if len(values) > 1]
     residual = 0.0
-    for values in several:
+    for values in seeded:
         rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
         freedom = (len(values) - 1) * (number - 1)
         residual += float((rest**2).sum()) / freedom / values.size
     return _Variance(
         problems=float(by_problem.var(ddof=1)) / number,
         of_problems=number - 1,
-        seeds=tuple(float(values.mean(axis=1).var(ddof=1)) / len(values) for values in several),
-        of_seeds=tuple(len(values) - 1 for values in several),
+        seeds=tuple(float(values.mean(axis=1).var(ddof=1)) / len(values) for values in seeded),
+        of_seeds=tuple(len(values) - 1 for values in seeded),
         residual=residual,
     )
 
@@ -204,20 +205,16 @@ def tokens_at_equal_accuracy(
         The ratio, and the lower and upper end of its 95 % interval by bootstrap.
     """
 
-    def ratio(*curves: np.ndarray) -> np.ndarray:
-        passed, tokens = curves[::2], curves[1::2]
-        levels = np.minimum(passed[0][:, -1], passed[1][:, -1])
-        taken = [
-            np.array([np.interp(at, p, n) for at, p, n in zip(levels, *curve, strict=True)])
-            for curve in zip(passed, tokens, strict=True)
+    def ratio(*means: np.ndarray) -> np.ndarray:
+        """Return the ratio of each draw, (draws,), from each arm's mean curve, (draws, K, 2)."""
+        levels = np.minimum(*(curves[:, -1, 0] for curves in means))
+        tokens = [
+            [np.interp(level, *curve.T) for level, curve in zip(levels, curves, strict=True)]
+            for curves in means
         ]
-        return taken[0] / taken[1]
+        return np.array(tokens[0]) / np.array(tokens[1])
 
-    curves = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
-
-    def of_arms(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return ratio(a[..., 0], a[..., 1], b[..., 0], b[..., 1])
-
-    means = [arm.mean(axis=(0, 1))[None] for arm in curves]
-    low, high = np.quantile(bootstrap(curves, of_arms), [0.025, 0.975])
-    return float(of_arms(*means)[0]), float(low), float(high)
+    arms = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
+    means = [values.mean(axis=(0, 1))[None] for values in arms]
+    low, high = np.quantile(bootstrap(arms, ratio), [0.025, 0.975])
+    return float(ratio(*means)[0]), float(low), float(high)

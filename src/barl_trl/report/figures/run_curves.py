@@ -63,6 +63,7 @@ def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
 
 
 def _log_history(folder: Path) -> list[dict[str, Any]]:
+    """Return the logs of a run from its `trainer_state.json`, or from its last checkpoint's."""
     checkpoints = folder.glob("checkpoint-*/trainer_state.json")
     by_step = sorted(checkpoints, key=lambda path: int(path.parent.name.rpartition("-")[2]))
     for path in (folder / "trainer_state.json", *reversed(by_step)):

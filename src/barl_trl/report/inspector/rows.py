@@ -64,6 +64,7 @@ def shared_ends(prompts: Collection[str]) -> tuple[int, int]:
 
 
 def _common_beginning(texts: Collection[str]) -> str:
+    """Return the longest text with which all texts begin."""
     low, high = min(texts), max(texts)
     length = next(
         (k for k, pair in enumerate(zip(low, high, strict=False)) if len({*pair}) > 1), None
@@ -77,6 +78,14 @@ def _group(
     start: int,
     stop: int,
 ) -> Group:
+    """Return the JSON of a group.
+
+    Args:
+        members: Record and numbers of each rollout of the group.
+        metadata: Metadata of the file.
+        start: Number of characters of the chat template before the prompt.
+        stop: Number of characters of the chat template after the prompt.
+    """
     first = members[0][0]
     head = [
         *(first[name] for name in ("step", "group", "prompt_id")),
