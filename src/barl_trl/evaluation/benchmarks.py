@@ -13,14 +13,15 @@ from .generated import LIBRARY, GeneratedBenchmark, generate_problems, parse_gen
 
 @dataclass(frozen=True)
 class Source:
-    """Where a benchmark lies, and in which columns.
+    """Where the rows of a benchmark lie, and which columns hold problem and answer.
 
     Attributes:
         path: Id on the Hub, or a local file or folder.
         split: The split that is evaluated on.
-        configs: Configurations, of which the problems are joined in this order.
-        problem_column: Column of the problem; found by itself if None, as `answer_column`.
-        answer_column: Column of the true answer, bare or in a worked solution.
+        configs: The data set's configurations. Their problems are joined in this order.
+        problem_column: Column of the problem. None: the loader looks for it.
+        answer_column: Column of the true answer, bare or in a worked solution. None: the loader
+            looks for it.
     """
 
     path: str
@@ -60,9 +61,10 @@ BENCHMARKS = {
     "hmmt_feb26": Source("MathArena/hmmt_feb_2026", "train", (None,), "problem", "answer"),
     "minerva_math": Source("math-ai/minervamath", "test", (None,), "question", "answer"),
 }
-"""Name -> where it lies on the Hub. The paper's are those up to `amc23`, but for `math500`.
+"""Name of a benchmark -> where it lies on the Hub.
 
-`docs/evaluation.md` says what each was read from.
+The paper evaluates on those up to `amc23`, except `math500`. `docs/evaluation.md` describes each
+benchmark.
 """
 
 
@@ -70,20 +72,20 @@ class Problem(NamedTuple):
     """A problem of a benchmark."""
 
     id: int
-    """Its row, counted from 0; rows that cannot be used have a number, too."""
+    """Row of the problem in the benchmark, from 0. Rows that cannot be used are counted, too."""
     text: str
-    """What is asked, without a prompt's frame."""
+    """The question, without the prompt's template."""
     solution: str
     """The true answer, bare."""
 
 
 class _Benchmark(NamedTuple):
-    """Problems that can be judged, and how many rows cannot, by the reason."""
+    """The problems of a benchmark that can be judged, and why its other rows cannot."""
 
     problems: list[Problem]
-    """In the order of their rows."""
+    """The problems, in the order of their rows."""
     skipped: dict[str, int]
-    """Reason -> number of rows."""
+    """Reason -> number of rows that were skipped for it."""
 
     @property
     def texts(self) -> list[str]:
@@ -96,9 +98,9 @@ def parse_benchmarks(text: str) -> dict[str, Source | GeneratedBenchmark]:
 
     Args:
         text: Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from
-            a local file or folder in the same columns. Any other name is a user's own file, whose
-            columns are found as in [`~barl_trl.data.load_problems`]. `reasoning_gym:TASK` makes
-            problems (see [`parse_generated`]), and has the name of its task if it gets no other.
+            a local file or folder with the same columns. Any other name stands for a user's own
+            file, whose columns [`~barl_trl.data.load_problems`] looks for. `reasoning_gym:TASK`
+            makes problems (see [`parse_generated`]); its name is the task's if none is given.
 
     Raises:
         ImportError: If problems are to be made and the library for it is missing.
@@ -135,8 +137,8 @@ def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = N
     """Return the problems of a benchmark.
 
     Args:
-        source: Where it lies, or how it is made.
-        limit: Most rows: the first ones.
+        source: Where the benchmark lies, or how it is made.
+        limit: Number of rows to read, the first ones. None: all.
 
     Raises:
         ConnectionError: If the data set cannot be had from the Hub.
@@ -185,18 +187,20 @@ def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = N
 
 
 def load_benchmarks(text: str | None) -> dict[str, _Benchmark]:
-    """Return the benchmarks that a text names; none for None.
+    """Return the benchmarks that a text names, by name; no benchmarks if the text is None.
 
     Raises:
-        OSError: As [`parse_benchmarks`] and [`load_benchmark`].
-        ValueError: As they do.
+        FileNotFoundError: A local file or folder does not exist.
+        ConnectionError: A data set cannot be had from the Hub.
+        ImportError: Problems are to be made and the library for it is missing.
+        ValueError: A name is unknown or stands twice, a column is missing, or no row can be used.
     """
     sources = parse_benchmarks(text) if text is not None else {}
     return {name: load_benchmark(source) for name, source in sources.items()}
 
 
 def _local(source: Source, path: Path) -> Source:
-    """Return a source with the same columns in a file or folder of this machine."""
+    """Return the source of a local file or folder that has the columns of `source`."""
     if not path.exists():
         raise FileNotFoundError(
             f"benchmarks must name existing files, got {path}: there is none in "
@@ -209,7 +213,7 @@ def _local(source: Source, path: Path) -> Source:
     from datasets import get_dataset_config_names, get_dataset_split_names
 
     names = get_dataset_config_names(str(path))
-    # A copy of the Hub's repository has its configurations, any other folder one without a name.
+    # A copy of the Hub's repository has its configurations; any other folder has a nameless one.
     if len(names) > 1 or set(names) & set(source.configs):
         local = replace(local, configs=_named_in(path, "configuration", source.configs, names))
     splits = get_dataset_split_names(str(path), local.configs[0])
@@ -217,11 +221,12 @@ def _local(source: Source, path: Path) -> Source:
     return replace(local, split=_named_in(path, "split", wanted, splits)[0])
 
 
-def _named_in(path: Path, what: str, wanted: Sequence, found: Sequence[str]) -> tuple:
-    missing = [name for name in wanted if name not in found]
+def _named_in(path: Path, what: str, wanted: Sequence, names: Sequence[str]) -> tuple:
+    """Return the wanted names; a ValueError says which of them are not among `names`."""
+    missing = [name for name in wanted if name not in names]
     if missing:
         raise ValueError(
             f"{path} must have the {what} {', '.join(map(str, missing))}, got "
-            f"{', '.join(found)}: add its files, or name one file."
+            f"{', '.join(names)}: add its files, or name one file."
         )
     return tuple(wanted)

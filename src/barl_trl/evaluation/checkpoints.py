@@ -14,21 +14,22 @@ from transformers.utils.hub import extract_commit_hash
 from ..report.json_files import regular
 
 TRAINED_BY = "barl_trained_by"
-"""Key of `tokenizer_config.json` under which training notes its code."""
+"""Key of `tokenizer_config.json` under which training notes the version of its code."""
 
 _END = 2**24
-"""Bytes at the end of each file of weights that are looked at."""
+"""Number of bytes at the end of each file of weights that enter the checksum."""
 
 
 def checkpoint_id(model: str, revision: str | None = None) -> str | None:
-    """Tell a checkpoint from others of the same name.
+    """Return what tells a checkpoint from others of the same name.
 
     Args:
         model: Hub id, or local folder, of a model or an adapter.
-        revision: Branch, tag or commit on the Hub; `None`: the default branch.
+        revision: Branch, tag or commit on the Hub. None: the default branch.
 
     Returns:
-        The commit on the Hub, or, of a local folder, a checksum of the ends of its weights' files.
+        The commit on the Hub. For a local folder, a checksum of the last 16 MiB of each file of
+        weights, as 8 hex digits.
     """
     folder = Path(model)
     if not folder.is_dir():
@@ -43,19 +44,20 @@ def checkpoint_id(model: str, revision: str | None = None) -> str | None:
 
 
 def record_training(tokenizer: Any) -> None:
-    """Note in a tokenizer, for all that is saved with it, by which code a model was trained.
+    """Note in a tokenizer by which code a model was trained; the note is saved with the tokenizer.
 
-    That is this package's version and the commit of the git repository in which `barl train` runs,
-    with `-dirty` after it if files differ from the commit; `None` outside of a repository.
+    The note holds this package's version and the commit of the git repository in which `barl train`
+    runs. The commit ends with `-dirty` if files differ from it, and is `None` outside of a
+    repository.
     """
     tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": git_commit()}
 
 
 def git_commit() -> str | None:
-    """Return the commit of the working directory's repository, if it lies in one.
+    """Return the commit of the working directory's repository; None outside of a repository.
 
-    It may be a stranger's repository: no program that it names is run, such as `core.fsmonitor`, a
-    hook, a filter, a transport for missing objects, or those of its submodules.
+    The repository may be a stranger's. No program that it names is run: no `core.fsmonitor`, hook,
+    filter or transport for missing objects, and none of its submodules' programs.
     """
     settings = {}
     try:
@@ -72,9 +74,18 @@ def git_commit() -> str | None:
 
 
 def _git(*command: str, settings: Mapping[str, str] = {}) -> subprocess.CompletedProcess[str]:
-    known = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
-    environment = {"GIT_CONFIG_COUNT": str(known + len(settings)), "GIT_ALLOW_PROTOCOL": "none"}
-    for number, (key, value) in enumerate(settings.items(), known):  # a key may have a "="
+    """Run git without the programs that a repository's configuration names.
+
+    Args:
+        *command: Arguments of git.
+        settings: Further settings of git, key -> value, which override the repository's.
+    """
+    num_inherited = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    environment = {
+        "GIT_CONFIG_COUNT": str(num_inherited + len(settings)),
+        "GIT_ALLOW_PROTOCOL": "none",
+    }
+    for number, (key, value) in enumerate(settings.items(), num_inherited):  # a key may have a "="
         environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return subprocess.run(
         ["git", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}", *command],

@@ -1,4 +1,4 @@
-"""Every response to a benchmark, generated and graded, also where a run goes on."""
+"""Generation and grading of the responses to a benchmark, from where an earlier run stopped."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,20 +26,23 @@ def evaluate(
     drawing: Drawing | None = None,
     progress: Callable[[int, int], None],
 ) -> list[Response]:
-    """Return the responses to a benchmark: those of an earlier run, and the missing ones.
+    """Generate and grade the responses that a benchmark lacks, and return all of them.
 
     Args:
         name: The benchmark's name.
-        problems: Its problems.
-        backend: Generates.
-        tokenizer: The model's.
-        template: Makes prompts.
-        grader: Judges.
+        problems: The benchmark's problems.
+        backend: Generates the responses.
+        tokenizer: The model's tokenizer.
+        template: Makes the prompts.
+        grader: Reads and judges the answers.
         output_dir: Folder of the response files.
-        num_samples: Responses to each problem.
+        num_samples: Number of responses to each problem.
         seed: Seed of all samples.
-        drawing: How the backend draws tokens, which is noted with every response.
-        progress: Called with the number of responses that are done, and that of all.
+        drawing: How the backend draws tokens. It is noted with every response.
+        progress: Called with the number of responses that are done, and the number of all.
+
+    Returns:
+        The responses in the order of problems and samples, those of an earlier run included.
 
     Raises:
         ValueError: The earlier run had other problems or prompts, or drew tokens otherwise.

@@ -1,6 +1,6 @@
-"""Problems that are made when they are asked for, which no model can have seen: reasoning-gym.
+"""Problems that reasoning-gym makes when they are asked for, so that no model can have seen them.
 
-Its tasks are many; here are those whose true answer is one number, by which our graders can judge.
+Only its tasks whose true answer is one number are used: the graders can judge those.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 
 LIBRARY = "reasoning_gym:"
-"""What a benchmark of this kind begins with."""
+"""Prefix of the name of a benchmark that reasoning-gym makes."""
 
 TASKS = (
     "aiw",
@@ -35,26 +35,26 @@ TASKS = (
 )
 """Tasks of reasoning-gym with a number for an answer.
 
-Left out are those whose answers are texts, lists, moves or numerals of another base, those that
-round, and those where an equal expression is no answer: to simplify, factor, expand or integrate.
+Tasks are left out if their answers are texts, lists, moves or numerals of another base, if they
+round, or if an equal expression is no answer: to simplify, factor, expand or integrate.
 """
 
 _SEEDS_APART = 1_000_000
-"""Distance of two seeds in the library's seeds, and most problems of a benchmark."""
+"""Distance between the library's seeds for seeds 0 and 1: the most problems of a benchmark."""
 
 
 @dataclass(frozen=True)
 class GeneratedBenchmark:
     """A benchmark that reasoning-gym makes, with the task's default difficulty.
 
-    Problem i is the one that the library makes with the seed `1_000_000 * seed + i`: it adds a
-    problem's number to its seed, so that its own seeds 0 and 1 have all but one problem in common.
+    Problem i is the one that the library makes with the seed `1_000_000 * seed + i`. The library
+    adds a problem's number to the seed, so that its seeds 0 and 1 share all but one problem.
 
     Attributes:
         task: One of [`TASKS`].
-        size: Problems, repeated ones included.
-        seed: At least 1: the library's small seeds are those that models are trained on.
-        version: The library's.
+        size: Number of problems, repeated ones included.
+        seed: Seed, at least 1: models are trained on the problems of the library's small seeds.
+        version: Version of reasoning-gym.
     """
 
     task: str
@@ -67,7 +67,8 @@ def parse_generated(text: str) -> GeneratedBenchmark:
     """Return the benchmark that a text such as `reasoning_gym:gcd:200:7` names.
 
     Args:
-        text: The task, and if wanted the number of problems (100) and the seed (1).
+        text: The prefix and the task, then optionally the number of problems (default 100) and the
+            seed (default 1), separated by colons.
 
     Raises:
         ImportError: reasoning-gym is not installed.
@@ -110,11 +111,15 @@ def parse_generated(text: str) -> GeneratedBenchmark:
 def generate_problems(
     source: GeneratedBenchmark, limit: int | None = None
 ) -> tuple[list[tuple[int, str, str]], dict[str, int]]:
-    """Return the problems, as number, text and true answer, and how many repeat an earlier one.
+    """Make the problems of a benchmark, without those that repeat an earlier one.
 
     Args:
-        source: What to make.
-        limit: Most problems: the first ones.
+        source: The benchmark to make.
+        limit: Number of problems to make, the first ones. None: all.
+
+    Returns:
+        Number, text and true answer of each problem, and the number of problems that were skipped,
+        by reason.
     """
     from reasoning_gym import create_dataset  # pyright: ignore[reportMissingImports]
 

@@ -20,11 +20,12 @@ _GIB = 2**30
 
 
 def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `results.json` says of a run of `barl evaluate` that generates.
+    """Return the record of one run of `barl evaluate` in `results.json`.
 
     Args:
-        argv: Its command line; secrets are left out.
-        made_by: What generates, as it says itself: device, dtype, attention, batch size.
+        argv: The run's command line. Secrets in it are left out of the record.
+        made_by: What the backend's `describe` returned: device, dtype, attention, its kernels and
+            the batch size.
     """
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -36,9 +37,9 @@ def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any
 
 
 def hardware() -> dict[str, Any]:
-    """Return processor, usable cores, memory, GPUs, driver and version of CUDA or ROCm."""
-    found = collect_env.get_cpu_info(collect_env.run)
-    name = re.search(r"^Model name:\s*(.+)$", found, re.MULTILINE)
+    """Return processor, usable cores, memory in GiB, GPUs, driver and version of CUDA or ROCm."""
+    cpu_info = collect_env.get_cpu_info(collect_env.run)
+    name = re.search(r"^Model name:\s*(.+)$", cpu_info, re.MULTILINE)
     is_cuda = torch.cuda.is_available()
     devices = range(torch.cuda.device_count()) if is_cuda else ()
     gpus = [torch.cuda.get_device_properties(device) for device in devices]
@@ -60,9 +61,9 @@ def hardware() -> dict[str, Any]:
 def attention_kernels(forward: Callable[[], Any]) -> list[str]:
     """Return the operators by which attention was really computed while a function ran.
 
-    `sdpa` is one of several kernels, which torch chooses by device, dtype, mask and shape; `math`
-    is the one made of products of matrices. Those of `eager`, and kernels from outside of torch's
-    dispatcher, leave no name.
+    For `sdpa`, torch chooses one of several kernels by device, dtype, mask and shape; the kernel
+    `math` is made of matrix products. The operators of `eager`, and kernels from outside of
+    torch's dispatcher, leave no name.
     """
     with _Calls() as calls, _Operators() as operators:
         forward()
@@ -72,7 +73,7 @@ def attention_kernels(forward: Callable[[], Any]) -> list[str]:
 
 
 class _Calls(TorchFunctionMode):
-    """Note whether torch was asked for attention."""
+    """Note whether `scaled_dot_product_attention` was called."""
 
     are_seen = False
 

@@ -1,5 +1,7 @@
-"""Response files of `barl evaluate`: a folder per model and way of sampling, in it a JSON line per
-response in `<benchmark>.jsonl`.
+"""Response files of `barl evaluate`.
+
+A folder holds the responses of one model under one way of sampling. Its file `<benchmark>.jsonl`
+has one JSON line per response.
 """
 
 import json
@@ -18,22 +20,23 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Response:
-    """One generation, as it stands in a response file.
+    """A response to a problem, with the fields of its line in a response file.
 
     Attributes:
         benchmark: Name of the benchmark.
         problem_id: Row of the problem in the benchmark, from 0.
-        sample: Number of the sample, from 0. A greedy output is sample 0.
+        sample: Number of the sample, from 0. A greedy response is sample 0.
         problem: The problem's text.
-        solution: Its true answer, bare.
+        solution: The problem's true answer, bare.
         prompt: The whole prompt.
         response: What the model wrote, without special tokens.
-        tokens: Its tokens, without the one that ends the turn.
-        truncated: Whether it was cut off before the end of its turn.
-        answer: The answer that the grader found, if any.
-        reward: 1.0 if it is right, else 0.0.
-        reason: What the grader decided it by, or `"timeout"` or `"crash"`.
-        drawing: How its tokens were drawn, as in [`~.decoding.Drawing`]; None in older files.
+        tokens: Number of the response's tokens, without the one that ends the turn.
+        truncated: Whether the response was cut off before the end of its turn.
+        answer: The answer that the grader read from the response; None if it read none.
+        reward: 1.0 if the answer is right, else 0.0.
+        reason: Rule by which the grader decided, or `"timeout"` or `"crash"`.
+        drawing: How the tokens were drawn: the settings of [`~.decoding.Drawing`], by name. Files
+            of older versions do not say; it is None there.
     """
 
     benchmark: str
@@ -52,16 +55,16 @@ class Response:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What the response is a response to, in its benchmark."""
+        """Problem id and sample, which identify the response in its benchmark."""
         return self.problem_id, self.sample
 
 
 ResponsesByProblem = Mapping[int, list[Response]]
-"""The responses to each problem, by its id and in the order of their samples."""
+"""Problem id -> the responses to that problem, in the order of their samples."""
 
 
 def by_problem(responses: Iterable[Response]) -> ResponsesByProblem:
-    """Group responses by problem, problems and samples in their order."""
+    """Group responses by problem id, in the order of problem ids and samples."""
     groups: dict[int, list[Response]] = defaultdict(list)
     for response in sorted(responses, key=lambda response: response.key):
         groups[response.problem_id].append(response)
@@ -69,9 +72,10 @@ def by_problem(responses: Iterable[Response]) -> ResponsesByProblem:
 
 
 def read_response_file(path: Path) -> list[Response]:
-    """Read the responses of a file in the order of problems and samples; of two, the later counts.
+    """Read the responses of a file, in the order of problem ids and samples.
 
-    Blank lines are skipped, and so is a last line that a killed run cut off, which is said.
+    Of two responses to the same problem and sample, the later line counts. Blank lines are skipped.
+    A last line that a killed run cut off is skipped with a warning.
 
     Raises:
         ValueError: A line is no response to the file's benchmark.
@@ -83,8 +87,11 @@ def read_response_file(path: Path) -> list[Response]:
 
 
 def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
-    """Return the responses of a file, and its size without a last line that was cut off."""
-    found: dict[tuple[int, int], Response] = {}
+    """Return a file's responses by problem id and sample, and its size in bytes.
+
+    The size leaves out a last line that was cut off.
+    """
+    responses: dict[tuple[int, int], Response] = {}
     texts: dict[int, tuple[str, ...]] = {}
     head, size = json.dumps({"benchmark": path.stem})[:-1].encode(), 0
     with regular(path).open("rb") as file:
@@ -95,9 +102,9 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
                     asked = response.problem, response.solution, response.prompt
                     if texts.setdefault(response.problem_id, asked) != asked:
                         raise ValueError(f"another problem {response.problem_id} stands before it.")
-                    found[response.key] = response
+                    responses[response.key] = response
             except (ValueError, TypeError) as error:
-                is_ours = found or line.startswith(head) or head.startswith(line)
+                is_ours = responses or line.startswith(head) or head.startswith(line)
                 if is_ours and not line.endswith(b"\n"):
                     break
                 raise ValueError(
@@ -106,15 +113,16 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
                     "the file away."
                 ) from None
             size += len(line)
-    return found, size
+    return responses, size
 
 
 def _response(line: str, benchmark: str) -> Response:
     """Return the response that a line holds.
 
     Raises:
-        TypeError: It has other fields.
-        ValueError: It is no JSON, or a value is not of its field's kind.
+        TypeError: The line has other fields than a response.
+        ValueError: The line is no JSON, a value is not of its field's kind, or the response is to
+            another benchmark.
     """
     response = Response(**parse_json(line))
     for name, value in vars(response).items():
@@ -140,7 +148,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "reward": ("0 or 1", lambda value: type(value) in (int, float) and value in (0, 1)),
     "drawing": ("an object or null", lambda value: isinstance(value, dict | None)),
 }
-"""What the value of each field must be."""
+"""Field of a response -> what its value must be, in words and as a test."""
 
 
 def read_responses(
@@ -149,47 +157,49 @@ def read_responses(
     """Read a folder of response files.
 
     Args:
-        folder: Where `barl evaluate` wrote to.
-        benchmarks: Which to read, in this order. `None`: all.
+        folder: Folder that `barl evaluate` wrote.
+        benchmarks: Names of the benchmarks to read, in this order. None: all.
 
     Returns:
-        The responses to each benchmark.
+        The responses by benchmark and problem id.
 
     Raises:
         ValueError: A file is missing or empty, or a line in it is no response.
     """
-    found = {path.stem: path for path in sorted(Path(folder).glob("*.jsonl"), key=lambda p: p.stem)}
-    if not found:
+    files = {path.stem: path for path in sorted(Path(folder).glob("*.jsonl"), key=lambda p: p.stem)}
+    if not files:
         raise ValueError(
             f"a folder of responses must hold <benchmark>.jsonl, got none in {folder}: write them "
             "with `barl evaluate`."
         )
-    missing = [name for name in benchmarks or () if name not in found]
+    missing = [name for name in benchmarks or () if name not in files]
     if missing:
         raise ValueError(
-            f"benchmarks must be among those in {folder} ({', '.join(found)}), got {missing[0]}."
+            f"benchmarks must be among those in {folder} ({', '.join(files)}), got {missing[0]}."
         )
-    read = {name: by_problem(read_response_file(found[name])) for name in benchmarks or found}
-    for name, responses in read.items():
+    problems = {name: by_problem(read_response_file(files[name])) for name in benchmarks or files}
+    for name, responses in problems.items():
         if not responses:
             raise ValueError(
-                f"a response file must hold responses, got none in {found[name]}: run "
+                f"a response file must hold responses, got none in {files[name]}: run "
                 "`barl evaluate` again, or move it away."
             )
-    return read
+    return problems
 
 
 class ResponseFile:
-    """A response file that grows. The cut-off last line of a killed run is dropped.
+    """A response file to which responses are added.
+
+    A last line that a killed run cut off is removed from the file.
 
     Args:
         path: The file; it need not exist.
 
     Attributes:
-        responses: What it holds, by problem and sample.
+        responses: The responses in the file, by problem id and sample.
 
     Raises:
-        ValueError: It is another file, which stays as it is.
+        ValueError: The file is no response file. It is left as it is.
     """
 
     def __init__(self, path: Path):
@@ -204,7 +214,7 @@ class ResponseFile:
                     file.write(b"\n")
 
     def append(self, responses: Iterable[Response]) -> None:
-        """Add responses; they outlive the process from then on."""
+        """Add responses to the file. Once added they are not lost if the process is killed."""
         new = {response.key: response for response in responses}
         lines = [json.dumps(asdict(response)) + "\n" for response in new.values()]
         with self._path.open("a", encoding="utf-8") as file:

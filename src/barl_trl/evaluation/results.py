@@ -1,4 +1,4 @@
-"""What the responses to benchmarks amount to: `results.json` and `results.md`."""
+"""The summary of the responses to benchmarks: `results.json` and `results.md`."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,22 +13,23 @@ from .statistics.metrics import accuracy, clopper_pearson
 from .statistics.several_samples import sample_rows, summarize_samples
 
 _FAILURES = ("timeout", "crash")
-"""Reasons of verdicts that say nothing of the answer."""
+"""Reasons of verdicts that were given without judging the answer."""
 
 _FREE = {"versions", "batch_size", "trained_by"}
-"""Settings that may differ between the runs of one folder."""
+"""Settings that may differ between the runs that write to one folder."""
 
 
 def summarize(
     responses: Sequence[Response], equivalent: Callable[[str, str], bool] | None = None
 ) -> dict[str, Any]:
-    """Summarise the responses to a benchmark, as it stands in `results.json`.
+    """Return the entry of a benchmark in `results.json`.
 
-    Accuracies lie in [0, 1], and so do the shares of responses that were cut off, that have no
-    answer, and whose grading timed out or crashed; the latter two count as wrong.
+    Accuracies lie in [0, 1]. So do `truncated`, `no_answer` and `timeouts`, the shares of responses
+    that were cut off, that have no answer, and whose grading timed out or crashed. A response
+    without an answer, or whose grading failed, counts as wrong.
 
     Args:
-        responses: All of them.
+        responses: All responses to the benchmark.
         equivalent: Whether the second answer is the same as the first, taken as true. Without it
             there is no cons@k.
     """
@@ -48,7 +49,10 @@ def summarize(
 
 
 def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the benchmarks of `results.json` as rows of a table; "not judged" if any is."""
+    """Return the table of benchmarks in `results.json`: one dict per row, column title -> text.
+
+    The column "not judged" is there if the grading of any response timed out or crashed.
+    """
     are_judged = not any(row["timeouts"] for row in results["benchmarks"].values())
     rows = []
     for name, row in results["benchmarks"].items():
@@ -71,9 +75,10 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the results to add to: new ones, or those of an earlier run with the same settings.
 
     Args:
-        settings: What `results.json` says beside the benchmarks. All of it must be as in the
-            earlier run but for batch size and the code that trained; versions are joined.
-        folder: Where the responses lie.
+        settings: The entries of `results.json` beside runs and benchmarks. All must be equal to the
+            earlier run's, except the batch size and the code that trained. Versions of both runs
+            are joined.
+        folder: Folder of the responses and of `results.json`.
 
     Raises:
         ValueError: The earlier run had other settings.
@@ -99,7 +104,7 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def write_results(results: Mapping[str, Any], folder: Path) -> None:
-    """Write `results.json` and `results.md`."""
+    """Write `results.json` and `results.md` into a folder."""
     partial = folder / "results.json.partial"  # a run may be killed at any time
     partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     partial.replace(folder / "results.json")
@@ -117,10 +122,10 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
 
 
 def _percent(mean: float, standard_error: float | None, number: int) -> str:
-    """Format a share and its standard error, if there is one, in percent.
+    """Format the mean over `number` problems and its standard error, if there is one, in percent.
 
-    Where all or none of `number` problems are right the standard error would be 0: then it is the
-    interval of 95 % of Clopper and Pearson.
+    If all or none of the problems are right, the standard error would be 0. The 95 % interval of
+    Clopper and Pearson is given in its place.
     """
     if mean in (0, 1):
         ends = ", ".join(

@@ -1,4 +1,4 @@
-"""Texts and JSON of files: what they hold, or a mistake in one line that names the file."""
+"""Readers of text and JSON files. Their errors are one line that names the file."""
 
 import json
 from pathlib import Path
@@ -14,10 +14,10 @@ _KINDS = {
 
 
 def regular(path: str | Path) -> Path:
-    """Return the path of what a reader need not wait for: no pipe, device or folder.
+    """Return the path of a regular file, which a reader need not wait for, or of no file.
 
     Raises:
-        ValueError: It is one.
+        ValueError: The path is a folder, pipe or device.
     """
     path = Path(path)
     if path.exists() and not path.is_file():
@@ -29,8 +29,8 @@ def read_text(path: str | Path) -> str:
     """Return the text of a file.
 
     Raises:
-        FileNotFoundError: There is none.
-        ValueError: It is no file, or no UTF-8 text.
+        FileNotFoundError: There is no such file.
+        ValueError: The path is no regular file, or the file is no UTF-8 text.
     """
     try:
         return regular(path).read_text(encoding="utf-8-sig")
@@ -39,14 +39,14 @@ def read_text(path: str | Path) -> str:
 
 
 def parse_json(text: str, **options: Any) -> Any:
-    """Return what JSON means.
+    """Return the value that a JSON text stands for.
 
     Args:
-        text: The JSON.
-        **options: As of `json.loads`.
+        text: The JSON text.
+        **options: Further arguments of `json.loads`.
 
     Raises:
-        ValueError: It is no JSON, or nested too deeply.
+        ValueError: The text is no JSON, or is nested too deeply.
     """
     try:
         return json.loads(text, **options)
@@ -55,15 +55,16 @@ def parse_json(text: str, **options: Any) -> Any:
 
 
 def read_json(path: str | Path, **kinds: type) -> Any:
-    """Return what a JSON file holds.
+    """Return the value that a JSON file holds.
 
     Args:
         path: The file.
-        **kinds: What it must have if it is an object: the type of each key's value.
+        **kinds: Type of the value of each key that the file's object must have. Without any, the
+            file may hold any JSON value.
 
     Raises:
-        FileNotFoundError: There is none.
-        ValueError: It is no JSON file, or lacks a key.
+        FileNotFoundError: There is no such file.
+        ValueError: The file holds no JSON, or lacks a key, or a key's value is of another type.
     """
     text = read_text(path)
     try:
@@ -71,10 +72,10 @@ def read_json(path: str | Path, **kinds: type) -> Any:
     except ValueError as error:
         raise ValueError(f"{path} must hold JSON, got {error}: write it again.") from None
     for key, kind in kinds.items():
-        found = value.get(key) if isinstance(value, dict) else None
-        number = kind is float and isinstance(found, int)  # 1 may stand for 1.0
-        if not (number or isinstance(found, kind)):
+        entry = value.get(key) if isinstance(value, dict) else None
+        is_number = kind is float and isinstance(entry, int)  # 1 may stand for 1.0
+        if not (is_number or isinstance(entry, kind)):
             raise ValueError(
-                f"{path} must have {key}, {_KINDS[kind]}, got {found!r:.40}: write it again."
+                f"{path} must have {key}, {_KINDS[kind]}, got {entry!r:.40}: write it again."
             )
     return value

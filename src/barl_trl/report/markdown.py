@@ -1,23 +1,23 @@
-"""Texts of others in Markdown: names and values that are no markup there."""
+"""Names and values of others in Markdown, written so that nothing in them is markup."""
 
 import re
 
-# what starts a span, a tag, a link, an entity, a formula, a cell; nothing that a name often has
+# what starts a span, tag, link, entity, formula or cell; `_` inside a name starts none
 _MARKUP = re.compile(r"[\\`*<|$]|(?<!\w)_|_(?!\w)|~(?=~)|\](?=[(\[:])|&(?=#?\w+;)")
 
 
 def escape(text: object) -> str:
-    r"""Return a text in one line that shows as it is, also in the cell of a table.
+    r"""Return a text on one line that Markdown shows as it is, also in the cell of a table.
 
     Example:
         >>> escape("a|b <i>*my_model*")
         'a\\|b \\<i>\\*my_model\\*'
     """
-    return _MARKUP.sub(lambda found: "\\" + found[0], " ".join(str(text).split()))
+    return _MARKUP.sub(lambda match: "\\" + match[0], " ".join(str(text).split()))
 
 
 def code(text: str, *, in_table: bool = False) -> str:
-    r"""Return a text as a span of code, between more backticks than it has in a row.
+    r"""Return a text as a span of code, fenced by more backticks than it has in a row.
 
     Example:
         >>> code("a|b"), code("a|b", in_table=True), code("`x`")

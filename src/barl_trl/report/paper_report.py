@@ -1,4 +1,4 @@
-"""The report of `barl reproduce paper`: a page in HTML that stands alone, and in Markdown."""
+"""The report of `barl reproduce paper`: a self-contained HTML page, and a Markdown page."""
 
 import base64
 from collections.abc import Sequence
@@ -19,12 +19,11 @@ def write_report(report_file: str | Path) -> tuple[Path, Path]:
         report_file: A JSON object with `title`, `summary`, `seeds`, `benchmarks` (names),
             `benchmarks_note`, `comparison` (with the paper's numbers), `table` (rows with `arm`,
             each benchmark's and the `average` accuracy as `[mean, standard error]` in %, without
-            the error for a single run),
-            `figures` (`title`, `caption`, `file` relative to the report), `not_run` (lines) and
-            `settings` (name -> value).
+            the error for a single run), `figures` (`title`, `caption`, `file` relative to the
+            report), `not_run` (lines) and `settings` (name -> value).
 
     Returns:
-        The two files.
+        The paths of `report.html` and `report.md`.
     """
     folder = Path(report_file).parent
     report = read_json(report_file)

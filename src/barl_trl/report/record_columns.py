@@ -1,4 +1,4 @@
-"""Columns of rollout records from padded arrays, without a Python object for each number."""
+"""Conversion of padded arrays to Arrow columns, without a Python object for each number."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -12,12 +12,14 @@ def ragged(values: Any, lengths: Sequence[int], *, exists: Sequence[bool] | None
     """Return rows of padded numbers as a column of lists.
 
     Args:
-        values: The numbers, (rows, longest). Where it has one column, each row repeats it.
-        lengths: Number of each row's values.
-        exists: The rows that are not null. Defaults to all.
+        values: The numbers, (rows, longest). With shape (rows, 1), each row repeats its number.
+        lengths: Number of values of each row, without padding.
+        exists: Whether each row is not null. None: no row is null.
     """
     values = np.asarray(values)
-    sizes = kept(lengths, exists)
+    sizes = np.asarray(lengths, dtype=np.int64)
+    if exists is not None:
+        sizes = sizes * np.asarray(exists, dtype=bool)
     if values.shape[1] == 1:
         values = np.broadcast_to(values, (len(values), max(sizes, default=0)))
     is_value = np.arange(values.shape[1]) < sizes[:, None]
@@ -36,9 +38,9 @@ def matrices(
 
     Args:
         values: The numbers, (matrices, rows, columns).
-        row_mask: The rows of each matrix that there are, (matrices, rows).
-        column_mask: The columns of each, (matrices, columns).
-        exists: The matrices that are not null. Defaults to all.
+        row_mask: Whether each row of each matrix exists, (matrices, rows).
+        column_mask: Whether each column of each matrix exists, (matrices, columns).
+        exists: Whether each matrix is not null. None: no matrix is null.
     """
     row_mask, column_mask = (np.asarray(mask, dtype=bool) for mask in (row_mask, column_mask))
     if exists is not None:
@@ -49,14 +51,14 @@ def matrices(
 
 
 def lists(values: Any, sizes: Any, exists: Sequence[bool] | None = None) -> Any:
-    """Cut values into lists of these sizes; those that do not exist are null, of size 0."""
+    """Cut values into a column of lists.
+
+    Args:
+        values: The values of all lists, one after another.
+        sizes: Number of values of each list, 0 where it is null.
+        exists: Whether each list is not null. None: no list is null.
+    """
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     mask = None if exists is None else pa.array(~np.asarray(exists, dtype=bool))
     values = values if isinstance(values, pa.Array) else pa.array(values)
     return pa.ListArray.from_arrays(pa.array(offsets), values, mask=mask)
-
-
-def kept(lengths: Sequence[int], exists: Sequence[bool] | None) -> Any:
-    """Return the lengths, 0 where a row does not exist."""
-    sizes = np.asarray(lengths, dtype=np.int64)
-    return sizes if exists is None else sizes * np.asarray(exists, dtype=bool)

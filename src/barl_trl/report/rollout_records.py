@@ -1,4 +1,4 @@
-"""Records of rollouts: what each believed at every state, and what its tokens were worth.
+"""Records of rollouts: the belief at every state, and the weight of every token.
 
 A folder holds one parquet file per rollout batch, `rollouts_00005.parquet`. A row is a rollout.
 """
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from .json_files import parse_json, regular
 
 VERSION = 1
-"""Version of the schema; a reader refuses a later one."""
+"""Version of the schema. Readers refuse files of a later version."""
 
 SCHEMA = pa.schema(
     [
@@ -47,7 +47,7 @@ SCHEMA = pa.schema(
         pa.field("scored_tokens", pa.int32()),
     ]
 )
-"""Columns of a record. T steps, S = T + 1 states, H hypotheses, L completion tokens.
+"""Columns of a record of T steps, S = T + 1 states, H hypotheses and L completion tokens.
 
 | column | meaning |
 |---|---|
@@ -78,22 +78,22 @@ A column is null where the run has no such thing.
 
 
 FOLDER = "beliefs"
-"""Folder of the files, in the folder of a run."""
+"""Name of the folder of records in the folder of a run."""
 
 ROWS_TOGETHER = 1024
-"""Records of a part of a file that is compressed, and read, as a whole."""
+"""Number of records in a row group, which is compressed and read as a whole."""
 
 _TEXTS: Any = ["prompt_id", "prompt", "solution", "reason"]
 _TEXTS += [f"{name}.list.element" for name in ("tokens", "hypotheses")]
-"""Columns whose values recur: a dictionary holds them once."""
+"""Columns whose values recur. Parquet stores each of their values once, in a dictionary."""
 
 _NUMBERS = [
     f"{name}.list.element"
     for name in ("token_logps", "importance_ratios", "token_weights", "step_values")
 ]
 _NUMBERS += [f"{name}.list.element.list.element" for name in ("answer_logps", "posterior")]
-"""Columns whose values hardly recur. Split by byte they take two thirds of the room, in half of the
-time that a dictionary takes."""
+"""Columns whose values hardly recur. Split by byte, they take two thirds of the space and half of
+the time that they take with a dictionary."""
 
 _NAME = re.compile(r"rollouts_(\d+)(?:_(\d+))?\.parquet")
 
@@ -102,27 +102,27 @@ def file_name(step: int, part: int = 0) -> str:
     """Return the name of the file with the rollouts that were generated after `step` steps.
 
     Args:
-        step: Optimizer steps that were done.
-        part: Number of the rollout batch among those of this step, from 0: an optimizer step may
-            take several.
+        step: Number of optimizer steps that were done.
+        part: Number of the rollout batch within the optimizer step, from 0. A step may take several
+            batches.
     """
     return f"rollouts_{step:05d}{f'_{part}' if part else ''}.parquet"
 
 
 def record_files(folder: Path) -> list[tuple[int, Path]]:
-    """Return the steps and files of a folder, in the order of steps."""
-    found = [(_NAME.fullmatch(path.name), path) for path in folder.glob("rollouts_*.parquet")]
-    places = [(int(name[1]), int(name[2] or 0), path) for name, path in found if name]
+    """Return step and path of each file of records in a folder, in the order of steps."""
+    matches = [(_NAME.fullmatch(path.name), path) for path in folder.glob("rollouts_*.parquet")]
+    places = [(int(name[1]), int(name[2] or 0), path) for name, path in matches if name]
     return [(step, path) for step, _, path in sorted(places)]
 
 
 def forget_from(folder: Path, step: int) -> None:
     """Delete the files of rollouts that were generated after `step` steps or more.
 
-    A run that begins, or goes on from a checkpoint, makes these rollouts anew, perhaps at other
-    steps. What a killed run left unfinished is deleted, too.
+    A run that begins, or goes on from a checkpoint, generates these rollouts anew, perhaps at other
+    steps. Unfinished files of a killed run are deleted, too.
     """
-    undone = [path for of, path in record_files(folder) if of >= step]
+    undone = [path for file_step, path in record_files(folder) if file_step >= step]
     for path in [*undone, *folder.glob("rollouts_*.partial")]:
         path.unlink(missing_ok=True)
 
@@ -131,10 +131,11 @@ def record_table(columns: Mapping[str, Any]) -> pa.Table:
     """Return columns of records as a table.
 
     Args:
-        columns: By the names of [`SCHEMA`], Arrow's or lists; None, or one that lacks, is null.
+        columns: Columns by the names of [`SCHEMA`], as Arrow arrays or lists. A column that is None
+            or lacking is null in all records.
 
     Raises:
-        ValueError: A column is null that must not be.
+        ValueError: A column has nulls and must not have any.
     """
     [number] = {len(column) for column in columns.values() if column is not None}
     arrays = []
@@ -153,31 +154,34 @@ def record_table(columns: Mapping[str, Any]) -> pa.Table:
 
 
 def credit_metadata(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the metadata says of how values were computed; [`credit_settings`] reads it.
+    """Return the part of the metadata that says how values were computed.
+
+    [`credit_settings`] reads the settings back.
 
     Args:
-        settings: Those of scoring and of the credit, its own among them ([`BARLFields`]).
+        settings: The settings of scoring and credit by their names in [`BARLFields`], and those of
+            the credit alone.
     """
     named = {name: settings[name] for name in ("credit", "consistency_beta")}
     return named | {"settings": dict(settings)}
 
 
 def credit_settings(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings that values were computed with; none, if there are no values."""
+    """Return the settings by which values were computed; an empty mapping without values."""
     return metadata.get("settings", {})
 
 
 def write_records(
     path: Path, records: pa.Table | Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]
 ) -> None:
-    """Write one batch's records to a file that is whole or not there.
+    """Write the records of a batch to a file. The file appears once it is complete.
 
     Args:
-        path: The file; its folder is made.
-        records: A table ([`record_table`]), or each with the columns of [`SCHEMA`]; one that lacks
-            is null.
-        metadata: What holds for all of them, JSON: `reward_names`, `model`, [`credit_metadata`],
-            and seconds of the batch, for instance.
+        path: The file. Its folder is made if it is missing.
+        records: A table ([`record_table`]), or one mapping per record from the columns of
+            [`SCHEMA`] to values. A column that a record lacks is null.
+        metadata: What holds for all records, as JSON values: for instance `reward_names`, `model`,
+            [`credit_metadata`] and the seconds that the batch took.
     """
     with record_writer(path, metadata) as write:
         write(records)
@@ -187,14 +191,14 @@ def write_records(
 def record_writer(
     path: Path, metadata: Mapping[str, Any]
 ) -> Iterator[Callable[[pa.Table | Sequence[Mapping[str, Any]]], None]]:
-    """Write records to one file little by little; it is there when all are written.
+    """Write records to a file, part by part. The file appears once all are written.
 
     Args:
-        path: The file; its folder is made.
-        metadata: What holds for all records, JSON.
+        path: The file. Its folder is made if it is missing.
+        metadata: What holds for all records, as JSON values.
 
     Yields:
-        What writes a part: a table, or records by column.
+        A function that writes a part of the records: a table, or one mapping per record.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     texts = {b"barl_trl": json.dumps({"version": VERSION, **_without_path(metadata)}).encode()}
@@ -228,15 +232,20 @@ def record_writer(
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """Read what holds for all records of a file; a ValueError says that it is none of ours."""
+    """Read the metadata of a file of records.
+
+    Raises:
+        ValueError: The file is no file of records.
+    """
     return _read(path, columns=())[0]
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Read what holds for all records of a file, and the records.
+    """Read the metadata and the records of a file.
 
     Raises:
-        ValueError: It is no file of records, a column is missing, or a record contradicts itself.
+        ValueError: The file is no file of records, a column is missing, or a record contradicts
+            itself.
     """
     metadata, table = _read(path)
     if not table.schema.equals(SCHEMA):
@@ -250,17 +259,18 @@ def read_file(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def read_records(folder: Path, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the records of a folder in the order of steps, while a run may go on writing.
+    """Yield the records of a folder in the order of steps. A run may still be writing to it.
 
     Args:
-        folder: With the files that [`write_records`] wrote.
-        columns: Those to read. Defaults to all.
+        folder: Folder of the files that [`write_records`] wrote.
+        columns: Names of the columns to read. None: all.
     """
     for _, path in record_files(folder):
         yield from _read(path, columns=columns)[1].to_pylist()
 
 
 def _read(path: Path, columns: Sequence[str] | None = None) -> tuple[dict[str, Any], pa.Table]:
+    """Return metadata and records of a file. `columns` are those to read; None: all."""
     try:
         with pq.ParquetFile(regular(path)) as file:
             texts = file.schema_arrow.metadata or {}
@@ -285,7 +295,7 @@ def _read(path: Path, columns: Sequence[str] | None = None) -> tuple[dict[str, A
 
 
 def _fault(record: Mapping[str, Any]) -> str | None:
-    """Say which column contradicts another, if one does."""
+    """Return in words what contradicts itself in a record; None if nothing does."""
     ends, tokens = record["step_ends"], len(record["tokens"])
     steps, size = len(ends), len(record["hypotheses"] or ())
     if None in ends or any(a >= b for a, b in pairwise([0, *ends])) or (ends or [0])[-1] > tokens:
@@ -310,6 +320,6 @@ def _fault(record: Mapping[str, Any]) -> str | None:
 
 
 def _without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata with the name of a model of this machine, without the way to it."""
+    """Return metadata in which an absolute path of the model is reduced to the folder's name."""
     model = str(metadata.get("model"))
     return {**metadata, **({"model": Path(model).name} if Path(model).is_absolute() else {})}

@@ -1,4 +1,4 @@
-"""The text of every token, such that the texts of a completion joined are the completion."""
+"""Texts of single tokens, which joined in their order are the text of the completion."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,21 +11,21 @@ import pyarrow as pa
 from .record_columns import lists
 
 _LOST = "\N{REPLACEMENT CHARACTER}"
-"""What a tokenizer gives for a part of a character."""
+"""The character to which a tokenizer decodes a part of a character."""
 
 _MOST_PARTS = 16
-"""Tokens after which what is no character yet is taken for none; one has 4 bytes at most."""
+"""Most tokens that are joined in search of one character, which has at most 4 bytes."""
 
 
 class TokenTexts:
-    """Texts of token ids. Each id is decoded once, so that millions of tokens cost little.
+    """The texts of a tokenizer's tokens. Each id is decoded once, so that millions cost little.
 
-    An id is decoded after another token: alone, some tokenizers take the space in front of it
-    away. Where several tokens make one character, the last of them has it, and the others are
-    empty. Texts of special tokens are kept.
+    An id is decoded behind another token, because some tokenizers drop the space in front of a
+    token that stands alone. If several tokens make up one character, the last of them gets it, and
+    the others get an empty text. Texts of special tokens are kept.
 
     Args:
-        tokenizer: One of transformers.
+        tokenizer: A tokenizer of transformers.
     """
 
     def __init__(self, tokenizer: Any):
@@ -40,7 +40,7 @@ class TokenTexts:
         """Return the texts of the tokens of each row, as a column of lists.
 
         Args:
-            rows: Token ids, each row those of a completion.
+            rows: Token ids of each completion.
         """
         sizes = [*map(len, rows)]
         ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=sum(sizes))
@@ -52,7 +52,7 @@ class TokenTexts:
             codes[place] = len(self._texts) + len(extra)
             extra.append(text)
 
-        for first in np.unique(ids[starts]).tolist():  # alone, as the completion begins
+        for first in np.unique(ids[starts]).tolist():  # a completion begins without a token before
             [text] = self._decode([[first]])
             if text != self._texts[self._codes[first]] and _LOST not in text:
                 for place in starts[ids[starts] == first]:
@@ -66,7 +66,7 @@ class TokenTexts:
         return lists(pa.array(self._texts + extra, pa.string()).take(pa.array(codes)), sizes)
 
     def _learn(self, ids: Any) -> None:
-        """Decode the ids that were never seen."""
+        """Decode those of the ids that were not decoded before."""
         size = int(ids.max(initial=-1)) + 1
         if size > len(self._codes):
             more = np.full(size - len(self._codes), -1, dtype=np.int32)
@@ -78,7 +78,7 @@ class TokenTexts:
         self._texts += self._behind_anchor([[token] for token in new.tolist()])
 
     def _characters(self, ids: Sequence[int]) -> list[str]:
-        """Return the texts of tokens that are parts of characters."""
+        """Return the texts of neighbouring tokens that are parts of characters."""
         texts, start = [], 0
         for stop in range(1, len(ids) + 1):
             text = self._text_of_parts(tuple(ids[start:stop]))
@@ -88,6 +88,7 @@ class TokenTexts:
         return texts
 
     def _behind_anchor(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """Return the text that each row of ids adds when it follows the anchor token."""
         texts = self._decode([[*self._anchor, *row] for row in rows])
         return [text[len(self._anchor_text) :] for text in texts]
 

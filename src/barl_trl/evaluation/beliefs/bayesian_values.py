@@ -1,7 +1,7 @@
 r"""The Bayesian value of a reasoning step: how well a chain of thought explores and exploits.
 
-It is not the value that weighs the policy gradient. Both are expectations of the progress rewards
-that are left, and of the outcome reward v, on the response as it is:
+It is not the value that weighs the policy gradient. Both values are expectations, over the belief,
+of the sum of the remaining progress rewards and the outcome reward v. They differ in the belief:
 
 | | belief about the reward of step t' >= t | |
 |---|---|---|
@@ -26,25 +26,25 @@ def bayesian_values(
 ) -> Float[Tensor, "batch step"]:
     r"""Compute the Bayesian state-action value of every step (the paper's "Effectiveness of CoTs").
 
-    The rollout is one sample of the policy, taken as it is:
+    The steps of the rollout are taken as they are; no other continuation is sampled:
 
     $$B(t) = \sum_i w_i(t) \, r_i(t) + B(t+1), \qquad t = 0 \dots T-1, \qquad B(T) = v$$
 
-    `w(t)`, the posterior, is the belief $b_t$, `r_i(t)` the progress reward, `v` the outcome
-    reward that eq. (def_q_m) adds after the last step. The belief at t + 1 follows from the
-    observed rewards, so that it is the same whichever hypothesis is drawn at t. With one hypothesis
-    the sum telescopes to the progress return $p_0(T) - p_0(t) + v$, as `V(t)` does.
+    The posterior $w(t)$ is the belief $b_t$, $r_i(t)$ is the progress reward, and v is the outcome
+    reward, which eq. (def_q_m) adds after the last step. The belief at t + 1 follows from the
+    observed rewards. It is the same whichever hypothesis is drawn at t. With one hypothesis, both
+    $B(t)$ and $V(t)$ telescope to the progress return $p_0(T) - p_0(t) + v$.
 
     Args:
         answer_logps: Log-likelihood of each answer at each state, in nats; hypothesis 0 is the
             ground truth.
         outcome_rewards: Outcome reward v of each rollout.
         beta: Consistency coefficient, from 0 to `inf`.
-        state_mask: The states that exist. `None`: all.
-        hypothesis_mask: The hypotheses that exist. `None`: all.
+        state_mask: The states that exist. None: all.
+        hypothesis_mask: The hypotheses that exist. None: all.
 
     Returns:
-        Values in [v - (T - t), v + (T - t)], 0 in padding, detached from any graph.
+        Values B(t) in [v - (T - t), v + (T - t)], 0 in padding, detached from any graph.
 
     Raises:
         ValueError: Shapes do not fit, or an argument is out of its range.

@@ -1,4 +1,4 @@
-"""Responses to benchmarks as rollout records, so that they are looked at as training's are."""
+"""Rollout records of the responses to benchmarks, so that `barl inspect` can show them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +18,11 @@ from ..responses import Response, read_responses
 from .response_values import BelievedResponses, tokenized
 
 _RESULTS = ("num_samples", "temperature", "max_tokens", "grader")
-"""Settings of `results.json` that records keep."""
+"""Settings of `results.json` that the metadata of the records repeats."""
 
 
 def record_path(folder: Path, benchmark: str) -> Path:
-    """Return the file with the records of the responses to a benchmark."""
+    """Return the path of the records of the responses to a benchmark, in an output folder."""
     return folder / benchmark / FOLDER / file_name(0)
 
 
@@ -32,11 +32,13 @@ def response_table(
     """Return the responses to one problem as records, without beliefs.
 
     Args:
-        texts: Of the tokenizer.
-        responses: The responses, of one problem.
-        first: Number of the first among those of the benchmark.
-        tokenizer: That of the model. The texts are tokenised again, prompt and response each on its
-            own.
+        texts: The texts of the tokenizer's tokens.
+        responses: The responses to the problem.
+        first: Number of the first of them among all responses to the benchmark.
+        tokenizer: The model's tokenizer. Prompt and response are tokenised again, each alone.
+
+    Returns:
+        One row per response, with the columns of [`~.rollout_records.SCHEMA`].
     """
     generated = tokenized(tokenizer, responses)
     ids = generated.completion_ids
@@ -46,34 +48,39 @@ def response_table(
         "step_ends": [[] for _ in ids],
         "answer": [response.answer for response in responses],
     }
-    return record_table(columns | _known(responses, generated.prompt_ids, first, tokenizer))
+    return record_table(
+        columns | _belief_free_columns(responses, generated.prompt_ids, first, tokenizer)
+    )
 
 
 def belief_table(
-    texts: TokenTexts, found: BelievedResponses, *, first: int, tokenizer: Any
+    texts: TokenTexts, believed: BelievedResponses, *, first: int, tokenizer: Any
 ) -> pa.Table:
     """Return the responses to one problem as records, with a checkpoint's beliefs.
 
     Args:
-        texts: Of the tokenizer.
-        found: The responses, and what is believed at their states.
-        first: Number of the first among those of the benchmark.
-        tokenizer: That of the checkpoint.
+        texts: The texts of the tokenizer's tokens.
+        believed: The responses, and what the checkpoint believed at their states.
+        first: Number of the first of them among all responses to the benchmark.
+        tokenizer: The checkpoint's tokenizer.
+
+    Returns:
+        One row per response, with the columns of [`~.rollout_records.SCHEMA`].
     """
     return rollout_table(
         texts,
-        found.generated,
-        found.scored,
-        found.rollouts,
-        values=found.values,
-        **_known(found.responses, found.generated.prompt_ids, first, tokenizer),
+        believed.generated,
+        believed.scored,
+        believed.rollouts,
+        values=believed.values,
+        **_belief_free_columns(believed.responses, believed.generated.prompt_ids, first, tokenizer),
     )
 
 
-def _known(
+def _belief_free_columns(
     responses: Sequence[Response], prompt_ids: Sequence[Sequence[int]], first: int, tokenizer: Any
 ) -> dict[str, Any]:
-    """Return the columns that need no belief."""
+    """Return the columns of records that can be filled in without beliefs."""
     number = len(responses)
     outcomes = torch.tensor([response.reward for response in responses])
     advantages = standardized_in_group(
@@ -94,30 +101,31 @@ def _known(
 
 
 def response_metadata(model: str | None, benchmark: str, **more: Any) -> dict[str, Any]:
-    """Return the metadata of records of responses.
+    """Return the metadata of the records of the responses to a benchmark.
 
     Args:
-        model: The checkpoint.
-        benchmark: The benchmark.
-        **more: What else holds for all of them.
+        model: Name of the checkpoint.
+        benchmark: Name of the benchmark.
+        **more: Further metadata.
     """
-    known = {"source": "evaluation", "model": model, "benchmark": benchmark}
-    return known | {"reward_names": ["accuracy"], "reward_weights": [1.0]} | more
+    source = {"source": "evaluation", "model": model, "benchmark": benchmark}
+    return source | {"reward_names": ["accuracy"], "reward_weights": [1.0]} | more
 
 
 def convert_responses(folder: Path) -> list[Path]:
     """Write the responses of `barl evaluate` as records, without beliefs.
 
-    `barl analyze values` writes them with beliefs.
+    `barl analyze values` writes records with beliefs.
 
     Args:
-        folder: What `barl evaluate` wrote.
+        folder: Folder that `barl evaluate` wrote.
 
     Returns:
-        The files, `<folder>/<benchmark>/beliefs/rollouts_00000.parquet`.
+        The files that were written, `<folder>/<benchmark>/beliefs/rollouts_00000.parquet`.
 
     Raises:
-        ValueError: A file is missing, or a line in it is no response.
+        ValueError: A file is missing, a line in it is no response, or the model's tokenizer cannot
+            be loaded.
     """
     problems, results = read_responses(folder), folder / "results.json"
     if not results.exists():
@@ -131,11 +139,11 @@ def convert_responses(folder: Path) -> list[Path]:
             f"{settings['model']} ({' '.join(str(error).split()):.200}): give {folder} with its "
             'model\'s folder as "model".'
         ) from None
-    how = {name: settings.get(name) for name in _RESULTS}
+    kept_settings = {name: settings.get(name) for name in _RESULTS}
     texts, paths = TokenTexts(tokenizer), []
     for benchmark, by_problem in problems.items():
         path, first = record_path(folder, benchmark), 0
-        metadata = response_metadata(settings["model"], benchmark, **how)
+        metadata = response_metadata(settings["model"], benchmark, **kept_settings)
         with record_writer(path, metadata) as write:
             for responses in by_problem.values():
                 write(response_table(texts, responses, first=first, tokenizer=tokenizer))

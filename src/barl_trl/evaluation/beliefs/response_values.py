@@ -1,4 +1,4 @@
-"""Beliefs and values of the responses in a file, under any checkpoint."""
+"""Beliefs and values of responses to benchmarks, under any checkpoint."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +22,9 @@ from ..statistics.metrics import mean_and_standard_error
 from .bayesian_values import bayesian_values
 
 _KEPT = ("benchmark", "problem_id", "sample", "prompt", "reward")
-"""Fields of its response that a record of values keeps."""
+"""Fields of a response that a record of its values repeats."""
 _VALUES = ("bayesian_values", "posterior_weighted_values")
+"""Keys of the two values in a record of values."""
 
 
 def load(
@@ -34,8 +35,11 @@ def load(
     Args:
         name: Local folder or Hub id of a causal language model.
         args: Settings of steps, hypotheses and scoring.
-        grader: Reads the responses' answers and merges them.
-        step_delimiter: Text that ends a step, in place of `args.step_size` tokens.
+        grader: Reads the responses' answers, and merges equivalent ones.
+        step_delimiter: Text that ends a step. None: a step is `args.step_size` tokens.
+
+    Returns:
+        The model and the scorer.
     """
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", device_map="auto")
@@ -49,10 +53,10 @@ def response_scorer(
     """Make the scorer that forms a problem's hypotheses and reads their log-likelihoods.
 
     Args:
-        tokenizer: The model's.
+        tokenizer: The model's tokenizer.
         args: Settings of steps, hypotheses and scoring.
-        grader: Reads the responses' answers and merges them.
-        step_segmenter: Token ids of a response -> the ends of its steps.
+        grader: Reads the responses' answers, and merges equivalent ones.
+        step_segmenter: Token ids of a response -> the ends of its steps, in tokens.
     """
     return HypothesisScorer(
         tokenizer,
@@ -66,15 +70,18 @@ def response_scorer(
 
 
 class BelievedResponses(NamedTuple):
-    """The responses to one problem, and what a checkpoint believed at their states."""
+    """B responses to one problem, and what a checkpoint believed at their states."""
 
     responses: Sequence[Response]
+    """The responses."""
     generated: Generated
+    """Token ids of their prompts and completions."""
     scored: Scored
+    """Their steps and hypotheses, and the log-likelihoods of the hypotheses."""
     rollouts: ScoredRollouts
-    """How estimators of credit see them."""
+    """What estimators of credit see of the responses."""
     values: Tensor
-    """Values of their steps under the scorer's credit, (B, T)."""
+    """Value of each step under the scorer's credit, (B, T)."""
 
 
 def believe(
@@ -82,13 +89,13 @@ def believe(
 ) -> BelievedResponses:
     """Read a checkpoint's beliefs at the states of the responses to one problem.
 
-    Their answers, with the truth, are the hypotheses. The texts are tokenised again, prompt and
-    response each on its own.
+    The true answer and the answers of the responses are the hypotheses. Prompt and response are
+    tokenised again, each alone.
 
     Args:
         model: A causal language model of transformers: the policy whose beliefs are read.
-        scorer: As made by [`response_scorer`].
-        responses: The responses, of one problem.
+        scorer: The scorer that [`response_scorer`] made.
+        responses: The responses to the problem.
     """
     generated = tokenized(scorer.tokenizer, responses)
     scored = scorer.score(
@@ -117,28 +124,34 @@ def believe(
 def response_values(
     model: nn.Module, scorer: HypothesisScorer, responses: Sequence[Response]
 ) -> Iterator[dict[str, Any]]:
-    """Compute beliefs and both values of the responses to one problem.
+    """Compute the beliefs, Bayesian values and posterior-weighted values of responses to a problem.
 
     Args:
         model: A causal language model of transformers: the policy whose beliefs are read.
-        scorer: As made by [`response_scorer`].
-        responses: The responses, of one problem.
+        scorer: The scorer that [`response_scorer`] made.
+        responses: The responses to the problem.
 
     Yields:
-        For each response `benchmark`, `problem_id`, `sample`, `prompt` and `reward` as they are,
-        the hypotheses' `answers` (H, the truth first), the texts of its `steps` (T), the
-        `posterior` (T + 1 rows of H), and `bayesian_values` and `posterior_weighted_values` (T
-        each). Nothing, if the solution is no usable truth.
+        A record of each response: its `benchmark`, `problem_id`, `sample`, `prompt` and `reward`,
+        the `answers` of the hypotheses (H, the truth first), the texts of the `steps` (T), the
+        `posterior` (T + 1 rows of H), the `bayesian_values` (T) and the
+        `posterior_weighted_values` (T). If the solution cannot be used as the truth, there are no
+        records.
     """
     yield from value_records(believe(model, scorer, responses), scorer)
 
 
-def value_records(found: BelievedResponses, scorer: HypothesisScorer) -> Iterator[dict[str, Any]]:
-    """Yield a record of each response to a problem, as [`response_values`] does."""
-    [hypotheses] = found.scored.sets
+def value_records(
+    believed: BelievedResponses, scorer: HypothesisScorer
+) -> Iterator[dict[str, Any]]:
+    """Yield a record of the beliefs and both values of each response to a problem.
+
+    [`response_values`] lists the keys of a record.
+    """
+    [hypotheses] = believed.scored.sets
     if hypotheses is None:
         return
-    rollouts = found.rollouts
+    rollouts = believed.rollouts
     values = bayesian_values(
         rollouts.answer_logps,
         rollouts.outcomes,
@@ -147,23 +160,23 @@ def value_records(found: BelievedResponses, scorer: HypothesisScorer) -> Iterato
         hypothesis_mask=rollouts.hypothesis_mask,
     )
     for row, (chain, ends) in enumerate(
-        zip(found.generated.completion_ids, found.scored.step_ends, strict=True)
+        zip(believed.generated.completion_ids, believed.scored.step_ends, strict=True)
     ):
         steps = (chain[start:end] for start, end in pairwise([0, *ends]))
-        yield {name: getattr(found.responses[row], name) for name in _KEPT} | {
+        yield {name: getattr(believed.responses[row], name) for name in _KEPT} | {
             "answers": list(hypotheses.answers),
             "steps": [scorer.tokenizer.decode(step) for step in steps],
             "posterior": rollouts.belief[row, : len(ends) + 1].tolist(),
             "bayesian_values": values[row, : len(ends)].tolist(),
-            "posterior_weighted_values": found.values[row, : len(ends)].tolist(),
+            "posterior_weighted_values": believed.values[row, : len(ends)].tolist(),
         }
 
 
 def tokenized(tokenizer: Any, responses: Sequence[Response]) -> Generated:
-    """Return responses as tokens, prompt and response each tokenised on its own."""
+    """Tokenise the prompt and the text of each response, each alone."""
 
     def prompt_ids(prompt: str) -> list[int]:
-        # a chat template writes the token that begins a text itself
+        # a chat template may already have written the token that begins a text
         begins = tokenizer.bos_token is not None and prompt.startswith(tokenizer.bos_token)
         return tokenizer.encode(prompt, add_special_tokens=not begins)
 
@@ -176,24 +189,25 @@ def tokenized(tokenizer: Any, responses: Sequence[Response]) -> Generated:
 
 
 def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Average both values at each timestep, over all, correct and wrong responses.
+    """Average both values at each timestep, over all, the correct and the wrong responses.
 
-    A timestep's mean is over the responses that are so long: first over those to one problem, then
-    over problems, whose number gives the standard error.
+    The mean at a timestep is over the responses that have this step: first over the responses to
+    each problem, then over problems. The standard error is over problems.
 
     Args:
-        records: What [`response_values`] yields.
+        records: The records that [`response_values`] yields.
 
     Returns:
-        Rows of `value` (its name), `responses` (`"all"`, `"correct"` or `"wrong"`), `timestep`
-        (from 0; `None`: the mean over a response's steps), `mean`, `standard_error` (`None` for
-        one problem), `num_problems`, `num_responses`.
+        Rows with the keys `value` (its name), `responses` (`"all"`, `"correct"` or `"wrong"`),
+        `timestep` (from 0; None for the mean over a response's steps), `mean`, `standard_error`
+        (None for one problem), `num_problems` and `num_responses`.
     """
     grouped: Any = defaultdict(lambda: defaultdict(list))
     for record in records:
         if not record["steps"]:
             continue
-        for name, selection in product(_VALUES, ("all", _selection(record))):
+        verdict = "correct" if record["reward"] == 1 else "wrong"
+        for name, selection in product(_VALUES, ("all", verdict)):
             values = record[name]
             for timestep, value in [*enumerate(values), (None, fmean(values))]:
                 grouped[name, selection, timestep][record["problem_id"]].append(value)
@@ -213,7 +227,3 @@ def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]
             }
         )
     return rows
-
-
-def _selection(record: dict[str, Any]) -> str:
-    return "correct" if record["reward"] == 1 else "wrong"

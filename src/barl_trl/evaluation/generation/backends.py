@@ -1,8 +1,8 @@
 """Completions of many prompts, greedy or sampled, by transformers or by vLLM.
 
-Each sample has a seed of its own, so that a run which was killed goes on to the same samples. With
-transformers it also computes the same batches again: its samples are equal to the bit. vLLM's
-batches depend on what else is in its queue, and rounding on them.
+Each sample has its own seed, so that a killed run that is started again draws the same samples.
+With transformers it also computes the same batches, so that the samples are equal to the bit.
+vLLM's batches depend on what else is in its queue, and the rounding depends on the batch.
 """
 
 import zlib
@@ -20,7 +20,7 @@ from .decoding import Drawing
 from .seeded_sampling import SeededSampling
 
 Key = tuple[int, int]
-"""Problem and sample."""
+"""Problem id and number of the sample."""
 
 
 class Job(NamedTuple):
@@ -32,21 +32,25 @@ class Job(NamedTuple):
 
 
 class CompletionTokens(NamedTuple):
-    """Token ids of a completion, without the one that ended the turn."""
+    """A completion as tokens.
+
+    Attributes:
+        token_ids: Token ids, without the one that ended the turn.
+        truncated: Whether the limit of tokens was reached before a token ended the turn.
+    """
 
     token_ids: list[int]
     truncated: bool
-    """Whether none did within the limit."""
 
     @classmethod
     def of(cls, token_ids: Sequence[int], end_ids: Collection[int]) -> "CompletionTokens":
-        """Return what was generated up to the end of the turn; padding may stand after it."""
+        """Return the generated tokens up to the end of the turn, which padding may follow."""
         kept = list(chain_of_thought(token_ids, end_ids))
         return cls(kept, truncated=len(kept) == len(token_ids))
 
 
 def seed_of(seed: int, benchmark: str, key: Key) -> int:
-    """Return the seed of a sample: another one for each, and the same on every machine."""
+    """Return the seed of a sample, which differs between samples but not between machines."""
     return zlib.crc32(f"{seed} {benchmark} {key}".encode())
 
 
@@ -63,11 +67,11 @@ def complete_batch(
 
     Args:
         model: A causal language model of transformers.
-        prompts: Token ids.
+        prompts: Token ids of each prompt.
         max_tokens: Most tokens of a completion.
-        end_ids: Tokens that end it.
-        pad_id: What the prompts are padded with, on the left.
-        **options: As in `model.generate`.
+        end_ids: Ids of the tokens that end a completion.
+        pad_id: Id of the token with which the prompts are padded on the left.
+        **options: Further arguments of `model.generate`.
     """
     length = max(map(len, prompts))
     ids = torch.tensor([[pad_id] * (length - len(p)) + list(p) for p in prompts])
@@ -90,10 +94,10 @@ class Decoding:
     """How completions are generated.
 
     Attributes:
-        end_ids: Tokens that end a completion.
+        end_ids: Ids of the tokens that end a completion.
         max_tokens: Most tokens of a completion.
         drawing: How tokens are drawn.
-        batch_size: Most completions at a time.
+        batch_size: Most completions that are generated at a time.
     """
 
     end_ids: Sequence[int]
@@ -103,44 +107,45 @@ class Decoding:
 
 
 class TransformersBackend:
-    """`model.generate` on batches of prompts of like length.
+    """A backend that calls transformers' `model.generate` on batches of prompts of similar length.
 
     Args:
-        model: Folder or Hub id of a model or of a LoRA adapter, whose base model is loaded, too.
-        decoding: How to generate.
-        **init_kwargs: More arguments of `from_pretrained`.
+        model: Folder or Hub id of a model, or of a LoRA adapter, whose base model is loaded, too.
+        decoding: How completions are generated.
+        **init_kwargs: Further arguments of `from_pretrained`.
     """
 
     def __init__(self, model: str, decoding: Decoding, **init_kwargs: Any):
         init_kwargs = {"dtype": "auto", "device_map": "auto"} | init_kwargs
         self.model: Any = AutoModelForCausalLM.from_pretrained(model, **init_kwargs)
-        # Not the model's own: it may come with a repetition penalty, top_p and the like.
+        # The configuration that comes with the model may have a repetition penalty or top_p.
         self.model.generation_config = GenerationConfig()
         self.decoding = decoding
 
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
-        """Yield completions as they are made: of whole batches in which a job is not yet done.
+        """Generate batch by batch, and yield each batch's jobs with their completions.
 
-        The longest prompts come first: they show whether memory suffices.
+        A batch is skipped if all of its jobs are done, else the whole batch is generated. The
+        longest prompts come first: they show whether memory suffices.
         """
         ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
-        how = self.decoding
-        for start in range(0, len(ordered), how.batch_size):
-            batch = ordered[start : start + how.batch_size]
+        decoding = self.decoding
+        for start in range(0, len(ordered), decoding.batch_size):
+            batch = ordered[start : start + decoding.batch_size]
             if all(job.key in done for job in batch):
                 continue
             processors = LogitsProcessorList()
-            if how.drawing.temperature:
+            if decoding.drawing.temperature:
                 seeds = [job.seed for job in batch]
-                processors.append(SeededSampling(seeds, how.drawing, self.model.device))
+                processors.append(SeededSampling(seeds, decoding.drawing, self.model.device))
             completions = complete_batch(
                 self.model,
                 [job.prompt_ids for job in batch],
-                max_tokens=how.max_tokens,
-                end_ids=how.end_ids,
-                pad_id=how.end_ids[0],
+                max_tokens=decoding.max_tokens,
+                end_ids=decoding.end_ids,
+                pad_id=decoding.end_ids[0],
                 do_sample=False,
                 logits_processor=processors,
             )
@@ -149,13 +154,13 @@ class TransformersBackend:
     def describe(self) -> dict[str, Any]:
         """Return device, dtype, attention, its kernels and the batch size, for `results.json`.
 
-        The kernels are those of two tokens after two prompts, one padded.
+        The kernels are seen while two tokens are generated after two prompts, one of them padded.
         """
-        from ..provenance import attention_kernels  # only now: others do not need it
+        from ..provenance import attention_kernels  # only `describe` needs it
 
         ends, config = self.decoding.end_ids, self.model.config
-        how: Any = {"max_tokens": 2, "end_ids": ends, "pad_id": ends[0], "min_new_tokens": 2}
-        kernels = attention_kernels(lambda: complete_batch(self.model, [[0], [0] * 8], **how))
+        options: Any = {"max_tokens": 2, "end_ids": ends, "pad_id": ends[0], "min_new_tokens": 2}
+        kernels = attention_kernels(lambda: complete_batch(self.model, [[0], [0] * 8], **options))
         return {
             "device": str(self.model.device),
             "dtype": str(self.model.dtype).removeprefix("torch."),
@@ -166,12 +171,12 @@ class TransformersBackend:
 
 
 class VLLMBackend:
-    """A vLLM engine in this process, which batches by itself.
+    """A backend that runs a vLLM engine in this process. The engine forms the batches itself.
 
     Args:
         model: Folder or Hub id of a model or of a LoRA adapter.
-        decoding: How to generate.
-        **init_kwargs: More arguments of `vllm.LLM`.
+        decoding: How completions are generated.
+        **init_kwargs: Further arguments of `vllm.LLM`.
 
     Raises:
         ImportError: vLLM is not installed.
@@ -192,9 +197,9 @@ class VLLMBackend:
             rank = max(8, 1 << (adapter.r - 1).bit_length())
             init_kwargs = {"enable_lora": True, "max_lora_rank": rank} | init_kwargs
             model = adapter.base_model_name_or_path
-        # Not the model's own generation configuration, as above.
-        own = {"max_num_seqs": decoding.batch_size, "generation_config": "vllm"}
-        self.llm = vllm.LLM(model, **own | init_kwargs)
+        # The configuration that comes with the model may have a repetition penalty or top_p.
+        defaults = {"max_num_seqs": decoding.batch_size, "generation_config": "vllm"}
+        self.llm = vllm.LLM(model, **defaults | init_kwargs)
         self._params = lambda seed: vllm.SamplingParams(
             **decoding.drawing.settings,
             max_tokens=decoding.max_tokens,
@@ -205,7 +210,7 @@ class VLLMBackend:
     def complete(
         self, jobs: Sequence[Job], done: Collection[Key]
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
-        """Yield completions as they are made: of all jobs not yet done."""
+        """Generate for all jobs that are not yet done, and yield them as they are finished."""
         pending = {str(number): job for number, job in enumerate(jobs) if job.key not in done}
         engine = self.llm.llm_engine
         for name, job in pending.items():
@@ -222,7 +227,10 @@ class VLLMBackend:
             ]
 
     def describe(self) -> dict[str, Any]:
-        """Return what `results.json` has of the engine; kernels run in processes of its own."""
+        """Return device, dtype, attention and the batch size, for `results.json`.
+
+        The kernels of attention run in the engine's own processes, where they are not seen.
+        """
         config = self.llm.llm_engine.vllm_config
         backend = config.attention_config.backend
         return {

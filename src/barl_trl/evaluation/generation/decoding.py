@@ -1,4 +1,4 @@
-"""How tokens are drawn: temperature and cut-offs, and what the authors of model families advise."""
+"""How tokens are drawn: temperature, cut-offs, and the settings that model families advise."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 
 class Drawing(NamedTuple):
-    """How tokens are drawn from a model's distribution. None: no cut-off of that kind."""
+    """How tokens are drawn from a model's distribution. A cut-off that is None is not applied."""
 
     temperature: float = 0.0
-    """Divides the logits; 0: greedy decoding."""
+    """Number that divides the logits. 0 means greedy decoding."""
     top_p: float | None = None
-    """The likeliest tokens whose probabilities add up to this are kept, in (0, 1]."""
+    """Probability, in (0, 1]. The likeliest tokens that together reach it are kept."""
     top_k: int | None = None
-    """So many of the likeliest tokens are kept."""
+    """Number of the likeliest tokens that are kept."""
     min_p: float | None = None
-    """Tokens with at least this share of the likeliest one's probability are kept, in [0, 1]."""
+    """Share, in [0, 1]. Tokens with at least this share of the largest probability are kept."""
 
     @property
     def settings(self) -> dict[str, float]:
-        """The settings that there are, by name."""
+        """The temperature and the cut-offs that are not None, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def __str__(self) -> str:
@@ -36,7 +36,9 @@ FAMILIES = {
     "qwen3_non_thinking": Drawing(0.7, top_p=0.8, top_k=20),
     "llama3": Drawing(0.6, top_p=0.9),
 }
-"""What the authors of a family of models advise or ship:
+"""Model family -> the settings that its authors advise or ship.
+
+They are taken from:
 
 - `r1`: model cards of DeepSeek-R1-Distill ("Usage Recommendations"), and DeepSeek-R1's
   `generation_config.json`.
@@ -47,21 +49,21 @@ Qwen2.5-Math has no entry: its own evaluation decodes greedily.
 """
 
 _NO_CUT_OFF = {"top_p": 1, "top_k": 0, "min_p": 0}
-"""Values that cut nothing off, as transformers and vLLM write them."""
+"""Cut-off -> the value with which transformers and vLLM switch it off."""
 
 
-def choose_drawing(family: str | None, given: Mapping[str, float | None]) -> Drawing:
+def choose_drawing(family: str | None, settings: Mapping[str, float | None]) -> Drawing:
     """Return how tokens are drawn, by a family's name or by single settings.
 
     Args:
         family: A name of [`FAMILIES`], or None.
-        given: Values of [`Drawing`]'s fields by name; None where none was given.
+        settings: Values of [`Drawing`]'s fields, by name. A value that is None is not set.
 
     Raises:
-        ValueError: There is no such family, or it stands beside other settings; a setting is out of
-            its range; or a cut-off stands beside greedy decoding.
+        ValueError: There is no such family, both a family and settings are given, a setting is out
+            of its range, or a cut-off is given with greedy decoding.
     """
-    named = {name: value for name, value in given.items() if value is not None}
+    named = {name: value for name, value in settings.items() if value is not None}
     if family is not None:
         if family not in FAMILIES:
             near = get_close_matches(family, FAMILIES, n=1)

@@ -1,4 +1,4 @@
-"""Prompts of each family of models: what is said to the model, and what ends its turn."""
+"""Prompts of each family of models, and the tokens that end a turn of the model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,11 +14,12 @@ class Template:
     """How a problem becomes a prompt.
 
     Attributes:
-        name: The name under which it stands in result files.
-        plain: The prompt as text with `{problem}` in it; None for the tokenizer's chat template.
-        system_prompt: Content of the system message.
-        user: Content of the user message.
-        ends: Tokens of the family that end a turn, beside those which the tokenizer and its chat
+        name: Name of the template in result files.
+        plain: The prompt as text with `{problem}` in it. None: the tokenizer's chat template makes
+            the prompt.
+        system_prompt: Content of the system message. None or "": no system message.
+        user: Content of the user message, with `{problem}` in it.
+        ends: Tokens of the family that end a turn, beside those that the tokenizer and its chat
             template name.
         variables: Variables of the chat template.
         marker: A token in the chat templates of the family, by which it is recognised.
@@ -47,13 +48,16 @@ class Template:
         )
 
     def encode(self, tokenizer, prompt: str) -> list[int]:
-        """Return the tokens of a prompt; a chat template has written the first one itself."""
+        """Return the token ids of a prompt.
+
+        A chat template has already written the special token that begins the text.
+        """
         return tokenizer.encode(prompt, add_special_tokens=bool(self.plain))
 
     def end_ids(self, tokenizer) -> list[int]:
         """Return the ids of the tokens that end a completion."""
-        known = tokenizer.get_vocab()
-        ids = {known[token] for token in self.ends if token in known}
+        vocabulary = tokenizer.get_vocab()
+        ids = {vocabulary[token] for token in self.ends if token in vocabulary}
         ends = sorted((ids | {tokenizer.eos_token_id}) - {None})
         return ends if self.plain else turn_ends(tokenizer, ends, **self.variables)
 
@@ -62,7 +66,7 @@ TEMPLATES = {
     template.name: template
     for template in (
         Template(
-            "qwen2.5-math",  # and others with ChatML
+            "qwen2.5-math",  # also fits other models with ChatML
             system_prompt=PAPER_SYSTEM_PROMPT,
             ends=("<|endoftext|>",),
             marker="<|im_start|>",
@@ -76,7 +80,7 @@ TEMPLATES = {
             "llama-3",
             system_prompt=PAPER_SYSTEM_PROMPT,
             ends=("<|eom_id|>", "<|end_of_text|>"),
-            # the chat template writes a date: today's would make prompts differ from day to day
+            # the chat template writes a date; with today's, prompts would differ from day to day
             variables={"date_string": "26 Jul 2024"},
             marker="<|start_header_id|>",
         ),
@@ -86,7 +90,7 @@ TEMPLATES = {
 
 
 _RECORD = "barl_prompt"
-"""Key of `tokenizer_config.json` under which training says how it wrote prompts."""
+"""Key of `tokenizer_config.json` under which training notes how it wrote prompts."""
 
 
 def record_prompt(
@@ -96,7 +100,7 @@ def record_prompt(
     prompt_template: str | None,
     chat_template_kwargs: Mapping[str, Any] | None,
 ) -> None:
-    """Note in a tokenizer how prompts are written in training, for all that is saved with it."""
+    """Note in a tokenizer how training writes prompts; the note is saved with the tokenizer."""
     tokenizer.init_kwargs[_RECORD] = {
         "system_prompt": None if prompt_template else system_prompt,
         "prompt_template": prompt_template,
@@ -108,12 +112,13 @@ def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> T
     """Return the template with a name, or the one that fits a tokenizer.
 
     Args:
-        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: as the model was
-            trained, where `barl train` noted it in the tokenizer. Else by the tokens in the
-            tokenizer's chat template, which fine-tuned models keep under any name; `plain` where
-            there is none.
-        tokenizer: The model's.
-        system_prompt: Another content of the system message; "" for no message.
+        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`. `"auto"` is the
+            template that `barl train` noted in the tokenizer. Without such a note it is the
+            template of the family whose marker stands in the chat template, which fine-tuned models
+            keep under any name. Without a chat template it is `plain`.
+        tokenizer: The model's tokenizer.
+        system_prompt: Content of the system message in place of the template's; "" for no system
+            message. None: the template's.
 
     Raises:
         ValueError: If there is no such template, or it does not fit the tokenizer or has no place
@@ -132,14 +137,17 @@ def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> T
 
 
 def _of_family(tokenizer) -> Template | None:
-    """Return the template of the family that a tokenizer's chat template is of."""
+    """Return the template of the family whose marker is in the tokenizer's chat template.
+
+    None if the chat template has the marker of no family, or of several.
+    """
     chat = str(tokenizer.chat_template)
     fitting = [t for t in TEMPLATES.values() if t.marker and t.marker in chat]
     return fitting[0] if len(fitting) == 1 else None
 
 
 def _as_trained(tokenizer) -> Template:
-    """Return the template that training noted."""
+    """Return the template that training noted in a tokenizer."""
     record = tokenizer.init_kwargs[_RECORD]
     plain = record["prompt_template"]
     family = (not plain and _of_family(tokenizer)) or Template("")
@@ -154,6 +162,7 @@ def _as_trained(tokenizer) -> Template:
 
 
 def _chosen(name: str, tokenizer) -> Template:
+    """Return the template with a name, with its own system prompt."""
     chat: Any = tokenizer.chat_template
     if name == "auto":
         if _RECORD in tokenizer.init_kwargs:

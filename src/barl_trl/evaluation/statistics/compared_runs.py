@@ -1,4 +1,4 @@
-"""The runs of the arms that are compared, as arrays: training seeds by problems by responses."""
+"""Accuracy and tokens of the arms that are compared, by training seed, problem and k."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,11 +10,11 @@ from .metrics import pass_at_k
 
 
 class ArmValues(NamedTuple):
-    """The runs of an arm on a benchmark.
+    """An arm's accuracy and tokens on a benchmark: S training seeds, N problems, k = 1 … K.
 
     Attributes:
         passed: Pass@k, (S, N, K).
-        tokens: Total tokens of k responses, (S, N, K).
+        tokens: Expected total tokens of k responses, (S, N, K).
     """
 
     passed: np.ndarray
@@ -22,21 +22,24 @@ class ArmValues(NamedTuple):
 
 
 def arms_of(
-    benchmark: str, read: Mapping[str, Sequence[Mapping[str, ResponsesByProblem]]]
+    benchmark: str, runs_by_arm: Mapping[str, Sequence[Mapping[str, ResponsesByProblem]]]
 ) -> dict[str, ArmValues]:
-    """Return each arm's values on the problems of a benchmark.
+    """Return the accuracy and tokens of each arm on the problems of a benchmark.
 
-    K is the smallest number of responses to a problem.
+    K is the smallest number of responses to a problem in any run.
 
     Args:
-        benchmark: Its name.
-        read: The responses of each arm's runs, by benchmark.
+        benchmark: Name of the benchmark.
+        runs_by_arm: Arm -> its runs, one per training seed; a run is its responses by benchmark.
+
+    Returns:
+        The arrays of each arm, by the arm's name.
 
     Raises:
         ValueError: The runs did not answer the same problems, or those of an arm drew their tokens
             differently.
     """
-    runs = [(name, run.get(benchmark, {})) for name, runs in read.items() for run in runs]
+    runs = [(name, run.get(benchmark, {})) for name, runs in runs_by_arm.items() for run in runs]
     _, first = runs[0]
     problems = {number: responses[0].problem for number, responses in first.items()}
     for name, run in runs:
@@ -46,27 +49,28 @@ def arms_of(
                 f"a run of {name}, and {len(problems)}, or others, in the first: evaluate them "
                 "with the same --benchmarks and --limit."
             )
-    for name, several in read.items():
-        _refuse_other_drawing(name, [run[benchmark] for run in several])
+    for name, arm_runs in runs_by_arm.items():
+        _refuse_other_drawing(name, [run[benchmark] for run in arm_runs])
     most = min(len(responses) for _, run in runs for responses in run.values())
-    found: dict[str, list[ArmValues]] = {name: [] for name in read}
+    values_of: dict[str, list[ArmValues]] = {name: [] for name in runs_by_arm}
     for name, run in runs:
         ks = range(1, most + 1)
         counts = [(len(r), sum(one.reward == 1 for one in r)) for r in run.values()]
         passed = [[pass_at_k(*count, k) for k in ks] for count in counts]
         tokens = [np.mean([one.tokens for one in r]) * np.array(ks) for r in run.values()]
-        found[name].append(ArmValues(np.array(passed), np.array(tokens)))
+        values_of[name].append(ArmValues(np.array(passed), np.array(tokens)))
     return {
-        name: ArmValues(*map(np.stack, zip(*seeds, strict=True))) for name, seeds in found.items()
+        name: ArmValues(*map(np.stack, zip(*seeds, strict=True)))
+        for name, seeds in values_of.items()
     }
 
 
 def _refuse_other_drawing(name: str, runs: Sequence[ResponsesByProblem]) -> None:
     drawings = [one.drawing for run in runs for responses in run.values() for one in responses]
-    known = [drawing for drawing in drawings if drawing is not None]  # older files do not say
-    for drawing in known:
-        if drawing != known[0]:
+    noted = [drawing for drawing in drawings if drawing is not None]  # older files do not say
+    for drawing in noted:
+        if drawing != noted[0]:
             raise ValueError(
-                f"an arm's runs must have drawn tokens alike, got {known[0]} and {drawing} in "
+                f"an arm's runs must have drawn tokens alike, got {noted[0]} and {drawing} in "
                 f"{name}: name them as two arms."
             )

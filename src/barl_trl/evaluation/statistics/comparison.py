@@ -1,15 +1,15 @@
-r"""Whether one arm is better than another, over the training seeds and problems that were drawn.
+r"""Comparison of two arms over training seeds s and problems p.
 
-Both are random: other seeds would have trained other models, other problems would have been asked.
-An arm's value on a problem is $x_{sp} = \mu + a_s + b_p + e_{sp}$, with the same problems in both
-arms and seeds of its own. The variance of the difference of two arms' means is that of problems
-plus that of seeds:
+Both are random: other seeds would have trained other models, and a benchmark could have asked
+other problems. An arm's value on a problem is $x_{sp} = \mu + a_s + b_p + e_{sp}$. Both arms have
+the same problems, but each has its own seeds. The variance of the difference of two arms' means is
+the variance over problems plus the variance over seeds:
 
 $$V = \frac{\mathrm{var}_p(\bar x_p - \bar y_p)}{N}
 + \max\Big(0, \sum_{arms} \frac{\mathrm{var}_s(\bar x_s)}{S} - \frac{\mathrm{var}(e)}{S N}\Big)$$
 
-$\mathrm{var}(e)$ is in both and counts once. The interval is Student's, with Satterthwaite's
-degrees of freedom.
+Both parts contain $\mathrm{var}(e)$, so that it is subtracted once. The interval is Student's, with
+Satterthwaite's degrees of freedom.
 """
 
 import math
@@ -20,25 +20,26 @@ import numpy as np
 from scipy.stats import t
 
 _POWER = 0.8
-"""Probability with which a detectable difference is found."""
+"""Probability with which a test detects the smallest detectable difference."""
 
 _MOST_SEEDS = 100
-"""Beyond which no number of seeds is named."""
+"""Largest number of seeds that [`seeds_needed`] returns."""
 
 Values = np.ndarray
-"""An arm's values: seeds by problems, (S, N), or by k too, (S, N, K)."""
+"""Values of an arm by seed and problem, (S, N), or by seed, problem and k, (S, N, K)."""
 
 
 class Comparison(NamedTuple):
     """The difference of two arms' means.
 
     Attributes:
-        difference: First less second.
-        standard_error: Over seeds and problems; over problems alone where both arms have one seed.
-        low: Lower end of its interval of 95 %.
-        high: Upper end.
-        p_value: Two-sided, that there is no difference.
-        detectable: The smallest difference that is found with a probability of 0.8.
+        difference: The first arm's mean minus the second's.
+        standard_error: Standard error of the difference over seeds and problems; over problems
+            alone if both arms have one seed.
+        low: Lower end of the 95 % interval of the difference.
+        high: Upper end of the 95 % interval of the difference.
+        p_value: Two-sided p-value of the hypothesis that there is no difference.
+        detectable: The smallest difference that is detected with a probability of 0.8.
     """
 
     difference: float
@@ -50,7 +51,15 @@ class Comparison(NamedTuple):
 
 
 class _Variance(NamedTuple):
-    """Parts of the variance of a difference of means, at the seeds that there are."""
+    """Parts of the variance of the difference of two arms' means.
+
+    Attributes:
+        problems: Variance over problems.
+        of_problems: Its degrees of freedom.
+        seeds: Variance over seeds of each arm that has more than one.
+        of_seeds: Degrees of freedom of each variance in `seeds`.
+        residual: Variance of the residuals e, which `problems` and `seeds` both contain.
+    """
 
     problems: float
     of_problems: int
@@ -79,6 +88,7 @@ class _Variance(NamedTuple):
         return total, 1 / spread
 
     def detectable(self) -> float:
+        """Return the smallest difference that is detected with a probability of `_POWER`."""
         total, df = self.total()
         return float(t.ppf(0.975, df) + t.ppf(_POWER, df)) * math.sqrt(total)
 
@@ -87,11 +97,11 @@ def compare(first: Values, second: Values) -> Comparison:
     """Compare the means of two arms on the same problems.
 
     Args:
-        first: Values of an arm, (S, N).
-        second: Those of the other, of its own seeds, (S', N).
+        first: Values of the first arm, (S, N).
+        second: Values of the second arm, (S', N).
 
     Raises:
-        ValueError: There are fewer than two problems, or not the same.
+        ValueError: There are fewer than two problems, or the arms have different numbers of them.
     """
     if first.shape[1] != second.shape[1] or first.shape[1] < 2:
         raise ValueError(
@@ -109,37 +119,40 @@ def compare(first: Values, second: Values) -> Comparison:
 
 
 def seeds_needed(first: Values, second: Values) -> int | None:
-    """Return how many seeds of each arm detect a difference of the size seen, on these problems.
+    """Return how many seeds of each arm would detect the difference that was observed.
+
+    The problems stay the same.
 
     Args:
-        first: As in [`compare`].
-        second: As there.
+        first: Values of the first arm, (S, N).
+        second: Values of the second arm, (S', N).
 
     Returns:
-        At least as many as there are; None if a hundred do not.
+        The number of seeds, at least max(S, S'); None if 100 seeds do not suffice.
     """
     variance, difference = _variance(first, second), abs(float(first.mean() - second.mean()))
-    there_are = max(len(first), len(second))
-    for number in range(there_are, _MOST_SEEDS + 1):
-        if 0 < variance.scaled(number / there_are).detectable() <= difference:
+    num_seeds = max(len(first), len(second))
+    for number in range(num_seeds, _MOST_SEEDS + 1):
+        if 0 < variance.scaled(number / num_seeds).detectable() <= difference:
             return number
     return None
 
 
 def _variance(first: Values, second: Values) -> _Variance:
+    """Estimate the parts of the variance of the difference of two arms' means."""
     number = first.shape[1]
     by_problem = first.mean(axis=0) - second.mean(axis=0)
-    several = [values for values in (first, second) if len(values) > 1]
+    seeded = [values for values in (first, second) if len(values) > 1]
     residual = 0.0
-    for values in several:
+    for values in seeded:
         rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
         freedom = (len(values) - 1) * (number - 1)
         residual += float((rest**2).sum()) / freedom / values.size
     return _Variance(
         problems=float(by_problem.var(ddof=1)) / number,
         of_problems=number - 1,
-        seeds=tuple(float(values.mean(axis=1).var(ddof=1)) / len(values) for values in several),
-        of_seeds=tuple(len(values) - 1 for values in several),
+        seeds=tuple(float(values.mean(axis=1).var(ddof=1)) / len(values) for values in seeded),
+        of_seeds=tuple(len(values) - 1 for values in seeded),
         residual=residual,
     )
 
@@ -151,13 +164,13 @@ def bootstrap(
     draws: int = 2000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Compute a statistic of arms' means on seeds and problems that are drawn again.
+    """Compute a statistic of arms' means over seeds and problems drawn with replacement.
 
     Args:
         arms: Values of each arm, (S, N, …), on the same problems.
-        statistic: One mean of each arm, (draws, …), -> (draws,).
-        draws: How often.
-        seed: Of the draws.
+        statistic: Function of the means of each arm, each (draws, …). It returns (draws,).
+        draws: Number of draws.
+        seed: Seed of the generator.
 
     Returns:
         The statistic of each draw, (draws,).
@@ -172,39 +185,36 @@ def bootstrap(
 
 
 def _weights(generator: np.random.Generator, draws: int, number: int) -> np.ndarray:
+    """Draw `number` items with replacement; return the share of each, (draws, number)."""
     return generator.multinomial(number, np.full(number, 1 / number), size=draws) / number
 
 
 def tokens_at_equal_accuracy(
     first: tuple[Values, Values], second: tuple[Values, Values]
 ) -> tuple[float, float, float]:
-    """Return how many times the second arm's tokens the first takes for the same accuracy.
+    """Return the ratio of the first arm's tokens to the second's at the same accuracy.
 
-    An arm draws k responses of each problem, and pass@k is its accuracy. The one that is compared
-    at is the lower of the two at the largest k; between two k, tokens are interpolated.
+    An arm draws k responses to each problem, and its accuracy is pass@k. The arms are compared at
+    the lower of their two accuracies at the largest k. Tokens between two k are interpolated.
 
     Args:
-        first: Pass@k and total tokens of an arm, each (S, N, K).
-        second: Those of the other.
+        first: Pass@k and total tokens of the first arm, each (S, N, K).
+        second: Pass@k and total tokens of the second arm, each (S', N, K).
 
     Returns:
-        The ratio, and its interval of 95 % by bootstrap.
+        The ratio, and the lower and upper end of its 95 % interval by bootstrap.
     """
 
-    def ratio(*curves: np.ndarray) -> np.ndarray:
-        passed, tokens = curves[::2], curves[1::2]
-        levels = np.minimum(passed[0][:, -1], passed[1][:, -1])
-        taken = [
-            np.array([np.interp(at, p, n) for at, p, n in zip(levels, *curve, strict=True)])
-            for curve in zip(passed, tokens, strict=True)
+    def ratio(*means: np.ndarray) -> np.ndarray:
+        """Return the ratio of each draw, (draws,), from each arm's mean curve, (draws, K, 2)."""
+        levels = np.minimum(*(curves[:, -1, 0] for curves in means))
+        tokens = [
+            [np.interp(level, *curve.T) for level, curve in zip(levels, curves, strict=True)]
+            for curves in means
         ]
-        return taken[0] / taken[1]
+        return np.array(tokens[0]) / np.array(tokens[1])
 
-    curves = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
-
-    def of_arms(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return ratio(a[..., 0], a[..., 1], b[..., 0], b[..., 1])
-
-    means = [arm.mean(axis=(0, 1))[None] for arm in curves]
-    low, high = np.quantile(bootstrap(curves, of_arms), [0.025, 0.975])
-    return float(of_arms(*means)[0]), float(low), float(high)
+    arms = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
+    means = [values.mean(axis=(0, 1))[None] for values in arms]
+    low, high = np.quantile(bootstrap(arms, ratio), [0.025, 0.975])
+    return float(ratio(*means)[0]), float(low), float(high)

@@ -1,7 +1,7 @@
-"""What a model's outputs on a benchmark amount to.
+"""Accuracy and pass@k of a model on a benchmark, with standard errors and intervals.
 
-Rewards are 1.0 for a right output and 0.0 for a wrong one. Problems weigh the same, however many
-outputs each of them has.
+The reward of an output is 1.0 if it is right, else 0.0. All problems have the same weight, however
+many outputs each of them has.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ class Estimate(NamedTuple):
     """A mean over problems and its standard error."""
 
     mean: float
-    """Of the values."""
+    """The mean."""
     standard_error: float | None
-    """None with one problem: its spread over problems is unknown."""
+    """Standard error of the mean; None for one problem, whose spread is unknown."""
 
 
 def mean_and_standard_error(values: Sequence[float]) -> Estimate:
@@ -34,7 +34,7 @@ def mean_and_standard_error(values: Sequence[float]) -> Estimate:
 
 
 def clopper_pearson(count: int, number: int) -> tuple[float, float]:
-    """Return the interval of 95 % of Clopper and Pearson (1934) of a share, `count / number`.
+    """Return the 95 % interval of Clopper and Pearson (1934) for the share `count / number`.
 
     Example:
     ```python
@@ -51,13 +51,13 @@ def clopper_pearson(count: int, number: int) -> tuple[float, float]:
 
 
 class Difference(NamedTuple):
-    """The mean of paired differences, with its interval of 95 %.
+    """The mean of paired differences, with its 95 % interval.
 
     Attributes:
-        mean: First less second.
-        standard_error: Of the mean.
-        low: Lower end of the interval.
-        high: Upper end.
+        mean: Mean of the first arm's values minus the second's.
+        standard_error: Standard error of the mean.
+        low: Lower end of the 95 % interval of the mean.
+        high: Upper end of the 95 % interval of the mean.
     """
 
     mean: float
@@ -67,9 +67,13 @@ class Difference(NamedTuple):
 
 
 def paired_difference(values: Sequence[float], others: Sequence[float]) -> Difference:
-    """Compare two arms that share their seeds (or problems), one value of each for each.
+    """Compare two arms that have a value for each of the same seeds (or problems).
 
     The interval is Student's, from the spread of the differences.
+
+    Args:
+        values: Values of the first arm.
+        others: Values of the second arm, of the same seeds in the same order.
 
     Raises:
         ValueError: There are fewer than two pairs.
@@ -92,7 +96,7 @@ def paired_difference(values: Sequence[float], others: Sequence[float]) -> Diffe
 
 
 def interval(mean: float, standard_error: float, number: int) -> tuple[float, float]:
-    """Return Student's interval of 95 % of a mean over so many independent values, at least 2.
+    """Return Student's 95 % interval of a mean over `number` independent values, at least 2.
 
     Example:
     ```python
@@ -109,17 +113,17 @@ def interval(mean: float, standard_error: float, number: int) -> tuple[float, fl
 
 
 def share_interval(estimate: Estimate, number: int) -> tuple[float, float] | None:
-    """Return the interval of 95 % of a mean share over problems.
+    """Return the 95 % interval of a mean share over problems.
 
-    It is Student's, cut off at 0 and 1. Where all or no outputs are right, which leaves no spread,
-    it is that of Clopper and Pearson for so many problems.
+    It is Student's interval, cut off at 0 and 1. If all or no outputs are right, there is no spread
+    over problems; the interval is then that of Clopper and Pearson for `number` problems.
 
     Args:
         estimate: The mean, in [0, 1], and its standard error.
-        number: Problems.
+        number: Number of problems.
 
     Returns:
-        Its ends; None for a single problem with right and wrong outputs.
+        The ends of the interval; None for a single problem with right and wrong outputs.
 
     Example:
     ```python
@@ -138,12 +142,13 @@ def share_interval(estimate: Estimate, number: int) -> tuple[float, float] | Non
 
 
 def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
-    """Average rewards, with the standard error over problems.
+    """Return the mean reward over problems, with its standard error.
 
-    Samples of one problem are not independent: the standard error is that of the problems' means.
+    Samples of one problem are not independent. The standard error is therefore taken over the mean
+    rewards of the problems.
 
     Args:
-        rewards: Rewards of each problem's outputs, at least one problem and one output of each.
+        rewards: Rewards of each problem's outputs: at least one problem, each with an output.
 
     Raises:
         ValueError: There is no problem, or one without outputs.
@@ -165,16 +170,17 @@ def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
 
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
-    """Return the probability that at least one of `k` outputs is right, drawn without replacement:
-    `1 - C(n - c, k) / C(n, k)` (arXiv 2107.03374), 0 for `k = 0`.
+    """Return the probability that at least one of `k` outputs drawn without replacement is right.
+
+    It is `1 - C(n - c, k) / C(n, k)` (arXiv 2107.03374), and 0 for `k = 0`.
 
     Args:
-        num_samples: Outputs of the problem, n >= 0.
-        num_correct: Right ones among them, 0 <= c <= n.
-        k: Outputs that are drawn, 0 <= k <= n.
+        num_samples: Number of outputs of the problem, n >= 0.
+        num_correct: Number of right outputs, 0 <= c <= n.
+        k: Number of outputs that are drawn, 0 <= k <= n.
 
     Raises:
-        ValueError: `num_correct` or `k` is out of range: more than there are cannot be drawn.
+        ValueError: `num_correct` or `k` is out of range.
 
     Example:
     ```python
@@ -193,11 +199,11 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 
 
 def mean_pass_at_k(rewards: Sequence[Sequence[float]], k: int) -> Estimate:
-    """Average pass@k over the problems of a benchmark.
+    """Return the mean of pass@k over the problems of a benchmark, with its standard error.
 
     Args:
         rewards: Rewards of each problem's samples.
-        k: Outputs.
+        k: Number of samples that are drawn.
 
     Raises:
         ValueError: There is no problem, or one with too few samples.

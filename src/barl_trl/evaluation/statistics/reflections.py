@@ -1,4 +1,4 @@
-"""How often responses reflect, by the difficulty of the problem: detection by keywords."""
+"""How often responses reflect, by the difficulty of the problem. Keywords show a reflection."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,17 +23,19 @@ KEYWORDS = (
     "verify again",
     "go over the steps",
 )
-"""Those of Liu et al. (2025), whom the paper cites."""
+"""Words and phrases that show a reflection, from Liu et al. (2025), whom the paper cites."""
 
 
 class _DifficultyLevel(NamedTuple):
     """The problems of one difficulty.
 
     Attributes:
-        difficulty: Number of wrong responses.
-        num_problems: How many problems have that many.
-        frequency: Share of them with a reflection in any response; None without problems.
-        low, high: Its interval of 95 %, Clopper and Pearson's; None without problems.
+        difficulty: Number of wrong responses to each of these problems.
+        num_problems: Number of problems with this difficulty.
+        frequency: Share of these problems with a reflection in any response; None without problems.
+        low: Lower end of the 95 % interval of `frequency` (Clopper and Pearson); None without
+            problems.
+        high: Upper end of the interval; None without problems.
     """
 
     difficulty: int
@@ -48,13 +50,13 @@ def reflections_by_difficulty(
 ) -> list[_DifficultyLevel]:
     """Measure the frequency of reflections for 0 … `num_samples` wrong responses.
 
-    A response reflects if it has a keyword, in upper or lower case, also within a word. A problem
-    counts as one with reflections if any of its responses reflects, as in the paper.
+    A response reflects if it contains a keyword, in upper or lower case, also within a word. As in
+    the paper, a problem counts as one with reflections if any of its responses reflects.
 
     Args:
-        problems: Samples of each problem; of more than `num_samples` the first are taken.
+        problems: Samples of each problem. The first `num_samples` of them are used.
         keywords: Texts that show a reflection.
-        num_samples: Responses per problem (the paper: 6).
+        num_samples: Number of responses per problem (the paper: 6).
 
     Raises:
         ValueError: A problem has fewer samples, or there are no keywords.

@@ -1,4 +1,4 @@
-"""What several samples of each problem amount to: avg@k, pass@k, cons@k."""
+"""Statistics of several samples of each problem: avg@k, pass@k, cons@k."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +11,13 @@ from .metrics import accuracy, mean_pass_at_k, share_interval
 def summarize_samples(
     groups: Sequence[Sequence[Response]], equivalent: Callable[[str, str], bool] | None = None
 ) -> dict[str, Any]:
-    """Summarise the samples of each problem, as they stand in `results.json`, by k.
+    """Return pass@k, avg@k and cons@k of a benchmark, by k, as `results.json` holds them.
 
-    With n samples, pass@k stands there for all k up to n, avg@k and cons@k for n alone. avg@n is
-    the accuracy, with its interval of 95 % over problems.
+    With n samples, pass@k is given for all k up to n, avg@k and cons@k for k = n alone. avg@n is
+    the accuracy, with its 95 % interval over problems.
 
     Args:
-        groups: The responses to each problem; n is the smallest number of them.
+        groups: The responses to each problem. n is the smallest number of responses to a problem.
         equivalent: Whether the second answer is the same as the first, taken as true. Without it
             there is no cons@k.
     """
@@ -40,15 +40,15 @@ def summarize_samples(
 def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bool]) -> float:
     """Return the probability that the right answer wins the vote of the responses to a problem.
 
-    The answer that most of them give wins; t answers that share the lead win 1 / t each. Responses
-    without an answer do not vote; where none votes, the problem is not solved.
+    The answer that most responses give wins. If t answers share the lead, each wins with
+    probability 1 / t. Responses without an answer do not vote. If none votes, the probability is 0.
 
-    The right answers are those that the grader has rewarded, and are one class. Each distinct wrong
-    answer joins the first class whose shortest answer it matches both ways, as hypotheses do in
-    training; one whose grading timed out or crashed is a wrong one.
+    All answers that the grader rewarded are one class. Each distinct wrong answer joins the first
+    class whose shortest answer it matches both ways, as hypotheses do in training. An answer whose
+    grading timed out or crashed counts as wrong.
 
     Args:
-        responses: Of one problem.
+        responses: The responses to the problem.
         equivalent: Whether the second answer is the same as the first, taken as true.
     """
     wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
@@ -63,9 +63,9 @@ def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bo
 
 
 def sample_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the benchmarks of `results.json` as rows of a table on their samples.
+    """Return the table of avg@k, pass@k and cons@k: one dict per row, column title -> text.
 
-    There are none with one sample of each problem, nor in results of older versions.
+    Benchmarks with one sample of each problem have no row, nor have results of older versions.
     """
     rows = []
     for name, row in results["benchmarks"].items():

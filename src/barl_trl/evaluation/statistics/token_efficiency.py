@@ -1,4 +1,4 @@
-"""Pass@k against the tokens that k responses cost."""
+"""Pass@k, and the tokens that k responses cost."""
 
 from statistics import fmean
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class _EfficiencyPoint(NamedTuple):
     Attributes:
         k: Number of responses.
         accuracy: Pass@k, in [0, 1].
-        standard_error: Of the accuracy, over the problems; None for a single one.
+        standard_error: Standard error of the accuracy over problems; None for a single problem.
         tokens: Total tokens of the k responses.
     """
 
@@ -28,14 +28,17 @@ def efficiency_curve(
 ) -> list[_EfficiencyPoint]:
     """Compute pass@k and tokens for k = 1 … `max_k` (the paper's figures on token efficiency).
 
-    The k responses are drawn among a problem's samples. With `greedy` (the paper's main text), the
-    greedy one and k - 1 samples; k = 1 is then greedy decoding. Both quantities are expectations
-    over the draw, hence exact: no draw is made.
+    The k responses are drawn from a problem's samples. With `greedy` (the paper's main text), they
+    are the greedy response and k - 1 samples; k = 1 is then greedy decoding. Accuracy and tokens
+    are expectations over the draw. They are exact: no draw is made.
 
     Args:
-        sampled: Samples of each problem.
-        greedy: Greedy response to each problem.
+        sampled: Sampled responses to each problem.
+        greedy: The greedy response to each problem. None: all k responses are sampled.
         max_k: Largest k.
+
+    Returns:
+        The points for k = 1 … `max_k`.
 
     Raises:
         ValueError: A problem has too few samples, or not the one greedy response.

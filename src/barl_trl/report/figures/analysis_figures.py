@@ -1,7 +1,7 @@
 """Figures of `barl analyze` on responses: token efficiency, values, reflections, comparisons.
 
-Each is drawn from the JSON file that the analysis wrote, of `rows` with `benchmark` and, but for
-comparisons, `model`.
+Each figure is drawn from the JSON file that the analysis wrote. The `rows` in it have a `benchmark`
+and, except for comparisons, a `model`.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ VALUE_TITLES = {
 }
 _SELECTIONS = ("all", "correct", "wrong")
 _DRAWN_SHARE = 0.05
-"""Of a model's problems. Timesteps that fewer of them reach are noise, and are not drawn."""
+"""Timesteps that a smaller share of a model's problems reach are noise, and are not drawn."""
 
 _BENCHMARK_DASHES = ("--", "-", *DASHES[2:])
 """The paper draws its first benchmark (GSM8K) dashed and its second (MATH) solid."""
@@ -36,8 +36,8 @@ def draw_efficiency(results: str | Path, path: str | Path, *, with_greedy: bool)
         results: JSON with `rows` of `with_greedy`, `k`, `accuracy`, `standard_error`, `tokens`,
             `num_problems`.
         path: PNG to write.
-        with_greedy: Which rows to draw: those where the greedy response is one of the k, or those
-            without.
+        with_greedy: Whether to draw the rows in which the greedy response is one of the k, or the
+            rows in which all k responses are sampled.
     """
     rows = read_json(results, rows=list)["rows"]
     rows = [row for row in rows if row["with_greedy"] == with_greedy]
@@ -63,9 +63,9 @@ def draw_values(results: str | Path, path: str | Path, *, value: str = "bayesian
 
     Args:
         results: JSON with `rows` of `value`, `responses`, `timestep`, `mean`, `standard_error`,
-            `num_problems`, and `settings` with `step`, what a step is.
+            `num_problems`, and `settings` with `step`, the definition of a step in words.
         path: PNG to write.
-        value: Which value to draw.
+        value: Name of the value to draw, a key of [`VALUE_TITLES`].
     """
     data = read_json(results, rows=list, settings=dict)
     rows = [row for row in data["rows"] if row["value"] == value and row["timestep"] is not None]
@@ -208,7 +208,7 @@ def _with_number(benchmark: str, rows: _Rows) -> str:
 
 
 def _draw_model(axis, n: int, model: str, points: _Rows, x: str, y: str, scale=1) -> None:
-    """Draw the points of the n-th model, with their standard errors."""
+    """Draw the n-th model's line through points at keys `x` and `y`, with standard errors."""
     error_line(
         axis,
         [row[x] for row in points],

@@ -15,21 +15,24 @@ _CURVES = {
     "barl/posterior_entropy": "posterior entropy (nats)",
     "barl/truth_mass": "posterior mass on the truth",
 }
-"""Logged metric -> title. A metric that a method does not log is left out."""
+"""Logged metric -> title of its panel. A metric that a method does not log has no panel."""
 
 _LETTERS = 18
-"""That fit into a line under a column of beliefs."""
+"""Number of characters in a line of text under a column of beliefs."""
 _LINES = 4
+"""Most lines of text under a column of beliefs."""
 
 
 @styled
 def training_curves(trainer_state: str | Path, path: str | Path, *, window: int = 5) -> None:
-    """Draw reward, length and beliefs over the optimizer steps, with where they begin and end.
+    """Draw reward, length and beliefs over the optimizer steps.
+
+    The title of each panel gives the first and the last value of the moving average.
 
     Args:
         trainer_state: `trainer_state.json` of a run or a checkpoint.
         path: PNG to write.
-        window: Points of the moving average that is drawn over the raw curve.
+        window: Number of logs in the moving average that is drawn over the raw curve.
 
     Raises:
         ValueError: None of the metrics was logged.
@@ -62,7 +65,7 @@ def training_curves(trainer_state: str | Path, path: str | Path, *, window: int 
 
 @styled
 def beliefs(records: str | Path, path: str | Path) -> None:
-    """Draw each step's value, the posterior over the hypotheses after it, and its text.
+    """Draw each step's value, the posterior over the hypotheses after the step, and its text.
 
     Args:
         records: JSON list with, per rollout: `prompt`, `answers` (H, the truth first), `steps` (T

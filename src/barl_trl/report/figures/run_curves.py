@@ -25,12 +25,12 @@ def curves_of(folder: str | Path) -> dict[tuple[str, str], _Curve]:
     """Read the curves of a run.
 
     Args:
-        folder: Of a run, finished or not: without a `trainer_state.json` of its own, that of its
-            last checkpoint counts.
+        folder: Folder of a run, finished or not. If it has no `trainer_state.json`, the one of the
+            last checkpoint is read.
 
     Returns:
-        Value by optimizer step of each (set of problems, `"accuracy"` or `"mean_tokens"`). The
-        accuracy of training is the mean of the first reward, that of sampled rollouts.
+        For each pair of a set of problems and `"accuracy"` or `"mean_tokens"`, the values by
+        optimizer step. The accuracy on training rollouts is the mean of the first reward.
 
     Raises:
         FileNotFoundError: There is no `trainer_state.json`.
@@ -51,6 +51,7 @@ def curves_of(folder: str | Path) -> dict[tuple[str, str], _Curve]:
 
 
 def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
+    """Return set of problems and kind of the curve of a logged metric; None if it has no curve."""
     if match := _EVALUATED.fullmatch(name):
         return match["set"], match["kind"]
     if name == "eval_accuracy":
@@ -62,10 +63,11 @@ def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
 
 
 def _log_history(folder: Path) -> list[dict[str, Any]]:
+    """Return the logs of a run from its `trainer_state.json`, or from its last checkpoint's."""
     checkpoints = folder.glob("checkpoint-*/trainer_state.json")
     by_step = sorted(checkpoints, key=lambda path: int(path.parent.name.rpartition("-")[2]))
     for path in (folder / "trainer_state.json", *reversed(by_step)):
-        with suppress(FileNotFoundError, ValueError):  # a kill may leave a part of it
+        with suppress(FileNotFoundError, ValueError):  # a killed run may leave a part of the file
             return read_json(path, log_history=list)["log_history"]
     raise FileNotFoundError(
         f"{folder} must have a trainer_state.json, or checkpoints that have one, got neither: name "
@@ -77,15 +79,16 @@ def summarize(runs: Mapping[str, Sequence[str | Path]]) -> dict[str, Any]:
     """Average the curves of runs over seeds, at the steps that all seeds have.
 
     Args:
-        runs: Folders of runs by arm: one for each seed.
+        runs: Arm -> the folders of its runs, one for each seed.
 
     Returns:
-        By arm: the number of `seeds`, and `curves` by set of problems and kind, each with `steps`,
-        `mean` and `standard_error` (None of a single seed). The mean over benchmarks comes last.
+        Arm -> the number of `seeds`, and `curves`. A curve, by set of problems and kind, has
+        `steps`, `mean` and `standard_error` (None for a single seed). The mean over benchmarks
+        comes last.
 
     Raises:
-        FileNotFoundError: A folder has no `trainer_state.json`.
-        ValueError: A run has nothing logged.
+        FileNotFoundError: A folder has no `trainer_state.json`, nor has a checkpoint in it.
+        ValueError: A run logged neither rewards nor evaluations.
     """
     summary = {}
     for arm, folders in runs.items():
@@ -118,12 +121,12 @@ def draw(summary: str | Path, path: str | Path) -> None:
     """Draw accuracy and response length over the optimizer steps, a row for each set of problems.
 
     Args:
-        summary: JSON of [`summarize`].
+        summary: JSON file of what [`summarize`] returned.
         path: PNG to write.
     """
     arms = read_json(summary)
-    found = {name for arm in arms.values() for name in arm["curves"]}
-    names = sorted(found, key=lambda name: _order((name, "")))
+    names = {name for arm in arms.values() for name in arm["curves"]}
+    names = sorted(names, key=lambda name: _order((name, "")))
     figure, axes = panels(2, rows=len(names))
     for row, name in zip(axes, names, strict=True):
         for axis, kind in zip(row, _LABELS, strict=True):

@@ -1,4 +1,4 @@
-"""How all figures are drawn and saved: lines that can be told apart without colours, panels."""
+"""How all figures are drawn and saved. Lines can be told apart without their colours."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,7 +16,7 @@ _R = TypeVar("_R")
 
 BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
 _COLORS = (BLUE, VERMILION, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Colours that colour-blind readers tell apart: Okabe and Ito (2008), without the yellow."""
+"""Colours that colour-blind readers can tell apart: Okabe and Ito (2008), without the yellow."""
 
 _STYLE: Any = {
     "axes.prop_cycle": plt.cycler(color=_COLORS),
@@ -47,7 +47,7 @@ DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def styled(draw: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Give a function that draws the style of all figures."""
+    """Return a function that draws with the style of all figures."""
 
     @wraps(draw)
     def drawn(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -58,7 +58,7 @@ def styled(draw: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def line_style(n: int) -> dict[str, Any]:
-    """Colour, marker and dashes of the n-th line; every other marker is hollow."""
+    """Return colour, marker and dashes of the n-th line. Every other marker is hollow."""
     return {
         "color": _COLORS[n % len(_COLORS)],
         "marker": _MARKERS[n % len(_MARKERS)],
@@ -71,15 +71,24 @@ def line_style(n: int) -> dict[str, Any]:
 
 
 def plain(name: str) -> str:
-    """Return a name as it is drawn: a dollar starts no formula, `_` does not hide it in legends."""
+    """Return a name that matplotlib draws as it is.
+
+    A dollar would start a formula, and a legend would hide a name that begins with `_`.
+    """
     name = name.replace("$", r"\$")
     return f"\u200b{name}" if name.startswith("_") else name
 
 
 def error_line(axis, xs, means, errors, **style) -> None:
-    """Draw a line with errors, each a number or how far the interval goes below and above.
+    """Draw a line through means, with error bars.
 
-    A mean that is None has no point, an error that is None no bar.
+    Args:
+        axis: Panel to draw into.
+        xs: Position of each point.
+        means: Height of each point. A mean that is None is not drawn.
+        errors: Length of each error bar, on both sides or as a pair (below, above). An error that
+            is None has no bar.
+        **style: Further arguments of `errorbar`.
     """
     points = [(x, y, e or 0.0) for x, y, e in zip(xs, means, errors, strict=True) if y is not None]
     if points:
@@ -89,7 +98,7 @@ def error_line(axis, xs, means, errors, **style) -> None:
 
 
 def panels(columns: int, rows: int = 1) -> tuple[Any, Any]:
-    """Return a figure and its axes, `rows` x `columns`."""
+    """Return a figure and the array of its axes, (rows, columns)."""
     size = max(4.2, 3.3 * columns), 0.7 + 2.6 * rows
     return plt.subplots(
         rows, columns, figsize=size, layout="constrained", squeeze=False, sharex="col"
@@ -97,7 +106,7 @@ def panels(columns: int, rows: int = 1) -> tuple[Any, Any]:
 
 
 def headline(figure, text: str) -> None:
-    """Write above all panels what the figure shows."""
+    """Write a title above all panels of a figure."""
     figure.suptitle(text, x=0.01, ha="left")
 
 
@@ -113,6 +122,6 @@ def finish(figure, path, *, names: int) -> None:
 
 
 def save(figure, path: str | Path, *, dpi: int = 130, **options) -> None:
-    """Write a figure as PNG, and close it."""
+    """Save a figure as PNG, and close it."""
     figure.savefig(path, dpi=dpi, **options)
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""The belief-dependent policy on the paper's tree, leaf by leaf, and returns by depth."""
+"""The figure of the paper's tree: the belief-dependent policy leaf by leaf, and the returns."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -14,12 +14,12 @@ _NODE_RADIUS = 12  # points
 
 
 def draw(results_json: str | Path, png: str | Path) -> None:
-    """Draw a row of trees for each way of going back, and the returns beside them.
+    """Draw a row of trees for each way of going back, and the returns by depth beside them.
 
-    A panel shows the belief before the next leaf is tried, and the way to it.
+    Each tree shows the belief before the next leaf is tried, and the path to that leaf.
 
     Args:
-        results_json: What `barl_trl.synthetic.tree_gap.results` returned, as JSON.
+        results_json: JSON file of what `barl_trl.synthetic.tree_gap.results` returned.
         png: PNG to write.
     """
     results = read_json(results_json)
@@ -60,7 +60,7 @@ def _draw_tree(axis, example, attempt):
 
 
 def _places(children, leaves):
-    """Place leaves side by side, a node above the middle of its children."""
+    """Return the position of each node: leaves side by side, others above their children."""
     places = [(0.0, 0.0)] * len(children)
     for node in reversed(range(len(children))):
         if children[node]:
@@ -94,7 +94,7 @@ def _draw_move(axis, example, start, end):
 
 
 def _draw_node(axis, x, y, name, belief):
-    """Draw a node. A leaf is shaded by its belief, which stands below it, or crossed out."""
+    """Draw a node. A leaf is shaded by its belief, written below it; belief 0 is crossed out."""
     shade = str(1 - 0.75 * (belief or 0))
     axis.plot(x, y, "o", ms=2 * _NODE_RADIUS - 3, mfc=shade, mec=_BLACK, mew=1, zorder=3)
     color = "white" if (belief or 0) > 0.6 else _BLACK

@@ -16,7 +16,7 @@ _REFERENCES = {
 
 
 def draw(results: str | Path, path: str | Path) -> None:
-    """Draw mean and standard deviation over the seeds.
+    """Draw mean and standard deviation of the accuracy over the seeds, by arm and iteration.
 
     Args:
         results: JSON with `records` (of `arm`, `seed`, `iteration` and the accuracies), `arms`

@@ -1,1 +1,1 @@
-"""The page of `barl inspect`: records of rollouts in, a folder that opens without a server out."""
+"""The page of `barl inspect`: it reads records of rollouts, and opens without a server."""

@@ -1,4 +1,4 @@
-"""What the page shows of a batch of rollouts: beliefs, values, weights, and other credits."""
+"""The numbers that the page shows of rollouts: beliefs, values, weights, and other credits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,8 +14,10 @@ from ...posterior import StepValues, posterior, q_values, values_under
 from ..rollout_records import credit_settings
 
 _TOLERANCE = 1e-3
-"""Least difference, relative to magnitudes above 1, between a value computed here and the recorded
-one that counts: the page shows three decimals."""
+"""Least difference between a computed and a recorded value that counts as a difference.
+
+It is relative to the recorded value where that exceeds 1. The page shows three decimals.
+"""
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -23,7 +25,8 @@ Records = Sequence[Mapping[str, Any]]
 class Derived(NamedTuple):
     """Numbers of a rollout with T steps, T + 1 states and H hypotheses.
 
-    None where unscored; those of values also without an outcome.
+    `p`, `w` and `entropy` are None if the rollout was not scored. `q`, `v` and `values` are None if
+    it was not scored, or has no outcome.
     """
 
     p: np.ndarray | None
@@ -43,26 +46,31 @@ class Derived(NamedTuple):
     methods: dict[str, np.ndarray]
     """Value of each step under every credit that can be computed, (T)."""
     difference: float | None
-    """Largest difference of the recorded step values from those that are computed here for the
-    run's own credit; None where it is none, or cannot be computed."""
+    """Largest difference between the recorded step values and those computed for the run's credit.
+
+    None if there is no such difference, or the values cannot be computed.
+    """
 
 
 def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
     """Compute what the page shows of the rollouts of one batch.
 
-    Weights are those that were recorded. Without any, the step values are standardised over the
-    tokens of the batch, as training does by default.
+    The weights are the recorded ones. If no record has weights, the recorded step values are
+    standardised over the tokens of the batch, as training does by default.
 
     Args:
-        records: All rollouts of a file of records, not empty.
-        metadata: What the file says of all of them. Its [`credit_settings`] are used.
+        records: All records of a file, at least one.
+        metadata: Metadata of the file. Its [`credit_settings`] are used.
+
+    Returns:
+        The numbers of each rollout.
     """
     settings = credit_settings(metadata)
     rollouts = scored_rollouts(records, beta=settings.get("consistency_beta", 1.0))
     methods = _method_values(rollouts, settings)
     mode = settings.get("outcome_mode", "ground_truth")
     weights = _weights(records)
-    found = []
+    derived = []
     numbers = _numbers(rollouts, mode) if rollouts.answer_logps.shape[-1] else None
     for row, record in enumerate(records):
         steps, size = len(record["step_ends"]), len(record["hypotheses"] or ())
@@ -74,16 +82,17 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
             if rollouts.is_judged[row]:
                 valued = q[:steps, :size], v[:size], values[:steps]
             scored = p[: steps + 1, :size], w, *valued, normalized_entropy(w)
-        own = {}
+        step_values = {}
         if rollouts.is_judged[row]:
-            own = {name: of_all[row, :steps] for name, of_all in methods.items()}
-        difference = _difference(own.get(str(settings.get("credit"))), record["step_values"])
-        found.append(Derived._make((*scored, weights[row], own, difference)))
-    return found
+            step_values = {name: of_all[row, :steps] for name, of_all in methods.items()}
+        credit = str(settings.get("credit"))
+        difference = _difference(step_values.get(credit), record["step_values"])
+        derived.append(Derived._make((*scored, weights[row], step_values, difference)))
+    return derived
 
 
 def _numbers(rollouts: ScoredRollouts, mode: str) -> tuple[np.ndarray, ...]:
-    """Return p, q, v and values of all rollouts, padded."""
+    """Return `p`, `q`, `v` and `values` of [`Derived`] of all rollouts, padded to one shape."""
     logps, outcomes = rollouts.answer_logps, rollouts.outcomes
     if mode == "hypothesis":
         outcomes = hypothesis_outcomes(rollouts)
@@ -95,11 +104,11 @@ def _numbers(rollouts: ScoredRollouts, mode: str) -> tuple[np.ndarray, ...]:
 
 
 def scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
-    """Return a batch of records as what estimators of credit see.
+    """Convert a batch of records to the rollouts that estimators of credit take.
 
     Args:
-        records: The records.
-        beta: Consistency coefficient, for records without a posterior.
+        records: The records of the batch.
+        beta: Consistency coefficient, by which the posterior is computed where none was recorded.
     """
     states = max(len(r["step_ends"]) for r in records) + 1
     size = max(len(r["hypotheses"] or ()) for r in records)
@@ -107,15 +116,15 @@ def scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
     belief = torch.zeros(len(records), states, size)
     hypothesis_mask = torch.zeros(len(records), size, dtype=torch.bool)
     for row, record in enumerate(records):
-        own, steps = len(record["hypotheses"] or ()), len(record["step_ends"])
-        hypothesis_mask[row, :own] = True
-        if own:
-            logps[row, : steps + 1, :own] = torch.tensor(record["answer_logps"])
+        num_answers, steps = len(record["hypotheses"] or ()), len(record["step_ends"])
+        hypothesis_mask[row, :num_answers] = True
+        if num_answers:
+            logps[row, : steps + 1, :num_answers] = torch.tensor(record["answer_logps"])
             recorded = record["posterior"]
-            belief[row, : steps + 1, :own] = (
+            belief[row, : steps + 1, :num_answers] = (
                 torch.tensor(recorded)
                 if recorded is not None
-                else posterior(logps[row : row + 1, : steps + 1, :own], beta=beta)[0]
+                else posterior(logps[row : row + 1, : steps + 1, :num_answers], beta=beta)[0]
             )
     lengths = torch.tensor([len(r["step_ends"]) for r in records])
     outcomes = torch.tensor([_number(r["outcome"]) for r in records])
@@ -137,22 +146,24 @@ def scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
 def _method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Return the values of steps, (B, T), under each credit whose hypotheses were scored.
 
-    They are those minus the credit's own baseline, and for the run's credit minus the run's, before
-    whitening. The likelihoods are the run's, also for a credit that would reduce them otherwise.
+    Each credit's baseline is subtracted; for the run's credit it is the baseline that the run used.
+    The values are not whitened. All credits take the run's likelihoods, also those that would
+    reduce the log-likelihoods of an answer's tokens otherwise.
     """
-    own, size = settings.get("credit"), rollouts.answer_logps.shape[-1]
+    run_credit, size = settings.get("credit"), rollouts.answer_logps.shape[-1]
     needed = {"none": 0, "truth": 1, "rollouts": 2}
-    found = {}
+    values = {}
     for name, credit in CREDITS.items():
-        if name == own:
+        if name == run_credit:
             credit = credit._replace(credit_baseline=settings["credit_baseline"])
-        # the run's own may have found no answer but the truth
-        if size >= needed[credit.hypotheses] or (size and name == own):
-            found[name] = weigh_steps(rollouts, credit, settings).steps.numpy()
-    return found
+        # the rollouts of the run's credit may have had no answer but the truth
+        if size >= needed[credit.hypotheses] or (size and name == run_credit):
+            values[name] = weigh_steps(rollouts, credit, settings).steps.numpy()
+    return values
 
 
 def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -> float | None:
+    """Return the largest difference of computed and recorded values; None if it does not count."""
     if computed is None or not recorded:
         return None
     apart = np.abs(computed - recorded)
@@ -170,24 +181,25 @@ def normalized_entropy(belief: np.ndarray) -> np.ndarray:
 
 
 def _weights(records: Records) -> list[np.ndarray]:
-    """Return the weights of each rollout's steps: recorded, or standardised over the batch.
+    """Return the weight of each step, (T), of each rollout.
 
-    They are 0 where no value was recorded.
+    It is the mean weight of the step's tokens: the recorded weights, or, if no record has weights,
+    the recorded step values standardised over the batch. A rollout without either has weights of 0.
     """
     ends = [record["step_ends"] for record in records]
     weights = [record["token_weights"] for record in records]
     if all(row is None for row in weights):
         weights = _standardized(records)
-    return [_means(row, own) for row, own in zip(weights, ends, strict=True)]
+    return [_means(*pair) for pair in zip(weights, ends, strict=True)]
 
 
 def _standardized(records: Records) -> list[list[float]]:
-    """Return the recorded values of steps, spread over the tokens and whitened over the batch."""
+    """Return weights of tokens: the recorded step values, whitened over the batch's tokens."""
     recorded = [record["step_values"] or () for record in records]
     ends = [r["step_ends"][: len(row)] for r, row in zip(records, recorded, strict=True)]
     steps = torch.zeros(len(records), max(map(len, recorded)))
-    for row, known in zip(steps, recorded, strict=True):
-        row[: len(known)] = torch.tensor(known)
+    for row, step_values in zip(steps, recorded, strict=True):
+        row[: len(step_values)] = torch.tensor(step_values)
     lengths = torch.tensor([row[-1] if row else 0 for row in ends])
     weighed = whitened_tokens(
         StepValues(steps, torch.zeros(len(records))),
@@ -201,6 +213,7 @@ def _standardized(records: Records) -> list[list[float]]:
 
 
 def _means(token_weights: Sequence[float] | None, ends: Sequence[int]) -> np.ndarray:
+    """Return the mean weight of the tokens of each step, (T); 0 without weights."""
     if token_weights is None or not len(ends):
         return np.zeros(len(ends))
     starts = [0, *ends[:-1]]

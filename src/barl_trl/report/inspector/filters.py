@@ -1,4 +1,4 @@
-"""The kinds of rollouts that a reader looks for, and which a rollout is of."""
+"""The kinds of rollouts by which a reader can filter, and the kinds of each rollout."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,21 +24,24 @@ FILTERS = {
     "right": ("right", "its answer is the truth"),
     "wrong": ("wrong", "its answer is not the truth, or there is none"),
 }
-"""Name: label, and what it says. Bit k of a rollout's kinds is that of name k."""
+"""Name of a kind -> its label and its explanation. Bit k of a rollout's kinds is for the k-th."""
 
 _SPREAD = 0.05
-"""Least difference between two weights of a group that counts as spread."""
+"""Weights of a group count as spread if the largest minus the smallest exceeds this."""
 
 
 def is_right(record: Mapping[str, Any]) -> bool:
-    """Whether a rollout answers the truth; without hypotheses, whether its outcome is above 0."""
+    """Return whether a rollout's answer is the truth.
+
+    Without hypotheses, it is taken to be the truth if the outcome is above 0.
+    """
     if record["hypotheses"]:
         return record["member"] == 0
     return (record["outcome"] or 0.0) > 0
 
 
 def mean_weight(record: Mapping[str, Any], derived: Derived) -> float:
-    """Return the mean weight of a rollout's tokens; 0 without any."""
+    """Return the mean weight of a rollout's tokens; 0 without tokens."""
     recorded = record["token_weights"]
     if recorded:
         return float(np.mean(recorded))
@@ -50,12 +53,15 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
     """Return the kinds of each rollout of a group, as bits.
 
     Args:
-        group: Records of all rollouts of a prompt, each with its numbers.
+        group: Record and numbers of each rollout of a prompt.
+
+    Returns:
+        An integer for each rollout, whose bits are in the order of [`FILTERS`].
     """
     outcomes = {record["outcome"] for record, _ in group}
     weights = np.concatenate([derived.weights for _, derived in group])
     is_spread = len(group) > 1 and len(outcomes) == 1 and weights.size and np.ptp(weights) > _SPREAD
-    found = []
+    group_kinds = []
     for record, derived in group:
         right, mean = is_right(record), mean_weight(record, derived)
         holds = {
@@ -69,5 +75,5 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
             "right": right,
             "wrong": not right,
         }
-        found.append(sum(bool(holds[name]) << bit for bit, name in enumerate(FILTERS)))
-    return found
+        group_kinds.append(sum(bool(holds[name]) << bit for bit, name in enumerate(FILTERS)))
+    return group_kinds

@@ -1,4 +1,4 @@
-"""The page itself: one file with everything in it, or a small one that loads shards."""
+"""The HTML of the page: one file that holds everything, or a small one that loads shards."""
 
 import base64
 import gzip
@@ -24,14 +24,14 @@ _SCRIPTS = (
 )
 _LICENCES = ("vendor/uPlot.LICENSE", "vendor/katex.LICENSE")
 FORMULAS = "katex"
-"""Name of the shard with KaTeX."""
+"""Name of the shard that holds KaTeX."""
 SHARDS = ("[ab]-*.js", "index.js", "pairs.js", f"{FORMULAS}.js")
-"""Names of all shards."""
+"""Patterns of the file names of all shards."""
 _TITLE = "<title>barl inspect</title>"
 
 
 def page_files(folder: Path) -> list[Path]:
-    """Return the files of the page in a folder; none, if it has no page of ours."""
+    """Return the files of the page in a folder; no files if the folder has no such page."""
     index = folder / "index.html"
     if not index.is_file():
         return []
@@ -40,21 +40,25 @@ def page_files(folder: Path) -> list[Path]:
 
 
 def foreign_file(folder: Path) -> Path | None:
-    """Return a file in a folder that is not of a page of ours, unless there is such a page."""
+    """Return a file in a folder without a finished page that is no part of an unfinished one.
+
+    None if there is no such file, or the folder has a finished page.
+    """
     if page_files(folder):
         return None
-    own = _parts(folder)  # of a page that was not finished
-    return next((path for path in folder.rglob("*") if path.is_file() and path not in own), None)
+    parts = _parts(folder)  # of a page that was not finished
+    return next((path for path in folder.rglob("*") if path.is_file() and path not in parts), None)
 
 
 def _parts(folder: Path) -> list[Path]:
+    """Return the files of a page in a folder, without its `index.html`."""
     assets = [folder / "assets" / name for name in (*_STYLES, *_SCRIPTS, *_LICENCES)]
     shards = [path for pattern in SHARDS for path in (folder / "data").glob(pattern)]
     return [*filter(Path.exists, assets), *shards]
 
 
 def folder_page() -> str:
-    """Return `index.html` of a page that loads shards from `data`, scripts from `assets`."""
+    """Return `index.html` of a page that loads shards from `data` and scripts from `assets`."""
     nonce = secrets.token_urlsafe(16)
     styles = [f'<link rel="stylesheet" nonce="{nonce}" href="assets/{name}">' for name in _STYLES]
     scripts = [
@@ -65,14 +69,15 @@ def folder_page() -> str:
 
 
 def single_page(shards: Iterable[tuple[str, str]]) -> str:
-    """Return a page that has everything in it.
+    """Return a page in one file, which holds all styles, scripts and shards.
 
     Args:
-        shards: Name and safe JSON of each, the index among them.
+        shards: Name of each shard, with its JSON as [`~.shards.script_json`] makes it. One of them
+            is the index.
     """
     nonce = secrets.token_urlsafe(16)
     styles = [f'<style nonce="{nonce}">{_asset(name)}</style>' for name in _STYLES]
-    # an element's id is also a global name: katex, say
+    # an element's id is also a global name: without the prefix, a shard would be `katex`
     data = [
         f'<script type="application/json" id="shard-{name}">{text}</script>'
         for name, text in shards
@@ -82,17 +87,17 @@ def single_page(shards: Iterable[tuple[str, str]]) -> str:
 
 
 def shard_script(name: str, text: str) -> str:
-    """Return the script of a shard, which hands its JSON to the page."""
+    """Return the script of a shard. It hands the shard's JSON to the page."""
     return f'barl.receive("{name}",{text});\n'
 
 
 def asset_files() -> Mapping[str, bytes]:
-    """Return all files of the page's `assets` by their names."""
+    """Return the content of all files of the page's `assets` by their names."""
     return {name: (ASSETS / name).read_bytes() for name in (*_STYLES, *_SCRIPTS, *_LICENCES)}
 
 
 def formulas_shard() -> str:
-    """Return KaTeX as a JSON text: packed to a third, it is unpacked where formulas are shown."""
+    """Return KaTeX as a JSON string, compressed to a third. The page unpacks it for formulas."""
     code = (ASSETS / "vendor/katex.min.js").read_bytes()
     return f'"{base64.b64encode(gzip.compress(code, mtime=0)).decode()}"'
 

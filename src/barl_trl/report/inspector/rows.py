@@ -1,4 +1,4 @@
-"""Records as JSON for the page: a line of the list, and everything on a rollout."""
+"""Records as JSON for the page: a rollout's line in the list, and its details."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -12,42 +12,43 @@ from .filters import kinds, mean_weight
 _SNIPPET = 160
 """Most characters of a text in the list."""
 _DECIMALS = 5
+"""Number of decimals of a number on the page, unless a function is given another."""
 
 COLUMNS = ("group", "rollout", "outcome", "tokens", "cost", "mean", "spread", "kinds", "answer")
-"""Of the list of rollouts; `group` counts the groups of the run."""
+"""Columns of the list of rollouts. `group` is the number of the group in the run."""
 
 
 class Group(NamedTuple):
-    """A prompt's rollouts, as JSON."""
+    """The rollouts of a prompt, as JSON values."""
 
     head: list[Any]
-    """Step, group, prompt id, the beginnings of prompt and solution."""
+    """Step, group, prompt id, and the beginnings of prompt and solution."""
     lines: list[list[Any]]
-    """Columns of the list, but `group`, for each rollout."""
+    """For each rollout its values in [`COLUMNS`], without `group`."""
     details: dict[str, Any]
-    """Everything, for the page of a rollout."""
+    """Everything that the page shows of the prompt and of each rollout."""
     keys: list[tuple[str, int]]
-    """Prompt id, and hash of prompt and completion, of each rollout."""
+    """For each rollout its prompt id, and a hash of prompt id and completion."""
 
 
 def groups_of(records: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> list[Group]:
     """Return the groups of a file of records.
 
     Args:
-        records: All of the file, not empty.
-        metadata: The file's.
+        records: All records of the file, at least one.
+        metadata: Metadata of the file.
     """
     derived = derive(records, metadata)
-    together: dict[tuple[int, str], list[tuple[Mapping[str, Any], Derived]]] = {}
+    members_of: dict[tuple[int, str], list[tuple[Mapping[str, Any], Derived]]] = {}
     for record, numbers in zip(records, derived, strict=True):
         place = record["group"], record["prompt_id"]
-        together.setdefault(place, []).append((record, numbers))
-    start, stop = shared_ends({members[0][0]["prompt"] for members in together.values()})
-    return [_group(members, metadata, start, stop) for members in together.values()]
+        members_of.setdefault(place, []).append((record, numbers))
+    start, stop = shared_ends({members[0][0]["prompt"] for members in members_of.values()})
+    return [_group(members, metadata, start, stop) for members in members_of.values()]
 
 
 def shared_ends(prompts: Collection[str]) -> tuple[int, int]:
-    r"""Return how many characters a chat template puts before and after all prompts.
+    r"""Return how many characters at the beginning and end of all prompts are the chat template's.
 
     >>> shared_ends({"<s>\nTwo and two?</s>", "<s>\nTwo and three?</s>"})
     (4, 4)
@@ -63,6 +64,7 @@ def shared_ends(prompts: Collection[str]) -> tuple[int, int]:
 
 
 def _common_beginning(texts: Collection[str]) -> str:
+    """Return the longest text with which all texts begin."""
     low, high = min(texts), max(texts)
     length = next(
         (k for k, pair in enumerate(zip(low, high, strict=False)) if len({*pair}) > 1), None
@@ -76,6 +78,14 @@ def _group(
     start: int,
     stop: int,
 ) -> Group:
+    """Return the JSON of a group.
+
+    Args:
+        members: Record and numbers of each rollout of the group.
+        metadata: Metadata of the file.
+        start: Number of characters of the chat template before the prompt.
+        stop: Number of characters of the chat template after the prompt.
+    """
     first = members[0][0]
     head = [
         *(first[name] for name in ("step", "group", "prompt_id")),
@@ -126,7 +136,7 @@ def _details(record: Mapping[str, Any], derived: Derived, bits: int) -> dict[str
 
 
 def _uneven(record: Mapping[str, Any], derived: Derived) -> Any:
-    """Return the weights of tokens, where those of a step differ: else those of steps say all."""
+    """Return the recorded weights of tokens; None if the weights of steps say the same."""
     recorded, ends = record["token_weights"], record["step_ends"]
     if not recorded or not ends:
         return rounded(recorded, 4)
@@ -136,7 +146,7 @@ def _uneven(record: Mapping[str, Any], derived: Derived) -> Any:
 
 
 def rounded(values: Any, decimals: int = _DECIMALS) -> Any:
-    """Return numbers as JSON can hold them: rounded, and None for what is not finite."""
+    """Return numbers rounded, as JSON can hold them: None for numbers that are not finite."""
     if values is None:
         return None
     array = np.round(np.asarray(values, dtype=float), decimals) + 0.0  # no negative zero

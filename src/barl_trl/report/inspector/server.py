@@ -1,4 +1,4 @@
-"""A page of a live run, served to this machine alone."""
+"""A server of the page of a live run, which only this machine can reach."""
 
 import threading
 from functools import partial
@@ -8,23 +8,23 @@ from pathlib import Path
 from .site import Site
 
 _SECONDS = 5.0
-"""Between looks for new files; the page looks as often."""
+"""Seconds between two looks for new files of records. The page looks for news as often."""
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Serves files; says nothing of each, and lets none be kept, for they change."""
+    """Serve files of a folder, without logs. Browsers must not cache the files, for they change."""
 
     def end_headers(self):
-        """Add headers to those of the file."""
+        """Add headers that forbid caching, guessing of types, and use by other sites."""
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
         super().end_headers()
 
     def send_head(self):
-        """Refuse other host names and sites, by which a page elsewhere would read this one.
+        """Refuse requests by other host names or from other sites, which could read the page.
 
-        A link out of the folder is not followed.
+        Links out of the folder are not followed.
         """
         if self.headers.get("Host", "").rpartition(":")[0] not in ("127.0.0.1", "localhost"):
             self.send_error(421)
@@ -41,25 +41,25 @@ class _Handler(SimpleHTTPRequestHandler):
         return super().send_head()
 
     def list_directory(self, path):
-        """List none."""
+        """Refuse to list a folder."""
         self.send_error(404)
 
     def log_message(self, format, *args):
-        """Print nothing."""
+        """Log nothing."""
 
 
 def make_server(folder: Path, *, port: int) -> ThreadingHTTPServer:
-    """Return a server of a folder on 127.0.0.1; port 0: a free one."""
+    """Return a server of a folder on 127.0.0.1. With port 0 it takes a free port."""
     return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
 
 
 def serve(site: Site, server: ThreadingHTTPServer, *, seconds: float = _SECONDS) -> None:
-    """Serve a page, and take in new files of records, until it is interrupted.
+    """Serve a page, and take in new files of records, until the process is interrupted.
 
     Args:
-        site: The page, made once.
-        server: As [`make_server`] returns it; closed at the end.
-        seconds: Between looks for new files.
+        site: The page, after its first update.
+        server: The server that [`make_server`] returned. It is closed at the end.
+        seconds: Seconds between two looks for new files.
     """
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""JSON that is safe inside a script, and its distribution over shards."""
+"""The shards of a page: JSON that is safe inside a script, in files of limited size."""
 
 import json
 import math
@@ -11,14 +11,15 @@ import numpy as np
 from .rows import COLUMNS, Group
 
 SHARD_CHARACTERS = 300_000
-"""A shard of groups ends when it has so many: it is parsed in some milliseconds."""
+"""Number of characters at which a shard of groups ends. It is parsed in some milliseconds."""
 LINES_PER_LIST = 10_000
+"""Number of rollouts at which a shard of the list ends."""
 
 
 def script_json(value: Any) -> str:
-    r"""Return JSON in ASCII without `<`: no text in it can end a script or begin a tag.
+    r"""Return JSON in ASCII without `<`, so that no text in it can end a script or begin a tag.
 
-    A number that JSON lacks becomes a text.
+    Infinities and NaN, which JSON lacks, become texts.
 
     >>> print(script_json("</script>\u2028"), script_json({"beta": float("inf")}))
     "\u003c/script>\u2028" {"beta":"inf"}
@@ -26,13 +27,13 @@ def script_json(value: Any) -> str:
     dumps = partial(json.dumps, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     try:
         text = dumps(value)
-    except ValueError:  # it is rare, so that the common case is not slowed down
+    except ValueError:  # only then, for a look at each value is slow
         text = dumps(_named(value))
     return text.replace("<", "\\u003c")
 
 
 def _named(value: Any) -> Any:
-    """Return a value of JSON with infinities and NaN as texts."""
+    """Return a JSON value in which infinities and NaN are texts."""
     if isinstance(value, dict):
         return {name: _named(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -41,10 +42,14 @@ def _named(value: Any) -> Any:
 
 
 class RunData:
-    """A run's shards, which grow by files of records.
+    """The shards of a run, to which files of records are added.
 
     Args:
-        letter: First letter of the names of its shards.
+        letter: First letter of the names of the run's shards.
+
+    Attributes:
+        rollouts: Number of rollouts that were added.
+        keys: Prompt id of each rollout, and a hash of its prompt id and completion.
     """
 
     def __init__(self, letter: str):
@@ -57,7 +62,7 @@ class RunData:
         self._lists = 0
 
     def add(self, groups: list[Group]) -> Iterator[tuple[str, str]]:
-        """Take the groups of a file; yield names and JSON of the shards to write."""
+        """Add the groups of a file. Yield name and JSON of each shard that is to be written."""
         pending: list[str] = []
         size = 0
         for n, group in enumerate(groups):
@@ -77,21 +82,22 @@ class RunData:
                 yield self._close_list()
 
     def open_list(self) -> Iterator[tuple[str, str]]:
-        """Yield the shard of the list that is not full yet, if there is one."""
+        """Yield name and JSON of the shard of the list that is not full yet, if there is one."""
         if self._list["group"]:
             yield self._list_name(self._lists), script_json(self._list)
 
     def bound(self) -> float:
-        """Return the magnitude at which the scale of weights saturates, the same for the run."""
-        found = np.concatenate([np.zeros(1), *self._magnitudes])
-        return float(f"{np.quantile(found, 0.995):.2g}") or 1.0
+        """Return the magnitude at which the colours of weights saturate, one for the whole run."""
+        magnitudes = np.concatenate([np.zeros(1), *self._magnitudes])
+        return float(f"{np.quantile(magnitudes, 0.995):.2g}") or 1.0
 
     def lists(self) -> list[str]:
-        """Return the names of the list's shards."""
+        """Return the names of the shards of the list."""
         has_open = bool(self._list["group"])
         return [self._list_name(n) for n in range(self._lists + has_open)]
 
     def _take(self, group: Group) -> None:
+        """Add a group to the list, the magnitudes and the counts."""
         self._list["heads"].append([*group.head, self._name(self._shards)])
         for line in group.lines:
             for name, value in zip(COLUMNS, (self._groups, *line), strict=True):
@@ -104,6 +110,7 @@ class RunData:
         self.keys += group.keys
 
     def _close_list(self) -> tuple[str, str]:
+        """Return name and JSON of the full shard of the list, and begin the next."""
         closed = self._list_name(self._lists), script_json(self._list)
         self._lists += 1
         self._list = {name: [] for name in self._list}
@@ -117,15 +124,15 @@ class RunData:
 
 
 def pairs(ours: RunData, theirs: RunData) -> dict[str, list]:
-    """Join the rollouts of two runs: equal completions first, then those to the same prompt.
+    """Pair the rollouts of two runs: first equal completions, then others to the same prompt.
 
     Args:
-        ours: The run whose rollouts are listed.
-        theirs: The run to compare with.
+        ours: The run whose rollouts the page lists.
+        theirs: The run that it is compared with.
 
     Returns:
-        `other`: for each of ours the number of its partner, or -1; `same`: whether the completions
-        are equal.
+        For each of our rollouts, `other` has the number of its partner, or -1, and `same` is 1 if
+        the completions are equal, else 0.
     """
     other, same, taken = [-1] * ours.rollouts, [0] * ours.rollouts, set()
     for part in (slice(None), slice(0, 1)):

@@ -1,4 +1,4 @@
-"""From the folders of runs to the folder of a page, again and again while a run goes on."""
+"""The page of one or two runs, written from their records and updated while a run goes on."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,17 +20,17 @@ from .rows import COLUMNS, groups_of
 from .shards import RunData, pairs, script_json
 
 SINGLE_FILE_ROLLOUTS = 2_000
-"""A page of so many is one file."""
+"""Most rollouts of a page that is a single file."""
 
 
 class Site:
-    """The page of a run, or of two that are compared.
+    """The page of a run, or of two runs that are compared.
 
     Args:
         folders: One or two folders of records.
-        names: Of the runs, to be shown.
+        names: Names of the runs that the page shows.
         output: Folder of the page.
-        is_live: Whether it grows: then it is never a single file, and looks for news itself.
+        is_live: Whether the run goes on. The page then looks for news, and is never a single file.
     """
 
     def __init__(
@@ -44,20 +44,20 @@ class Site:
         self._kept: dict[str, str] | None = None
 
     def update(self) -> int:
-        """Take in new files of records and write the page; return how many files were new.
+        """Take in new files of records and write the page; return the number of new files.
 
-        The first time, and where a file was replaced (a run went on from a checkpoint), everything
-        is made anew.
+        The first time, and if a file was replaced because a run went on from a checkpoint,
+        everything is made anew.
         """
-        found = {
+        times = {
             (number, path): path.stat().st_mtime_ns
             for number, folder in enumerate(self.folders)
             for _, path in record_files(folder)
         }
-        if not self.runs or any(found.get(place) != time for place, time in self._seen.items()):
+        if not self.runs or any(times.get(place) != time for place, time in self._seen.items()):
             self._begin()
         new = 0
-        for place, time in found.items():
+        for place, time in times.items():
             if place not in self._seen:
                 self._seen[place] = time
                 self._add(*place)
@@ -72,6 +72,7 @@ class Site:
         return sum(run.rollouts for run in self.runs)
 
     def _add(self, number: int, path: Path) -> None:
+        """Read a file of records of run `number`, and keep or write its shards."""
         self._metadata[number], records = read_file(path)
         if not records:
             return
@@ -79,6 +80,7 @@ class Site:
             self._write(name, text)
 
     def _begin(self) -> None:
+        """Forget all runs, and delete the shards that were written."""
         self.runs = [RunData(letter) for letter, _ in zip("ab", self.folders, strict=False)]
         self._metadata = [{} for _ in self.folders]
         self._seen = {}
@@ -91,7 +93,7 @@ class Site:
                 path.unlink()
 
     def _write(self, name: str, text: str) -> None:
-        """Keep a shard while the page may become a single file; else write it."""
+        """Keep a shard in memory while the page may become a single file; later write it."""
         if self._kept is None:
             _replace(self.output / "data" / f"{name}.js", shard_script(name, text))
             return
@@ -102,6 +104,7 @@ class Site:
                 self._write(*shard)
 
     def _finish(self) -> None:
+        """Write the shards that close the page, and the page itself."""
         for run in self.runs:
             for shard in run.open_list():
                 self._write(*shard)
@@ -123,6 +126,7 @@ class Site:
         _replace(self.output / "index.html", folder_page())
 
     def _index(self) -> dict[str, Any]:
+        """Return what the page needs before it loads any shard of groups."""
         return {
             "live": self.is_live,
             "begun": self._begun,
@@ -145,6 +149,7 @@ class Site:
 
 
 def _replace(path: Path, text: str) -> None:
+    """Write a file that readers see whole, before or after."""
     partial = path.with_suffix(".partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)

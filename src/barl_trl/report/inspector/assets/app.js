@@ -1,5 +1,5 @@
 "use strict";
-// What the address says is shown; keys, search and theme.
+// The whole page: it shows what the address says, and handles keys, search and theme.
 (() => {
   const { store, el } = barl;
   const by = (id) => document.getElementById(id);
@@ -8,7 +8,7 @@
   let shown = "";
   let drawing = 0;
 
-  // Goes to a state: a new place in the history, or in place of the present one.
+  // Goes to a state, as a new entry of the history or in place of the present entry.
   function go(state, replaces) {
     const address = store.address(state);
     if (address === location.hash) return;
@@ -75,7 +75,7 @@
     document.documentElement.dataset.shown = place;
   }
 
-  // A rollout needs a group, and a group a step.
+  // The state without a group that has no step, and without a rollout that has no group.
   function normal(state) {
     if (state.step === null) return { ...state, group: null, rollout: null };
     return state.group === null ? { ...state, rollout: null } : state;

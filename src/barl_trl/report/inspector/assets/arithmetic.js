@@ -38,7 +38,7 @@ barl.arithmetic = (() => {
     names.some(isOther) ? el("p", { class: "note" }, "* takes the likelihood of an answer otherwise than this run did; read from this run's.") : null];
   }
 
-  // What was recorded of step t, and whether it is what the run's settings give.
+  // The recorded value of step t, and whether the run's settings give the same value.
   function recorded(rollout, t, { settings }) {
     if (!rollout.step_values) return ".";
     const { credit_baseline: baseline, value_normalization: normalization } = settings;
@@ -52,7 +52,7 @@ barl.arithmetic = (() => {
       + "run's settings: what it computes may not be what the run did.");
   }
 
-  // The panel of step t of a rollout of a run.
+  // The panel on step t of a rollout.
   function panel(rollout, t, run) {
     const steps = rollout.step_ends.length;
     if (t === null) return el("p", { class: "hint" }, "Choose a step, in the text or in the river, to see its arithmetic.");

@@ -1,6 +1,6 @@
 "use strict";
-// What all parts of the page use: shards, elements, numbers, colours. Texts of models and data enter
-// the page as text nodes only.
+// Functions that all parts of the page use, on shards, elements, numbers and colours. Texts of models
+// and data enter the page as text nodes only.
 const barl = (() => {
   const nonce = document.currentScript.nonce;
   const received = new Map();
@@ -29,7 +29,7 @@ const barl = (() => {
     });
   }
 
-  // The value of a shard, which is loaded where it is not there. `again` loads it anyway.
+  // The value of a shard, which is loaded if it was not received yet. `again` loads it anyway.
   function load(name, again = false) {
     if (received.has(name) && !again) return Promise.resolve(received.get(name));
     const inline = document.getElementById(`shard-${name}`);
@@ -45,7 +45,7 @@ const barl = (() => {
     return waiting.get(name);
   }
 
-  // Runs a script that a shard holds, packed.
+  // Runs a script that a shard holds in compressed form.
   async function unpack(name) {
     const bytes = Uint8Array.from(atob(await load(name)), (c) => c.charCodeAt(0));
     const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -86,7 +86,7 @@ const barl = (() => {
     : Math.round(value).toLocaleString("en");
   const plural = (count, noun) => `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-  // Colours are classes and a share, so that light and dark need no drawing again.
+  // A colour is a class and a share, so that a change of the theme needs no drawing.
   function shade(value, bound) {
     if (value === null || value === undefined) return { class: "none", share: "0%" };
     const share = Math.min(1, Math.abs(value) / bound);

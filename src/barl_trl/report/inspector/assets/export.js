@@ -1,5 +1,5 @@
 "use strict";
-// The selected rollouts as JSON lines, a shard after the other.
+// The export of the selected rollouts as JSON lines, shard by shard.
 barl.exporter = (() => {
   async function lines(selection) {
     const parts = [];

@@ -1,9 +1,10 @@
 "use strict";
-// A group at a glance: rollouts by steps, coloured by weight, and GRPO's flat advantage beside it.
+// The page of a group: a grid of rollouts by steps, coloured by weight, and the same grid coloured by
+// GRPO's flat advantage.
 barl.group = (() => {
   const { el, number, signed, plural } = barl;
 
-  // A grid of cells with one stop for the tab key; arrows move inside.
+  // A grid of cells. The tab key stops at it once; the arrow keys move inside.
   function grid(title, note, lines, bound, go) {
     const columns = Math.max(1, ...lines.map((line) => line.cells.length));
     const body = lines.map((line, r) => el("tr", {},
@@ -75,19 +76,19 @@ barl.group = (() => {
       grid("GRPO: flat advantage", "the same rollouts, the same scale", lines(group, state, flat, state.t), run.bound, go)];
   }
 
-  // The partners of a group's rollouts in the second run.
+  // The grid of the rollouts of the second run that are paired with those of a group.
   async function partners(number, group, state, go) {
     const { runs, joined } = barl.store;
     if (!joined) return null;
     const first = runs[0].starts[number];
-    const found = await Promise.all(group.rollouts.map((_, n) => barl.store.partner(first + n)));
+    const pairs = await Promise.all(group.rollouts.map((_, n) => barl.store.partner(first + n)));
     const other = { rollouts: group.rollouts.map((rollout, n) => ({ ...rollout,
-      kinds: found[n] ? found[n].rollout.kinds : rollout.kinds, weights: found[n] ? found[n].rollout.weights : [] })) };
+      kinds: pairs[n] ? pairs[n].rollout.kinds : rollout.kinds, weights: pairs[n] ? pairs[n].rollout.weights : [] })) };
     return grid(`${runs[1].name}: weight of each step`, "the run that is compared, the same scale",
       lines(other, state, (r) => r.weights, state.t), runs[0].bound, go);
   }
 
-  // A bare answer is all formula, if it looks like one.
+  // Whether an answer without dollars is a formula as a whole: "bare", else "text".
   const bare = (text) => /^[^\s$]*\\[^$]*$/.test(text || "") ? "bare" : "text";
 
   function prompt(group) {

@@ -1,5 +1,6 @@
 "use strict";
-// The list of selected rollouts: of a hundred thousand, those in sight are in the page.
+// The list of selected rollouts. Only the lines in sight are elements of the page, so that it can have
+// a hundred thousand.
 barl.list = (() => {
   const HEIGHT = 50;
   const box = document.getElementById("list");
@@ -39,9 +40,9 @@ barl.list = (() => {
     } else box.removeAttribute("aria-activedescendant");
   }
 
-  function show(found, row) {
-    const isNew = found !== selection;
-    selection = found;
+  function show(rows, row) {
+    const isNew = rows !== selection;
+    selection = rows;
     rowsBox.style.height = `${selection.length * HEIGHT}px`;
     active = row < 0 ? -1 : selection.indexOf(row);
     if (isNew && active < 0) box.scrollTop = 0;
@@ -58,7 +59,7 @@ barl.list = (() => {
     if (!selection.length) return;
     active = active < 0 ? (by > 0 ? 0 : selection.length - 1)
       : Math.min(selection.length - 1, Math.max(0, active + by));
-    open(selection[active]); // shown later: the next key may come before
+    open(selection[active]); // it is shown later, perhaps after the next key
   }
 
   let waits = false;
@@ -69,8 +70,8 @@ barl.list = (() => {
   });
   new ResizeObserver(() => { if (box.clientHeight) draw(); }).observe(box);
   box.addEventListener("click", (event) => {
-    const found = event.target.closest(".row");
-    if (found) open(selection[Number(found.dataset.place)]);
+    const line = event.target.closest(".row");
+    if (line) open(selection[Number(line.dataset.place)]);
   });
   box.addEventListener("keydown", (event) => {
     const page = Math.max(1, Math.floor(box.clientHeight / HEIGHT) - 1);

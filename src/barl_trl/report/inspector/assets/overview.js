@@ -1,5 +1,6 @@
 "use strict";
-// The run: curves of how many rollouts are of each kind, and its steps. A step: its groups.
+// The page of a run, with curves of the kinds of its rollouts and its steps, and the page of a step,
+// with its groups.
 barl.overview = (() => {
   const { el, whole, number, signed, plural } = barl;
   let charts = [];
@@ -11,28 +12,28 @@ barl.overview = (() => {
     waiting = [];
   }
 
-  // Draws the curves, once their places are in the page and have a width.
+  // Draws the curves. Their elements must be in the page by then, so that they have a width.
   function draw() {
     for (const call of waiting) call();
     waiting = [];
   }
 
-  // Of every step: rollouts, counts by filter, means.
+  // For every step: number of groups and rollouts, sums of numbers, and counts by filter.
   function summaries(run) {
     const { rows, heads, steps, starts } = run;
     return [...steps].map(([step, groups]) => {
-      const found = { step, groups: groups.length, rollouts: 0, outcome: 0, judged: 0, tokens: 0, cost: 0,
+      const summary = { step, groups: groups.length, rollouts: 0, outcome: 0, judged: 0, tokens: 0, cost: 0,
         counts: barl.store.index.filters.map(() => 0) };
       for (const g of groups) {
         for (let row = starts[g]; row < starts[g + 1]; row++) {
-          found.rollouts += 1;
-          if (rows.outcome[row] !== null) { found.outcome += rows.outcome[row]; found.judged += 1; }
-          found.tokens += rows.tokens[row];
-          found.cost += rows.cost[row] || 0;
-          for (let b = 0; b < found.counts.length; b++) found.counts[b] += (rows.kinds[row] >> b) & 1;
+          summary.rollouts += 1;
+          if (rows.outcome[row] !== null) { summary.outcome += rows.outcome[row]; summary.judged += 1; }
+          summary.tokens += rows.tokens[row];
+          summary.cost += rows.cost[row] || 0;
+          for (let b = 0; b < summary.counts.length; b++) summary.counts[b] += (rows.kinds[row] >> b) & 1;
         }
       }
-      return found;
+      return summary;
     });
   }
 
@@ -41,18 +42,18 @@ barl.overview = (() => {
       .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
   }
 
-  // A colour of the theme that is on: uPlot draws, and knows no variables.
+  // A colour of the present theme as a value, for uPlot does not resolve CSS variables.
   function color(name) {
     const probe = el("span", { style: { color: `var(${name})` } });
     document.body.append(probe);
-    const found = getComputedStyle(probe).color;
+    const computed = getComputedStyle(probe).color;
     probe.remove();
-    return found;
+    return computed;
   }
 
   function curve(title, help, summary, value, unit, go) {
     const holder = el("div", { class: "plot" });
-    const x = summary.map((found) => found.step);
+    const x = summary.map((item) => item.step);
     const y = summary.map(value);
     const last = y.at(-1);
     const text = `${title}: from ${show(y[0])} at step ${x[0]} to ${show(last)} at step ${x.at(-1)}.`;
@@ -126,12 +127,12 @@ barl.overview = (() => {
 
   function run(state, go) {
     clear();
-    const found = barl.store.runs[0];
-    const summary = summaries(found);
+    const listed = barl.store.runs[0];
+    const summary = summaries(listed);
     const total = (value) => summary.reduce((sum, item) => sum + value(item), 0);
     const rollouts = total((item) => item.rollouts);
     const { index } = barl.store;
-    const { settings } = found;
+    const { settings } = listed;
     const counts = index.filters.map((filter, b) => [filter, total((item) => item.counts[b])]);
     const nothing = counts.filter(([, count]) => !count).map(([filter]) => filter.label);
     const praised = counts[0][1], tied = counts[2][1];
@@ -142,10 +143,10 @@ barl.overview = (() => {
       curve("mean tokens read to score", "", summary, (item) => item.cost / item.rollouts, "", go),
     ];
     return [
-      el("h1", {}, found.name),
+      el("h1", {}, listed.name),
       el("p", { class: "lead" }, lead(rollouts, praised, tied)),
-      facts([["rollouts", whole(rollouts)], ["prompt groups", whole(found.heads.length)],
-        ["steps", whole(summary.length)], ["credit", settings.credit], ["model", found.metadata.model],
+      facts([["rollouts", whole(rollouts)], ["prompt groups", whole(listed.heads.length)],
+        ["steps", whole(summary.length)], ["credit", settings.credit], ["model", listed.metadata.model],
         ["consistency beta", settings.consistency_beta],
         ["mean outcome", number(total((i) => i.outcome) / Math.max(1, total((i) => i.judged)))]]),
       comparison(),
@@ -163,18 +164,17 @@ barl.overview = (() => {
 
   function step(state) {
     clear();
-    const found = barl.store.runs[0];
-    const groups = found.steps.get(state.step);
+    const { rows, starts, heads, steps } = barl.store.runs[0];
+    const groups = steps.get(state.step);
     if (!groups) return [el("h1", {}, `Step ${state.step}`), el("p", {}, "The run has no rollouts of this step.")];
-    const { rows, starts, heads } = found;
     const lines = groups.map((g) => {
-      const own = Array.from({ length: starts[g + 1] - starts[g] }, (_, n) => starts[g] + n);
-      const outcomes = own.map((row) => rows.outcome[row]);
-      const spread = Math.max(...own.map((row) => rows.spread[row]));
+      const members = Array.from({ length: starts[g + 1] - starts[g] }, (_, n) => starts[g] + n);
+      const outcomes = members.map((row) => rows.outcome[row]);
+      const spread = Math.max(...members.map((row) => rows.spread[row]));
       const equal = new Set(outcomes).size === 1;
-      const right = own.filter((row) => rows.kinds[row] & (1 << barl.store.bit("right"))).length;
+      const right = members.filter((row) => rows.kinds[row] & (1 << barl.store.bit("right"))).length;
       return { equal, cells: [link({ ...state, group: heads[g].group, rollout: null, t: null }, `group ${heads[g].group}`),
-        el("bdi", { class: "clip" }, barl.visible(heads[g].text)), `${right} of ${own.length}`,
+        el("bdi", { class: "clip" }, barl.visible(heads[g].text)), `${right} of ${members.length}`,
         equal ? "equal" : "differ", number(spread, 2)] };
     });
     const equal = lines.filter((item) => item.equal).length;

@@ -1,5 +1,5 @@
 "use strict";
-// The belief along the text: a band for each hypothesis, the truth at the bottom.
+// The drawing of the belief along the text, with a band for each hypothesis and the truth at the bottom.
 barl.river = (() => {
   const { el, svg, number, visible } = barl;
   const WIDTH = 1000;
@@ -7,15 +7,15 @@ barl.river = (() => {
   const ELIMINATED = 0.01;
   const SHOWN = 9;
 
-  // Bands of all hypotheses; those beyond the palette, in order of their greatest belief, are one.
+  // Bands of all hypotheses. Beyond the palette, those of the least belief share one band.
   function bandsOf(rollout) {
     const { w, hypotheses } = rollout;
     const order = hypotheses.map((_, i) => i).slice(1)
       .sort((a, b) => Math.max(...w.map((row) => row[b])) - Math.max(...w.map((row) => row[a])));
-    const own = [0, ...order.slice(0, order.length > SHOWN - 1 ? SHOWN - 2 : SHOWN - 1)];
-    const bands = own.map((i, n) => ({ color: `h${n}`, name: hypotheses[i], isTruth: i === 0,
+    const shown = [0, ...order.slice(0, order.length > SHOWN - 1 ? SHOWN - 2 : SHOWN - 1)];
+    const bands = shown.map((i, n) => ({ color: `h${n}`, name: hypotheses[i], isTruth: i === 0,
       isOwn: i === rollout.member, values: w.map((row) => row[i]) }));
-    const rest = order.slice(own.length - 1);
+    const rest = order.slice(shown.length - 1);
     if (rest.length) {
       bands.push({ color: "h-rest", name: `${rest.length} others`, isTruth: false, isOwn: rest.includes(rollout.member),
         values: w.map((row) => rest.reduce((sum, i) => sum + row[i], 0)) });
@@ -23,7 +23,7 @@ barl.river = (() => {
     return bands;
   }
 
-  // `onPoint` and `onChoose` are told of steps; `mark` shows one.
+  // The panel. `onPoint` and `onChoose` are called with steps; `mark` shows a step.
   function panel(rollout, { onPoint, onChoose }) {
     const bands = bandsOf(rollout);
     const places = [0, ...rollout.step_ends];
@@ -59,7 +59,7 @@ barl.river = (() => {
       "aria-valuemin": 0, "aria-valuemax": Math.max(0, states - 2), "aria-valuenow": 0 }, drawing);
     let marked = null;
 
-    // The belief after step t; null: at the end.
+    // Shows the belief after step t; if t is null, the belief at the end.
     function mark(t) {
       marked = t;
       const isStep = t !== null && t < states - 1;
@@ -98,7 +98,7 @@ barl.river = (() => {
     return { element: el("div", { class: "belief" }, slider, axis, legend), mark };
   }
 
-  // What there is to see: where the belief in the truth begins and ends, and its greatest change.
+  // A sentence on the belief in the truth: its beginning, its end and its greatest change.
   function titleOf(rollout) {
     const truth = rollout.w.map((row) => row[0]);
     const changes = truth.slice(1).map((value, t) => value - truth[t]);

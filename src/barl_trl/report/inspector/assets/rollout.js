@@ -1,6 +1,6 @@
 "use strict";
-// A rollout: its text, the belief below it, the arithmetic of a step; beside them, the run that is
-// compared.
+// The page of a rollout: its text, the belief below the text, and the arithmetic of a step. The paired
+// rollout of the run that is compared stands beside it.
 barl.rollout = (() => {
   const { el, number, signed, visible } = barl;
   let current = null;
@@ -24,7 +24,7 @@ barl.rollout = (() => {
       ["ended", rollout.is_cut_off ? "cut off" : "by itself"]]);
   }
 
-  // Text and river of one run's rollout, linked both ways.
+  // Text and river of a rollout of one run. Each shows the step that is marked in the other.
   function side(rollout, run, state, name, view) {
     let pointed = null;
     let chosen = state.t;
@@ -73,9 +73,9 @@ barl.rollout = (() => {
   }
 
   function foldAll() {
-    const found = [...document.querySelectorAll(".thought")];
-    const open = found.some((thought) => thought.open);
-    for (const thought of found) thought.open = !open;
+    const folds = [...document.querySelectorAll(".thought")];
+    const open = folds.some((thought) => thought.open);
+    for (const thought of folds) thought.open = !open;
   }
 
   async function show(state, go, view) {
@@ -88,12 +88,12 @@ barl.rollout = (() => {
       if (t === null) return;
       go({ ...barl.store.parse(), t }, true);
     };
-    const own = { ...view, choose, isPair: Boolean(partner) };
+    const sideView = { ...view, choose, isPair: Boolean(partner) };
     const { runs } = barl.store;
-    sides.push(side(rollout, runs[0], state, runs[0].name, own));
+    sides.push(side(rollout, runs[0], state, runs[0].name, sideView));
     if (partner) {
       const name = partner.same ? runs[1].name : `${runs[1].name} (another completion)`;
-      sides.push(side(partner.rollout, runs[1], state, name, own));
+      sides.push(side(partner.rollout, runs[1], state, name, sideView));
     }
     const nodes = [
       el("h1", {}, `Step ${state.step}, group ${state.group}, rollout ${state.rollout}`),
@@ -106,7 +106,7 @@ barl.rollout = (() => {
     return { nodes, after: () => sides.forEach((item) => item.choose(state.t, true)) };
   }
 
-  // Shows another step of the rollout that is open.
+  // Marks another step of the rollout that is open.
   function choose(t, scroll) {
     if (current) current.sides.forEach((item) => item.choose(t, scroll));
   }

@@ -1,5 +1,5 @@
 "use strict";
-// The list of all rollouts in columns, what the address says, and which rollouts are selected.
+// The state of the page: the list of all rollouts in columns, the address, and the selected rollouts.
 barl.store = (() => {
   const SORTS = [
     ["order", "order of the run"], ["tokens", "longest"], ["cost", "dearest to score"],
@@ -43,6 +43,7 @@ barl.store = (() => {
     return { rows, heads, starts, places, steps, needles };
   }
 
+  // Reads an address such as
   // #/step/5/group/3/rollout/2?t=1&color=entropy&f=wrong_praised&s=5&sort=tokens&q=text
   function parse(hash = location.hash) {
     const [path, query] = hash.replace(/^#\/?/, "").split("?");
@@ -79,28 +80,28 @@ barl.store = (() => {
 
   const bit = (name) => index.filters.findIndex((filter) => filter.id === name);
 
-  // The rows of the list, by filter, step, search and order.
+  // The rows that filter, step and search of a state leave, in the order of the state.
   function select(state) {
     const key = [state.f, state.s, state.q, state.sort].join("\n");
     if (key === selected) return selection;
     const { rows, heads, needles, starts } = runs[0];
     const mask = 1 << bit(state.f);
     const needle = state.q.trim().toLowerCase();
-    const found = [];
+    const kept = [];
     for (let g = 0; g < heads.length; g++) {
       if (state.s !== "" && heads[g].step !== Number(state.s)) continue;
       const all = !needle || needles[g].includes(needle);
       for (let row = starts[g]; row < starts[g + 1]; row++) {
         if (!keeps(row, state.f, mask)) continue;
-        if (all || (rows.answer[row] || "").toLowerCase().includes(needle)) found.push(row);
+        if (all || (rows.answer[row] || "").toLowerCase().includes(needle)) kept.push(row);
       }
     }
     const by = rows[BY[state.sort]];
     const sign = state.sort === "blamed" ? 1 : -1;
-    if (by) found.sort((a, b) => sign * ((by[a] || 0) - (by[b] || 0)) || a - b);
-    selection = found;
+    if (by) kept.sort((a, b) => sign * ((by[a] || 0) - (by[b] || 0)) || a - b);
+    selection = kept;
     selected = key;
-    return found;
+    return kept;
   }
 
   function keeps(row, filter, mask) {
@@ -131,7 +132,7 @@ barl.store = (() => {
     return -1;
   }
 
-  // Everything on a group of a run.
+  // The details of a group of a run.
   async function group(number, run = 0) {
     const shard = await barl.load(runs[run].heads[number].shard);
     return shard.groups[number - shard.first];
@@ -139,11 +140,11 @@ barl.store = (() => {
 
   async function rollout(row, run = 0) {
     const number = runs[run].rows.group[row];
-    const found = await group(number, run);
-    return { group: found, rollout: found.rollouts[row - runs[run].starts[number]] };
+    const rowGroup = await group(number, run);
+    return { group: rowGroup, rollout: rowGroup.rollouts[row - runs[run].starts[number]] };
   }
 
-  // The rollout of the second run that stands for a row of the first.
+  // The rollout of the second run that is paired with a row of the first.
   async function partner(row) {
     const other = joined ? joined.other[row] : -1;
     if (other < 0) return null;

@@ -1,5 +1,5 @@
 "use strict";
-// The text of a rollout, coloured; under the pointer, what is known of a token.
+// The coloured text of a rollout, and the numbers of the token under the pointer.
 barl.text = (() => {
   const { el, number, signed, visible } = barl;
   const WINDOW = 3000;
@@ -24,7 +24,7 @@ barl.text = (() => {
     return low;
   }
 
-  // What colours a token: of step t, whose belief after it is that of state t + 1.
+  // The number that colours a token of step t. The belief after step t is that at state t + 1.
   function valueOf(rollout, mode, token, t) {
     const isStep = t < rollout.step_ends.length;
     if (mode === "weight") {
@@ -41,18 +41,18 @@ barl.text = (() => {
     return mode === "weight" || (mode === "ratio" ? Boolean(rollout.ratios) : Boolean(rollout.w));
   }
 
-  // Places in the tokens where thoughts begin and end: [first, after the last] token.
+  // Ranges of tokens that are thoughts: [first token, token after the last].
   function thoughts(tokens) {
     const joined = tokens.join("");
-    const found = [];
+    const ranges = [];
     for (let from = joined.indexOf("<think>"); from >= 0; from = joined.indexOf("<think>", from + 7)) {
       const end = joined.indexOf("</think>", from);
-      found.push([from, end < 0 ? joined.length : end + 8]);
+      ranges.push([from, end < 0 ? joined.length : end + 8]);
       if (end < 0) break;
       from = end;
     }
-    if (!found.length && joined.includes("</think>")) found.push([0, joined.indexOf("</think>") + 8]);
-    return inTokens(tokens, found);
+    if (!ranges.length && joined.includes("</think>")) ranges.push([0, joined.indexOf("</think>") + 8]);
+    return inTokens(tokens, ranges);
   }
 
   function inTokens(tokens, ranges) {
@@ -101,7 +101,7 @@ barl.text = (() => {
     return `${visible(text.slice(0, LONGEST))} … ${barl.whole(text.length - LONGEST)} more characters, which the export has`;
   }
 
-  // Elements of the tokens of a window, in runs of a step, folded where they are thoughts.
+  // Elements of the tokens from `from` to `to`: a span for each step, thoughts in `details`.
   function spans(rollout, mode, from, to, maths) {
     const { sequential, bound } = MODES[mode];
     const limit = bound();
@@ -125,12 +125,12 @@ barl.text = (() => {
         run = el("span", { class: "step", "data-t": t });
         (fold ? out.at(-1) : { append: (child) => out.push(child) }).append(run);
       }
-      const found = formulas.get(k);
+      const formulaHere = formulas.get(k);
       const token = el("span", { class: "token", "data-k": k });
       barl.shaded(token, valueOf(rollout, mode, k, t), limit, sequential);
-      if (found && found.end <= to) {
-        render(token, found);
-        k = found.end;
+      if (formulaHere && formulaHere.end <= to) {
+        render(token, formulaHere);
+        k = formulaHere.end;
       } else {
         token.textContent = piece(rollout.tokens[k]);
         k += 1;
@@ -144,14 +144,14 @@ barl.text = (() => {
     const joined = tokens.join("");
     if (joined.length > 200000) return new Map();
     const matches = [...joined.matchAll(FORMULA)].filter((m) => m[0].length < 2000);
-    const found = new Map();
+    const formulas = new Map();
     inTokens(tokens, matches.map((m) => [m.index, m.index + m[0].length])).forEach(([first, end]) => {
-      found.set(first, { end, text: tokens.slice(first, end).join("") });
+      formulas.set(first, { end, text: tokens.slice(first, end).join("") });
     });
-    return found;
+    return formulas;
   }
 
-  // A formula as MathML, which KaTeX makes of elements, not of markup; else its text.
+  // A formula as MathML elements, which KaTeX makes without markup; its text where KaTeX fails.
   function formula(source, text, isBlock) {
     const drawn = el("span", { class: source.startsWith("\\boxed") ? "formula boxed" : "formula" });
     try {
@@ -172,7 +172,7 @@ barl.text = (() => {
     parent.append(visible(text.slice(at)));
   }
 
-  // The panel: `onStep` is told of steps that are pointed at or chosen.
+  // The panel with the text. `onStep` is called with the step that is pointed at or chosen.
   function panel(rollout, options) {
     const { mode, maths, onPoint, onChoose, label } = options;
     const box = el("div", { class: "text tokens", tabindex: "0", role: "group", "aria-label": label });
