@@ -20,7 +20,7 @@ from .graders.normal_form import (
 )
 
 _MOST_WITHOUT_ANSWER = 0.2
-"""Share of a run's responses; more are said."""
+"""Share of a run's responses that may have no answer before the run says so."""
 
 DROP_REASONS = (
     "no_answer",
@@ -33,7 +33,6 @@ DROP_REASONS = (
 )
 """Why a rollout has no hypothesis: all keys of [`HypothesisSet`]`.dropped`."""
 
-
 _EXACT_FLOAT = 2**53  # from here on a float is no longer a certain integer
 _EXACT_FLOAT_32 = 2**24
 _MAX_DIGITS = 100
@@ -42,7 +41,7 @@ _MAX_DIGITS = 100
 def plain_text(value: Any) -> str | None:
     """Return a cell as text: the float 27.0 as "27", a list of one item as that item.
 
-    NumPy and PyTorch round numbers to 32 bits, so of theirs only whole numbers are certain.
+    NumPy and PyTorch round numbers to 32 bits, so only whole numbers of theirs are certain.
     """
     if isinstance(value, list) and len(value) == 1:
         return plain_text(value[0])
@@ -58,12 +57,12 @@ def plain_text(value: Any) -> str | None:
         return format(whole if number == whole else number, "f")
     if hasattr(value, "tolist"):  # a data set's format is "numpy" or "torch"
         array: Any = value
-        found = array.tolist()
-        while isinstance(found, list) and len(found) == 1:
-            (found,) = found
-        if isinstance(found, float) and not (found.is_integer() and abs(found) < _EXACT_FLOAT_32):
+        item = array.tolist()
+        while isinstance(item, list) and len(item) == 1:
+            (item,) = item
+        if isinstance(item, float) and not (item.is_integer() and abs(item) < _EXACT_FLOAT_32):
             return None
-        return plain_text(found)
+        return plain_text(item)
     return None
 
 
@@ -118,7 +117,7 @@ def answers_equivalent(a: str, b: str) -> bool:
 def why_inadmissible(
     answer: str, *, max_chars: int, special_tokens: Collection[str] = ()
 ) -> str | None:
-    r"""Return why an answer may not become a hypothesis, None if it may.
+    r"""Return why an answer may not become a hypothesis; None if it may.
 
     A hypothesis is put back after a state as `\boxed{…}.`, so it has to be one line of plain,
     balanced text.
@@ -145,7 +144,7 @@ def why_inadmissible(
 
 
 def is_truth(answer: str) -> bool:
-    """Return whether a true answer can be one: admissible, of at most 512 characters."""
+    """Return whether a true answer is usable: admissible, with at most 512 characters."""
     return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS) is None
 
 
@@ -157,8 +156,8 @@ class HypothesisSet:
         answers: Answer of each hypothesis as it is scored. Index 0 is the ground truth.
         members: For each rollout of the group, the index of the hypothesis it answered; None if it
             answered none.
-        dropped: Number of rollouts without a hypothesis, by reason: `"no_answer"`, those of
-            [`why_inadmissible`] and `"over_max_hypotheses"`. Reasons that did not occur are absent.
+        dropped: Number of rollouts without a hypothesis, by reason: `"no_answer"`, a reason of
+            [`why_inadmissible`], or `"over_max_hypotheses"`. Reasons that did not occur are absent.
     """
 
     answers: tuple[str, ...]
@@ -238,12 +237,12 @@ def merge_hypotheses(
 
 
 def _classes(forms: Collection[str], equivalent: Callable[[str, str], bool]) -> list[list[str]]:
-    """Group distinct answers, the truth first; groups and forms stay in their order."""
+    """Group equivalent answers, the truth's group first; groups and forms stay in their order."""
     truth, *others = forms
     classes: dict[str, str] = {}  # form -> representative
     for form in (truth, *sorted(others, key=lambda form: (len(form), form))):
-        known = dict.fromkeys(classes.values())
-        match = (one for one in known if equivalent(one, form) and equivalent(form, one))
+        representatives = dict.fromkeys(classes.values())
+        match = (one for one in representatives if equivalent(one, form) and equivalent(form, one))
         classes[form] = next(match, form)
     groups: dict[str, list[str]] = {}
     for form in forms:
@@ -291,7 +290,7 @@ def no_answer_advice(share: float) -> str | None:
     """Say that too many responses have no answer in a box, and what helps.
 
     Args:
-        share: Of the responses of a run.
+        share: Share of a run's responses that have no answer, in [0, 1].
     """
     if share <= _MOST_WITHOUT_ANSWER:
         return None

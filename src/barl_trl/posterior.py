@@ -3,10 +3,10 @@ reasoning step.
 
 All functions are batched over rollouts and pure. Hypothesis 0 is the ground truth. Axes: `state`
 has T + 1 entries (state 0 is the prompt), `step` has T (step t leads from state t to state t + 1).
-Short rollouts and small hypothesis sets are
-padded: `state_mask[b]` is true for a leading run of states, `hypothesis_mask[b]` for the hypotheses
-that exist. Padded entries of every result are 0, whatever stands in the padding of the inputs;
-padded hypotheses are where a function takes their mask.
+Short rollouts and small hypothesis sets are padded: `state_mask[b]` is true for a leading run of
+states, `hypothesis_mask[b]` for the hypotheses that exist. Padded states and steps of every result
+are 0, whatever stands in the padding of the inputs. Padded hypotheses are 0 in the results of
+functions that take their mask.
 Results are float32, or float64 if the inputs are.
 """
 

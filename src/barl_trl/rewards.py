@@ -24,13 +24,13 @@ from .hypotheses import is_truth, truth_answer
 logger = logging.getLogger(__name__)
 
 _FAILURES_WARNED_OF = 0.02
-"""Share of a batch's completions."""
+"""Share of a batch's comparisons that may fail without a warning."""
 
 Completion = str | list[dict[str, Any]]
-"""A text, or messages."""
+"""A completion: a text, or a list of messages."""
 
 RewardFunc = Callable[..., Sequence[float | None]]
-"""TRL's signature: columns of rows -> a reward of each row, or None."""
+"""A reward function in TRL's signature: columns of rows -> a reward of each row, or None."""
 
 
 class AccuracyReward:
@@ -116,7 +116,7 @@ class AccuracyReward:
 
 
 accuracy_reward = AccuracyReward(get_grader("math_verify"), "accuracy_reward")
-r"""The default grader's.
+r"""Reward 1.0 for a completion whose answer the default grader finds correct, 0.0 for any other.
 
 Example:
     >>> completions = [r"It is \boxed{0.5}.", r"It is \boxed{5}.", "It is 0.5."]
@@ -130,11 +130,12 @@ def resolve_rewards(
 ) -> Any:
     """Return reward functions with names replaced by what they name, all else as it is.
 
-    A folder, and a text with a `/`, is a reward model's, which TRL loads.
+    A folder, or a name with a `/`, names a reward model, which TRL loads.
 
     Args:
-        reward_funcs: One, or a list or tuple, which becomes a list.
-        extraction: What graders read. `"boxed"`: what they read by themselves.
+        reward_funcs: A reward function or its name, or a list or tuple of them, which becomes a
+            list.
+        extraction: How graders read answers. `"boxed"` leaves each grader its own way.
         max_completion_length: Tokens at which the soft overlong punishment is full.
 
     Raises:
@@ -189,14 +190,14 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
         The reward function.
 
     Raises:
-        ValueError: If there is none of that name, or it cannot be imported or called.
+        ValueError: If there is no function of that name, or it cannot be imported or called.
     """
     if name in _REGISTRY:
         return _REGISTRY[name](max_completion_length)
     refuse_unknown_reward(name)
-    # A console script, unlike `python -m`, does not have the working directory on its path. At the
-    # end: it must not shadow an installed package. It stays: what a reward imports when it is
-    # called, or in processes of its own, lies there too.
+    # A console script, unlike `python -m`, does not have the working directory on its path. It is
+    # put at the end, because it must not shadow an installed package. It stays there, because it
+    # also has what a reward imports when it is called, or in processes of its own.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     return _import(name)
@@ -226,11 +227,11 @@ def _import(path: str) -> Any:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise _unknown(path, f"be importable ({error})", path, _REGISTRY) from None
-    found = getattr(module, attribute, None)  # not vars(): TRL's modules load their names lazily
-    if not callable(found):
-        known = [key for key, value in vars(module).items() if callable(value)]
-        raise _unknown(path, f"be a function in {module_name}", attribute, known)
-    return found
+    target = getattr(module, attribute, None)  # not vars(): TRL's modules load their names lazily
+    if not callable(target):
+        callables = [key for key, value in vars(module).items() if callable(value)]
+        raise _unknown(path, f"be a function in {module_name}", attribute, callables)
+    return target
 
 
 def _soft_overlong_punishment(max_completion_length: int | None) -> RewardFunc:
@@ -244,8 +245,8 @@ def _soft_overlong_punishment(max_completion_length: int | None) -> RewardFunc:
 
 
 # TRL's `reasoning_accuracy_reward` and cosine-scaled reward are left out: they read bare true
-# answers as its `accuracy_reward` does. Who has boxed ones can still name them by their dotted
-# paths.
+# answers as its `accuracy_reward` does. With boxed true answers they can still be named by their
+# dotted paths.
 _REGISTRY: dict[str, Callable[[int | None], RewardFunc]] = {
     "accuracy_reward": lambda _: accuracy_reward,
     **{name: lambda _, name=name: AccuracyReward(GRADERS[name], name) for name in GRADERS},
@@ -255,9 +256,10 @@ _REGISTRY: dict[str, Callable[[int | None], RewardFunc]] = {
 }
 
 
-def _unknown(name: str, rule: str, wanted: str, known: Iterable[str]) -> ValueError:
-    known = sorted(known)
-    nearest = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5) or known[:10]
+def _unknown(name: str, rule: str, wanted: str, candidates: Iterable[str]) -> ValueError:
+    """Return the error for a name that breaks a rule, with the nearest of the candidates."""
+    candidates = sorted(candidates)
+    nearest = difflib.get_close_matches(wanted, candidates, n=3, cutoff=0.5) or candidates[:10]
     return ValueError(
         f"reward function must {rule}, got {name!r}: "
         f"did you mean one of {', '.join(nearest) or '(none)'}?"

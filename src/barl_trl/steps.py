@@ -62,7 +62,7 @@ def delimited_steps(
     pieces = [texts[token] for token in token_ids]
     char_ends = list(accumulate(map(len, pieces)))
     delimiters = re.finditer(f"(?:{re.escape(delimiter)})+", "".join(pieces))
-    ends = {bisect_left(char_ends, found.end()) + 1 for found in delimiters} | {len(token_ids)}
+    ends = {bisect_left(char_ends, match.end()) + 1 for match in delimiters} | {len(token_ids)}
     return sorted(ends - {0})
 
 
@@ -87,16 +87,16 @@ def step_ends_of(token_ids: Sequence[int], step_segmenter: StepSegmenter) -> lis
     Raises:
         ValueError: The ends are not ascending token counts up to the number of tokens.
     """
-    found: Any = step_segmenter(token_ids)
+    output: Any = step_segmenter(token_ids)
     try:
-        ends = [index(end) for end in found]
-    except TypeError:  # texts, say, or no list at all
+        ends = [index(end) for end in output]
+    except TypeError:  # it returned texts, or no list at all
         ends = [-1]
     is_ascending = all(a < b for a, b in pairwise([0, *ends]))
     if not is_ascending or (ends[-1] if ends else 0) != len(token_ids):
         raise ValueError(
             "step_segmenter must return strictly ascending ends of steps, the last one the number "
-            f"of tokens ({len(token_ids)}; none for an empty chain of thought), got {found!r:.80}."
+            f"of tokens ({len(token_ids)}; none for an empty chain of thought), got {output!r:.80}."
         )
     return ends
 

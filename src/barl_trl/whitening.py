@@ -18,13 +18,13 @@ def moments(
 ) -> Float[Tensor, "group 3"]:
     """Return count, sum and sum of squares of each group's valid values, in float64.
 
-    Add those of all processes up before [`standardize`].
+    Add up the moments of all processes before [`standardize`].
     """
     x = values.double() * mask
-    rows = values.new_zeros(len(values), 3).double()
+    sums = values.new_zeros(len(values), 3).double()
     for column, statistic in enumerate((mask.double(), x, x * x)):
-        rows[:, column] = statistic.sum(dim=1)
-    return rows.new_zeros(num_groups, 3).index_add_(0, groups, rows)
+        sums[:, column] = statistic.sum(dim=1)
+    return sums.new_zeros(num_groups, 3).index_add_(0, groups, sums)
 
 
 def standardize(
@@ -36,7 +36,7 @@ def standardize(
 ) -> Float[Tensor, "batch token"]:
     """Return `(values - mean) / std` of each row's group; a constant group becomes 0.
 
-    `min_variance` is the released code's.
+    `min_variance` has the value of the paper's released code.
     """
     count, total, squares = group_moments.unbind(dim=1)
     mean = total / count.clamp(min=1)

@@ -9,7 +9,7 @@ from .rollouts import LOG_FLOOR, ScoredRollouts, at_last_state
 def barl(rollouts: ScoredRollouts, *, outcome_mode: str = "ground_truth") -> StepValues:
     r"""Weigh the values of all hypotheses with the belief in them: $\sum_i w_i(t) Q_i(t)$.
 
-    arXiv 2505.20561. See [`values_under`]. Needs all hypotheses and the outcome.
+    arXiv 2505.20561; [`values_under`] has the equations. It needs all hypotheses and the outcome.
     """
     outcomes = rollouts.outcomes
     if outcome_mode == "hypothesis":
@@ -24,11 +24,11 @@ def barl(rollouts: ScoredRollouts, *, outcome_mode: str = "ground_truth") -> Ste
 
 
 def progress(rollouts: ScoredRollouts, *, progress_space: str = "probability") -> StepValues:
-    r"""Give each step the progress that is left, and the outcome: $p_0(T) - p_0(t) + v$.
+    r"""Give each step the progress after its start, and the outcome: $p_0(T) - p_0(t) + v$.
 
     The paper's baseline (arXiv 2505.20561, after arXiv 2410.08146): BARL with the truth as the only
-    hypothesis. With `progress_space="log"` it is $\log p_0(T) - \log p_0(t) + v$, log-likelihoods
-    below [`LOG_FLOOR`] being that. Needs the truth and the outcome.
+    hypothesis. With `progress_space="log"` it is $\log p_0(T) - \log p_0(t) + v$, where lower
+    log-likelihoods count as [`LOG_FLOOR`]. It needs the truth and the outcome.
     """
     p = rollouts.truth_plausibility
     if progress_space == "log":
@@ -41,7 +41,8 @@ def progress(rollouts: ScoredRollouts, *, progress_space: str = "probability") -
 def hypothesis_outcomes(rollouts: ScoredRollouts) -> torch.Tensor:
     """Return outcome rewards under each hypothesis, (B, H), for `outcome_mode="hypothesis"`.
 
-    1 where the hypothesis is the rollout's answer, else 0; the truth's are the given ones.
+    A reward is 1 where the hypothesis is the rollout's answer, else 0. Under the truth it is the
+    rollout's own outcome reward.
     """
     rewards = torch.zeros_like(rollouts.hypothesis_mask, dtype=rollouts.outcomes.dtype)
     for row, member in zip(rewards, rollouts.members, strict=True):

@@ -1,4 +1,4 @@
-"""What is subtracted from the values of steps, so that they compare rollouts."""
+"""Baselines: what is subtracted from the values of steps, so that they compare rollouts."""
 
 import torch
 from jaxtyping import Float
@@ -9,17 +9,19 @@ from .rollouts import ScoredRollouts, group_sums
 
 
 def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline: str) -> StepValues:
-    """Subtract from each value what comparable rollouts have.
+    """Subtract from each value the mean of comparable rollouts.
 
-    A rollout's mean is that over its steps (of its closing value, if it has no step).
+    A rollout enters a mean with the mean over its steps, or with its closing value if it has no
+    step.
 
     Args:
-        values: What an estimator returns.
+        values: Values of steps and of the end of the turn, as an estimator returns them.
         rollouts: The rollouts.
-        baseline: `"none"`. `"batch"`, `"group"`: the mean over all rollouts, or those of the
-            prompt. `"leave_one_out"`: over the prompt's other rollouts, which leaves the gradient
-            unbiased. `"step"`: over the values that those have at the same step, or at their end;
-            where none has such a step, as `"leave_one_out"`.
+        baseline: `"none"` subtracts nothing. `"batch"` subtracts the mean over all rollouts,
+            `"group"` the mean over the prompt's rollouts. `"leave_one_out"` subtracts the mean over
+            the prompt's other rollouts, which leaves the gradient unbiased. `"step"` subtracts the
+            mean of the values that the prompt's other rollouts have at the same step, or at their
+            end; where none has such a step, it subtracts what `"leave_one_out"` does.
 
     Returns:
         Values; 0 in padding and where a rollout is not judged.
@@ -62,7 +64,7 @@ def _of_others(
     weights: Float[Tensor, "batch *rest"],
     rollouts: ScoredRollouts,
 ) -> tuple[Float[Tensor, "batch *rest"], Float[Tensor, "batch *rest"]]:
-    """Return the mean over the other rows of the group that count, and how many these are."""
+    """Return, for each rollout, the weighted mean of its group's others, and the sum of weights."""
     others = group_sums(weights, rollouts.groups) - weights
     total = group_sums(values * weights, rollouts.groups) - values * weights
     return total / others.clamp(min=1), others

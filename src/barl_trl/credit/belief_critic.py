@@ -24,7 +24,7 @@ def belief_critic(
 
     With `bootstrap_cut_off` a rollout that was cut off is worth the critic's value at its end: the
     length limit belongs to training, not to the task (arXiv 1712.00378). Without it, and with
-    `gae_lambda=1`, the gradient is unbiased for the task with the limit. Needs the truth and the
+    `gae_lambda=1`, the gradient is unbiased for the task with the limit. It needs the truth and the
     outcome.
     """
     critic = fitted_critic(rollouts.truth_plausibility, rollouts)
@@ -40,7 +40,8 @@ def fitted_critic(
 ) -> Float[Tensor, "batch state"]:
     """Regress the outcomes on a feature of the states, for each prompt on all other prompts.
 
-    Least squares over their states with a penalty [`_RIDGE`] on the slope; 0 in padding.
+    The fit is by least squares over states, with a penalty [`_RIDGE`] on the slope. It is 0 in
+    padding.
     """
     exists = (rollouts.state_mask & rollouts.is_judged[:, None]).double()
     x, v = feature.double() * exists, rollouts.outcomes.double()[:, None] * exists

@@ -7,7 +7,7 @@ from .outcome import standardized_in_group
 from .rollouts import LOG_FLOOR, ScoredRollouts, differences
 
 _BELIEF_WEIGHT = 0.1
-"""Weight of a nat of belief beside the outcome (the released training scripts')."""
+"""Weight of a nat of belief beside the outcome, as in the paper's released training scripts."""
 
 
 def delta_belief(rollouts: ScoredRollouts) -> StepValues:
@@ -19,7 +19,7 @@ def delta_belief(rollouts: ScoredRollouts) -> StepValues:
     arXiv 2602.12342 and its released code: b is the probability of the truth (the product over its
     tokens), the step that answers gets no belief reward, nothing is summed over steps. Deviations:
     the outcome is the run's reward, without penalties for length and form; rollouts that ended do
-    not count in the statistics of later steps. Needs the truth and the outcome.
+    not count in the statistics of later steps. It needs the truth and the outcome.
     """
     exists = rollouts.step_mask & rollouts.is_judged[:, None]
     answers = ~torch.nn.functional.pad(rollouts.step_mask[:, 1:], (0, 1))

@@ -5,13 +5,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..posterior import StepValues
-from .rollouts import ScoredRollouts, differences
+from .rollouts import ScoredRollouts, at_last_state, differences
 
 
 def gae(rollouts: ScoredRollouts, *, gae_lambda: float = 1.0) -> StepValues:
     r"""Take [`advantages`] with the plausibility p_0 of the truth as the critic.
 
-    Needs the truth and the outcome.
+    It needs the truth and the outcome.
     """
     critic = rollouts.truth_plausibility
     return advantages(critic, rollouts.outcomes, rollouts.state_mask, gae_lambda)
@@ -20,7 +20,7 @@ def gae(rollouts: ScoredRollouts, *, gae_lambda: float = 1.0) -> StepValues:
 def gae_posterior(rollouts: ScoredRollouts, *, gae_lambda: float = 1.0) -> StepValues:
     r"""Take [`advantages`] with the belief w_0 in the truth as the critic.
 
-    Needs all hypotheses and the outcome.
+    It needs all hypotheses and the outcome.
     """
     critic = rollouts.belief[..., 0]
     return advantages(critic, rollouts.outcomes, rollouts.state_mask, gae_lambda)
@@ -32,7 +32,7 @@ def advantages(
     state_mask: Bool[Tensor, "batch state"],
     gae_lambda: float,
 ) -> StepValues:
-    r"""Sum what the critic's value changes from a step on, and what the outcome adds at the end:
+    r"""Sum the changes of the critic's value from a step on, and what the outcome adds at the end:
 
     $$A(t) = \sum_{k=t}^{T-1} \lambda^{k-t} (V(k+1) - V(k)) + \lambda^{T-t} (v - V(T))$$
 
@@ -41,14 +41,13 @@ def advantages(
 
     Args:
         critic: Value of each state.
-        ends: What a rollout is worth at its end, v: its outcome.
+        ends: Value v of each rollout at its end: its outcome.
         state_mask: The states that exist.
         gae_lambda: From 0 to 1.
     """
     step_mask = state_mask[:, 1:]
     changes = differences(critic, step_mask)
-    last = critic.take_along_dim(state_mask.sum(dim=1)[:, None] - 1, dim=1)[:, 0]
-    closing = ends - last
+    closing = ends - at_last_state(critic, state_mask)
     advantage, steps = closing, []
     for t in reversed(range(changes.shape[1])):
         advantage = torch.where(step_mask[:, t], changes[:, t] + gae_lambda * advantage, advantage)

@@ -15,10 +15,10 @@ def information_gain(
     \tilde r(k)$$
 
     arXiv 2510.14967 and its released code, with discount 1 and the joint normalisation: mean and
-    standard deviation (not a sample's) are those of all rewards of the group's steps. A step is a
-    turn there; the last one answers, and ending the turn belongs to it. `progress_space="log"`
-    takes gains of $\log p_0$. Deviation: the outcome is the run's reward, not F1. Needs the truth
-    and the outcome.
+    standard deviation (not a sample's) are those of all rewards of the group's steps. In that paper
+    a step is a turn; the last one answers, and ending the turn belongs to it.
+    `progress_space="log"` takes gains of $\log p_0$. Deviation: the outcome is the run's reward,
+    not F1. It needs the truth and the outcome.
     """
     exists = rollouts.step_mask & rollouts.is_judged[:, None]
     p = rollouts.truth_plausibility

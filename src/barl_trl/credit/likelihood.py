@@ -13,7 +13,7 @@ def rlpr(rollouts: ScoredRollouts) -> StepValues:
     standardised in the group as GRPO does. arXiv 2506.18254: $\bar p$ is the mean over the answer's
     tokens of their probabilities (`answer_likelihood="token_mean"`). Deviations: the probability
     without reasoning, $\bar p_0(0)$, is the policy's now, not the initial model's; prompts of small
-    deviation are not filtered out; no reward for form. Needs the truth, and no outcome.
+    deviation are not filtered out; there is no reward for form. It needs the truth, and no outcome.
     """
     p = rollouts.truth_plausibility
     gained = (at_last_state(p, rollouts.state_mask) - p[:, 0]).clamp(0, 1)
@@ -27,7 +27,7 @@ def likelihood(rollouts: ScoredRollouts) -> StepValues:
 
     arXiv 2602.03979, its reward `log-prob` (the sum over the answer's tokens), minus the baseline
     `leave_one_out`. Deviation: the likelihood's own gradient, supervised learning of the answer, is
-    left out: weights carry no gradient. Needs the truth, and no outcome.
+    left out: weights carry no gradient. It needs the truth, and no outcome.
     """
     logps = at_last_state(rollouts.truth_logps, rollouts.state_mask).clamp(min=LOG_FLOOR)
     return for_all_steps(logps, rollouts)

@@ -1,4 +1,4 @@
-"""The outcome alone, for every step: plain RL. Nothing is scored."""
+"""Estimators that give every step the outcome: plain RL, for which nothing is scored."""
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -10,15 +10,17 @@ from .rollouts import ScoredRollouts, group_sums
 def outcome(rollouts: ScoredRollouts) -> StepValues:
     """Give each step the outcome reward v of its rollout.
 
-    Behind the baseline `leave_one_out` it is RLOO (arXiv 2402.14740).
+    With the baseline `leave_one_out` it is RLOO (arXiv 2402.14740).
     """
     return for_all_steps(rollouts.outcomes, rollouts)
 
 
 def grpo(rollouts: ScoredRollouts) -> StepValues:
-    """Give each step the standardised outcome of its rollout, as [`standardized_in_group`].
+    r"""Give each step its rollout's outcome standardised in the group:
 
-    arXiv 2402.03300, as in TRL with `scale_rewards="group"`.
+    $$A = (v - \mathrm{mean}) / (\mathrm{std} + 10^{-4})$$
+
+    arXiv 2402.03300; it is TRL's advantage with `scale_rewards="group"`.
     """
     return for_all_steps(
         standardized_in_group(rollouts.outcomes, rollouts.groups, rollouts.is_judged), rollouts
@@ -37,8 +39,8 @@ def standardized_in_group(
 ) -> Float[Tensor, " batch"]:
     r"""Return $(r - \mathrm{mean}) / (\mathrm{std} + 10^{-4})$ of each rollout that counts.
 
-    Mean and standard deviation (of a sample) are those of its group. Others, and a tied group, get
-    0.
+    Mean and standard deviation (of a sample) are those of the counted rollouts of its group.
+    Rollouts that do not count, and those of a tied group, get 0.
     """
     counted = counts.to(rewards.dtype)
     number = group_sums(counted, groups)

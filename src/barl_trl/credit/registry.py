@@ -1,4 +1,4 @@
-"""The estimators of credit by name, and what each needs. Without torch, for help and mistakes."""
+"""The estimators of credit by name, and what each needs. It imports no torch, so help is quick."""
 
 import os
 import sys
@@ -36,26 +36,26 @@ class Credit(NamedTuple):
         """The settings that the estimator takes."""
         return [*self._defaults]
 
-    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of the given settings that the estimator takes; None is its own default."""
+    def settings(self, available: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that the estimator takes; one that is None keeps its default."""
         return {
-            name: given[name]
+            name: available[name]
             for name, default in self._defaults.items()
-            if name in given and (given[name] is not None or default is Parameter.empty)
+            if name in available and (available[name] is not None or default is Parameter.empty)
         }
 
-    def refuse_unknown_parameters(self, name: str, known: Collection[str]) -> None:
+    def refuse_unknown_parameters(self, name: str, available: Collection[str]) -> None:
         """Refuse an estimator that needs a setting which it never gets.
 
         Args:
-            name: The credit's, for the error.
-            known: Names of the settings that it may get.
+            name: Name of the credit, for the error.
+            available: Names of the settings that it may get.
 
         Raises:
             ValueError: A parameter without a default is none of them.
         """
         for parameter, default in self._defaults.items():
-            if default is Parameter.empty and parameter not in known:
+            if default is Parameter.empty and parameter not in available:
                 raise ValueError(
                     "credit must have a default for each parameter that is no field of BARLFields, "
                     f"got {parameter!r} of {name!r}: give it one, or the name of a field."
@@ -108,14 +108,14 @@ CREDITS = {
         value_normalization="none",
     ),
 }
-"""The paper's credit, and that of others, by name."""
+"""The credits by name: the paper's, its baseline `progress`, and those of other papers."""
 
 
 def find_credit(name: str) -> Credit:
-    """Return the credit of a name, or of the dotted path of a function or a [`Credit`].
+    """Return the credit with a name, or at the dotted path of a function or a [`Credit`].
 
     Raises:
-        ValueError: There is none.
+        ValueError: No credit has the name, or the path leads to no function and no [`Credit`].
     """
     if name in CREDITS:
         return CREDITS[name]
@@ -128,15 +128,15 @@ def find_credit(name: str) -> Credit:
     if os.getcwd() not in sys.path:  # as for a reward; at the end: it must not shadow a package
         sys.path.append(os.getcwd())
     try:
-        found = resolve_name(name)
+        target = resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"credit must be a dotted path that can be imported, got {name!r} ({error}): put its "
             "module beside the script, or on PYTHONPATH."
         ) from None
-    if not isinstance(found, Credit) and not callable(found):
+    if not isinstance(target, Credit) and not callable(target):
         raise ValueError(
             f"credit must name a function of ScoredRollouts, or a Credit, got {name!r}, which is "
-            f"of type {type(found).__name__}: see barl_trl.credit."
+            f"of type {type(target).__name__}: see barl_trl.credit."
         )
-    return found if isinstance(found, Credit) else Credit(found)
+    return target if isinstance(target, Credit) else Credit(target)

@@ -1,4 +1,4 @@
-"""What an estimator of credit sees, and what all of them use."""
+"""What an estimator of credit gets, and the sums and differences that estimators share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -13,7 +13,7 @@ LOG_FLOOR = -100.0
 
 @dataclass(frozen=True)
 class ScoredRollouts:
-    """What one scoring pass says of B rollouts of whole groups, those of all processes.
+    """What one scoring pass says of B rollouts: whole groups, from all processes.
 
     Steps and states are those of [`barl_trl.posterior`]: step t leads from state t to state t + 1.
     Padding is 0.
@@ -21,7 +21,7 @@ class ScoredRollouts:
     Attributes:
         outcomes: Outcome reward v of each rollout; 0 where `is_judged` is false.
         is_judged: The rollouts that have a usable truth and an outcome. The others get no weight,
-            and must not change that of the judged ones.
+            and must not change the weights of the judged ones.
         is_cut_off: The rollouts that reached the longest completion before their end.
         groups: Number of each rollout's prompt.
         state_mask: The states that exist.
@@ -29,7 +29,7 @@ class ScoredRollouts:
             truth. H is 1 for a credit that needs the truth alone, 0 for one that needs none.
         hypothesis_mask: The hypotheses that exist.
         belief: The posterior over the hypotheses, eq. (adv_algo).
-        members: Hypothesis that each rollout answers; None without one.
+        members: Index of the hypothesis that each rollout answers; None if it answers none.
     """
 
     outcomes: Float[Tensor, " batch"]

@@ -19,14 +19,14 @@ from .rollouts import ScoredRollouts
 
 
 class TokenWeights(NamedTuple):
-    """The weights of b of the B rollouts: those of one process."""
+    """The weights of the tokens of b of the B rollouts, which are those of one process."""
 
     values: Float[Tensor, "own step"]
-    """Values of their steps, minus the baseline."""
+    """Values of the rollouts' steps, minus the baseline."""
     unwhitened: Float[Tensor, "own token"]
     """Each token's value; 0 for tokens without a weight."""
     weights: Float[Tensor, "own token"]
-    """Those values whitened as the credit says: what the loss multiplies."""
+    """Each token's value, whitened as the credit says: what the loss multiplies."""
     mask: Bool[Tensor, "own token"]
     """The tokens that have a weight."""
 
@@ -37,9 +37,9 @@ def weigh_steps(
     """Return the values of steps that a credit gives, minus its baseline.
 
     Args:
-        rollouts: With the hypotheses that the credit asks for.
+        rollouts: Scored rollouts, with the hypotheses that the credit asks for.
         credit: The credit.
-        settings: Those of the estimator's settings that are known, and perhaps others.
+        settings: Values by the name of the setting, of which the estimator gets those it takes.
     """
     values = credit.function(rollouts, **credit.settings(settings))
     return subtract_baseline(values, rollouts, baseline=credit.credit_baseline)
@@ -58,22 +58,23 @@ def token_weights(
     """Weigh the tokens of b of the B rollouts.
 
     Args:
-        rollouts: All rollouts of the batch, those of all processes, of whole groups.
+        rollouts: All rollouts of the batch, from all processes, in whole groups.
         credit: The credit.
-        settings: Those of the estimator's settings that are known, and perhaps others.
+        settings: Values by the name of the setting, of which the estimator gets those it takes.
         step_ends: Ends of the steps of each of the b rollouts, in tokens of its completion.
-        mask: Their tokens that may have a weight. Those of rollouts that are not judged have none.
+        mask: The tokens of the b rollouts that may have a weight. Tokens of rollouts that are not
+            judged have none.
         start: Index of the first of the b rollouts.
         sum_over_processes: Adds a tensor up over all processes. None: there is one process.
     """
-    own = slice(start, start + len(step_ends))
-    steps, closing = (values[own] for values in weigh_steps(rollouts, credit, settings))
-    mask = mask & rollouts.is_judged[own, None]
+    here = slice(start, start + len(step_ends))
+    steps, closing = (values[here] for values in weigh_steps(rollouts, credit, settings))
+    mask = mask & rollouts.is_judged[here, None]
     return whitened_tokens(
         StepValues(steps, closing),
         step_ends,
         mask,
-        rollouts.groups[own],
+        rollouts.groups[here],
         num_groups=int(rollouts.groups.max()) + 1,
         normalization=credit.value_normalization,
         sum_over_processes=sum_over_processes,
@@ -90,7 +91,7 @@ def whitened_tokens(
     normalization: str,
     sum_over_processes: Callable[[Tensor], Tensor] | None = None,
 ) -> TokenWeights:
-    """Give each token its step's value, and whiten these.
+    """Give each token its step's value, and whiten the values.
 
     Args:
         values: Values of steps, (b, T), and of the tokens after the last step, (b,).
@@ -98,8 +99,8 @@ def whitened_tokens(
         mask: The tokens that have a weight.
         groups: Number of each rollout's prompt, from 0.
         num_groups: Prompts of all processes.
-        normalization: `"batch"`: over the rollouts of all processes. `"group"`: over those of a
-            prompt. `"none"`: nowhere.
+        normalization: `"batch"` whitens over the rollouts of all processes, `"group"` over the
+            rollouts of each prompt, `"none"` not at all.
         sum_over_processes: Adds a tensor up over all processes. None: there is one process.
     """
     spread = spread_over_tokens(values.steps, step_ends, values.closing, num_tokens=mask.shape[1])

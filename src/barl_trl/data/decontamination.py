@@ -44,15 +44,15 @@ class EvaluationProblems:
                 self._by_ngram[ngram].add(place)
 
     def sets_with(self, text: str) -> list[str]:
-        """Return the names of the sets that the text is in, in their order."""
+        """Return the names of the sets that have the text, in the order of the sets."""
         words = _words(text)
-        found = set(self._by_text.get(" ".join(words), ()))
+        matching = set(self._by_text.get(" ".join(words), ()))
         shared = self._by_ngram.keys() & _ngrams(words)
         for place in {place for ngram in shared for place in self._by_ngram[ngram]}:
             name, problem = self._problems[place]
-            if name not in found and _is_mostly_in(problem, words):
-                found.add(name)
-        return [name for name in self._names if name in found]
+            if name not in matching and _is_mostly_in(problem, words):
+                matching.add(name)
+        return [name for name in self._names if name in matching]
 
 
 def _words(text: str) -> list[str]:
@@ -65,7 +65,7 @@ def _ngrams(words: Sequence[str]) -> set[str]:
 
 def _is_mostly_in(problem: Sequence[str], words: Sequence[str]) -> bool:
     least = _MATCHED_SHARE * len(problem)
-    if (Counter(problem) & Counter(words)).total() <= least:  # in any order, at a glance
+    if (Counter(problem) & Counter(words)).total() <= least:  # fast, in any order of the words
         return False
     blocks = SequenceMatcher(None, problem, words, autojunk=False).get_matching_blocks()
     return sum(block.size for block in blocks) > least

@@ -44,10 +44,10 @@ def find_column(
         option: The option that names the column, for the error.
         wanted: The name that was given, if any.
         candidates: Names to look for otherwise, in this order.
-        taken: A column that it cannot be.
+        taken: A column that has another use.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there is no such column.
     """
     free = {column.lower(): column for column in columns if column != taken}
     names = candidates if wanted is None else [wanted]
@@ -116,11 +116,11 @@ def _read_text_file(path: Path, split: str) -> "Dataset":
         split: `"train"`, which is all of the file, or slices of it such as `"train[:100]"`.
 
     Returns:
-        The rows; each column is text or messages, as its first cell, None where a row lacks it or
-        has something else. A line that cannot be read has None in all of them.
+        The rows. Each column is text or messages, as its first cell is; a row has None where it
+        lacks the column or has something else. A line that cannot be read has None in all columns.
 
     Raises:
-        ValueError: If the file is empty or no text, or the split is another one.
+        ValueError: If the file is empty or no text, or has no such split.
     """
     from datasets import Dataset, ReadInstruction
 
@@ -146,9 +146,9 @@ def _read_text_file(path: Path, split: str) -> "Dataset":
 
 
 def messages_of(value: Any) -> list[dict[str, str]] | None:
-    """Return the messages that a cell holds, each with a role and a text; None if it holds others.
+    """Return the messages that a cell holds, each with a role and a text; None if it holds none.
 
-    Of a message no more is kept.
+    Other fields of a message are dropped.
     """
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         return None
@@ -157,10 +157,11 @@ def messages_of(value: Any) -> list[dict[str, str]] | None:
     return messages if messages and all(isinstance(text, str) for text in texts) else None
 
 
-def _cells(values: list[Any]) -> list[Any]:
-    first = next((value for value in values if value is not None), None)
+def _cells(column: list[Any]) -> list[Any]:
+    """Return a column's cells as text, or as messages if its first cell holds some."""
+    first = next((cell for cell in column if cell is not None), None)
     read = plain_text if messages_of(first) is None else messages_of
-    return [read(value) for value in values]
+    return [read(cell) for cell in column]
 
 
 def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -182,7 +183,7 @@ def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows, `{}` for one with another number of cells than the header."""
+    """Yield the rows of a CSV file, `{}` for a row with another number of cells than the header."""
     reader = csv.DictReader(io.StringIO(read_text(path)))
     while True:
         try:

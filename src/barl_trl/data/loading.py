@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
-"""The paper's, which its prompts for Qwen begin with."""
+"""The system prompt with which the paper's prompts for Qwen begin."""
 
 PROBLEM_COLUMNS = ("problem", "question", "prompt")
 """Columns to look for the problem in, in this order."""
 
 _ANSWER_COLUMNS = ("answer", "final_answer", "solution")
-"""Columns to look for, in this order: `solution` is mostly a worked one, the answer in its box."""
+"""Columns to look for the true answer in, in this order. `solution` mostly holds a worked solution
+with the answer in its box.
+"""
 
 MOST_PARSED = 1000
-"""Most true answers of a data set that are tried on the grader."""
+"""Most true answers of a data set that are tried on the grader's parser."""
 
 NO_SELECTION = Selection()
-"""It leaves nothing out."""
+"""The selection that leaves nothing out."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,15 @@ def load_problems(
         answer_column: Column of the true answer, bare or in a worked solution. By default the first
             of `answer`, `final_answer` and `solution`.
         system_prompt: Content of a system message before each problem, such as
-            [`PAPER_SYSTEM_PROMPT`]; messages that begin with one of their own keep it.
-        prompt_format: Text of the user message, or of the plain prompt, with `{problem}` in it. Of
+            [`PAPER_SYSTEM_PROMPT`]; messages that begin with a system message keep theirs.
+        prompt_format: Text of the user message, or of the plain prompt, with `{problem}` in it. In
             messages, the problem is what the user says last.
         conversational: Whether `prompt` is a list of messages, to which the chat template applies,
             or plain text.
         most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
             read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
-        selection: What else to leave out, and evaluation sets to compare with; by default, nothing.
+        selection: Which other rows to leave out, and evaluation sets to compare with. By default
+            there are none.
 
     Returns:
         The data set with the columns `prompt` and `solution` (the bare true answer), and what
@@ -200,7 +203,17 @@ def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Fin
 def make_prompt(
     problem: str, *, system_prompt: str | None, prompt_format: str, conversational: bool
 ) -> Any:
-    """Return the prompt of a problem, a text or messages; arguments as in [`load_problems`]."""
+    """Return the prompt of a problem.
+
+    Args:
+        problem: Text of the problem.
+        system_prompt: Content of a system message before it; None for no such message.
+        prompt_format: Text of the user message, or of the plain prompt, with `{problem}` in it.
+        conversational: Whether the prompt is a list of messages or plain text.
+
+    Returns:
+        A text, or messages with a role and a content.
+    """
     # Not str.format: problems and templates are full of TeX braces.
     text = prompt_format.replace("{problem}", problem)
     messages = [("system", system_prompt), ("user", text)]
@@ -209,7 +222,7 @@ def make_prompt(
 
 
 def _problem_text(cell: Any) -> str:
-    """Return a cell's problem: its text, or of messages what the user says last; else ''."""
+    """Return the problem in a cell: its text, or the last message if it is the user's; else ''."""
     messages = messages_of(cell)
     if messages:
         cell = messages[-1]["content"] if messages[-1]["role"] == "user" else None

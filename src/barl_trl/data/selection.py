@@ -12,22 +12,24 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 SOLVE_RATE_COLUMN = "llama8b_solve_rate"
-"""Big-Math's: the share of a Llama-3.1-8B's rollouts that solve the problem."""
+"""Big-Math's column of the share of a Llama-3.1-8B's rollouts that solve the problem."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What to leave out of the rows that could be trained on; by default, nothing.
+    """Which rows to leave out of those that could be trained on; by default, none.
 
     Attributes:
         deduplicate: Leave out rows whose problem an earlier row has, whatever their answer.
-        min_solve_rate: Leave out rows below, and those without a rate; in [0, 1].
-        max_solve_rate: Leave out rows above, and those without a rate; in [0, 1].
-        evaluation_sets: Problems by the name of their set: rows that are among them are counted.
-        decontaminate: Names of those sets whose problems are left out.
+        min_solve_rate: Leave out rows with a lower solve rate or none; in [0, 1].
+        max_solve_rate: Leave out rows with a higher solve rate or none; in [0, 1].
+        evaluation_sets: Evaluation problems by the name of their set. Rows that have one of these
+            problems are counted.
+        decontaminate: Names of the evaluation sets whose problems are left out.
 
     Raises:
-        ValueError: If the rates are no range within [0, 1], or `decontaminate` has another name.
+        ValueError: If the rates are no range within [0, 1], or `decontaminate` names no evaluation
+            set.
     """
 
     deduplicate: bool = False
@@ -54,10 +56,10 @@ class Selection:
         return (0.0 if low is None else low), (1.0 if high is None else high)
 
     def rates_of(self, rows: "Dataset") -> Sequence[float | str | None] | None:
-        """Return the solve rate of each row, None if they are not asked for.
+        """Return the solve rate of each row; None if the selection does not need the rates.
 
         Raises:
-            ValueError: If they are, and there is no column `SOLVE_RATE_COLUMN`.
+            ValueError: If it needs them, and there is no column `SOLVE_RATE_COLUMN`.
         """
         if self.min_solve_rate is None and self.max_solve_rate is None:
             return None
@@ -77,7 +79,7 @@ class Selection:
 
         Args:
             problems: Problem of each row; empty for a row that is not to be looked at.
-            rates: Its solve rate; None: rows of all rates are kept.
+            rates: Solve rate of each row; None: rows of all rates are kept.
         """
         held_out = EvaluationProblems(self.evaluation_sets)
         reasons: list[str | None] = [None] * len(problems)
@@ -99,6 +101,7 @@ class Selection:
         return reasons, found_in
 
     def _level(self, rate: float | str | None) -> str | None:
+        """Return why a row with this solve rate is left out, None if it is kept."""
         try:
             share = float("nan" if rate is None else rate)
         except ValueError:

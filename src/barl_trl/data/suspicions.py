@@ -44,9 +44,9 @@ def suspicions(
 
     Args:
         problems: Problem of each row; empty for a row that is not to be looked at.
-        answers: Its true answer.
+        answers: True answer of each row.
         most_parsed: Most answers that are tried on a parser, which takes some milliseconds each.
-            The first ones; all by default. With 0, nothing is looked at.
+            The first ones are tried; by default all. With 0, nothing is looked at.
     """
     if most_parsed == 0:
         return []

@@ -1,7 +1,7 @@
 """Graders: how the final answer is found in a completion, and whether it is the true one.
 
-Strings in, a verdict out. [`extract_answer`] and [`verify`] are the default grader's. Get the
-others by name with [`get_grader`].
+A grader takes strings and returns a verdict. [`extract_answer`] and [`verify`] belong to the
+default grader. [`get_grader`] returns the others by name.
 """
 
 import difflib
@@ -20,10 +20,12 @@ GRADERS = {
         Grader("string", released.VERSION, released.extract_answer, released.verify),
     )
 }
-"""The default, the conventions of the Qwen2.5-Math evaluation, the paper's released string rule."""
+"""The graders by name: `math_verify`, the default; `qwen`, with the conventions of the Qwen2.5-Math
+evaluation; `string`, with the rule of the paper's released code.
+"""
 
 verify = GRADERS["math_verify"].verify
-"""The default grader's [`Grader.verify`]: true answer, other answer -> [`Verdict`]."""
+"""[`Grader.verify`] of the default grader: true answer, answer to judge -> [`Verdict`]."""
 
 
 def get_grader(name: str, extraction: Extraction = "boxed") -> Grader:

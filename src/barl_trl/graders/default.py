@@ -21,9 +21,9 @@ _LABEL = re.compile(  # `(B) 20`, without another label or a doubt
 )
 _TIME = re.compile(r"\d{1,2}:\d\d")
 
-# Not inside braces (`k=1` of a sum), nor in `x != 3`; `3! = 6` is one.
+# An equals sign, but not inside braces (`k=1` of a sum) or in `x != 3`. `3! = 6` has one.
 _EQUALS = re.compile(r"(?:(?<![<>:=])(?<![^\d)}]!)==?(?!=)|\\approx(?![A-Za-z]))(?![^{}]*\})")
-# A remainder, a sum or an integral is asked for, and names its value.
+# A remainder, a sum or an integral is what the problem asks for, so it names its value.
 _ASKED = re.compile(r"\\(?:[bp]?mod|sum|prod|i*nt|lim)(?![a-z])|\\begin\{vmatrix\}")
 _NO_NAME = re.compile(r"\A-|\d|[<>]|\\(?:l|g|n)eq?(?![A-Za-z])|\b(?:or|not|no|wrong)\b")
 _LETTER = re.compile(r"\\(?!pi|frac|sqrt|cdot|times)[a-z]{2}")  # \lambda
@@ -47,31 +47,33 @@ def verify(gold: str, answer: str) -> Verdict:
         >>> verify("6", "5=6")
         Verdict(correct=False, reason='numbers')
     """
-    truth, given = normal_form(gold), normal_form(answer)
-    if not truth or not given:
+    truth, claimed = normal_form(gold), normal_form(answer)
+    if not truth or not claimed:
         return Verdict(False, "empty")
-    if TEXT.sub(r" \1 ", truth).split() == TEXT.sub(r" \1 ", given).split():
+    if TEXT.sub(r" \1 ", truth).split() == TEXT.sub(r" \1 ", claimed).split():
         return Verdict(True, "equal strings")
-    gold_choice, choice = _CHOICE.fullmatch(truth), _LABEL.fullmatch(given)
+    gold_choice, choice = _CHOICE.fullmatch(truth), _LABEL.fullmatch(claimed)
     if gold_choice and choice:
         return Verdict(gold_choice[1].upper() == choice[1].upper(), "choices")
-    if gold_choice and {*_CHOICES.findall(given)} - {gold_choice[1].upper()}:  # C = B
+    if gold_choice and {*_CHOICES.findall(claimed)} - {gold_choice[1].upper()}:  # C = B
         return Verdict(False, "choices")
     if (gold_words := words(truth)) is not None:
-        return Verdict(gold_words == words(given), "words")
-    if max(len(truth), len(given)) > MAX_TRUTH_CHARS:
+        return Verdict(gold_words == words(claimed), "words")
+    if max(len(truth), len(claimed)) > MAX_TRUTH_CHARS:
         return Verdict(False, "refused: length")
-    value, values = claims(truth, given)
-    is_rounded = r"\approx" in given and len(values) > 1
-    verdicts = [_same_value(value, claim, is_rounded=is_rounded) for claim in values]
+    value, claimed_values = claims(truth, claimed)
+    is_rounded = r"\approx" in claimed and len(claimed_values) > 1
+    verdicts = [_same_value(value, claim, is_rounded=is_rounded) for claim in claimed_values]
     return next((verdict for verdict in verdicts if not verdict), verdicts[0])
 
 
-def _same_value(truth: str, given: str, *, is_rounded: bool) -> Verdict:
-    (true, true_words), (claim, own_words) = apart(truth), apart(given)
-    if against := words_against(true_words, own_words):
+def _same_value(truth: str, claimed: str, *, is_rounded: bool) -> Verdict:
+    """Return whether a claimed value, with the words beside it, is the true one."""
+    (true, true_words), (claim, claim_words) = apart(truth), apart(claimed)
+    if against := words_against(true_words, claim_words):
         return Verdict(False, against)
-    if any("base" in word for word in true_words + own_words) and re.search("[A-F]", true + claim):
+    has_base = any("base" in word for word in true_words + claim_words)
+    if has_base and re.search("[A-F]", true + claim):
         return Verdict(true == claim, "bases")  # a parser multiplies the digits of 2A_{16}
     if _TIME.fullmatch(claim) and true != claim and (":" not in true or _TIME.fullmatch(true)):
         return Verdict(False, "times")  # 6:15 is not 12:30, as ratios are
@@ -82,9 +84,9 @@ def same_value(gold: str, answer: str, near: Tolerance) -> Verdict:
     """Return whether two normal forms without words are equal strings, numbers, or to a parser."""
     if gold == answer:
         return Verdict(True, "equal strings")
-    true, given = number(gold), number(answer)
-    if true is not None and (given is not None or answer.replace(",", ".") == gold):  # 2,75
-        return Verdict(given is None or near.allows(true, given), "numbers")
+    true, claimed = number(gold), number(answer)
+    if true is not None and (claimed is not None or answer.replace(",", ".") == gold):  # 2,75
+        return Verdict(claimed is None or near.allows(true, claimed), "numbers")
     for side, form in (("gold", gold), ("answer", answer)):
         if why := why_not_compared(form, gold):
             return Verdict(False, f"{side} refused: {why}")
@@ -95,8 +97,8 @@ def same_value(gold: str, answer: str, near: Tolerance) -> Verdict:
 def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     """Return the true value, and the values that an answer claims; each must be the true one.
 
-    A name in front claims nothing. Equations (`6=x`, not `2+4=6`) and lists claim themselves. All
-    are normal forms.
+    A name in front claims nothing. An equation (`6=x`, not `2+4=6`) or a list is one claim. The
+    arguments and the results are normal forms.
     """
     gold, answer = _of_all(_POINT.sub("", gold), _POINT.sub("", answer))
     truth, sides = ([side.strip() for side in _EQUALS.split(form)] for form in (gold, answer))
@@ -111,24 +113,28 @@ def claims(gold: str, answer: str) -> tuple[str, list[str]]:
 
 
 def _without_names(sides: list[str]) -> list[str]:
+    """Return the sides of an equation that follow the names in front."""
     named = [side == "" or _is_name(side) for side in sides[:-1]]
     return sides[named.index(False) if False in named else len(named) :]
 
 
 def _of_all(gold: str, answer: str) -> tuple[str, str]:
-    r"""`k\pi` of `k\pi, k\in\mathbb{Z}`; of `n\pi, n\in\mathbb{Z}` too, in the same variable."""
-    true, given = _DOMAIN.fullmatch(gold), _DOMAIN.fullmatch(answer)
-    if not true or (given and given[3] != true[3]):
-        is_said = given and not true and given[2] in _variables(gold)  # f(x) = x^2, x \in R
-        return gold, given[1] if given and is_said else answer
-    if given and given[2] != true[2] and true[2] not in _variables(given[1]):
-        pieces = rf"{TEXT.pattern}|\\[A-Za-z]+|{given[2]}"
-        return true[1], re.sub(pieces, lambda it: it[0] if it[0][1:] else true[2], given[1])
-    return true[1], given[1] if given and given[2] == true[2] else answer
+    r"""Return both forms without the set of their variable: `k\pi` for `k\pi, k\in\mathbb{Z}`.
+
+    An answer in another variable, `n\pi, n\in\mathbb{Z}`, gets that of the true value.
+    """
+    true, claimed = _DOMAIN.fullmatch(gold), _DOMAIN.fullmatch(answer)
+    if not true or (claimed and claimed[3] != true[3]):
+        is_domain = claimed and not true and claimed[2] in _variables(gold)  # f(x) = x^2, x \in R
+        return gold, claimed[1] if claimed and is_domain else answer
+    if claimed and claimed[2] != true[2] and true[2] not in _variables(claimed[1]):
+        pieces = rf"{TEXT.pattern}|\\[A-Za-z]+|{claimed[2]}"
+        return true[1], re.sub(pieces, lambda it: it[0] if it[0][1:] else true[2], claimed[1])
+    return true[1], claimed[1] if claimed and claimed[2] == true[2] else answer
 
 
 def _is_name(segment: str) -> bool:
-    """Whether it claims nothing: `x`, `a+b`, `f(2)`, but neither `6x` nor `-x` nor `(y,x)`."""
+    """Return whether a side claims nothing: `x`, `a+b`, `f(2)`, but not `6x`, `-x` or `(y,x)`."""
     bare = _INDEX.sub("", segment)
     letters = [letter for letter in bare if letter.isalpha()]
     if bare[:1] == "(" and letters != sorted(letters):

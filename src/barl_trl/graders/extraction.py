@@ -1,4 +1,4 @@
-"""The default grader's ways to find the answer in a completion: its last box, and statements."""
+"""How the default grader finds the answer in a completion: in its last box, or in statements."""
 
 import re
 from typing import Literal, get_args
@@ -28,7 +28,8 @@ _STATEMENTS = {
         (rf"(?<!\\)\\(?:boxed|fbox)(?![A-Za-z])[ \t]*+(?!\{{)((?:(?!{_END}|\$).)*+)", False),
     )
 }
-"""What states an answer, in this order, and whether that may be words."""
+"""Patterns that state an answer, in the order of their use, and whether the answer may be words."""
+
 _VALUE = re.compile(  # no label of a list, and no word before the first digit
     r"[$\\]|(?!\w+[.):](?:\s|\Z))(?:\\[A-Za-z]++|(?!\\[A-Za-z]|[^\W\d_]{2}).)*?(?:\d|\Z)", re.DOTALL
 )
@@ -46,7 +47,8 @@ def extract_answer(text: str, extraction: Extraction = "boxed") -> str | None:
 
     `"stated"`: where no box has content, the first of these kinds that there is: "the answer is 42"
     ("final answer is", "answer: 42"), `#### 42`, `<answer>42</answer>`, `**42**`, `\boxed 42`. The
-    last of a kind counts, a number or formula before words. `"last_number"`: else the last number.
+    last of a kind counts, a number or formula before words. `"last_number"`: where nothing is
+    stated either, the last number of the text.
 
     If the last box is never closed there is no answer. What stands in front of the last `</think>`
     counts only where nothing stands behind it.
@@ -88,16 +90,18 @@ def _last_box(text: str) -> tuple[str | None, bool]:
 def _stated(text: str) -> str | None:
     """Return what is stated last, of the first kind of statement that occurs."""
     for pattern, takes_words in _STATEMENTS.items():
-        found = [said for raw in pattern.findall(text) if (said := _bare(raw))]
-        # of "the area is 42" what is behind "is"
-        forms = [form for said in found for form in (_bare(said.rpartition(" is ")[2]), said)]
-        answers = [form for form in forms if _VALUE.match(form)] or found * takes_words
+        statements = [bare for raw in pattern.findall(text) if (bare := _bare(raw))]
+        # "the area is 42" states what follows "is"
+        pairs = [(_bare(whole.rpartition(" is ")[2]), whole) for whole in statements]
+        forms = [form for pair in pairs for form in pair]
+        answers = [form for form in forms if _VALUE.match(form)] or statements * takes_words
         if answers:
             return answers[-1]
     return None
 
 
 def _bare(text: str) -> str:
+    """Return a statement without the marks around it, "" if its braces are not balanced."""
     text = text.strip(' \t\r\n*`":').rstrip(" .,;*")
     text = _MATH.sub(r"\1\2", text).strip().rstrip(" .,;")
     return text if is_balanced(text) else ""

@@ -15,10 +15,10 @@ Pair = tuple[str, str]  # true answer, answer to judge
 
 
 class Verdict(NamedTuple):
-    """What a grader says of an answer. It is true if the answer is correct."""
+    """The verdict of a grader on an answer. It is true if the answer is correct."""
 
     correct: bool
-    """Whether it is the true answer."""
+    """Whether the answer is the true one."""
     reason: str
     """What decided, such as `"numbers"`, `"gold refused: length"` or `"timeout"`."""
 
@@ -44,11 +44,13 @@ class Grader:
 
     Args:
         name: The name by which recipes and result files know it.
-        version: Changes whenever a verdict may change; stands in result files beside the name.
+        version: It changes whenever a verdict may change, and stands in result files beside the
+            name.
         extract_answer: Completion -> its final answer, or None.
         judge: True answer, answer -> verdict. Up to 65536 verdicts are remembered.
-        uses_processes: Whether it compares in processes.
-        extraction: How [`~barl_trl.graders.extract_answer`] reads, if it is what reads.
+        uses_processes: Whether it compares answers in child processes.
+        extraction: How [`~barl_trl.graders.extract_answer`] reads answers; None if the grader has
+            a way of its own.
     """
 
     name: str
@@ -69,7 +71,11 @@ class Grader:
         return {"name": self.name, "version": self.version, **other}
 
     def with_extraction(self, extraction: Extraction) -> "Grader":
-        """Return the grader that reads answers in another way, which may raise a ValueError."""
+        """Return the grader that reads answers in another way.
+
+        Raises:
+            ValueError: If there is no such way, or the grader does not take it.
+        """
         if extraction not in EXTRACTIONS:
             raise ValueError(
                 f"extraction must be one of {list(EXTRACTIONS)}, got {extraction!r}: the default "
@@ -86,7 +92,11 @@ class Grader:
         return replace(self, extract_answer=reads, extraction=extraction)
 
     def start(self) -> None:
-        """Start a process, if it uses them: a RuntimeError comes before training, not in it."""
+        """Start a process if the grader uses processes.
+
+        Raises:
+            RuntimeError: If it cannot be started. So the error comes before training, not in it.
+        """
         if self.uses_processes:
             compare.start()
 
@@ -104,7 +114,7 @@ class Grader:
         return verdict
 
     def equivalent(self, gold: str, answer: str) -> bool:
-        """Return the verdict alone."""
+        """Return whether an answer is the true one, without the reason."""
         return self.verify(gold, answer).correct
 
     def verify_all(self, pairs: Iterable[Pair]) -> dict[Pair, Verdict]:
@@ -115,14 +125,14 @@ class Grader:
             return dict(zip(distinct, verdicts, strict=True))
 
     def grade(self, pairs: Iterable[tuple[str | None, str | None]]) -> list[Verdict | None]:
-        """Return the verdict on each answer; without a true answer (None) there is none."""
+        """Return the verdict on each answer; None where the true answer is None."""
         listed: Any = [(truth, answer) for truth, answer in pairs]
         judged = self.verify_all(pair for pair in listed if None not in pair)
         none = Verdict(False, "no answer")
         return [None if pair[0] is None else judged.get(pair, none) for pair in listed]
 
     def remember(self, verdicts: Mapping[Pair, Verdict]) -> None:
-        """Take over verdicts, such as another process's: a time-out may differ between two."""
+        """Take over verdicts, such as another process's: two processes may differ in time-outs."""
         if len(self._verdicts) + len(verdicts) > 1 << 16:
             self._verdicts = {}
         for pair, verdict in verdicts.items():

@@ -21,8 +21,8 @@ TEXT = re.compile(
     r"\s*\{([^{}\\]*)\}"
 )
 _OLD_FONT = r"\{ ?\\(?:rm|bf|it|sf) +([^{}\\]*)\}"
-# Full-width characters and blanks, superscripts and fractions: `（1，2）`, `5~cm`, `x²`, `⅜`.
-# Arabic signs of numbers.
+# Characters with a plain form: full-width ones and blanks, superscripts, fractions (`（1，2）`,
+# `5~cm`, `x²`, `⅜`), and the signs in Arabic numbers.
 _PLAIN = {n: n - 0xFEE0 for n in range(0xFF01, 0xFF5F)} | {0x3002: ".", 0x3001: ",", 0x7E: " "}
 _PLAIN |= {0x66A: "%", 0x66B: ".", 0x66C: ",", 0x60C: ","}
 _PLAIN |= {ord(sign): f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
@@ -124,7 +124,7 @@ def without_frame(text: str) -> str:
 def normal_form(answer: str) -> str:
     r"""Return the answer in a form in which equal strings are surely equal answers.
 
-    Undone are differences without a meaning: a box in the box, `$…$` and `\(…\)`, a final full
+    Differences without a meaning are undone: a box in the box, `$…$` and `\(…\)`, a final full
     stop, styles, `\dfrac`, `10{,}000`, Unicode signs, digits of any script, `1.5e3`, `€5` for
     `5\text{euro}`, `5 percent`, `\{x | x > 1\}`, and code: `2**(1/4)`.
     """
@@ -146,7 +146,11 @@ def normal_form(answer: str) -> str:
 
 
 def _numbers_and_words(text: re.Match[str]) -> str:
-    r"""`6:00\text{ AM}` of `\text{6:00 AM}`, `{5}` of `\textbf{5}`, `\sin` of `\mathrm{sin}`."""
+    r"""Return a wrapped text with its numbers outside.
+
+    `\text{6:00 AM}` becomes `6:00\text{ AM}`, `\textbf{5}` becomes `{5}`, and `\mathrm{sin}`
+    becomes `\sin`.
+    """
     if function := _FUNCTION.fullmatch(text[1]):
         return rf"\{function[1]} "
     if _UNIT.fullmatch(text[0]):
@@ -199,9 +203,10 @@ def has_unseen_characters(text: str) -> bool:
 
 
 def why_not_compared(answer: str, gold: str = "") -> str | None:
-    """Return why a normal form is not handed to a parser, None if it may be.
+    """Return why a normal form is not handed to a parser; None if it may be.
 
-    Where `gold` has a sum, an integral or the like, so may the answer: a policy may not choose one.
+    The answer may have a sum, an integral or the like only if `gold` has one: otherwise a policy
+    could choose costly operations.
     """
     if len(answer) > MAX_TRUTH_CHARS:
         return "length"

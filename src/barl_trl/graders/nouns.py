@@ -30,7 +30,7 @@ _CHANGING = """
     nope applied
 """
 CHANGING = frozenset([*_CHANGING.split(), *map(str.lower, calendar.month_name[1:])])
-"""Words, also with an s behind them, that change what stands beside them."""
+"""Words that change the value of what stands beside them, also with an s at their end."""
 SPELLED = _CHANGING.split()[:21]  # zero to twenty
 _CHANGING_CHINESE = re.compile(
     r"[负不非少多于至万百十亿億兆除外无無没错零两]|千(?![克米瓦])|半(?!径)|一(?!共)"
@@ -63,8 +63,8 @@ _VARIABLE = re.compile(r"(?<![\\A-Za-z])(?:[a-z]|(?<!\d)[A-Z])")  # \pi r^2 h ha
 
 
 def apart(form: str) -> tuple[str, list[str]]:
-    """Return a normal form without its words, but for those that join values, and the words."""
-    said: list[str] = []
+    """Return a normal form without its words, and the words; words that join values stay in it."""
+    texts: list[str] = []
 
     def take(piece: re.Match[str]) -> str:
         before, behind = form[: piece.start()].rstrip()[-1:], form[piece.end() :].lstrip()[:2]
@@ -72,23 +72,23 @@ def apart(form: str) -> tuple[str, list[str]]:
         if _JOINT.fullmatch(piece[1]) or is_cell:
             return piece[0]
         is_applied = behind[:1] == "(" and piece[1][-1:].isalpha()  # \text{gcd}(1, 2)
-        said.append(piece[1] + (f"^{piece[2]}" if piece[2] else "") + " applied" * is_applied)
+        texts.append(piece[1] + (f"^{piece[2]}" if piece[2] else "") + " applied" * is_applied)
         return " "
 
     core = _PIECE.sub(take, form).strip()
     for name, suffix in _SUFFIXES.items():
-        found = suffix.search(core)
-        if not found or (name != "degree " and _VARIABLE.search(core[: found.start()])):
+        match = suffix.search(core)
+        if not match or (name != "degree " and _VARIABLE.search(core[: match.start()])):
             continue
-        if name or all(_is_changing(x) or x in _NOUNS or _unit(x) for x in _words(found[1])):
-            said.insert(0, name + found[1])
-            core = core[: found.start()].strip()
-    said += ["percent"] * core.endswith("%")  # a unit too, though it stays in the number
-    return core or form, [word for text in said for word in _words(text)]
+        if name or all(_is_changing(x) or x in _NOUNS or _unit(x) for x in _words(match[1])):
+            texts.insert(0, name + match[1])
+            core = core[: match.start()].strip()
+    texts += ["percent"] * core.endswith("%")  # a unit too, though it stays in the number
+    return core or form, [word for text in texts for word in _words(text)]
 
 
 def _words(text: str) -> list[str]:
-    """`square cm` is `cm^2`, `s^-1` is `/s`, `a.m.` is `am`, `mph` is `mile/hour`."""
+    """Return words in one spelling: `cm^2` for `square cm`, `/s` for `s^-1`, `am` for `a.m.`."""
     text = text.lower()
     for pattern, new in _SPELLINGS.items():
         text = re.sub(pattern, new, text)
@@ -101,17 +101,19 @@ def _is_changing(word: str) -> bool:
 
 
 def _unit(word: str) -> str | None:
+    """Return the unit that a word is, in one spelling and with its power; None if it is no unit."""
     name, _, power = word.partition("^")
-    found = "/" if word == "/" else UNITS.get(name) or UNITS.get(name.removesuffix("s"))
-    return found and found + (f"^{power}" if power else "")
+    unit = "/" if word == "/" else UNITS.get(name) or UNITS.get(name.removesuffix("s"))
+    return unit and unit + (f"^{power}" if power else "")
 
 
 def words_against(gold: list[str], answer: list[str]) -> str | None:
-    """Return `"words"` if those of an answer change the value, `"units"` if it has other units.
+    """Return what is wrong with the words beside an answer; None if nothing is.
 
-    Units may be left out, and things may be named that are no units.
+    It is `"words"` if they change the value, `"units"` if they are other units. Units may be left
+    out, and things that are no units may be named.
     """
     if {*filter(_is_changing, gold)} != {*filter(_is_changing, answer)}:
         return "words"
-    units, own = ([unit for unit in map(_unit, words) if unit] for words in (gold, answer))
-    return "units" if {*units} - {"/"} and answer and units != own else None
+    units, claimed = ([unit for unit in map(_unit, words) if unit] for words in (gold, answer))
+    return "units" if {*units} - {"/"} and answer and units != claimed else None

@@ -18,7 +18,7 @@ _FRACTION = re.compile(
 
 
 class Tolerance(NamedTuple):
-    """How far a number may be from the true one: both bounds hold, but equal ones always may."""
+    """How far a number may be from the true one: within both bounds. Equal numbers always may."""
 
     absolute: float = 0.0
     relative: float = 0.0
@@ -26,11 +26,11 @@ class Tolerance(NamedTuple):
 
     @classmethod
     def of(cls, gold: str, answer: str, *, is_rounded: bool = False) -> "Tolerance":
-        r"""Let decimals of six places be rounded; by `is_rounded` (`\approx`) any of a formula."""
+        r"""Let decimals of six or more places be rounded, others if `is_rounded` (`\approx`)."""
         is_percent = ("%" in gold) != ("%" in answer)
         places = [min(len(x), 12) for x in re.findall(r"\.(\d{6,})", f"{gold} {answer}")]
-        true, given = _ROUNDED.fullmatch(gold), _ROUNDED.fullmatch(answer)
-        if is_rounded and bool(true) != bool(given) and not gold.isdigit() and not answer.isdigit():
+        true, other = _ROUNDED.fullmatch(gold), _ROUNDED.fullmatch(answer)
+        if is_rounded and bool(true) != bool(other) and not gold.isdigit() and not answer.isdigit():
             if not true:
                 return cls(math.inf, 0.01, is_percent)
             places = [len(true[1])]
@@ -48,7 +48,7 @@ class Tolerance(NamedTuple):
 
 
 def number(form: str) -> Fraction | None:
-    r"""Return what a form such as `-1,000.5`, `3/4`, `1\frac{1}{2}`, `1 1/2` or `5%` means."""
+    r"""Return the value of a form such as `-1,000.5`, `3/4`, `1\frac{1}{2}`, `1 1/2` or `5%`."""
     bare = form.removesuffix("%").rstrip() if len(form) <= 512 else ""  # Python's limit is 4300
     if decimal := _DECIMAL.fullmatch(bare):
         sign, whole, places, period, *exponents = decimal.groups("")

@@ -1,4 +1,4 @@
-"""What a parser makes of two answers. Runs in the processes that can be killed, only there.
+"""What a parser makes of two answers. It runs only in the processes that can be killed.
 
 latex2sympy, the parser of math-verify, reads all of a form or raises an error. What it has read is
 compared part by part, and formulas by their values. docs/graders.md says why not by math-verify.
@@ -33,7 +33,7 @@ _POINTS = (("37/23", "19/11"), ("53/17", "-61/29"), ("-41/19", "13/31"))
 
 
 def parsed_equal(gold: str, answer: str, *near: Any) -> bool:
-    """Return whether an answer means the true one, its numbers within a [`Tolerance`] of fields."""
+    """Return whether an answer means the true one, within the [`Tolerance`] with fields `near`."""
     try:
         return _same(_read(gold), _read(answer), Tolerance(*near))
     except (MemoryError, RecursionError):
@@ -64,7 +64,7 @@ def _read(form: str) -> Any:
 
 
 def _elements(value: Any) -> list[Any]:
-    """Return the elements of a list in their order; its name is that of each: `x = 2, 3`."""
+    """Return the elements of a list in their order, each with the name of the list: `x = 2, 3`."""
     name, values = value.args if isinstance(value, sp.Eq) else (None, value)
     if not isinstance(values, sp.FiniteSet):
         return [value]
@@ -108,7 +108,7 @@ def _same(a: Any, b: Any, near: Tolerance) -> bool:
 
 
 def _parts(value: Any) -> tuple[str, Sequence[Any]]:
-    """Return what kind of a list it is, and its parts: `(1, 2)` may be a pair or an interval."""
+    """Return what kind of list a value is, and its parts. `(1, 2)` may be a pair or an interval."""
     if isinstance(value, sp.MatrixBase):
         return {value.rows: "row", value.cols: "column"}.get(1) or str(value.shape), value.flat()
     if isinstance(value, sp.Interval):
@@ -126,7 +126,7 @@ def _all_same(parts: Sequence[Any], others: Sequence[Any], near: Tolerance) -> b
 
 
 def _without_name(value: Any) -> Any:
-    """Return 5 of `x = 5`."""
+    """Return the right side of an equation that names it: 5 of `x = 5`; else the value."""
     is_named = isinstance(value, sp.Eq) and not value.lhs.atoms(sp.Number)
     return value.rhs.doit() if is_named else value
 
@@ -157,12 +157,12 @@ def _equal(x: Any, y: Any, near: Tolerance | None = None) -> bool:
 
 
 def _values(*formulas: Any) -> list[tuple[Any, Any]]:
-    """Return what two formulas are at some points, once if they are numbers; [] if not finite."""
+    """Return two formulas' values at some points, at one if they are numbers; [] if not finite."""
     decimals = set.union(*(formula.atoms(sp.Float) for formula in formulas))
     meant: dict[Any, Any] = {x: sp.Rational(str(x)) for x in decimals} | {sp.Symbol("i"): sp.I}
     formulas = tuple(formula.xreplace(meant).doit() for formula in formulas)
     letters = sorted(set.union(*(formula.free_symbols for formula in formulas)), key=str)
-    found = []
+    values = []
     for p, q in (map(sp.Rational, point) for point in (_POINTS if letters else _POINTS[:1])):
         place = {letter: (p + k * k * q) / (k + 1) for k, letter in enumerate(letters)}
         pair = [formula.subs(place).doit() for formula in formulas]
@@ -170,5 +170,5 @@ def _values(*formulas: Any) -> list[tuple[Any, Any]]:
         if not (x.is_number and y.is_number and x.is_finite and y.is_finite):
             return []
         if p > 0 or (x.is_real and y.is_real):
-            found.append((x, y))
-    return found
+            values.append((x, y))
+    return values

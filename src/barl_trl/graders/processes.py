@@ -1,4 +1,4 @@
-"""Comparisons in processes of their own, which can be killed: the parent's end. POSIX only.
+"""Comparisons in child processes, which can be killed: the parent's end. It needs POSIX.
 
 math-verify's time-outs are signals, for the main thread only. Pools of libraries build on
 multiprocessing, which starts none in a data loader's worker, and runs unguarded scripts again.
@@ -40,8 +40,8 @@ class ProcessPool:
     def __init__(
         self, *, size: int | None = None, cpu_seconds: float = 3.0, wall_seconds: float = 15.0
     ):
-        own_cores = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-        self.size = size or max(1, min(4, own_cores))
+        cores = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        self.size = size or max(1, min(4, cores))
         self._cpu_seconds, self._wall_seconds = cpu_seconds, wall_seconds
         self._idle: list[Any] = []
         self.forget()
@@ -78,7 +78,7 @@ class ProcessPool:
             self._idle.append(self._take())
 
     def close(self) -> None:
-        """End the processes that wait; a later call starts others. One at work ends after it."""
+        """End the idle processes; a later call starts others. A busy one is not ended."""
         while self._idle:
             _kill(self._idle.pop())
 
@@ -105,7 +105,7 @@ class ProcessPool:
 
 
 def _reply(process: Any, seconds: float) -> str | None:
-    """Return the next line, which the child writes in one piece; "" if it ended, None if late."""
+    """Return the child's next line, written in one piece; "" if the child ended, None if late."""
     poller = select.poll()
     poller.register(process.stdout, select.POLLIN)
     if not poller.poll(1000 * seconds):

@@ -29,11 +29,12 @@ def extract_answer(text: str) -> str | None:
     `boxed` (braces matched; without a brace up to `$`), what follows the last "he answer is", the
     last "final answer is", the first 答案是; else the last number. Time is linear in the text.
     """
-    answer = re.sub(r"\n\s*", "", _found(text.replace("ки", "")).strip())  # a slip of Qwen's
+    answer = re.sub(r"\n\s*", "", _raw_answer(text.replace("ки", "")).strip())  # a slip of Qwen's
     return _lenient_form(answer.removeprefix(":").removesuffix(".").removesuffix("/")) or None
 
 
-def _found(text: str) -> str:
+def _raw_answer(text: str) -> str:
+    """Return the answer as it stands in a text, "" if there is none."""
     if "final answer is $" in text and "$. I hope" in text:
         return text.partition("final answer is $")[2].partition("$. I hope")[0]
     if "boxed" in text:
@@ -54,8 +55,8 @@ def _lenient_form(answer: str) -> str:
     form = normal_form(answer)
     core = apart(form)[0] if len(form) <= 2048 else form
     form = core if form.startswith(core) else form  # words in front count
-    if said := words(form):
-        return str(SPELLED.index(said)) if said in SPELLED else said
+    if spelled := words(form):
+        return str(SPELLED.index(spelled)) if spelled in SPELLED else spelled
     for pattern, new in ((_DELETED, ""), (_NAME, ""), (_BRACKETED, r"(\1)")):
         form = pattern.sub(new, form).strip() or form
     is_list = "," in form and form[0] not in "([{\\" and number(form) is None
@@ -64,16 +65,16 @@ def _lenient_form(answer: str) -> str:
 
 def verify(gold: str, answer: str) -> Verdict:
     """Return whether an answer is the true one, a hundredth of it or 100 times it."""
-    truth, given = _lenient_form(gold), _lenient_form(answer)
-    if not truth or not given:
+    truth, claimed = _lenient_form(gold), _lenient_form(answer)
+    if not truth or not claimed:
         return Verdict(False, "empty")
     if re.fullmatch("[A-E]", truth):
         return Verdict(re.findall(r"\b[A-E]\b", answer.upper())[-1:] == [truth], "choices")
     bases = [_BASE.findall(side) for side in (gold, answer)]
     if all(bases) and bases[0] != bases[1]:
         return Verdict(False, "bases")
-    if truth.lower() == given.lower():
+    if truth.lower() == claimed.lower():
         return Verdict(True, "equal strings")
-    if words(truth) or words(given) or truth.count("'") != given.count("'"):
+    if words(truth) or words(claimed) or truth.count("'") != claimed.count("'"):
         return Verdict(False, "words")
-    return same_value(truth, given, _NEAR)
+    return same_value(truth, claimed, _NEAR)

@@ -1,8 +1,9 @@
 r"""The string rule of the paper's released code: the last box, cleaned up, as an equal string.
 
 It misses most equivalent pairs (`2.0` and `2`), and accepts hedging (`1 \text{ or } 2` for 1).
-Oddities are kept, except that there what is extracted may be extracted again, which cuts a boxed
-`a####b` down to `b`, and that `a/b` has no more than the 4300 digits that `int` reads.
+Its oddities are kept, with two exceptions. The released code may extract from what it has
+extracted, which cuts a boxed `a####b` down to `b`. And there `a/b` may have no more than the 4300
+digits that `int` reads.
 """
 
 import re
@@ -35,9 +36,9 @@ def extract_answer(text: str) -> str:
 
     Without a closed last box it is the cleaned-up line after the last `####`, else the whole text.
     """
-    _, found, box = text.rpartition(r"\boxed{")
+    _, marker, box = text.rpartition(r"\boxed{")
     depths = list(accumulate((character == "{") - (character == "}") for character in box))
-    if found and -1 in depths:
+    if marker and -1 in depths:
         return box[: depths.index(-1)]
     # Split from the left: the tail of a longer row of hashes keeps what four do not use up.
     *before, tail = text.split("####")
@@ -46,7 +47,7 @@ def extract_answer(text: str) -> str:
 
 
 def verify(gold: str, answer: str) -> Verdict:
-    """Return whether two answers have the same normal form; without content they have."""
+    """Return whether two answers have the same normal form; answers without content have."""
     correct = _normal_form(gold) == _normal_form(answer)
     return Verdict(correct, "equal strings" if correct else "different strings")
 

@@ -1,7 +1,8 @@
 """The child's end of [`~barl_trl.graders.processes`]: compares answers until its input ends.
 
 `python -m barl_trl.graders.worker CPU_SECONDS PARENT` answers each JSON line, the arguments of
-[`~barl_trl.graders.parsed.parsed_equal`], with `equal` or `different`. What that raises ends it.
+[`~barl_trl.graders.parsed.parsed_equal`], with `equal` or `different`. An exception ends the
+process.
 """
 
 import json

@@ -35,10 +35,10 @@ class AnswerLogLikelihoods(NamedTuple):
         completion_logps: Log-probability of each rollout's tokens from its `score_from` on; 0 in
             padding.
         num_tokens: Number of tokens fed to the model, padding not counted.
-        max_tokens: Most tokens of one forward pass.
-        check_seconds: Time that the checks of the model took, in the first calls.
-        rollout_tokens: Those of `num_tokens` that were fed for each rollout. What rollouts share
-            counts for the first of them.
+        max_tokens: Most tokens that one forward pass could take.
+        check_seconds: Seconds that checks of the model took; 0 in calls without a check.
+        rollout_tokens: Number of tokens fed for each rollout; they add up to `num_tokens`. Tokens
+            that several rollouts share count for the first of them.
     """
 
     answer_logps: Float[Tensor, "B S H"]
@@ -66,9 +66,11 @@ def answer_log_likelihoods(
 ) -> AnswerLogLikelihoods:
     r"""Compute the log-likelihood of every hypothesis's answer at every state.
 
-    $\ell_i(t) = \sum_j \log \pi(y_{i,j} \mid s_t, e, y_{i,<j})$ over the scored tokens j of the
-    answer $y_i$ after the state $s_t$ and the elicitation e, or the mean over them: the logarithm
-    of the paper's plausibility. Or the logarithm of the mean of their probabilities.
+    It is the logarithm of the paper's plausibility. With `reduction="sum"` it is
+
+    $$\ell_i(t) = \sum_j \log \pi(y_{i,j} \mid s_t, e, y_{i,<j})$$
+
+    over the scored tokens j of the answer $y_i$ after the state $s_t$ and the elicitation e.
 
     The model runs in evaluation mode and is left as it was, also after an exception. Where
     parameters are sharded (FSDP, ZeRO-3), all processes must call this together, each with its own
@@ -76,28 +78,33 @@ def answer_log_likelihoods(
 
     Args:
         model: A causal language model of transformers, wrapped or not.
-        rollouts: What to score. A rollout of which nothing is asked is not fed to the model.
-        elicitation_ids: Token ids between state and answer, where a rollout names no others.
+        rollouts: The rollouts to score. One without answers and without scored tokens of its own is
+            not fed to the model.
+        elicitation_ids: Token ids between state and answer, for rollouts without
+            `state_elicitations`.
         reduction: `"sum"` or `"mean"` of the log-probabilities of an answer's scored tokens, or
             `"token_mean"`: the logarithm of the mean of their probabilities.
         method: `"shared_prefix"` feeds a rollout once, `"reencode"` once per state and answer. A
-            model for which the former is not exact is re-encoded, with one warning that says why.
+            model for which shared prefixes are not exact is re-encoded, with one warning that says
+            why.
         temperature: Divides the logits of the answers' tokens.
         completion_temperature: Divides the logits of the rollouts' own scored tokens.
-        max_tokens: Tokens of one forward pass, padding included; a longer row goes alone. By
-            default as many as fit (`budget`). Halved whenever memory runs out; where parameters
-            are sharded, on all processes alike, before one of them takes more than half of what is
-            free.
-        generation_cache: What the generation of these rollouts left: such tokens are not fed again.
+        max_tokens: Most tokens of one forward pass, padding included; a longer row is fed alone.
+            By default as many as fit into memory (`budget`). The number is halved whenever memory
+            runs out. Where parameters are sharded, all processes halve it alike, before one of them
+            takes more than half of the free memory.
+        generation_cache: Keys and values that the generation of these rollouts left; the tokens
+            that it holds are not fed again.
 
     Returns:
         The log-likelihoods in float32 on the device that the model computes on, with masks.
 
     Raises:
-        ValueError: If an argument breaks these rules, or a model with a table of positions has too
-            few for a rollout with elicitation and answer.
-        torch.OutOfMemoryError: If halving does not help, or if memory runs out in a forward with
-            sharded parameters nevertheless: the other processes wait for the rest of it.
+        ValueError: If an argument breaks these rules, or the model's table of positions is too
+            short for a rollout with elicitation and answer.
+        torch.OutOfMemoryError: If halving does not help, or if memory runs out in a forward pass
+            with sharded parameters: the other processes wait in that pass, so that it cannot be
+            repeated.
     """
     if reduction not in ("mean", "sum", "token_mean"):
         raise ValueError(
@@ -134,20 +141,20 @@ def answer_log_likelihoods(
                     cache=cache,
                     **temperatures,
                 )
-                found = token_logps(model, request)
+                logps = token_logps(model, request)
                 break
             except torch.OutOfMemoryError as error:
                 _refuse_to_halve(model, max_tokens, error)
-            # behind the handler, which would keep the failed pass alive
+            # after the handler, in which the error would keep the failed pass's tensors alive
             max_tokens = min(max_tokens, sum(row.size for row in rows) or max_tokens) // 2
             logger.warning(MEMORY_IS_SHORT, max_tokens)
     counts = _tokens_of_rollouts(rows, len(rollouts))
-    answer_logps, states, hypotheses = _reduced(rollouts, found.answers, reduction)
+    answer_logps, states, hypotheses = _reduced(rollouts, logps.answers, reduction)
     return AnswerLogLikelihoods(
         answer_logps,
         states,
         hypotheses,
-        found.completions,
+        logps.completions,
         sum(counts),
         max_tokens,
         checks.seconds,
@@ -194,9 +201,9 @@ def _tokens_of_rollouts(rows: Sequence[Row], number: int) -> list[int]:
 def _reduced(
     rollouts: Sequence[Rollout], logps: Float[Tensor, "B S H L"], reduction: str
 ) -> tuple[Float[Tensor, "B S H"], Bool[Tensor, "B S"], Bool[Tensor, "B H"]]:
-    """Reduce the scored tokens of each answer to a number; with the states and answers that exist.
+    """Return the log-likelihood of each answer, and masks of the states and answers that exist.
 
-    Padding is 0 in all of them.
+    Padding is 0 in all three.
     """
     state_mask = torch.zeros(logps.shape[:2], dtype=torch.bool)
     is_scored = torch.zeros(len(rollouts), *logps.shape[2:], dtype=torch.bool)

@@ -18,14 +18,20 @@ from .checks.model_traits import (
 from .forward import HEAD_TILE
 
 CPU_TOKENS = 4096
-"""Longer rows outgrow a CPU's caches: 16384 tokens at once cost a fifth more time each."""
+"""Most tokens of a pass on a CPU. Longer rows outgrow its caches: with 16384 tokens in a pass each
+costs a fifth more time.
+"""
 
 MAX_TOKENS = 65536
+"""Most tokens of a pass on an accelerator."""
+
 MIN_TOKENS = 64
 """Fewest tokens of a pass: with fewer, no row is short enough to be spared."""
 
 MEMORY_SHARE = 0.25
-"""Share of the free memory: the allocator's fragments and the gathered parameters need the rest."""
+"""Share of the free memory that a pass may take: the allocator's fragments and the gathered
+parameters need the rest.
+"""
 
 MEMORY_IS_SHORT = "memory is short: answers are scored %d tokens at a time"
 
@@ -33,21 +39,22 @@ logger = logging.getLogger(__name__)
 
 
 def _peaks(config: PreTrainedConfig, dtype: torch.dtype) -> list[tuple[int, int]]:
-    """Return what the two peaks of a scoring pass take: bytes in all, and bytes per token.
+    """Return the two memory peaks of a scoring pass, each as fixed bytes and bytes per token.
 
-    The first is inside an MLP: the residual, its norm and the sum; the gate, the other projection
-    and their product; in a mixture of experts, those of all experts that a token is sent to. The
-    second is inside the head: the last hidden states, and the logits of some places in 32 bits,
-    divided by the temperature and in exponents. A model that scales or caps logits after its head
-    holds those of all places that are read, at most as many as tokens, three times. The scores of
-    eager attention are not counted.
+    The first peak is inside an MLP. It holds the residual, its norm and the sum, and the gate, the
+    other projection and their product; a mixture of experts holds the last three for every expert
+    that a token is sent to. The second peak is inside the head. It holds the last hidden states,
+    and the logits of `HEAD_TILE` places in 32 bits: as they are, divided by the temperature, and in
+    exponents. A model that scales or caps logits after its head holds the logits of all places that
+    are read three times; these are at most as many as tokens. The scores of eager attention are not
+    counted.
     """
     text = config.get_text_config()
     parts = [getattr(text, name) for name in text.sub_configs]
 
     def widest(name: str, default: int = 0) -> int:
-        found = layer_values(text, name) or [v for part in parts for v in layer_values(part, name)]
-        return max(found, default=default)
+        sizes = layer_values(text, name) or [n for part in parts for n in layer_values(part, name)]
+        return max(sizes, default=default)
 
     hidden = widest("hidden_size")
     width = widest("moe_intermediate_size") or widest("intermediate_size", 4 * hidden)
@@ -62,7 +69,7 @@ def scoring_bytes(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int)
 
     Args:
         config: The model's configuration.
-        dtype: What the forward computes in.
+        dtype: Type of the numbers that the forward pass computes with.
         num_tokens: Tokens of the pass.
     """
     return max(fixed + num_tokens * each for fixed, each in _peaks(config, dtype))
@@ -96,8 +103,8 @@ def scoring_token_budget(model: nn.Module) -> int:
 def halved_together(model: nn.Module, max_tokens: int) -> int:
     """Halve a budget, on all processes alike, until each has twice the memory for it.
 
-    Only if parameters are sharded: then processes wait for each other in every forward, and once
-    one of them has run out of memory, it is too late.
+    Without sharded parameters the budget stays as it is. With them processes wait for each other in
+    every forward pass, and once one of them has run out of memory, it is too late.
 
     Args:
         model: The model.

@@ -1,6 +1,6 @@
 r"""Asking a state for an answer: the token ids of the elicitation and of `{answer}.`.
 
-Both are tokenised on their own: a state's tokens are the rollout's own.
+Both are tokenised apart from the state, whose tokens stay those that the rollout has.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from typing import Any
 from .queries import Answer, Rollout
 
 DEFAULT_ELICITATION = "\nBased on the above reasoning, the final answer is \\boxed"
-"""The released code's text; the paper's has no "final". The opening brace belongs to the answer's
-tokens, unscored.
+"""The text of the paper's released code; the text in the paper has no "final". The opening brace
+after it belongs to the answer's tokens and is not scored.
 """
 
 THOUGHT_START, THOUGHT_END = "<think>", "</think>"
@@ -30,7 +30,7 @@ class Elicitation:
         self.tokenizer = tokenizer
         self.token_ids = self._encode(text)
         self.closing_token_ids = self._encode(f"\n{THOUGHT_END}\n{text}")
-        # a group's rollouts ask for the same
+        # the rollouts of a group are asked for the same answers
         self._remembered_answer = lru_cache(maxsize=1024)(self.answer)
 
     def rollout(
@@ -52,8 +52,8 @@ class Elicitation:
             step_ends: Ends of its steps, counted from the chain's first token.
             answers: Answers of the hypotheses, the truth first.
             score_completion: Whether to score the completion's own tokens too.
-            mask: 1 for each of the completion's tokens that is the model's, 0 for others: they open
-                and close no thought.
+            mask: 1 for each completion token that the model wrote, 0 for the others, which open and
+                close no thought. None: the model wrote all of them.
         """
         is_own = [1] * len(prompt_ids) + list(mask or [1] * len(completion_ids))
         token_ids = [*prompt_ids, *completion_ids]
@@ -71,10 +71,16 @@ class Elicitation:
     ) -> list[list[int]] | None:
         """Return the elicitation of every state: it first closes a thought that is open there.
 
-        The first state is the prompt. Returns `None` if no thought is open anywhere.
+        The text is decoded only to look for the tags; the state's tokens stay the rollout's.
 
-        The text is decoded only to look for the tags, in tokens of which `is_own` is 1; the state's
-        tokens stay the rollout's.
+        Args:
+            token_ids: Token ids of prompt and completion.
+            state_positions: Number of leading tokens that each state holds. The first state is the
+                prompt.
+            is_own: 1 for each token in which tags count, 0 for the others.
+
+        Returns:
+            Token ids for each state, `None` if no thought is open at any of them.
         """
         starts = [0, *state_positions]
         segments = [

@@ -1,7 +1,8 @@
 """Log-probabilities of the scored tokens of rows, through a model's public forward.
 
 Only `model(...)` is called, so that PEFT, DDP, FSDP and DeepSpeed wrappers do their work. The head
-runs at the places that are read. Attention gets the tree in the form that it takes.
+runs only at the places whose logits are read. The model's attention decides whether it gets a tree
+piece by piece, as a mask, or as plain sequences.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from .tree.rows import Layout, Row, plain_row
 from .tree.tree_attention import attention_mask, mask_taking_attention, tree_attention
 
 HEAD_TILE = 256
-"""Places whose logits are held at a time."""
+"""Number of places whose logits are held at a time."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class ForwardRequest:
     """What to feed to a model, and what to read.
 
     Attributes:
-        rollouts: All rollouts.
-        rows: The rows that hold them.
+        rollouts: The rollouts that are scored.
+        rows: The rows that hold the rollouts, their elicitations and answers.
         layout: How the rows are fed.
-        max_tokens: Tokens of one forward pass, padding included.
+        max_tokens: Most tokens of one forward pass, padding included.
         same_length: Whether only rows of equal length may meet in a padded batch.
         temperature: Divides the logits of the answers' tokens.
         completion_temperature: Divides the logits of the completions' tokens.
@@ -58,11 +59,11 @@ class ForwardRequest:
 
 
 class _TokenLogps(NamedTuple):
-    """Log-probability of every scored token of B rollouts, 0 elsewhere.
+    """Log-probability in nats of every scored token of B rollouts, 0 elsewhere.
 
     Args:
-        answers: By state, hypothesis and answer token.
-        completions: By token, from each rollout's `score_from` on.
+        answers: Log-probabilities of answer tokens, by state, hypothesis and token of the answer.
+        completions: Log-probabilities of each rollout's own tokens from its `score_from` on.
     """
 
     answers: Float[Tensor, "B S H L"]
@@ -71,7 +72,7 @@ class _TokenLogps(NamedTuple):
 
 def token_logps(model: nn.Module, request: ForwardRequest) -> _TokenLogps:
     """Compute the log-probability of every scored token, in one or more forward passes."""
-    found = _zeros(request.rollouts, compute_device(model))
+    scored = _zeros(request.rollouts, compute_device(model))
     if request.layout == "packed":
         micro_batches = packed_micro_batches
     else:
@@ -82,13 +83,14 @@ def token_logps(model: nn.Module, request: ForwardRequest) -> _TokenLogps:
     batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
     for batch in batches:
         is_completion, logps = batch.is_completion, _read(model, batch, request)
-        found.answers[batch.targets[~is_completion].unbind(-1)] = logps[~is_completion]
-        places = batch.targets[is_completion][:, [0, 3]].unbind(-1)
-        found.completions[places] = logps[is_completion]
-    return found
+        scored.answers[batch.targets[~is_completion].unbind(-1)] = logps[~is_completion]
+        places = batch.targets[is_completion][:, [0, 3]].unbind(-1)  # rollout and token
+        scored.completions[places] = logps[is_completion]
+    return scored
 
 
 def _zeros(rollouts: Sequence[Rollout], device: torch.device) -> _TokenLogps:
+    """Return zeros for every token that can be scored."""
     answers = [answer for rollout in rollouts for answer in rollout.answers]
     return _TokenLogps(
         torch.zeros(
@@ -138,17 +140,18 @@ class _LogitReader:
         self._index, self._labels = index[self._order], batch.labels[self._order]
 
     def fits(self, values: Tensor) -> bool:
-        """Say whether these are the rows' places: ProphetNet's head reads two streams of them."""
+        """Say whether there is one vector for each place: ProphetNet's head gets two streams."""
         return values.ndim == 3 and values.shape[1] >= self._length
 
     def at_places(self, values: Float[Tensor, "R M d"]) -> Float[Tensor, "P d"]:
+        """Return the hidden states or logits at the places that are read."""
         places, length = self._places.to(values.device), self._length
         # PEFT prompt tuning puts M - N tokens of its own in front of each row.
         return values[places // length, places % length + values.shape[1] - length]
 
     def logps(self, logits_of: Callable[[slice], Float[Tensor, "p V"]]) -> Float[Tensor, " K"]:
         """Return each label's log-probability, from the logits of `HEAD_TILE` places at a time."""
-        found = []
+        tiles = []
         for first in range(0, len(self._places), HEAD_TILE):
             tile = slice(first, first + HEAD_TILE)
             a, b = torch.searchsorted(self._index, torch.tensor([tile.start, tile.stop])).tolist()
@@ -157,13 +160,13 @@ class _LogitReader:
                 logits = logits / divisors.to(logits.device)
             index = (self._index[a:b] - tile.start).to(logits.device)
             labels = self._labels[a:b].to(logits.device)
-            found.append(logits[index, labels] - logits.logsumexp(-1)[index])
-        logps = torch.cat(found) if found else torch.zeros(0)
+            tiles.append(logits[index, labels] - logits.logsumexp(-1)[index])
+        logps = torch.cat(tiles) if tiles else torch.zeros(0)
         return torch.empty_like(logps).index_copy_(0, self._order.to(logps.device), logps)
 
 
 _scaling_models: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
-"""Whether a model does more to logits than its head does, once that is known."""
+"""Whether a model changes the logits that its head returns. A pass has to show it first."""
 
 
 def _label_logps(
@@ -180,24 +183,24 @@ def _label_logps(
     scales = _scaling_models.get(base, scales_logits(base.config) or None)
     head: Any = base.get_output_embeddings()
     head = head.module if isinstance(head, FullyShardedDataParallel) else head
-    found: dict[str, Tensor] = {}
+    seen: dict[str, Tensor] = {}
 
     def pick(_, args):
         if not reader.fits(args[0]):
             return None
-        found["states"] = reader.at_places(args[0])[None]
-        return (found["states"][:, : None if scales else HEAD_TILE],)
+        seen["states"] = reader.at_places(args[0])[None]
+        return (seen["states"][:, : None if scales else HEAD_TILE],)
 
     def look_up(head, _, logits):
-        states = found.get("states")
+        states = seen.get("states")
         if states is None:
             return
         if not scales:
-            found["logps"] = reader.logps(
+            seen["logps"] = reader.logps(
                 lambda tile: (head.forward(states[:, tile]) if tile.start else logits)[0]
             )
         if scales is None:
-            found["logits"] = logits[0].clone()
+            seen["logits"] = logits[0].clone()
 
     hooks = []
     if head is not None:
@@ -208,15 +211,18 @@ def _label_logps(
     finally:
         for hook in hooks:
             hook.remove()
-    if not found:  # the head is missing, or used without being called: all logits are there
+    if not seen:  # the head is missing, or used without being called: all logits are there
         logits = reader.at_places(logits)
         return reader.logps(lambda tile: logits[tile])
     if scales is None:
-        own = found["logits"].to(logits)
-        seen = 2 - torch.allclose(logits[0], own, rtol=0, atol=0, equal_nan=True) if len(own) else 0
+        of_head = seen["logits"].to(logits)
+        verdict = 0  # nothing was read; 1: the model returns its head's logits, 2: others
+        if len(of_head):
+            verdict = 2 - torch.allclose(logits[0], of_head, rtol=0, atol=0, equal_nan=True)
         # sharded parameters: either all processes run the pass again or none
-        if (known := largest_of_processes(model, seen)) > 0:
-            _scaling_models[base] = known == 2
-        if known == 2:
+        verdict = largest_of_processes(model, verdict)
+        if verdict > 0:
+            _scaling_models[base] = verdict == 2
+        if verdict == 2:
             return _label_logps(model, token_ids, reader, inputs)
-    return reader.logps(lambda tile: logits[0, tile]) if scales else found["logps"]
+    return reader.logps(lambda tile: logits[0, tile]) if scales else seen["logps"]

@@ -1,7 +1,7 @@
-"""The keys and values that generation leaves behind: rollouts that scoring need not feed again.
+"""The keys and values that generation leaves behind, so that scoring need not feed rollouts again.
 
 Transformers' `generate` has fed every token of a rollout but the last, with the weights that score
-it. The keys and values that it kept are those of the trunk of a packed row.
+it. The keys and values that it kept are those that the trunk of a packed row would have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ NOT_KEPT = (
 def cache_of(arguments: Mapping[str, Any]) -> Any:
     """Return the cache among what goes into a forward or comes out of it; None if there is none.
 
-    Its name depends on the version: transformers 5.24 made `cache` of `past_key_values`.
+    Its name depends on the version: transformers 5.24 renamed `past_key_values` to `cache`.
     """
     return next((value for value in arguments.values() if isinstance(value, Cache)), None)
 
@@ -64,7 +64,7 @@ class GenerationCache(NamedTuple):
         return keys[place], values[place]
 
     def select(self, rows: Sequence[int]) -> "GenerationCache":
-        """Return some of the rows."""
+        """Return the cache of some rows, by their indices."""
         layers = [(keys[rows], values[rows]) for keys, values in self.layers]
         return GenerationCache(layers, [self.token_ids[row] for row in rows])
 
@@ -73,8 +73,8 @@ class GenerationRecorder:
     """Keep the cache of the last `generate` of a model inside a `with`.
 
     `generate` would return it with `return_dict_in_generate`; TRL asks it for the tokens alone.
-    Nothing is kept of a model with dropout, which is active while TRL generates, and of one whose
-    parameters are sharded: its processes must run equal forwards.
+    Nothing is kept of a model with dropout, which is active while TRL generates. Nothing is kept of
+    a model with sharded parameters either: its processes must run equal forward passes.
     """
 
     def __init__(self, model: nn.Module):
@@ -94,7 +94,7 @@ class GenerationRecorder:
         self._hook.remove()
 
     def advice(self, cache: GenerationCache | None) -> str | None:
-        """Say why there is no cache to go on from although there could be; None in other cases."""
+        """Say why there is no cache although there could be one; None in other cases."""
         if cache is not None or not self._has_generated:
             return None
         if self._has_dropout:
@@ -123,8 +123,8 @@ class GenerationRecorder:
     def cache(self, num_rollouts: int) -> GenerationCache | None:
         """Return what was kept if it holds all that was fed, with a row for each rollout.
 
-        It does not hold all with attention windows, recurrent states, beams, or rollouts that were
-        generated a few at a time.
+        A cache does not hold all with attention windows, recurrent states or beams, or if rollouts
+        were generated a few at a time.
         """
         if self._cache is None or {type(layer) for layer in self._cache.layers} != {DynamicLayer}:
             return None

@@ -36,7 +36,8 @@ class Rollout:
         token_ids: Prompt + completion, no padding.
         state_positions: Number of leading tokens that each state holds, strictly ascending.
         answers: The hypotheses' answers; index 0 is the ground truth. May be empty.
-        state_elicitations: The elicitation of each state, if it is not the common one.
+        state_elicitations: Token ids of each state's elicitation; None: all states get the common
+            one.
         score_from: Also score every token after this many leading ones. The prompt's length gives
             the log-probabilities of the completion; `None` gives none.
 
@@ -80,7 +81,7 @@ class Rollout:
         return list(common if self.state_elicitations is None else self.state_elicitations[state])
 
     def num_positions(self, common: Sequence[int]) -> int:
-        """Return how many tokens stand in front of the end of the deepest answer, or of all."""
+        """Return how many positions the rollout needs, with elicitations and answers."""
         asked = [
             position + len(self.elicitation(state, common)) + len(answer.token_ids)
             for state, position in enumerate(self.state_positions)

@@ -1,1 +1,1 @@
-"""Whether a model allows to score along trees."""
+"""Checks of whether a model can be scored along trees."""

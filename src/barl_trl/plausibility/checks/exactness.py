@@ -22,7 +22,9 @@ from .model_traits import (
 from .reference import Reference, reference
 
 _Verdicts = WeakKeyDictionary[nn.Module, tuple[int, str | None]]
-"""Of each model: the longest rollout checked so far, and what is wrong, if something is."""
+"""For each model, the length of the longest rollout checked so far, and what is wrong with the
+model; None if nothing is.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +41,8 @@ class Checks:
 
     Args:
         model: The model.
-        elicitation_ids: The common elicitation.
-        max_tokens: Tokens of one forward pass.
+        elicitation_ids: Token ids of the common elicitation.
+        max_tokens: Most tokens of one forward pass.
     """
 
     def __init__(self, model: nn.Module, elicitation_ids: Sequence[int], max_tokens: int):
@@ -53,8 +55,8 @@ class Checks:
 
         The check is repeated when rollouts outgrow the checked length by a power of two: an
         attention window that the description hides changes no value before the context exceeds
-        it. In between it goes unnoticed; the windows of transformers' families are in their
-        descriptions.
+        it. Between two checks such a window goes unnoticed; the windows of transformers' families
+        are in their descriptions.
         """
         return self._passes(
             _prefix_checks,
@@ -68,7 +70,7 @@ class Checks:
     def can_pad(self, rollouts: Sequence[Rollout], layout: Layout) -> bool:
         """Check whether rows of unequal length may meet in a batch; warn once if they may not.
 
-        The check is repeated like that of shared prefixes.
+        The check is repeated when rollouts outgrow the checked length by a power of two.
         """
         described = rope_depends_on_length(causal_lm(self.model).config.get_text_config())
         return layout == "packed" or self._passes(
@@ -85,7 +87,7 @@ class Checks:
     def cached_lengths(
         self, rollouts: Sequence[Rollout], cache: GenerationCache | None
     ) -> list[int]:
-        """Return how many leading tokens of each rollout need not be fed; nothing if all must be.
+        """Return how many leading tokens of each rollout need not be fed; [] if all must be.
 
         The cache is checked by values: generation must have computed what scoring would.
         """
@@ -132,11 +134,10 @@ class Checks:
         """Return what a check finds, or that the model cannot even be asked."""
         started = time.perf_counter()
         try:
-            known = self._references.get(id(rollout))
-            if known is None:
-                known = reference(self.model, rollout, *self._settings)
-                self._references[id(rollout)] = known
-            return check(self.model, known, *self._settings, *args)
+            if id(rollout) not in self._references:
+                expected = reference(self.model, rollout, *self._settings)
+                self._references[id(rollout)] = expected
+            return check(self.model, self._references[id(rollout)], *self._settings, *args)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a forward makes of rows it was not written for

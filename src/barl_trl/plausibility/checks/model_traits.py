@@ -79,7 +79,10 @@ def largest_of_processes(model: nn.Module, value: int) -> int:
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """Say whether a forward in training mode draws: a dropout, or a rate of one in attention."""
+    """Say whether a forward pass in training mode draws random numbers.
+
+    It does with a dropout layer, a dropout rate of attention, or a router's jitter.
+    """
     rates = [
         rate
         for module in model.modules()
@@ -90,12 +93,12 @@ def has_dropout(model: nn.Module) -> bool:
 
 
 def has_experts(model: nn.Module) -> bool:
-    """Say whether tokens go to experts: what these compute depends on how many there are."""
+    """Say whether tokens go to experts, whose rounding depends on how many tokens they get."""
     return any(re.search("(?i)expert|moe", type(module).__name__) for module in model.modules())
 
 
 def layer_values(config: PreTrainedConfig, name: str) -> list[Any]:
-    """Return the values that a setting has: one for all layers, or one for each; none if unset."""
+    """Return the values of a setting: one for all layers, or one for each; [] if it is unset."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
     values = [getattr(layer, name, None) for layer in layers]
     lists = [value if isinstance(value, list | tuple) else [value] for value in values]
@@ -110,37 +113,37 @@ def layer_types(config: PreTrainedConfig) -> set[str]:
 
 
 def table_positions(model: nn.Module) -> int | None:
-    """Return how many positions a model has a table of, None if it computes any.
+    """Return the number of positions in a model's table; None if it has no table.
 
-    A table may have some rows more than there are positions (OPT), or count from behind the padding
-    token's (RoBERTa).
+    A table may have some rows more than there are positions (OPT), or begin after the row of the
+    padding token (RoBERTa).
     """
     base = causal_lm(model)
     most = getattr(base.config.get_text_config(), "max_position_embeddings", None) or 0
     tokens = base.get_input_embeddings()
-    found = [
+    sizes = [
         module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
         for module in base.modules()
         if isinstance(module, nn.Embedding)
         and module is not tokens
         and most in range(module.num_embeddings - 2, module.num_embeddings + 1)
     ]
-    # those of GPT-J, CodeGen and CTRL are of sines
+    # GPT-J, CodeGen and CTRL have tables of sines, which are buffers
     sines = ("embed_positions", "pos_encoding")
-    found += [len(buffer) for name, buffer in base.named_buffers() if name.endswith(sines)]
-    return min([*found, most]) if found else None
+    sizes += [len(buffer) for name, buffer in base.named_buffers() if name.endswith(sines)]
+    return min([*sizes, most]) if sizes else None
 
 
 def rope_depends_on_length(config: PreTrainedConfig) -> bool:
     """Say whether a token's rotary embedding depends on the longest row of its batch."""
-    # of the model, or one dict per layer type
+    # one dict for the model, or one for each layer type
     ropes = layer_values(config, "rope_parameters")
     parts = [part for rope in ropes for part in (rope, *rope.values()) if isinstance(part, dict)]
     return any(part.get("rope_type") in ("dynamic", "longrope") for part in parts)
 
 
 def scales_logits(config: PreTrainedConfig) -> bool:
-    """Say whether a model scales or caps logits after its head, by its description."""
+    """Say whether a model scales or caps logits after its head, by its configuration."""
     text = config.get_text_config()
     names = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
     return any(getattr(text, name, None) not in (None, 1) for name in names)
@@ -154,8 +157,8 @@ def takes_masks(config: PreTrainedConfig) -> bool:
 def shared_layout(model: nn.Module) -> Layout:
     """Return how a model takes rows that are trees: packed where its attention can be replaced.
 
-    It cannot with windows, or with a kernel of its own. Eager attention is taken for a reason: soft
-    capping, sinks, a position bias.
+    Attention with windows, or with a kernel of its own, cannot be replaced. Eager attention is not
+    replaced, because models have it for a reason: soft capping, sinks, a position bias.
     """
     base = causal_lm(model)
     config = base.config.get_text_config()
@@ -169,9 +172,10 @@ def shared_layout(model: nn.Module) -> Layout:
 
 
 def why_not_shared_prefix(model: nn.Module) -> str | None:
-    """Say why a model, by its description, cannot score rows that are trees, or None if it may.
+    """Say why a model, by its configuration, cannot score rows that are trees; None if it may.
 
-    They need attention that sees only what a mask shows, and positions given by `position_ids`.
+    Such rows need attention that sees only what a mask shows, and positions that `position_ids`
+    gives.
     """
     base = causal_lm(model)
     config = base.config.get_text_config()

@@ -1,4 +1,4 @@
-"""What the values of a rollout are compared with: re-encoding, and the noise of one rounding."""
+"""The values with which a check compares: a rollout re-encoded, and the noise of one rounding."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,25 +15,26 @@ from ..tree.rows import reencoded_rows
 from .model_traits import causal_lm, table_positions
 
 PROBE_TOKENS = 24
-"""Tokens of a rollout that are scored like an answer: enough values for a mean."""
+"""Number of last tokens of a rollout that are scored like an answer: enough values for a mean."""
 
 MOST_NOISE = 2.0
-"""How many times the noise two ways may differ. With SmolLM2 in bfloat16 the values of right rows
-differ by 0.5 to 1.4 of it (100 rollouts); keys and values by up to 0.8 in right caches, and by 7 to
-8 in those of weights that were 2 % smaller (20 rollouts).
+"""Largest difference between two ways to score, in units of the noise. With SmolLM2 in bfloat16 the
+values of right rows differ by 0.5 to 1.4 times the noise (100 rollouts). Keys and values differ by
+up to 0.8 times in right caches, and by 7 to 8 times in caches of weights that were 2 % smaller (20
+rollouts).
 """
 
 NEGLIGIBLE = 1e-3
-"""Nats per token that are no fault: TF32, say, which no dtype tells."""
+"""Difference in nats per token that is no fault: TF32 makes some, which no dtype tells."""
 
 
 class Reference(NamedTuple):
-    """What the values of a rollout are compared with.
+    """Re-encoded values of a rollout, with which other ways to score it are compared.
 
     Args:
         probes: The part of the rollout that is looked at; none in a process that only joins in.
-        logps: Log-probabilities of its answers' tokens, re-encoded.
-        noise: Mean change of them by one rounding of the embeddings, in nats.
+        logps: Log-probabilities of the tokens of the probe's answers, re-encoded, in nats.
+        noise: Mean absolute change of these log-probabilities by one rounding of the embeddings.
     """
 
     probes: list[Rollout]
@@ -48,9 +49,10 @@ def reference(
 
     Args:
         model: The model.
-        rollout: What is scored. Without one the same forwards run, for those of other processes.
-        elicitation_ids: The common elicitation.
-        max_tokens: Tokens of one forward pass.
+        rollout: The rollout. With None the same forward passes run, in which other processes wait
+            for this one.
+        elicitation_ids: Token ids of the common elicitation.
+        max_tokens: Most tokens of one forward pass.
     """
     probes = [_probe(model, rollout, elicitation_ids)] if rollout else []
 
@@ -66,7 +68,7 @@ def reference(
 
 
 def why_too_far(what: str, gap: float, noise: float) -> str | None:
-    """Say that values are further off than rounding explains, None if they are not, in nats."""
+    """Say that values are further off, in nats, than rounding explains; None if they are not."""
     if gap <= max(MOST_NOISE * noise, NEGLIGIBLE):
         return None
     return f"{what} off by {gap:.2g} nats per token (one rounding makes {noise:.2g})"
@@ -102,11 +104,11 @@ def embeddings_rounded(base: PreTrainedModel) -> Iterator[None]:
 def _probe(model: nn.Module, rollout: Rollout, elicitation_ids: Sequence[int]) -> Rollout:
     """Return the rollout with few of its states and answers, and its own last tokens as an answer.
 
-    A model may have no positions for them.
+    The last tokens are as many as the model has positions for, perhaps none.
     """
     states = rollout.state_positions
     few = sorted({states[0], states[len(states) // 2], states[-1]})
     most = table_positions(model) or float("inf")
     room = int(min(PROBE_TOKENS, most - states[-1] - len(elicitation_ids)))
-    own = [Answer(rollout.token_ids[-room:])] if room > 0 else []
-    return Rollout(rollout.token_ids, few, [*rollout.answers[:2], *own])
+    last_tokens = [Answer(rollout.token_ids[-room:])] if room > 0 else []
+    return Rollout(rollout.token_ids, few, [*rollout.answers[:2], *last_tokens])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..queries import Rollout
 
 _AnswerTokens = tuple[tuple[int, ...], int]
-"""Tokens of an answer, and how many leading ones are not scored."""
+"""Tokens of an answer, and the number of leading ones that are not scored."""
 
 
 class Branch(NamedTuple):
@@ -41,10 +41,10 @@ def branch_of(elicitation: tuple[int, ...], answers: tuple[_AnswerTokens, ...]) 
     The last branches are kept: a group's rollouts ask the same of all their states.
     """
     # In lexicographic order an answer shares with its predecessor all that it shares with any
-    # earlier one, and the nodes of the trie come in preorder. Its last token is never fed.
+    # earlier one, and the nodes of the trie come in preorder. An answer's last token is never fed.
     fed = [(*elicitation, *token_ids[:-1]) for token_ids, _ in answers]
     branch = Branch([], [], [], [])
-    path, nodes = (), []  # of the current answer: tokens and their places
+    path, nodes = (), []  # tokens of the current answer, and their places in the branch
     for hypothesis in sorted(range(len(fed)), key=fed.__getitem__):
         shared = common_length(path, fed[hypothesis])
         _close(branch, nodes[shared:])

@@ -80,7 +80,7 @@ def padded_micro_batches(
 
     Args:
         rows: The rows, in any order.
-        max_tokens: Budget of a micro-batch in tokens, padding included.
+        max_tokens: Most tokens of a micro-batch, padding included.
         same_length: Whether only rows of equal length may meet, so that nothing is padded.
     """
     group: list[Row] = []
@@ -96,7 +96,7 @@ def padded_micro_batches(
 
 
 def _padded(rows: Sequence[Row]) -> MicroBatch:
-    """Turn rows into tensors."""
+    """Return rows as one micro-batch, padded on the right."""
     token_ids, position_ids, ends = (
         pad_sequence([int_tensor(values) for values in column], batch_first=True)
         for column in list(zip(*rows, strict=True))[:3]

@@ -26,8 +26,8 @@ from ..queries import Rollout
 from .answer_trie import Branch, answer_tokens, branch_of
 
 Layout = Literal["packed", "masked", "plain"]
-"""How rows are fed: trees one after the other in one row, with attention of their own; trees below
-each other, with a mask; sequences.
+"""How rows are fed. `"packed"`: trees one after the other in one row, each block with attention of
+its own. `"masked"`: trees below each other, with a mask. `"plain"`: sequences without branches.
 """
 
 SHARE_FROM = 0.2
@@ -39,8 +39,8 @@ is no plain causal attention, and costs what a fifth of the tokens would (benchm
 class _ScoredToken(NamedTuple):
     """A token whose log-probability is read: `label`, from the logits at row position `position`.
 
-    It is token `token` of an answer. A completion's token has state and hypothesis -1, and `token`
-    counts from the rollout's `score_from`.
+    `token` is its index in the answer. A completion's token has state and hypothesis -1, and its
+    index is counted from the rollout's `score_from`.
     """
 
     position: int
@@ -73,8 +73,8 @@ class Row(NamedTuple):
         subtree_ends: One past the row position of each token's last descendant.
         scored: The scored tokens. Answers that share tokens share positions.
         blocks: The runs that the row consists of.
-        num_cached: Number of leading tokens whose keys and values are cached: those of `rollout`.
-        rollout: The rollout whose cache that is.
+        num_cached: Number of leading tokens whose keys and values are cached.
+        rollout: Index of the rollout in whose cache they are.
     """
 
     token_ids: list[int]
@@ -102,10 +102,10 @@ def build_rows(
     """Write rollouts as rows of a layout.
 
     Args:
-        rollouts: What to score.
-        elicitation_ids: The common elicitation.
+        rollouts: The rollouts to score.
+        elicitation_ids: Token ids of the common elicitation.
         layout: How the rows will be fed.
-        max_tokens: Tokens of one forward pass, which a row of several rollouts may not exceed.
+        max_tokens: Most tokens of one forward pass, which a row of several rollouts may not exceed.
         num_cached: Number of leading tokens of each rollout whose keys and values are cached.
     """
     if layout == "plain":
@@ -129,10 +129,11 @@ def shared_prefix_rows(
     Rollouts with equal first state, elicitation and answers have that state scored once.
 
     Args:
-        rollouts: What to score.
-        elicitation_ids: The common elicitation.
-        max_shared_tokens: Most tokens of such rollouts in one row after their first state, where
-            sharing it saves enough of them. With 0 every rollout has a row of its own.
+        rollouts: The rollouts to score.
+        elicitation_ids: Token ids of the common elicitation.
+        max_shared_tokens: Most tokens of a row that holds several such rollouts. They share a row
+            where that saves enough tokens ([`SHARE_FROM`]). With 0 every rollout has a row of its
+            own.
         num_cached: Number of leading tokens of each rollout whose keys and values are cached.
     """
     groups: dict[tuple, list[int]] = {}
@@ -207,13 +208,16 @@ def within_budget(sizes: Iterable[int], budget: int) -> Iterator[slice]:
 
 
 def _completion_tokens(rollout: Rollout, index: int) -> Iterator[tuple[int, ...]]:
-    """Yield the position in the rollout, then label and target, of each scored token of its own."""
+    """Yield, for each scored token of a completion, its position in the rollout and what it is.
+
+    These are its label, rollout, state (-1), hypothesis (-1) and index among the scored tokens.
+    """
     for n, position in enumerate(rollout.scored_positions):
         yield position, rollout.token_ids[position], index, -1, -1, n
 
 
 def _size(rollout: Rollout, elicitation_ids: Sequence[int]) -> int:
-    """Bound the tokens of a rollout's tree from above: as if its answers shared none."""
+    """Return the number of tokens of a rollout's tree if its answers shared none: the most."""
     answers = sum(len(answer.token_ids) - 1 for answer in rollout.answers)
     branches = (
         len(rollout.elicitation(state, elicitation_ids)) + answers
@@ -229,9 +233,15 @@ def _tree(
     elicitation_ids: Sequence[int],
     shared: int,
 ) -> Row:
-    """Return the row of `members`: of one rollout, unless their first `shared` tokens are shared.
+    """Return the row of one rollout, or of several with the same first tokens.
 
-    Its branch of s_0 is read for the `readers`; without any it has none.
+    Args:
+        rollouts: All rollouts.
+        members: Indices of the rollouts in the row.
+        readers: Indices of the rollouts for which the branch of s_0 is read; without any the row
+            has no such branch.
+        elicitation_ids: Token ids of the common elicitation.
+        shared: Number of first tokens that the members share in the row; 0 for a single member.
     """
     row = Row([], [], [], [], [])
     if shared:
@@ -262,7 +272,7 @@ def _append_block(
 ) -> None:
     """Append the tokens `start` to `stop` of a rollout, and the branches of the states asked.
 
-    `asked` has the rollouts for which each such state's branch is read.
+    `asked` maps each such state to the rollouts for which its branch is read.
     """
     shift, answers = len(row.token_ids) - start, answer_tokens(rollout)
     row.token_ids.extend(rollout.token_ids[start:stop])
@@ -273,13 +283,13 @@ def _append_block(
         fork = rollout.state_positions[state]
         branch = branch_of(tuple(rollout.elicitation(state, elicitation_ids)), answers)
         _append_branch(row, shift + fork - 1, branch, state, asked[state])
-        # The branches to come are those of shallower states: they do not hold these tokens.
+        # The branches to come are those of shallower states, which do not see these tokens.
         row.subtree_ends[shift + start : shift + fork] = [len(row.token_ids)] * (fork - start)
     row.blocks.append(Block(start, shift + start, trunk_stop, len(row.token_ids)))
 
 
 def _append_branch(row: Row, fork: int, branch: Branch, state: int, readers: Sequence[int]) -> None:
-    """Append what is asked of one state."""
+    """Append the branch of a state, which hangs from the token at row position `fork`."""
     start, depth = len(row.token_ids), row.position_ids[fork]
     row.token_ids.extend(branch.token_ids)
     row.position_ids.extend(depth + below for below in branch.depths)

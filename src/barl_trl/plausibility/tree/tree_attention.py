@@ -1,9 +1,9 @@
 """Attention along trees: piece by piece over packed rows, or with a mask over padded ones.
 
-A mask over a whole packed row costs a causal kernel's skipping of the future, which is half of all
-pairs, and would grow with the square of what stands in the row. Here a row's tokens go through the
-model together, and attention runs for each block on its own, through the kernels of transformers'
-sdpa: causal along trunks, masked on branches only.
+With a mask over a whole packed row, a causal kernel could not skip the future, which is half of all
+pairs, and the mask would grow with the square of the row's length. Here a row's tokens go through
+the model together, and attention runs for each block on its own, through the kernels of
+transformers' sdpa. It is causal along trunks, and masked on branches only.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,18 +23,19 @@ from .micro_batches import MicroBatch, int_tensor
 
 NAME = "barl_tree"
 QUERIES = 128
-"""Queries of one kernel call where a mask is needed: with the keys after them cut off, it stays
-small and most of the future is skipped."""
+"""Number of queries of one kernel call where a mask is needed. The keys after them are cut off, so
+that the mask stays small and most of the future is skipped.
+"""
 
 
 class _Piece(NamedTuple):
     """Queries of a micro-batch and the keys among which they see theirs.
 
     Args:
-        queries: A run of places.
-        cached: How many of a rollout's leading tokens are keys, and which rollout's: they are
-            cached.
-        keys: Runs of places, after those.
+        queries: The run of places of the queries.
+        cached: Number of leading tokens whose cached keys come first, and the index of the rollout
+            in whose cache they are.
+        keys: Runs of places of the keys that come after the cached ones.
         spans: The first query that sees each key, and one past the last, counted from the first of
             the piece; `None` for plain causal attention.
     """
@@ -46,8 +47,8 @@ class _Piece(NamedTuple):
 
 
 def pieces(batch: MicroBatch) -> list[_Piece]:
-    """Cut a micro-batch of rows in one into pieces that cover its tokens in order."""
-    found = []
+    """Cut a packed micro-batch into pieces that cover its tokens in order."""
+    cut = []
     for place, row in batch.rows:
         ends, shift = int_tensor(row.subtree_ends), place - row.num_cached
         for shared, start, trunk_stop, stop in row.blocks:
@@ -56,7 +57,7 @@ def pieces(batch: MicroBatch) -> list[_Piece]:
             is_causal = not shared and not row.num_cached and stop - start > QUERIES
             if is_causal:
                 trunk = slice(shift + start, shift + trunk_stop)
-                found.append(_Piece(trunk, (0, 0), [trunk], None))
+                cut.append(_Piece(trunk, (0, 0), [trunk], None))
             for first in range(trunk_stop if is_causal else start, stop, QUERIES):
                 last = min(first + QUERIES, stop)
                 before = torch.arange(shared or row.num_cached)
@@ -64,7 +65,7 @@ def pieces(batch: MicroBatch) -> list[_Piece]:
                 # branches of shallow states see none of the trunk after them
                 keys = keys[ends[keys] > first]
                 num_cached = int((keys < row.num_cached).sum())
-                found.append(
+                cut.append(
                     _Piece(
                         slice(shift + first, shift + last),
                         (num_cached, row.rollout),
@@ -72,11 +73,11 @@ def pieces(batch: MicroBatch) -> list[_Piece]:
                         torch.stack([keys, ends[keys]]) - first,
                     )
                 )
-    return found
+    return cut
 
 
 def runs(places: Int[Tensor, " K"]) -> list[slice]:
-    """Return ascending places as runs of neighbours."""
+    """Return ascending places as runs of consecutive ones."""
     breaks = (places.diff() > 1).nonzero().flatten().tolist()
     starts = [0, *(at + 1 for at in breaks)]
     stops = [*starts[1:], len(places)]
@@ -88,7 +89,7 @@ def runs(places: Int[Tensor, " K"]) -> list[slice]:
 def _piece_mask(
     piece: _Piece, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "1 1 Q K"] | None:
-    """Return what is added to a piece's scores, made where it is needed."""
+    """Return what is added to a piece's attention scores: 0 or -inf, None if it is causal."""
     if piece.spans is None:
         return None
     first, stop = piece.spans.to(device)
@@ -99,7 +100,7 @@ def _piece_mask(
 
 @contextmanager
 def _attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None]:
-    """Let a model attend with an implementation; its own is put back, also after an exception."""
+    """Let a model attend with an implementation, and put its own back, also after an exception."""
     models = (module for module in base.modules() if isinstance(module, PreTrainedModel))
     configs = {id(config): config for config in (m.config.get_text_config() for m in models)}
     before = {key: config._attn_implementation for key, config in configs.items()}
@@ -114,7 +115,7 @@ def _attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None
 
 @contextmanager
 def attending_by(attend: Callable[..., Any], base: PreTrainedModel) -> Iterator[None]:
-    """Let a model attend by a function, of which nothing stays: it may hold masks and keys."""
+    """Let a model attend by a function, and forget it afterwards: it may hold masks and keys."""
     ALL_ATTENTION_FUNCTIONS[NAME] = attend
     try:
         with _attending_with(NAME, base):
@@ -131,8 +132,8 @@ def tree_attention(
 
     Args:
         base: The model.
-        batch: Rows that are joined to one.
-        cache: Keys and values of the rows' leading tokens.
+        batch: A packed micro-batch.
+        cache: Keys and values of the rows' leading tokens; None if all tokens are fed.
     """
     cut = pieces(batch)
     masks: dict[tuple[torch.device, torch.dtype], list[Tensor | None]] = {}
@@ -163,9 +164,9 @@ def tree_attention(
 
 
 def mask_taking_attention(base: PreTrainedModel) -> AbstractContextManager[None]:
-    """Let a model attend with what takes 4D masks; its own attention is put back.
+    """Let a model attend with an implementation that takes 4D masks, and put its own back.
 
-    Flash attention dies of such a mask.
+    Flash attention fails with such a mask.
     """
     if takes_masks(base.config.get_text_config()):
         return nullcontext()
