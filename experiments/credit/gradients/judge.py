@@ -66,7 +66,7 @@ def collect(
         arms: The arms by name; [`COMPARED`] is among them.
         judgement: Which rollouts are sampled, and which gradients are taken.
         folder: Folder of the files.
-        about: What tells model, problems and task from others, for JSON.
+        about: More settings for the folder, as JSON: they identify model, problems and task.
         advance: Called after each batch.
 
     Returns:

@@ -57,7 +57,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     """Evaluate on all benchmarks, and write everything to the output folder.
 
     Args:
-        args: What to evaluate, and how.
+        args: The model, the benchmarks and the settings of generation and grading.
         command: The command line, for the record.
 
     Returns:

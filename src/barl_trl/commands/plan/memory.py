@@ -42,7 +42,7 @@ def optimizer_bytes(optim: str, itemsize: int) -> int:
     """Return the bytes that an optimizer keeps for a parameter.
 
     Args:
-        optim: Its name in `TrainingArguments.optim`.
+        optim: Name of the optimizer in `TrainingArguments.optim`.
         itemsize: Bytes of a state, unless the name says 8 bits.
 
     Example:
@@ -115,7 +115,7 @@ def peaks(
         values of all generated rollouts, when generation ends.
 
     Raises:
-        Exception: Of any class: the model's forward pass asks for the numbers in its tensors.
+        Exception: The model's forward pass needs the numbers in its tensors; any class is possible.
     """
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(config, dtype=passes.dtype)

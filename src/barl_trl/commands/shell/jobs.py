@@ -43,7 +43,7 @@ def run_jobs(
         grace: Seconds until what a job started is killed.
 
     Raises:
-        Exception: What a job raised.
+        Exception: A job failed; this is the exception that it raised.
     """
     missing = [job for job in jobs if not job.path.exists()]
     for _ in range(len(jobs) - len(missing)):

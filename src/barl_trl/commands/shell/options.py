@@ -89,7 +89,7 @@ def parse_options(
 
     Args:
         prog: The command, such as `"barl train"`.
-        argv: Its options.
+        argv: The options of the command.
         first: Dataclasses of the options that the short help shows, which need no TRL.
         everything: Imports the dataclasses of all options, and returns them.
         defaults: Returns the defaults that this machine needs, by name.
