@@ -13,7 +13,7 @@ def ended_in_one_line(prog: str) -> Iterator[None]:
     """Turn a user's mistake, Ctrl-C and SIGTERM into one line.
 
     Args:
-        prog: The command.
+        prog: The command, such as `"python -m experiments.credit"`.
     """
     try:
         with mistakes_in_one_line(prog, path_or_id="--data"), raised():

@@ -26,10 +26,10 @@ def sample(
 
     Args:
         model: A causal language model of transformers, in evaluation mode.
-        prompts: Token ids.
-        max_new_tokens: Most tokens of a completion, at least 1, for all or for each.
+        prompts: Token ids of each prompt.
+        max_new_tokens: Most tokens of a completion, at least 1: one number for all, or one each.
         end_ids: Token ids that end a turn.
-        generator: What is drawn from, on the CPU: the same draws for the same prompts.
+        generator: Source of the draws, on the CPU; the same prompts get the same draws.
         temperature: Divides the logits.
 
     Returns:
@@ -55,8 +55,8 @@ def sample(
             **cache,
         )
         cache = {name: value for name, value in output.items() if isinstance(value, Cache)}
-        scores = (output.logits[:, -1].float().cpu() / temperature).softmax(dim=-1)
-        tokens = torch.multinomial(scores, 1, generator=generator)
+        probabilities = (output.logits[:, -1].float().cpu() / temperature).softmax(dim=-1)
+        tokens = torch.multinomial(probabilities, 1, generator=generator)
         for row, token in zip(alive.tolist(), tokens[:, 0].tolist(), strict=True):
             completions[row].append(token)
         length = len(completions[alive[0]])
@@ -81,18 +81,18 @@ def continued_texts(
     end_ids: Collection[int],
     generator: torch.Generator,
 ) -> Iterator[str]:
-    """Go on once from each state, and yield the text of the whole completion.
+    """Sample one continuation of each state, and yield the text of the whole completion.
 
     Args:
         model: A causal language model of transformers, in evaluation mode.
-        tokenizer: The model's.
-        states: Token ids of prompt and completion; those of one length, side by side, need no
-            padding.
+        tokenizer: The model's tokenizer.
+        states: Token ids of prompt and completion. States of one length that are side by side need
+            no padding.
         prompt_lengths: Tokens of the prompt of each state.
         max_new_tokens: Most tokens of each continuation; 0: the state is the whole completion.
         rows: Continuations that are sampled together.
         end_ids: Token ids that end a turn.
-        generator: What is drawn from, on the CPU.
+        generator: Source of the draws, on the CPU.
     """
     for start in range(0, len(states), rows):
         part = range(start, min(start + rows, len(states)))

@@ -29,7 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "temperature: 0.5": {"plausibility_temperature": 0.5},
     "temperature: 2": {"plausibility_temperature": 2.0},
 }
-"""What differs from the default, one thing at a time, beside the elicitations."""
+"""Settings of the variants that differ from the default by another thing than the elicitation."""
 DEFAULT = "default"
 
 
@@ -65,7 +65,7 @@ def calibration(options: argparse.Namespace) -> Rows:
     points_of: dict[str, list[Any]] = {name: [] for name in scorers}
     with progress_bar() as progress:
         for group in progress.track(groups, description=printable(Path(model).name)):
-            answers = continued(
+            continuations = continued(
                 loaded,
                 scorer,
                 group,
@@ -73,8 +73,8 @@ def calibration(options: argparse.Namespace) -> Rows:
                 max_tokens=options.max_tokens,
                 generator=generator,
             )
-            for name, other in scorers.items():
-                points_of[name] += points(loaded, other, group, answers, grader)
+            for name, variant in scorers.items():
+                points_of[name] += points(loaded, variant, group, continuations, grader)
     if not points_of[DEFAULT]:
         raise ValueError(f"solution must be a usable answer, got {len(groups)} problems with none.")
     rows: Rows = [

@@ -1,8 +1,8 @@
 """Whether beliefs are right: plausibility and posterior beside what the model goes on to answer.
 
-From every state of a response the model goes on several times. The share of continuations that end
-with an answer is what its plausibility should be; the share that end right, what the posterior mass
-on the truth should be.
+From every state of a response the model goes on several times. The plausibility of an answer should
+be the share of continuations that end with it. The posterior of the truth should be the share that
+end right.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ QUANTITIES = {
     "plausibility": "plausibility p_i(t) of an answer",
     "truth_mass": "posterior w_0(t) of the truth",
 }
-"""What is believed, by name, and in words."""
+"""The two kinds of belief, by name: what each is in words."""
 
 BINS = 10
 """Equal parts of [0, 1] that beliefs are sorted into."""
@@ -53,8 +53,8 @@ class Point(NamedTuple):
     Attributes:
         quantity: A name of [`QUANTITIES`].
         problem_id: The problem.
-        believed: In [0, 1].
-        share: Of the continuations; the truth that a belief is compared with.
+        believed: The plausibility or posterior, in [0, 1].
+        share: Share of continuations in which it comes true: what the belief should be.
     """
 
     quantity: str
@@ -87,38 +87,38 @@ def continued(
     Args:
         model: The policy.
         scorer: Says what the states are.
-        responses: Its responses.
+        responses: The policy's responses to a problem.
         number: Continuations of a state.
         max_tokens: Most tokens of a response.
-        generator: Of the samples.
+        generator: Source of the samples' draws, on the CPU.
 
     Returns:
-        The texts of all responses that begin with a state, by the state's tokens.
+        For each state, by its tokens, the texts of the responses that continue it.
     """
     states = {state: len(prompt) for prompt, state in _states(scorer, responses)}
-    rows = [state for state in sorted(states, key=len) for _ in range(number)]
+    starts = [state for state in sorted(states, key=len) for _ in range(number)]
     texts = continued_texts(
         model,
         scorer.tokenizer,
-        rows,
-        [states[row] for row in rows],
-        max_new_tokens=[max(1, max_tokens - len(row) + states[row]) for row in rows],
+        starts,
+        [states[start] for start in starts],
+        max_new_tokens=[max(1, max_tokens - len(start) + states[start]) for start in starts],
         rows=ROWS,
         end_ids={*scorer.end_ids} - {None},
         generator=generator,
     )
     texts_of: dict[tuple[int, ...], list[str]] = {state: [] for state in states}
-    for row, text in zip(rows, texts, strict=True):
-        texts_of[row].append(text)
+    for start, text in zip(starts, texts, strict=True):
+        texts_of[start].append(text)
     return texts_of
 
 
 def _states(
     scorer: HypothesisScorer, responses: Sequence[Response]
 ) -> Iterable[tuple[list[int], tuple[int, ...]]]:
-    """Yield the prompt and all tokens of each state, of one response after the other."""
-    found = tokenized(scorer.tokenizer, responses)
-    for prompt, completion in zip(found.prompt_ids, found.completion_ids, strict=True):
+    """Yield the prompt's tokens and all tokens of each state, of one response after the other."""
+    tokens = tokenized(scorer.tokenizer, responses)
+    for prompt, completion in zip(tokens.prompt_ids, tokens.completion_ids, strict=True):
         ends = step_ends_of(chain_of_thought(completion, scorer.end_ids), scorer.step_segmenter)
         for end in (0, *ends):
             yield prompt, (*prompt, *completion[:end])
@@ -135,8 +135,8 @@ def points(
 
     Args:
         model: The policy.
-        scorer: Reads its beliefs.
-        responses: Its responses.
+        scorer: Reads the policy's beliefs.
+        responses: The policy's responses to a problem.
         texts: What [`continued`] returns.
         grader: Reads and judges the answers of the continuations.
 
@@ -151,7 +151,7 @@ def points(
     rollouts = believed.rollouts
     logps, belief = rollouts.answer_logps, rollouts.belief
     keys = iter([key for _, key in _states(scorer, responses)])
-    found, problem = [], responses[0].problem_id
+    results, problem = [], responses[0].problem_id
     shares = {key: _shares(answers, hypotheses.answers, grader) for key, answers in texts.items()}
     for row, is_state in enumerate(rollouts.state_mask.tolist()):
         for t in range(sum(is_state)):
@@ -160,17 +160,18 @@ def points(
                 continue
             plausible = logps[row, t].exp().tolist()
             pairs = zip(plausible, share, strict=False)
-            found += [Point("plausibility", problem, p, s) for p, s in pairs]
-            found.append(Point("truth_mass", problem, belief[row, t, 0].item(), share[0]))
-    return found
+            results += [Point("plausibility", problem, p, s) for p, s in pairs]
+            results.append(Point("truth_mass", problem, belief[row, t, 0].item(), share[0]))
+    return results
 
 
 def _shares(texts: Sequence[str], answers: Sequence[str], grader: Grader) -> list[float]:
     """Return the share of texts that end with each answer."""
-    given = [grader.extract_answer(text) for text in texts]
-    verdicts = grader.verify_all({(a, g) for a in answers for g in given if g is not None})
+    ends = [grader.extract_answer(text) for text in texts]
+    verdicts = grader.verify_all({(a, end) for a in answers for end in ends if end is not None})
     return [
-        fmean(g is not None and verdicts[answer, g].correct for g in given) for answer in answers
+        fmean(end is not None and verdicts[answer, end].correct for end in ends)
+        for answer in answers
     ]
 
 
@@ -182,11 +183,11 @@ def squared_error(believed: float, share: float, number: int) -> float:
     return (believed - share) ** 2 - share * (1 - share) / (number - 1)
 
 
-def summary(found: Sequence[Point], number: int) -> dict[str, Any]:
+def summary(of_quantity: Sequence[Point], number: int) -> dict[str, Any]:
     """Summarise the points of one quantity.
 
     Args:
-        found: The points, of one quantity.
+        of_quantity: The points.
         number: Continuations of a state.
 
     Returns:
@@ -197,7 +198,7 @@ def summary(found: Sequence[Point], number: int) -> dict[str, Any]:
         and the share's `standard_error` (over problems).
     """
     bins: dict[int, list[Point]] = {}
-    for point in found:
+    for point in of_quantity:
         bins.setdefault(min(int(point.believed * BINS), BINS - 1), []).append(point)
     rows = []
     for _, members in sorted(bins.items()):
@@ -205,23 +206,25 @@ def summary(found: Sequence[Point], number: int) -> dict[str, Any]:
         error = _by_problem(members, [p.share for p in members]).standard_error
         row = {"believed": believed, "share": share, "standard_error": error}
         rows.append(row | {"number": len(members)})
-    errors = _by_problem(found, [squared_error(p.believed, p.share, number) for p in found])
+    errors = _by_problem(
+        of_quantity, [squared_error(p.believed, p.share, number) for p in of_quantity]
+    )
     gaps = (row["number"] * abs(row["believed"] - row["share"]) for row in rows)
-    ranks = [rankdata([getattr(p, name) for p in found]) for name in ("believed", "share")]
+    ranks = [rankdata([getattr(p, name) for p in of_quantity]) for name in ("believed", "share")]
     varies = all(np.ptp(rank) > 0 for rank in ranks)
     return {
         "squared_error": errors.mean,
         "standard_error": errors.standard_error,
-        "gap": sum(gaps) / len(found),
+        "gap": sum(gaps) / len(of_quantity),
         "rank_correlation": float(np.corrcoef(*ranks)[0, 1]) if varies else None,
-        "num_points": len(found),
+        "num_points": len(of_quantity),
         "bins": rows,
     }
 
 
-def _by_problem(found: Iterable[Point], values: Iterable[float]) -> Estimate:
-    """Average values over points, then over problems, which are independent."""
+def _by_problem(members: Iterable[Point], numbers: Iterable[float]) -> Estimate:
+    """Average numbers over the points of a problem, then over problems, which are independent."""
     groups: dict[int, list[float]] = {}
-    for point, value in zip(found, values, strict=True):
-        groups.setdefault(point.problem_id, []).append(value)
+    for point, number in zip(members, numbers, strict=True):
+        groups.setdefault(point.problem_id, []).append(number)
     return mean_and_standard_error([*map(fmean, groups.values())])

@@ -6,9 +6,6 @@ from difflib import get_close_matches
 from typing import Any
 
 from barl_trl.credit.registry import Credit, find_credit
-from barl_trl.credit.rollouts import ScoredRollouts
-from barl_trl.credit.token_weights import weigh_steps
-from barl_trl.posterior import StepValues
 
 
 @dataclass(frozen=True)
@@ -17,8 +14,8 @@ class CreditArm:
 
     Attributes:
         credit: Name or dotted path.
-        consistency_beta: That of the posterior.
-        settings: Those of the estimator, and those fields of [`Credit`] that are not to be its own.
+        consistency_beta: The posterior's beta.
+        settings: Settings of the estimator, and fields of [`Credit`] that replace the credit's own.
 
     Raises:
         ValueError: There is no such credit, or it has no such setting.
@@ -29,8 +26,8 @@ class CreditArm:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        found = find_credit(self.credit)
-        allowed = [*found.setting_names, *found._fields[1:]]
+        credit = find_credit(self.credit)
+        allowed = [*credit.setting_names, *credit._fields[1:]]
         for name in self.settings:
             if name not in allowed:
                 near = get_close_matches(name, allowed, n=1, cutoff=0.0)
@@ -42,12 +39,8 @@ class CreditArm:
     @property
     def credit_in_use(self) -> Credit:
         """The credit with the settings of this arm."""
-        found = find_credit(self.credit)
-        return found._replace(**{n: v for n, v in self.settings.items() if n in found._fields})
-
-    def values(self, rollouts: ScoredRollouts) -> StepValues:
-        """Return the values of steps, as [`weigh_steps`]."""
-        return weigh_steps(rollouts, self.credit_in_use, self.settings)
+        credit = find_credit(self.credit)
+        return credit._replace(**{n: v for n, v in self.settings.items() if n in credit._fields})
 
 
 ARMS = {

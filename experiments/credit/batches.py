@@ -36,9 +36,9 @@ class CreditTask:
     """What turns a model's rollouts into scored ones.
 
     Attributes:
-        tokenizer: The model's.
+        tokenizer: The model's tokenizer.
         reward: Judges completions; its grader reads the answers and merges them.
-        step_segmenter: As in [`BARLTrainer`].
+        step_segmenter: Maps the token ids of a chain of thought to the ends of its steps.
         end_ids: Token ids that end a turn.
         max_new_tokens: Most tokens of a completion.
         fields: Settings of scoring.
@@ -70,12 +70,13 @@ class RolloutTokens:
     """B rollouts of whole groups.
 
     Attributes:
-        prompt_ids, completion_ids: Token ids.
-        outcomes: Outcome reward of each.
-        has_answer: Whether an answer was found in each.
+        prompt_ids: Token ids of each rollout's prompt.
+        completion_ids: Token ids of each completion.
+        outcomes: Outcome reward of each rollout.
+        has_answer: Whether an answer was found in each rollout.
         group_size: Rollouts per prompt.
-        step_ends: Ends of each rollout's steps.
-        scored: What scoring says, by answer likelihood.
+        step_ends: Ends of each rollout's steps, in tokens.
+        scored: The scored rollouts, by answer likelihood.
         fields: Settings of scoring.
     """
 
@@ -97,7 +98,7 @@ class RolloutTokens:
 
     @cached_property
     def step_places(self) -> Int[Tensor, "batch token"]:
-        """Number of the step of each token, from 0; the end of the turn follows; -1 in padding."""
+        """Number of each token's step, from 0; the end of the turn has the next one, padding -1."""
         mask = self.token_mask
         number = max(map(len, self.step_ends))
         steps = torch.arange(number, device=mask.device).expand(len(mask), -1).float()
@@ -108,11 +109,11 @@ class RolloutTokens:
     def token_weights(self, arm: CreditArm) -> Float[Tensor, "batch token"]:
         """Return the weights of the tokens, as [`BARLTrainer`] computes them."""
         credit = arm.credit_in_use
-        is_scored = credit.hypotheses != "none"  # else any likelihood knows what it asks for
+        is_scored = credit.hypotheses != "none"  # if not, any scoring pass will do
         rollouts = self.scored[credit.answer_likelihood if is_scored else min(self.scored)]
         settings = settings_of(arm, self.fields)
-        given = for_credit(rollouts, arm)
-        return token_weights(given, credit, settings, self.step_ends, self.token_mask).weights
+        rollouts = for_credit(rollouts, arm)
+        return token_weights(rollouts, credit, settings, self.step_ends, self.token_mask).weights
 
 
 def settings_of(arm: CreditArm, fields: BARLFields) -> dict[str, Any]:
@@ -121,15 +122,15 @@ def settings_of(arm: CreditArm, fields: BARLFields) -> dict[str, Any]:
     Raises:
         ValueError: The arm's credit and these settings do not fit.
     """
-    own = {name: value for name, value in arm.settings.items() if name in fields.settings}
+    replaced = {name: value for name, value in arm.settings.items() if name in fields.settings}
     beta = arm.consistency_beta
-    return replace(fields, credit=arm.credit, consistency_beta=beta, **own).settings | dict(
+    return replace(fields, credit=arm.credit, consistency_beta=beta, **replaced).settings | dict(
         arm.settings
     )
 
 
 def for_credit(rollouts: ScoredRollouts, arm: CreditArm) -> ScoredRollouts:
-    """Return the rollouts with the hypotheses that a credit asks for, and the belief in these."""
+    """Return the rollouts with only the hypotheses that an arm's credit asks for."""
     number = {"rollouts": None, "truth": 1, "none": 0}[arm.credit_in_use.hypotheses]
     logps, exists = rollouts.answer_logps[..., :number], rollouts.hypothesis_mask[:, :number]
     belief = torch.zeros_like(logps)
@@ -144,14 +145,15 @@ def for_credit(rollouts: ScoredRollouts, arm: CreditArm) -> ScoredRollouts:
 
 
 def scoring_passes(arms: Collection[CreditArm]) -> dict[str, Credit]:
-    """Return the credit that is scored for, by answer likelihood: it asks for what all arms need.
+    """Return a credit for each answer likelihood of the arms: the one with the most hypotheses.
 
-    Where no arm needs any answer, there is one pass that scores none.
+    A scoring pass for it serves all arms with this likelihood. Likelihoods whose arms all need no
+    hypotheses are left out, unless there are no others.
     """
     passes: dict[str, Credit] = {}
     needs = ("none", "truth", "rollouts")
     for credit in sorted(
-        (arm.credit_in_use for arm in arms), key=lambda found: needs.index(found.hypotheses)
+        (arm.credit_in_use for arm in arms), key=lambda credit: needs.index(credit.hypotheses)
     ):
         passes[credit.answer_likelihood] = credit
     scored = {name: credit for name, credit in passes.items() if credit.hypotheses != "none"}
@@ -170,12 +172,12 @@ def rollout_batch(
     """Sample, judge and score rollouts.
 
     Args:
-        model: In evaluation mode.
-        task: How to.
+        model: The policy, in evaluation mode.
+        task: What judges and scores its rollouts.
         problems: One for each group.
         group_size: Rollouts per prompt.
-        arms: Whose likelihoods are scored.
-        generator: Of the samples.
+        arms: The arms that will weigh the rollouts.
+        generator: Source of the samples' draws, on the CPU.
     """
     repeated = [problem for problem in problems for _ in range(group_size)]
     prompts = [list(problem.prompt_ids) for problem in repeated]
@@ -207,7 +209,7 @@ def scored_tokens(
     rewards = torch.tensor([torch.nan if r is None else r for r in judged], device=device)
     scored, step_ends, answers = {}, [], []
     for likelihood, credit in sorted(scoring_passes(arms).items()):
-        found = task.scorer(credit).score(
+        scores = task.scorer(credit).score(
             model,
             Generated(prompts, completions, texts),
             solutions,
@@ -217,10 +219,10 @@ def scored_tokens(
             completion_temperature=1.0,
             max_tokens=task.fields.scoring_max_tokens,
         )
-        step_ends, answers = found.step_ends, found.answers
+        step_ends, answers = scores.step_ends, scores.answers
         scored[likelihood] = scored_rollouts(
             None,
-            found,
+            scores,
             rewards,
             completions,
             group_size=group_size,

@@ -25,11 +25,11 @@ class Part(NamedTuple):
     """A part of the evidence.
 
     Attributes:
-        title: Of its section.
-        seeds: Of each arm, if not told otherwise.
-        jobs: Folder and number of seeds -> its jobs, in stages: those of a stage need the files of
-            the stages before.
-        section: The same -> its section.
+        title: Title of its section.
+        seeds: Seeds of each arm by default.
+        jobs: Maps the part's folder and the number of seeds to its jobs, in stages. Jobs of a stage
+            need the files of the stages before.
+        section: Maps the part's folder and the number of seeds to its section of the report.
     """
 
     title: str
@@ -51,7 +51,7 @@ _JUDGED = {
     "entropy": "entropy (nats)",
     "correlation": "correlation",
 }
-"""Columns, by the name of the verdict's field."""
+"""Columns of the table, by the verdict's field that each one shows."""
 
 
 def _judge_jobs(folder: Path, seeds: int) -> list[list[FileJob]]:
@@ -150,7 +150,7 @@ def _explorer_section(folder: Path, seeds: int) -> Section:
                 f"output_dir must hold runs of {seeds} seeds, got {number} in "
                 f"{folder / condition}: name another folder, or delete this one."
             )
-        values = {
+        of_arms = {
             record["arm"]: {
                 name: [run[name] for run in record["runs"][:seeds]]
                 for name in ("mean_accuracy", "accuracy", "longer_accuracy")
@@ -174,8 +174,8 @@ def _explorer_section(folder: Path, seeds: int) -> Section:
                         record["arm"],
                         f"{record['bias']:.2f}",
                         _with_error(record["quality"]),
-                        *(_mean(values[record["arm"]][name]) for name in values["grpo"]),
-                        _difference(values, record["arm"], "longer_accuracy"),
+                        *(_mean(of_arms[record["arm"]][name]) for name in of_arms["grpo"]),
+                        _difference(of_arms, record["arm"], "longer_accuracy"),
                     ]
                     for record in records
                 ],
@@ -209,7 +209,7 @@ def _search_part(title: str, condition: str, arms: Sequence[str], seeds: int, te
         ]
 
     def section(folder: Path, number: int) -> Section:
-        values = _search_values(folder, condition, arms, number)
+        of_arms = _last_evaluations(folder, condition, arms, number)
         tests = search_runs.CONDITIONS[condition].tests
         columns = [
             f"{candidates} candidates, {tokens} tokens" for candidates, tokens in tests.values()
@@ -218,9 +218,9 @@ def _search_part(title: str, condition: str, arms: Sequence[str], seeds: int, te
             [
                 arm,
                 *chain.from_iterable(
-                    (_mean(values[arm][name]), _difference(values, arm, name)) for name in tests
+                    (_mean(of_arms[arm][name]), _difference(of_arms, arm, name)) for name in tests
                 ),
-                f"{fmean(values[arm]['accuracy/tokens']):.0f}",
+                f"{fmean(of_arms[arm]['accuracy/tokens']):.0f}",
             ]
             for arm in arms
         ]
@@ -235,16 +235,16 @@ def _search_part(title: str, condition: str, arms: Sequence[str], seeds: int, te
     return Part(title, seeds, jobs, section)
 
 
-def _search_values(
+def _last_evaluations(
     folder: Path, condition: str, arms: Sequence[str], seeds: int
 ) -> dict[str, dict[str, list[float]]]:
-    """Return what the last evaluation of each seed measured, by arm and test."""
-    values = {}
+    """Return what the last evaluation of each seed measured, by arm and name of the measure."""
+    of_arms = {}
     for arm in arms:
         paths = [search_runs.path_of(folder, condition, arm, seed) for seed in range(seeds)]
         last = [record["evaluations"][-1] for record in map(read_json, paths)]
-        values[arm] = {name: [found[name] for found in last] for name in last[0]}
-    return values
+        of_arms[arm] = {name: [measures[name] for measures in last] for name in last[0]}
+    return of_arms
 
 
 _TRAINED = (
@@ -284,19 +284,19 @@ PARTS = {
         _TRAINED + "Problems are always new, and completions have at most 128 tokens.",
     ),
 }
-"""Each part alone, by its letter."""
+"""The parts of the evidence by letter."""
 
 
-def _mean(values: Sequence[float]) -> str:
-    mean, error = mean_and_standard_error(values)
+def _mean(accuracies: Sequence[float]) -> str:
+    mean, error = mean_and_standard_error(accuracies)
     return f"{100 * mean:.1f}" + ("" if error is None else f" ± {100 * error:.1f}")
 
 
-def _difference(values: dict[str, dict[str, list[float]]], arm: str, name: str) -> str:
-    if arm == "grpo" or len(values[arm][name]) < 2:
+def _difference(of_arms: dict[str, dict[str, list[float]]], arm: str, name: str) -> str:
+    if arm == "grpo" or len(of_arms[arm][name]) < 2:
         return ""
-    found = paired_difference(values[arm][name], values["grpo"][name])
-    return f"{100 * found.mean:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    gain = paired_difference(of_arms[arm][name], of_arms["grpo"][name])
+    return f"{100 * gain.mean:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
 
 
 def _with_error(value: Sequence[float], *, sign: str = "") -> str:

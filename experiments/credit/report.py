@@ -26,15 +26,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def write(output_dir: Path, letters: Sequence[str], seeds: int | None) -> Path:
-    """Run parts, keep what is there, and write `report.md`.
+    """Run the jobs of parts whose files are missing, and write `report.md`.
 
     Args:
         output_dir: Holds a folder for each part. The report has all parts that were run into it.
-        letters: Of the parts.
-        seeds: Of each arm; None: those of the part.
+        letters: Letters of the parts to run.
+        seeds: Seeds of each arm; None: the part's default.
 
     Returns:
-        The page.
+        Path of `report.md`.
     """
     with progress_bar(width=32) as progress:
         for letter in letters:
@@ -49,8 +49,8 @@ def write(output_dir: Path, letters: Sequence[str], seeds: int | None) -> Path:
             write_json(output_dir / letter / "section.json", section)
             minutes = (time.perf_counter() - started) / 60
             progress.print(f"{section['title']}: {minutes:.0f} minutes")
-    found = [output_dir / letter / "section.json" for letter in PARTS]
-    sections = [read_json(path) for path in found if path.exists()]
+    files = [output_dir / letter / "section.json" for letter in PARTS]
+    sections = [read_json(file) for file in files if file.exists()]
     page = output_dir / "report.md"
     blocks = ["# What the weights of steps do", SUMMARY]
     blocks += [block for section in sections for block in _markdown(section)]
@@ -59,7 +59,7 @@ def write(output_dir: Path, letters: Sequence[str], seeds: int | None) -> Path:
 
 
 def _markdown(section: Section) -> Iterator[str]:
-    """Yield the blocks of a section."""
+    """Yield the blocks of a section: its heading, its text and its tables."""
     yield f"## {section['title']}"
     yield section["text"]
     for table in section["tables"]:

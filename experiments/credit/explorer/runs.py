@@ -33,7 +33,7 @@ def path_of(output_dir: Path, condition: str, arm: str) -> Path:
 
 
 def run_into(path: Path, condition: str, arm: str, seeds: int) -> None:
-    """Train an arm with each seed, and take the quality of its gradients at the start."""
+    """Train an arm with each seed, and write the curves and its gradients' quality at the start."""
     quality = batch_cosines({arm: ARMS[arm]}, WORLDS[condition])[arm]
     runs = [train(ARMS[arm], WORLDS[condition], seed) for seed in range(seeds)]
     record: dict[str, Any] = {

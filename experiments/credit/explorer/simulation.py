@@ -11,8 +11,8 @@ it has found the solution or gives up, and then answers:
 | the candidate to guess | $\propto e^{\theta_1}$ if it was tried before, else 1 |
 
 The plausibility of an answer is the probability with which it would be guessed. A step is a line.
-A rollout that goes on after its last try is cut off within the next line, as a chain of tokens is:
-that it went on counts in the gradient, but nothing comes of it.
+A rollout that goes on after its last try is cut off within the next line, as a chain of tokens is.
+Its decision to go on counts in the gradient, but leads to nothing.
 """
 
 import math
@@ -26,10 +26,11 @@ INITIAL_PARAMETERS = np.log([0.6, 0.6, 0.05 / 0.95, 0.05 / 0.95, 0.6 / 0.4, 0.6 
 """About what the tiny model does before training."""
 
 LINE_TOKENS = 12
+"""Tokens of a line that tries a candidate."""
 ANSWER_TOKENS = 5
-"""The last one ends the turn. A line that is cut off has as many: they are what was left."""
+"""Tokens of an answer, of which the last one ends the turn, and of a line that is cut off."""
 
-_FOUND, _ANSWERED = 0.99, 0.985  # of the solution after "yes", of an answer after itself
+_FOUND, _ANSWERED = 0.99, 0.985  # plausibilities: solution after "yes", answer after itself
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class World:
     Attributes:
         candidates: Numbers of candidates, all equally frequent.
         tries: Most tries in training.
-        overconfidence: Nats that a favourite has more than the others in every guess. It is drawn
-            for each prompt from all candidates, so its being right is no likelier than theirs.
+        overconfidence: Nats that a favourite has more than the others in every guess. The favourite
+            is drawn for each prompt from all candidates, so it is right no more often than they.
         evaluation_tries: Most tries in evaluation.
     """
 
@@ -73,7 +74,7 @@ class Rollouts(NamedTuple):
     """B rollouts of whole groups, at most T steps each; padding is 0."""
 
     groups: Int[np.ndarray, " batch"]
-    """Number of the prompt; prompts are consecutive."""
+    """Number of each rollout's prompt; rollouts of a prompt are consecutive."""
     answers: Int[np.ndarray, " batch"]
     """The candidate that is answered; -1 where the rollout was cut off."""
     step_tokens: Int[np.ndarray, "batch step"]
@@ -90,7 +91,7 @@ class Rollouts(NamedTuple):
 
     @property
     def is_cut_off(self) -> Bool[np.ndarray, " batch"]:
-        """The rollouts without an answer."""
+        """Whether each rollout has no answer."""
         return self.answers < 0
 
     @property
@@ -113,12 +114,12 @@ def simulate(
     The same generator gives the same problems, and the same luck in each step, to all parameters.
 
     Args:
-        parameters: The policy's six.
-        world: Of the problems.
+        parameters: The policy's six parameters.
+        world: Distribution of the problems, and budgets.
         num_prompts: Number of problems.
-        group_size: Rollouts of each.
+        group_size: Rollouts of each problem.
         rng: Source of all randomness.
-        tries: Most tries; by default those of training.
+        tries: Most tries; None: those of training.
     """
     tries = world.tries if tries is None else tries
     counts = rng.choice(world.candidates, num_prompts)
@@ -135,17 +136,17 @@ def simulate(
     scores = np.zeros((len(groups), tries + 1, len(parameters)))
     guesses = np.zeros((len(groups), tries + 2, len(candidates)))
     guesses[:, 0] = _guesses(parameters, prior, tried, answers)
-    rows = np.arange(len(groups))  # of the rollouts that go on
+    going = np.arange(len(groups))  # the rollouts that go on
     for t in range(tries + 1):
-        ends, choice, scores[rows, t] = _decide(
-            parameters, t, guesses[rows, t], tried[rows], luck[t][:, rows]
+        ends, choice, scores[going, t] = _decide(
+            parameters, t, guesses[going, t], tried[going], luck[t][:, going]
         )
-        answers[rows[ends]] = choice[ends]
+        answers[going[ends]] = choice[ends]
         goes_on = ~ends & (t < tries)
-        tried[rows[goes_on], choice[goes_on]] = True
-        step_tokens[rows, t] = np.where(goes_on, LINE_TOKENS, ANSWER_TOKENS - ends)
-        guesses[rows, t + 1] = _guesses(parameters, prior[rows], tried[rows], answers[rows])
-        rows = rows[goes_on]
+        tried[going[goes_on], choice[goes_on]] = True
+        step_tokens[going, t] = np.where(goes_on, LINE_TOKENS, ANSWER_TOKENS - ends)
+        guesses[going, t + 1] = _guesses(parameters, prior[going], tried[going], answers[going])
+        going = going[goes_on]
     longest = (step_tokens > 0).sum(axis=1).max()
     kept = step_tokens[:, :longest], scores[:, :longest], guesses[:, : longest + 1]
     return Rollouts(groups, answers, *kept)
@@ -160,14 +161,14 @@ def _decide(
 ) -> tuple[
     Bool[np.ndarray, " batch"], Int[np.ndarray, " batch"], Float[np.ndarray, "batch parameter"]
 ]:
-    """Return who answers at state t, the candidates that are answered or tried, and the scores."""
-    rows, found, exists = np.arange(len(tried)), tried[:, 0], guess > 0
+    """Return which rollouts answer at state t, the answered or tried candidates, and the scores."""
+    rows, is_solved, exists = np.arange(len(tried)), tried[:, 0], guess > 0
     stage = min(max(t - 1, 0), 3)
     give_up = 1 / (1 + np.exp(-parameters[2 + stage])) if t else 0.0
-    p_end = np.where(found, 1.0, give_up)
+    p_end = np.where(is_solved, 1.0, give_up)
     ends = luck[0] < p_end
-    # after the solution there is no guess
-    guess = np.where(found[:, None], np.arange(guess.shape[1]) == 0, guess)
+    # who has found the solution answers it, and does not guess
+    guess = np.where(is_solved[:, None], np.arange(guess.shape[1]) == 0, guess)
     attempt = exists * np.exp(parameters[0] * tried)
     options = np.where(ends[:, None], guess, attempt / attempt.sum(axis=1, keepdims=True))
     choice = (luck[1][:, None] > options.cumsum(axis=1)).sum(axis=1)
@@ -184,7 +185,11 @@ def _guesses(
     tried: Bool[np.ndarray, "batch candidate"],
     answers: Int[np.ndarray, " batch"],
 ) -> Float[np.ndarray, "batch candidate"]:
-    """Return the plausibilities: of a guess, or nearly 1 of what was found or answered."""
+    """Return the plausibility of each candidate.
+
+    It is the probability of the candidate in a guess. Once a candidate was found to be the solution
+    or was answered, its plausibility is nearly 1.
+    """
     logits = prior + parameters[1] * tried
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     guess = weights / weights.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Training of the explorer, and how good its gradients are."""
+"""Training of the explorer, and the quality of its gradients."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from .simulation import INITIAL_PARAMETERS, World, simulate
 from .weights import gradient
 
 PROMPTS, GROUP_SIZE = 16, 8
-"""Of one update."""
+"""Prompts of one update, and rollouts of each."""
 EVALUATION_PROBLEMS = 2000
 _LEARNING_RATE, _FIRST, _SECOND = 0.05, 0.9, 0.999  # Adam
 
@@ -20,13 +20,13 @@ class BatchCosines(NamedTuple):
     """How the gradients of an arm's batches point, compared with the policy gradient."""
 
     bias: float
-    """Cosine of the mean gradient of all batches with it."""
+    """Cosine of the mean gradient of all batches with the policy gradient."""
     quality: float
-    """Mean cosine of one batch's gradient with it."""
+    """Mean cosine of one batch's gradient with the policy gradient."""
     error: float
-    """Standard error of that mean."""
+    """Standard error of the quality."""
     cosines: Float[np.ndarray, " sample"]
-    """Those of the batches, which are the same for all arms."""
+    """Cosine of each batch's gradient with the policy gradient; all arms have the same batches."""
 
 
 def batch_cosines(
@@ -41,11 +41,11 @@ def batch_cosines(
     """Compare the gradients of batches with RLOO's, the policy gradient, on many more rollouts.
 
     Args:
-        arms: By name.
-        world: Of the problems.
-        parameters: The policy.
+        arms: The arms by name.
+        world: Distribution of the problems, and budgets.
+        parameters: The policy's six parameters.
         batches: Number of batches of [`PROMPTS`] times [`GROUP_SIZE`] rollouts, at least 2.
-        seed: Of all rollouts.
+        seed: Seed of all rollouts.
         reference_prompts: Problems of the reference, 16 rollouts each.
     """
     rng, of_batches = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1])
@@ -59,17 +59,17 @@ def batch_cosines(
         rollouts = simulate(parameters, world, PROMPTS, GROUP_SIZE, of_batches)
         for name, arm in arms.items():
             gradients[name].append(gradient(rollouts, arm))
-    found = {}
-    for name, rows in gradients.items():
-        cosines = np.array([_cosine(row, reference) for row in rows])
+    results = {}
+    for name, of_arm in gradients.items():
+        cosines = np.array([_cosine(of_batch, reference) for of_batch in of_arm])
         error = float(cosines.std(ddof=1) / np.sqrt(batches))
-        bias = _cosine(np.mean(rows, axis=0), reference)
-        found[name] = BatchCosines(bias, float(cosines.mean()), error, cosines)
-    return found
+        bias = _cosine(np.mean(of_arm, axis=0), reference)
+        results[name] = BatchCosines(bias, float(cosines.mean()), error, cosines)
+    return results
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """0 where one of them is 0."""
+    """Return the cosine of two vectors, or 0 if one of them is 0."""
     return float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-15))
 
 
@@ -78,9 +78,9 @@ class CurvePoint(NamedTuple):
 
     step: int
     accuracy: float
-    """With the tries of training."""
+    """Share of right answers with the tries of training."""
     longer_accuracy: float
-    """With the tries of evaluation."""
+    """Share of right answers with the tries of evaluation."""
     tokens: float
     """Mean tokens of the rollouts with the tries of evaluation."""
     parameters: tuple[float, ...]
@@ -91,15 +91,15 @@ def train(
 ) -> list[CurvePoint]:
     """Train from [`INITIAL_PARAMETERS`] with Adam, and evaluate on the way.
 
-    Arms of a seed train on the same problems with the same luck, as [`simulate`] has it, and are
-    evaluated on the same [`EVALUATION_PROBLEMS`] others; seeds share neither.
+    All arms of a seed train on the same problems, with the same luck in each step, and are
+    evaluated on the same [`EVALUATION_PROBLEMS`] other problems. Seeds share neither.
 
     Args:
-        arm: What weighs the steps.
-        world: Of the problems.
-        seed: Of all randomness.
-        steps: Updates, of [`PROMPTS`] times [`GROUP_SIZE`] rollouts each.
-        evaluate_every: Updates between two evaluations; the last update is followed by one anyway.
+        arm: The credit that weighs the steps.
+        world: Distribution of the problems, and budgets.
+        seed: Seed of all randomness.
+        steps: Number of updates, of [`PROMPTS`] times [`GROUP_SIZE`] rollouts each.
+        evaluate_every: Updates between two evaluations. The last update is followed by one, too.
     """
     rng, parameters = np.random.default_rng([seed, 0]), INITIAL_PARAMETERS.copy()
     first, second = np.zeros(len(parameters)), np.zeros(len(parameters))
@@ -118,7 +118,7 @@ def train(
 def evaluate(
     parameters: Float[np.ndarray, " parameter"], world: World, seed: int, *, step: int = 0
 ) -> CurvePoint:
-    """Sample one rollout of each of a seed's problems, with each budget of tries."""
+    """Evaluate on one rollout of each of a seed's problems, with each budget of tries."""
     trained, longer = (
         simulate(
             parameters,

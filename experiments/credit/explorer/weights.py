@@ -1,7 +1,7 @@
-"""Weights for the steps of the explorer: the package's own.
+"""Weights for the steps of the explorer, computed by the package.
 
-Its rollouts become [`ScoredRollouts`], as one scoring pass makes them in the trainer. Estimator,
-baseline and whitening over tokens are the trainer's too.
+The explorer's rollouts become [`ScoredRollouts`], as the trainer's do after one scoring pass. They
+are weighed by the same estimator, baseline and whitening over tokens.
 """
 
 import numpy as np
@@ -18,11 +18,11 @@ from .simulation import Rollouts
 
 
 def scored_rollouts(rollouts: Rollouts, arm: CreditArm) -> ScoredRollouts:
-    """Return what a scoring pass would say.
+    """Return the rollouts as a scoring pass would.
 
     An answer has two tokens, a candidate of plausibility q and a certain one, so its log-likelihood
     is log q by sum, log(q) / 2 by mean and log((q + 1) / 2) by token mean. The hypothesis axis has
-    all candidates; those exist that are the truth or a rollout's answer in the group.
+    all candidates; only the truth and the answers of the group's rollouts exist.
     """
     credit = arm.credit_in_use
     plausibility = torch.from_numpy(rollouts.guesses)

@@ -1,1 +1,1 @@
-"""How good the gradient of each arm is, on a model's own rollouts."""
+"""The quality of each arm's gradient, on rollouts of the model that is judged."""

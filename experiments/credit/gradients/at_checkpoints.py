@@ -35,18 +35,18 @@ from .judge import COMPARED, Judgement, collect, verdict
 
 COSINES = {"bias": "bias", "quality": "quality", "gain": "vs GRPO", "beyond_control": "control"}
 EFFECTS = {"answered": "answers", "tokens": "tokens", "entropy": "entropy"}
-"""Columns of the two tables, by the name of the row's field."""
+"""Columns of the two tables, by the row's field that each one shows."""
 TASK = (
     *("data", "template", "max_completion_length", "step_size", "step_delimiter"),
     *("grader", "extraction"),
 )
 """Options that say what a model is judged on."""
 FIELDS = ("max_completion_length", "step_size", "extraction")
-"""Those of them that are fields of [`BARLFields`]."""
+"""Options in [`TASK`] that are fields of [`BARLFields`]."""
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the analysis's own options."""
+    """Add the options of the command."""
     command.add_argument(
         "models", nargs="+", metavar="MODEL", help="checkpoints along training: folders or Hub ids"
     )
@@ -177,7 +177,7 @@ def judge(
     folder: Path,
     advance: Callable[[], None],
 ) -> Rows:
-    """Judge the arms at a checkpoint."""
+    """Judge the arms at a checkpoint, and return a row for each."""
     tokenizer: Any = AutoTokenizer.from_pretrained(model_name)
     model = AutoModelForCausalLM.from_pretrained(model_name, dtype="auto", device_map="auto")
     template = choose_template(options.template, tokenizer)
@@ -209,21 +209,21 @@ def judge(
 
 def cosines(row: Mapping[str, Any]) -> dict[str, str]:
     """Return an arm's cells of the table of cosines."""
-    found = {"method": row["arm"]}
+    cells = {"method": row["arm"]}
     for name, title in COSINES.items():
         is_difference = name in ("gain", "beyond_control")
-        found[title] = _with_error(row[name], sign="+" * is_difference) if name in row else ""
+        cells[title] = _with_error(row[name], sign="+" * is_difference) if name in row else ""
     correlation = row["correlation"]
-    return found | {"corr.": "" if correlation is None else _short(correlation)}
+    return cells | {"corr.": "" if correlation is None else _short(correlation)}
 
 
 def changes(row: Mapping[str, Any]) -> dict[str, str]:
     """Return an arm's cells of the table of what it does to other quantities."""
-    found = {"method": row["arm"]}
+    cells = {"method": row["arm"]}
     for name, title in EFFECTS.items():
         points = 100 if name == "answered" else 1
-        found[title] = _with_error([points * number for number in row[name]], sign="+")
-    return found
+        cells[title] = _with_error([points * number for number in row[name]], sign="+")
+    return cells
 
 
 def _with_error(value: list[float], *, sign: str = "") -> str:

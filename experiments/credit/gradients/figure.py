@@ -1,4 +1,4 @@
-"""How good the gradient of each credit is, at each checkpoint."""
+"""The figure of gradients: bias and quality of each credit at each checkpoint."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Arms judged by their gradients on the same batches of rollouts: collected, resumed, compared."""
+"""Arms judged by their gradients on the same batches of rollouts, which are kept in files."""
 
 import json
 import math
@@ -20,19 +20,20 @@ from .sketches import Sketch, arm_gradients, batch_gradients
 MONTE_CARLO = "monte carlo"
 """Name of the arm that knows the values of states."""
 COMPARED = "grpo"
-"""Name of the arm that all are compared with."""
+"""Name of the arm that all arms are compared with."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is collected.
+    """Which rollouts are sampled, and which gradients are taken.
 
     Attributes:
         batches: Number of batches; errors come from their differences.
-        prompts, group_size: Of a batch.
-        continuations: Of each state, for its Monte-Carlo value; 0: none.
+        prompts: Prompts of a batch.
+        group_size: Rollouts of each prompt.
+        continuations: Continuations of each state, for its Monte-Carlo value; 0: none.
         parameters: Regular expression of the parameters whose gradients are taken; None: all.
-        seed: Of the samples.
+        seed: Seed of the samples.
     """
 
     batches: int = 16
@@ -59,13 +60,13 @@ def collect(
     Each batch has a file in `folder`, and one that is there is kept: a run that was killed goes on.
 
     Args:
-        model: What is judged, put into evaluation mode.
-        task: As in [`rollout_batch`].
+        model: The model that is judged; it is put into evaluation mode.
+        task: What judges and scores its rollouts.
         problems: At least as many as all batches need.
-        arms: By name; [`COMPARED`] is among them.
-        judgement: As there.
-        folder: Where the files go.
-        about: What tells model, problems and task from others, for JSON.
+        arms: The arms by name; [`COMPARED`] is among them.
+        judgement: Which rollouts are sampled, and which gradients are taken.
+        folder: Folder of the files.
+        about: More settings for the folder, as JSON: they identify model, problems and task.
         advance: Called after each batch.
 
     Returns:
@@ -79,7 +80,7 @@ def collect(
     sketch = Sketch(model, judgement.parameters)
     settings = {**asdict(judgement), "arms": {n: repr(arm) for n, arm in arms.items()}, **about}
     _keep_settings(folder, json.dumps(settings, indent=1))
-    found = []
+    records = []
     for number in range(judgement.batches):
         path = folder / f"batch-{number}.pt"
         chosen = list(islice(problems, judgement.prompts))
@@ -89,15 +90,15 @@ def collect(
             part = path.with_suffix(".part")
             torch.save(record, part)
             part.rename(path)
-        found.append(torch.load(path))
+        records.append(torch.load(path))
         advance()
-    return found
+    return records
 
 
 def _keep_settings(folder: Path, settings: str) -> None:
     """Write settings into a folder, or refuse one that has batches of others."""
-    told = folder / "judgement.json"
-    if told.exists() and told.read_text(encoding="utf-8") == settings:
+    file = folder / "judgement.json"
+    if file.exists() and file.read_text(encoding="utf-8") == settings:
         return
     if any(folder.glob("batch-*.pt")):
         raise ValueError(
@@ -105,7 +106,7 @@ def _keep_settings(folder: Path, settings: str) -> None:
             "others. Name another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    told.write_text(settings, encoding="utf-8")
+    file.write_text(settings, encoding="utf-8")
 
 
 def _batch(
@@ -132,23 +133,23 @@ def _batch(
     }
     if judgement.continuations:
         solutions = [p.solution for p in problems for _ in range(judgement.group_size)]
-        known = monte_carlo_weights(
+        advantages = monte_carlo_weights(
             model, task, batch, solutions, number=judgement.continuations, generator=generator
         )
-        gradient = batch_gradients(model, sketch, batch, {f"arm/{MONTE_CARLO}": known})
-        record["gradients"] |= gradient
+        gradients = batch_gradients(model, sketch, batch, {f"arm/{MONTE_CARLO}": advantages})
+        record["gradients"] |= gradients
         mask = batch.token_mask
         record["correlation"] = {
-            name: _correlation(batch.token_weights(arm)[mask], known[mask])
+            name: _correlation(batch.token_weights(arm)[mask], advantages[mask])
             for name, arm in arms.items()
         }
     return record
 
 
 def _correlation(a: Tensor, b: Tensor) -> float | None:
-    """Return the correlation; None where one of them does not vary."""
-    found = torch.corrcoef(torch.stack([a, b]).double())[0, 1].item()
-    return None if math.isnan(found) else found
+    """Return the correlation of two vectors; None where one of them does not vary."""
+    correlation = torch.corrcoef(torch.stack([a, b]).double())[0, 1].item()
+    return None if math.isnan(correlation) else correlation
 
 
 def verdict(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -158,10 +159,11 @@ def verdict(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
         batches: What [`collect`] returns.
 
     Returns:
-        A row for each `arm`: `bias`, `quality` and `gain` as in [`GradientQuality`], with errors;
-        `beyond_control`: the quality less that of plain RL with steps of the arm's sizes;
-        `correlation` with Monte-Carlo advantages; `answered`, `tokens`, `entropy`: what a step in
-        its direction does to them, where plain RL gains a point of accuracy, as [`effects`].
+        A row for each `arm`. These are pairs of a number and its error: `bias`, `quality` and
+        `gain`, the fields of [`GradientQuality`]; `beyond_control`, the quality minus that of plain
+        RL with steps of the arm's sizes; `answered`, `tokens` and `entropy`, the [`effects`] of a
+        step as long as plain RL needs for a point of accuracy. `correlation` is the mean
+        correlation of weights with Monte-Carlo advantages, None without any.
     """
     stacked = {
         name: torch.stack([batch["gradients"][name] for batch in batches])
@@ -175,17 +177,17 @@ def verdict(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
             continue
         name = full.removeprefix("arm/")
         control = stacked.get(f"control/{name}")
-        found: dict[str, Any] = gradient_quality(gradients, reference, compared)._asdict()
+        estimates: dict[str, Any] = gradient_quality(gradients, reference, compared)._asdict()
         if control is not None:
-            found["beyond_control"] = gradient_quality(gradients, reference, control).gain
-        found |= effects(gradients, others, reference)
-        correlations = [batch["correlation"].get(name) for batch in batches]
-        known = [c for c in correlations if c is not None]
+            estimates["beyond_control"] = gradient_quality(gradients, reference, control).gain
+        estimates |= effects(gradients, others, reference)
+        of_batches = [batch["correlation"].get(name) for batch in batches]
+        correlations = [c for c in of_batches if c is not None]
         rows.append(
             {
                 "arm": name,
-                **{key: list(estimate) for key, estimate in found.items()},
-                "correlation": sum(known) / len(known) if known else None,
+                **{key: list(estimate) for key, estimate in estimates.items()},
+                "correlation": sum(correlations) / len(correlations) if correlations else None,
             }
         )
     return rows

@@ -27,16 +27,16 @@ def monte_carlo_weights(
 ) -> Float[Tensor, "batch token"]:
     r"""Return the advantages of the steps, $V(t+1) - V(t)$, and of ending the turn, $v - V(T)$.
 
-    V is the value of a state by its continuations, the mean outcome of those sampled there: what an
-    estimator of credit would say that knew the values.
+    V is the value of a state: the mean outcome of the continuations that are sampled from it. An
+    estimator of credit that knew the values would return these weights.
 
     Args:
-        model: In evaluation mode.
-        task: As in [`rollout_batch`].
+        model: The policy, in evaluation mode.
+        task: What judges the continuations.
         batch: The rollouts.
-        solutions: True answer of each.
+        solutions: True answer of each rollout.
         number: Continuations of a state.
-        generator: Of the samples.
+        generator: Source of the samples' draws, on the CPU.
     """
     states: dict[tuple[int, ...], tuple[int, str]] = {}
     keys: list[list[tuple[int, ...]]] = []
@@ -66,23 +66,22 @@ def _state_values(
     number: int,
     generator: torch.Generator,
 ) -> dict[tuple[int, ...], float]:
-    """Return the mean outcome after each state, given the prompt's length and the true answer."""
-    rows = sorted(states, key=len) * number
-    rows.sort(key=len)
-    lengths = [states[row][0] for row in rows]
-    limits = [task.max_new_tokens - len(row) + n for row, n in zip(rows, lengths, strict=True)]
+    """Return the mean outcome after each state, given its prompt's length and true answer."""
+    starts = sorted([*states] * number, key=len)
+    lengths = [states[start][0] for start in starts]
+    limits = [task.max_new_tokens - len(s) + n for s, n in zip(starts, lengths, strict=True)]
     texts = continued_texts(
         model,
         task.tokenizer,
-        rows,
+        starts,
         lengths,
         max_new_tokens=limits,
         rows=ROWS,
         end_ids=task.end_ids,
         generator=generator,
     )
-    rewards = task.reward(list(texts), [states[row][1] for row in rows])
+    rewards = task.reward(list(texts), [states[start][1] for start in starts])
     means = dict.fromkeys(states, 0.0)
-    for row, reward in zip(rows, rewards, strict=True):
-        means[row] += float(reward or 0) / number
+    for start, reward in zip(starts, rewards, strict=True):
+        means[start] += float(reward or 0) / number
     return means

@@ -8,7 +8,8 @@ $$\mathrm{bias} = \frac{\overline{x_i \cdot r_j}}{\sqrt{\overline{x_i \cdot x_j}
 x_i} \; \overline{r_i \cdot r_j}}} \qquad (i \ne j)$$
 
 for the gradients x of an arm and r of the reference. The bias is the cosine of the mean gradient
-with the true one, the quality that of one batch's. Errors are those of the jackknife over batches.
+with the true one, the quality is the cosine of one batch's gradient with it. Errors are those of
+the jackknife over batches.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ class GradientQuality(NamedTuple):
     quality: Jackknifed
     """Cosine of one batch's gradient with the true one."""
     gain: Jackknifed
-    """Difference of the qualities, this arm's and that of the arm it is compared with."""
+    """Quality of this arm minus the quality of the arm that it is compared with."""
 
 
 def gradient_quality(
@@ -45,9 +46,9 @@ def gradient_quality(
     """Compare gradients of the same N batches.
 
     Args:
-        gradients: Those of an arm.
-        reference: Those of an unbiased estimator: their mean is the true gradient.
-        compared: Those of the arm it is compared with.
+        gradients: Gradients of the arm.
+        reference: Gradients of an unbiased estimator: their mean is the true gradient.
+        compared: Gradients of the arm that it is compared with.
 
     Raises:
         ValueError: There are fewer than 3 batches.
@@ -57,9 +58,11 @@ def gradient_quality(
             f"gradients must be of at least 3 batches, got {len(gradients)}: errors come from "
             "leaving one out."
         )
-    own, other = _Products(gradients, reference), _Products(compared, reference)
+    products, other = _Products(gradients, reference), _Products(compared, reference)
     return GradientQuality(
-        _jackknifed(own.bias), _jackknifed(own.quality), _jackknifed(own.quality - other.quality)
+        _jackknifed(products.bias),
+        _jackknifed(products.quality),
+        _jackknifed(products.quality - other.quality),
     )
 
 
@@ -73,7 +76,7 @@ def effects(
     """Say what a step in an arm's mean direction does to other quantities, to first order.
 
     Args:
-        gradients: Those of the arm.
+        gradients: Gradients of the arm.
         directions: Gradients of the quantities, by name, of the same batches.
         reference: Gradients of the mean outcome.
         points: The step is so long that it raises the mean outcome by this in the direction of the
@@ -82,19 +85,22 @@ def effects(
     Returns:
         Change of each quantity; NaN where noise hides the length of the arm's mean gradient.
     """
-    own = _Products(gradients, reference)
+    lengths = _Products(gradients, reference).lengths
     return {
-        name: _jackknifed(points * _different(gradients @ direction.T) / own.lengths)
+        name: _jackknifed(points * _different(gradients @ direction.T) / lengths)
         for name, direction in directions.items()
     }
 
 
 class _Products:
-    """Cosines of an arm's gradients with the reference's: of all batches, and without each.
+    """Cosines of an arm's gradients with the reference's.
+
+    The first entry of each is of all batches; the others leave one batch out, in turn.
 
     Attributes:
         lengths: Product of the lengths of the two means, NaN where noise hides one.
-        bias, quality: As in [`GradientQuality`].
+        bias: Cosine of the mean gradient with the true one.
+        quality: Cosine of one batch's gradient with the true one.
     """
 
     lengths: Float[Tensor, " subset"]
@@ -102,15 +108,15 @@ class _Products:
     quality: Float[Tensor, " subset"]
 
     def __init__(self, gradients: Tensor, reference: Tensor):
-        own, squares = gradients @ gradients.T, _different(reference @ reference.T)
+        of_arm, squares = gradients @ gradients.T, _different(reference @ reference.T)
         mixed = _different(gradients @ reference.T)
-        self.lengths = _root(_different(own) * squares)
+        self.lengths = _root(_different(of_arm) * squares)
         self.bias = mixed / self.lengths
-        self.quality = mixed / _root(_same(own) * squares)
+        self.quality = mixed / _root(_same(of_arm) * squares)
 
 
 def _different(products: Float[Tensor, "sample sample"]) -> Float[Tensor, " subset"]:
-    """Return the mean product of different batches: of all, then without each."""
+    """Return the mean product of two different batches: over all batches, then without each one."""
     number = len(products)
     off = products.double() - products.double().diagonal().diag()
     without = off.sum() - off.sum(dim=0) - off.sum(dim=1)
@@ -119,7 +125,7 @@ def _different(products: Float[Tensor, "sample sample"]) -> Float[Tensor, " subs
 
 
 def _same(products: Float[Tensor, "sample sample"]) -> Float[Tensor, " subset"]:
-    """Return the mean product of a batch with itself: of all, then without each."""
+    """Return the mean product of a batch with itself: over all batches, then without each one."""
     squares = products.double().diagonal()
     without = (squares.sum() - squares) / (len(squares) - 1)
     return torch.cat([squares.mean()[None], without])
@@ -129,8 +135,8 @@ def _root(squares: Float[Tensor, " subset"]) -> Float[Tensor, " subset"]:
     return torch.where(squares > 0, squares, torch.nan).sqrt()
 
 
-def _jackknifed(values: Float[Tensor, " subset"]) -> Jackknifed:
-    """Return the value of all batches, and its jackknife error."""
-    without = values[1:]
+def _jackknifed(numbers: Float[Tensor, " subset"]) -> Jackknifed:
+    """Return the number of all batches, and its jackknife error from those without each one."""
+    without = numbers[1:]
     spread = ((without - without.mean()) ** 2).mean() * (len(without) - 1)
-    return Jackknifed(values[0].item(), spread.sqrt().item())
+    return Jackknifed(numbers[0].item(), spread.sqrt().item())

@@ -42,7 +42,7 @@ class Sketch:
         self.signs = torch.randint(2, (size,), generator=generator, dtype=torch.int8) * 2 - 1
 
     def of(self, loss: Tensor) -> Float[Tensor, " place"]:
-        """Return the sketch of the gradient of a value, whose graph is kept."""
+        """Return the sketch of the gradient of a scalar, and keep the scalar's graph."""
         gradients = torch.autograd.grad(loss, self.parameters, retain_graph=True)
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients]).float().cpu()
         if self.is_whole:
@@ -56,13 +56,13 @@ def batch_gradients(
     batch: RolloutTokens,
     weights: Mapping[str, Float[Tensor, "batch token"]],
 ) -> dict[str, Float[Tensor, " place"]]:
-    """Return the sketch of the gradient of the weighted log-likelihood per token, for each weight.
+    """Return the sketch of the gradient of the weighted log-likelihood per token, for all weights.
 
-    One forward pass serves all.
+    One forward pass serves all of them.
     """
     logps = completion_logps(model, batch, list(range(len(batch.prompt_ids))))
     tokens = batch.token_mask.sum()
-    return {name: sketch.of((logps * given).sum() / tokens) for name, given in weights.items()}
+    return {name: sketch.of((logps * w).sum() / tokens) for name, w in weights.items()}
 
 
 @torch.no_grad()
@@ -71,8 +71,8 @@ def quantity_weights(
 ) -> dict[str, Float[Tensor, "batch token"]]:
     """Return the weights under which a batch estimates the gradients of other quantities.
 
-    These are the share of rollouts that answer, their mean tokens, and the entropy of the whole
-    completion, in nats: RLOO with them as rewards.
+    The quantities are the share of rollouts that answer, their mean tokens, and the entropy of the
+    whole completion, in nats. The weights are RLOO's, with these as rewards.
     """
     logps = completion_logps(model, batch, list(range(len(batch.prompt_ids))))
     mask = batch.token_mask
@@ -81,7 +81,7 @@ def quantity_weights(
         "tokens": mask.sum(dim=1).to(logps),
         "entropy": -(logps * mask).sum(dim=1),
     }
-    return {name: leave_one_out(values, batch) for name, values in rewards.items()}
+    return {name: leave_one_out(reward, batch) for name, reward in rewards.items()}
 
 
 def leave_one_out(
@@ -101,12 +101,12 @@ def rescaled_steps(
 ) -> Float[Tensor, " place"]:
     """Return the gradient of plain weights whose steps are as large as an arm's.
 
-    The control of an arm: what it gains by giving early or late steps more weight, without telling
-    rollouts apart.
+    This control of an arm shows what it gains by giving early or late steps more weight, without
+    telling rollouts apart.
 
     Args:
-        weights: The arm's.
-        of_steps: Gradients of the plain weights at each place of a step alone.
+        weights: The arm's weights.
+        of_steps: For each place of a step, the gradient of the plain weights at that place alone.
         plain: The plain weights.
         batch: The rollouts.
     """
@@ -124,16 +124,17 @@ def arm_gradients(
 ) -> dict[str, Float[Tensor, " place"]]:
     """Return all gradients that a comparison of arms needs, by name.
 
-    Those are the arms' (`arm/NAME`), their controls' (`control/NAME`), the reference's (RLOO,
-    `reference`), and those of other quantities (`effect/NAME`).
+    They are the gradients of the arms (`arm/NAME`), of their controls (`control/NAME`), of the
+    reference, which is RLOO (`reference`), and of other quantities (`effect/NAME`).
     """
     plain = leave_one_out(batch.outcomes, batch)
     places = batch.step_places.unique().tolist()
     weights = {f"arm/{name}": batch.token_weights(arm) for name, arm in arms.items()}
     others = {f"effect/{name}": w for name, w in quantity_weights(model, batch).items()}
     at_steps = {f"step/{n}": plain * (batch.step_places == n) for n in places if n >= 0}
-    found = batch_gradients(model, sketch, batch, weights | others | at_steps)
-    of_steps = {n: found.pop(f"step/{n}") for n in places if n >= 0}
+    gradients = batch_gradients(model, sketch, batch, weights | others | at_steps)
+    of_steps = {n: gradients.pop(f"step/{n}") for n in places if n >= 0}
     for name in arms:
-        found[f"control/{name}"] = rescaled_steps(weights[f"arm/{name}"], of_steps, plain, batch)
-    return found | {"reference": torch.stack(list(of_steps.values())).sum(dim=0)}
+        of_arm = weights[f"arm/{name}"]
+        gradients[f"control/{name}"] = rescaled_steps(of_arm, of_steps, plain, batch)
+    return gradients | {"reference": torch.stack(list(of_steps.values())).sum(dim=0)}

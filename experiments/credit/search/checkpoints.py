@@ -1,6 +1,5 @@
 """Part A: gradients at the shipped model, and at checkpoints of trainings."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ from barl_trl.commands.shell.jobs import write_json
 from barl_trl.evaluation.checkpoints import checkpoint_id
 
 from ..arms import ARMS
-from ..batches import TokenizedProblem
 from ..gradients.judge import COMPARED, Judgement, collect, verdict
 from .runs import CONDITIONS, run, search_task, training_problems
 
 SEED = 1000
-"""Of the trainings; no other part has it, and the judged problems are those of the next one."""
+"""Seed of the trainings, which no other part has. The judged problems are the next seed's."""
 TRAINED = ("grpo", "belief_critic")
 """Arms whose checkpoints are judged along training."""
 LATE_ARMS = (
@@ -27,7 +25,7 @@ LATE_ARMS = (
     "belief_critic, no bootstrap",
     "belief_critic, unbiased",
 )
-"""Arms that are judged there."""
+"""Arms that are judged at the checkpoints of the trainings."""
 JUDGEMENT = Judgement(batches=12, continuations=4)
 
 
@@ -44,7 +42,7 @@ def judge_into(path: Path, model: str, condition: str, arms: tuple[str, ...]) ->
         collect(
             AutoModelForCausalLM.from_pretrained(model),
             search_task(tokenizer, CONDITIONS[condition].tokens),
-            _problems(tokenizer, condition),
+            training_problems(tokenizer, CONDITIONS[condition], SEED + 1),
             {name: ARMS[name] for name in dict.fromkeys([COMPARED, *arms])},
             JUDGEMENT,
             path.with_suffix(""),
@@ -53,7 +51,3 @@ def judge_into(path: Path, model: str, condition: str, arms: tuple[str, ...]) ->
         )
     )
     write_json(path, [{"model": path.stem, **row} for row in rows])
-
-
-def _problems(tokenizer: Any, condition: str) -> Iterator[TokenizedProblem]:
-    return training_problems(tokenizer, CONDITIONS[condition], SEED + 1)

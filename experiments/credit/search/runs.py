@@ -28,7 +28,7 @@ from .short_training import ShortTraining, train
 EVALUATED = 400
 """Held-out problems of an evaluation, one sample each."""
 ON_THE_WAY = 200
-"""Those of an evaluation on the way."""
+"""Held-out problems of an evaluation on the way, one sample each."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Condition:
     """What a model is trained on and tested with.
 
     Attributes:
-        candidates: Of a training problem.
+        candidates: Number of candidates of a training problem.
         tokens: Most tokens of a completion in training.
         tests: What is measured: candidates and most tokens of each test, by name; the first one is
             measured on the way too.
@@ -67,12 +67,13 @@ def run(
 ) -> dict[str, Any]:
     """Train one arm with one seed.
 
-    Evaluation problems and their luck differ between seeds, and are those of all arms of a seed.
+    All arms of a seed have the same evaluation problems, and the same luck on them. Seeds share
+    neither.
 
     Args:
-        condition_name: Of [`CONDITIONS`].
-        arm: Of [`ARMS`].
-        seed: Of problems, rollouts and evaluation.
+        condition_name: A name in [`CONDITIONS`].
+        arm: A name in [`ARMS`].
+        seed: Seed of problems, rollouts and evaluation.
         checkpoints: Folder into which the model goes at each evaluation but the first; None: it is
             not kept.
 
@@ -137,17 +138,17 @@ class _HeldOut:
             self.task.tokenizer.save_pretrained(folder)
         is_whole = step in (0, self.condition.steps)
         tests = list(self.condition.tests.items())
-        found = {}
+        measures = {}
         for name, (candidates, tokens) in tests if is_whole else tests[:1]:
             number = EVALUATED if is_whole else ON_THE_WAY
-            measured = self._measure(model, candidates, tokens, number)
-            found |= {name: measured[0], f"{name}/tokens": measured[1]}
-        return found
+            accuracy, mean_tokens = self._measure(model, candidates, tokens, number)
+            measures |= {name: accuracy, f"{name}/tokens": mean_tokens}
+        return measures
 
     def _measure(
         self, model: nn.Module, candidates: int, tokens: int, number: int
     ) -> tuple[float, float]:
-        """Return accuracy and mean tokens."""
+        """Return the accuracy and the mean tokens of completions of held-out problems."""
         stream = problems(100_000 + self.seed, held_out=True, num_candidates=candidates)
         tested = list(islice(stream, number))
         prompts = [self.task.tokenizer(problem.prompt)["input_ids"] for problem in tested]

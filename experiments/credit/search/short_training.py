@@ -1,8 +1,8 @@
 """Short training runs on a CPU that differ in the credit alone.
 
 One optimizer step for each batch of rollouts, with TRL's `dapo` loss: where rollouts are the
-policy's own, the gradient is that of [`BARLTrainer`]. It spends less time around it: rollouts that
-ended are not generated on, and nothing is logged.
+policy's own, the gradient is that of [`BARLTrainer`]. All else takes less time: rollouts that ended
+are not generated on, and nothing is logged.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,10 +23,11 @@ class ShortTraining:
 
     Attributes:
         steps: Optimizer steps.
-        prompts, group_size: Of the batch of each step.
-        learning_rate: Of AdamW, without weight decay.
-        warmup_steps: Steps until it is reached.
-        max_grad_norm: Where gradients are clipped.
+        prompts: Prompts of the batch of each step.
+        group_size: Rollouts of each prompt.
+        learning_rate: Learning rate of AdamW, which has no weight decay.
+        warmup_steps: Steps until the learning rate is reached.
+        max_grad_norm: Norm to which gradients are clipped.
         evaluate_every: Steps between two evaluations; the first is before the training, the last
             after it.
     """
@@ -55,13 +56,13 @@ def train(
     Arms of a seed see the same problems, and their first rollouts are the same.
 
     Args:
-        model: What is trained, in place.
-        task: As in [`rollout_batch`].
-        arm: What weighs the tokens.
-        problems: Without end.
-        seed: Of the rollouts.
-        settings: As there.
-        evaluate: Measures the model, given the number of steps before.
+        model: The model, which is trained in place.
+        task: What judges and scores its rollouts.
+        arm: The credit that weighs the tokens.
+        problems: Problems without end.
+        seed: Seed of the rollouts.
+        settings: Steps, batch sizes and learning rate.
+        evaluate: Measures the model; it also gets the number of steps before.
 
     Returns:
         What `evaluate` measured, with the number of `step`s before and the mean `reward` of the
@@ -100,7 +101,7 @@ def train(
 def add_gradient(
     model: nn.Module, batch: RolloutTokens, weights: Float[Tensor, "batch token"]
 ) -> None:
-    """Add the gradient of the loss, minus the weighted log-likelihood per token, to the model's.
+    """Backpropagate the loss, which is minus the weighted log-likelihood per token.
 
     The rollouts are fed in two halves, the short and the long ones, which saves padding.
     """

@@ -1,1 +1,1 @@
-"""What parses options or prints: a module for each command of `barl`, and what they share."""
+"""The commands of `barl`, a module or folder each, and `shell`, which has what they share."""

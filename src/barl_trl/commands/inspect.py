@@ -105,7 +105,7 @@ def _folder(run: Path) -> Path:
 def _names(runs: list[Path]) -> list[str]:
     folders = [run.resolve() for run in runs]
     names = [folder.name for folder in folders]
-    if len(set(names)) < len(names):  # what tells them apart, without the way to it
+    if len(set(names)) < len(names):  # then the part of the path that differs
         common = os.path.commonpath([folder.parent for folder in folders])
         names = [str(folder.relative_to(common)) for folder in folders]
     return names

@@ -8,7 +8,7 @@ from .shell.parsers import OneLineParser
 
 _PACKAGE = Path(__file__).parents[1]
 FOLDERS = {"config": _PACKAGE / "recipes", "accelerate_config": _PACKAGE / "accelerate_configs"}
-"""Folder of the files that an option names."""
+"""Folder of the shipped files that an option names."""
 _TITLES = {
     "config": "Recipes: barl train --config NAME --dataset_name PATH_OR_ID",
     "accelerate_config": "Launching: barl train --accelerate_config NAME",
@@ -16,7 +16,7 @@ _TITLES = {
 
 
 def names(option: str) -> list[str]:
-    """Return the names that an option of [`FOLDERS`] takes beside files."""
+    """Return the names of shipped files that an option of [`FOLDERS`] takes."""
     folder = FOLDERS[option]
     paths = sorted(folder.rglob("*.yaml"))
     return [path.relative_to(folder).with_suffix("").as_posix() for path in paths]
@@ -26,7 +26,7 @@ def file_of(option: str, value: str) -> Path:
     """Return the file that the value of an option names: a file of the user's, or a shipped one.
 
     Raises:
-        ValueError: There is neither.
+        ValueError: There is no such file, and no shipped one of that name.
     """
     for path in (Path(value), FOLDERS[option] / f"{value}.yaml"):
         if path.is_file():
@@ -49,9 +49,9 @@ def main(argv: list[str]) -> None:
     if options.command is None:
         for option, title in _TITLES.items():
             print(f"{title}\n")
-            known = names(option)
-            width = max(map(len, known)) + 2
-            for name in known:
+            shipped = names(option)
+            width = max(map(len, shipped)) + 2
+            for name in shipped:
                 print(f"  {name:{width}}{_first_comment(file_of(option, name))}")
             print()
         print("barl recipes show NAME > my.yaml: a copy to change.")

@@ -6,8 +6,9 @@ right, or back: from a leaf to the root (the proof's reset), or from any node to
 trajectory $s_0 s_1 s_2 s_1 s_3$ in the paper's text). Hypothesis $M_l$ says that reaching leaf l
 pays 1, which ends the episode; all are equally likely at first.
 
-Before that all rewards are 0, so a history is the nodes $s_0 \dots s_t$, and its belief is uniform
-over the leaves that it has not tried: the [`~barl_trl.posterior.posterior`] at `beta = inf`.
+Before that step all rewards are 0, so a history is the nodes $s_0 \dots s_t$, and its belief is
+uniform over the leaves that it has not tried: the [`~barl_trl.posterior.posterior`] at
+`beta = inf`.
 """
 
 import math
@@ -28,8 +29,8 @@ class DecisionTree:
     """The tree and its actions.
 
     Attributes:
-        depth: levels of nodes, at least 2.
-        back: where going back leads: `"root"`, from a leaf, or `"parent"`, from any node.
+        depth: Levels of nodes, at least 2.
+        back: Where going back leads: `"root"`, from a leaf, or `"parent"`, from any node.
     """
 
     depth: int
@@ -97,8 +98,8 @@ def belief(tree: DecisionTree, history: History, *, truth: int) -> dict[int, flo
 def fewest_steps(tree: DecisionTree) -> list[int]:
     r"""Compute the fewest steps in which any policy can try n leaves, as entry n - 1.
 
-    They are the Bayes-optimal policy's. In the tests, dynamic programming over beliefs finds them
-    without it. With C the untried leaves, the value of the epistemic POMDP is
+    The Bayes-optimal policy needs the fewest for every n. The tests find the same numbers by
+    dynamic programming over beliefs. With C the untried leaves, the value of the epistemic POMDP is
 
     $$V(s, C, \tau) = \max_{s'} \begin{cases} V(s', C, \tau - 1) & s' \notin C \\
     \frac{1}{|C|} + (1 - \frac{1}{|C|}) V(s', C \setminus s', \tau - 1) & s' \in C \end{cases}$$
@@ -114,15 +115,16 @@ def adaptive_return(fewest: list[int], horizon: int) -> Fraction:
 
 
 def adaptive_action(tree: DecisionTree, history: History) -> str:
-    """Act as the Bayes-optimal policy does, by node and belief: down to untried leaves, else back.
+    """Return the Bayes-optimal action: down to untried leaves, and back where there are none.
 
-    It tries the n-th leaf after the fewest steps for every n, so no horizon has a better policy.
+    This policy tries the n-th leaf after the fewest steps for every n, so no horizon has a better
+    policy.
     """
     untried = tree.untried(history)
     for action, node in tree.moves[history[-1]].items():
         if action == "back" or untried & tree.leaves_below(node):
             return action
-    return "left"  # an inner node whose leaves are all tried: not on this policy's own way
+    return "left"  # an inner node whose leaves are all tried, which this policy never reaches
 
 
 def adaptive_episode(tree: DecisionTree, truth: int) -> History:

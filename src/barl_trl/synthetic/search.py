@@ -32,7 +32,7 @@ STEP_DELIMITER = "."
 """Ends a line, and with it a reasoning step: the elicitation's line break follows a whole line."""
 
 CANDIDATE_COUNT = 7
-"""Numbers that a problem offers."""
+"""Number of candidates that a problem offers."""
 
 # Small ranges (396 equations), so that a model of a million parameters can know every sum.
 _SLOPES = range(2, 6)
@@ -48,10 +48,10 @@ class SearchProblem:
     """The question which of `candidates` satisfies `slope * x + offset = target`.
 
     Attributes:
-        candidates: distinct numbers, in the order of the prompt; exactly one is the solution.
-        slope: coefficient of the unknown, positive.
-        offset: constant on the left side.
-        target: right side.
+        candidates: Distinct numbers, in the order of the prompt; exactly one is the solution.
+        slope: Coefficient of the unknown, positive.
+        offset: Constant on the left side.
+        target: Right side.
     """
 
     candidates: tuple[int, ...]
@@ -72,9 +72,9 @@ class SearchProblem:
 
     @property
     def held_out(self) -> bool:
-        """Whether the equation, with whatever candidates, is kept from all training."""
+        """Whether no training problem has this equation, whatever its candidates."""
         equation = f"{self.slope}x + {self.offset} = {self.target}"
-        # Not `hash`: the partition must be the same in every process and Python version.
+        # `hash` would part the equations differently in each process and Python version.
         return zlib.crc32(equation.encode()) % _HELD_OUT_SHARE == 0
 
     def try_line(self, candidate: int) -> str:
@@ -94,13 +94,13 @@ def problems(
     """Yield random problems without end, the same for the same seed.
 
     Args:
-        seed: seed of the stream.
-        held_out: problems with an equation that never occurs in training, instead of training
-            problems.
-        num_candidates: candidates of a problem, at most 11.
+        seed: Seed of the stream.
+        held_out: Whether to yield problems with an equation that never occurs in training, instead
+            of training problems.
+        num_candidates: Candidates of a problem, at most 11.
 
     Yields:
-        well-posed: exactly one candidate satisfies the equation.
+        Problems of which exactly one candidate satisfies the equation.
     """
     rng = random.Random(seed)
     while True:
@@ -125,10 +125,10 @@ class ChainReport:
     """How a chain of thought explored.
 
     Attributes:
-        tried: numbers tried, in order, with repetition.
-        arithmetic_errors: lines that try a number and get the sum, or the verdict, wrong.
-        malformed_lines: lines that neither try a number nor answer.
-        answer: the answer that ends the chain; None if it does not stop with one.
+        tried: Numbers tried, in order, with repetition.
+        arithmetic_errors: Number of lines that try a number and get the sum, or the verdict, wrong.
+        malformed_lines: Number of lines that neither try a number nor answer.
+        answer: The answer that ends the chain; None if it does not stop with one.
     """
 
     tried: tuple[int, ...]

@@ -1,7 +1,7 @@
 r"""What adaptive and Markovian policies attain on the trees of [`DecisionTree`].
 
-Markovian is meant as in the paper: the action depends on the state, here the node, and on nothing
-else, the time included.
+As in the paper, the action of a Markovian policy depends on the state, here the node, and on
+nothing else, not even the time.
 """
 
 import math
@@ -65,7 +65,8 @@ def best_markovian_policy(
 ) -> Float[Tensor, "node action"]:
     """Find the best policy that sees only the node, by gradient ascent from random starts.
 
-    It need not be the best there is: its [`markovian_return`] is a lower bound of what can be had.
+    Gradient ascent may miss the best one, so the [`markovian_return`] of the policy that it finds
+    is a lower bound of the best return.
     """
     available = torch.tensor([[action in moves for action in ACTIONS] for moves in tree.moves])
 
@@ -83,12 +84,12 @@ def best_logits(
     """Find the logits of a policy with the greatest success, by gradient ascent; float64.
 
     Args:
-        success: Logits -> the exact probability of success.
+        success: Maps logits to the exact probability of success.
         shape: Shape of the logits.
         starts: Number of random starts.
     """
     generator = torch.Generator().manual_seed(0)
-    found = []
+    candidates = []
     for _ in range(starts):
         logits = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
         optimizer = torch.optim.LBFGS([logits], max_iter=200, line_search_fn="strong_wolfe")
@@ -100,19 +101,19 @@ def best_logits(
             return loss
 
         optimizer.step(closure)
-        found.append(logits.detach())
-    return max(found, key=lambda logits: success(logits).item())
+        candidates.append(logits.detach())
+    return max(candidates, key=lambda logits: success(logits).item())
 
 
 def results(depths: Iterable[int] = range(2, 7)) -> dict[str, Any]:
-    """Compute every number of the table and of the figure, ready for `json.dump`.
+    """Compute every number of the table and figure of `barl reproduce tree`, for `json.dump`.
 
     Args:
         depths: Depths of the trees; each is solved with both ways of going back.
 
     Returns:
-        `trees`, one entry per depth and way of going back; `examples`, the Bayes-optimal policy on
-        the paper's tree, leaf by leaf, when the last one pays.
+        `trees`, one entry per depth and way of going back; `examples`, one per way of going back:
+        the tries of the Bayes-optimal policy on the paper's tree where the last leaf pays.
     """
     backs = ("root", "parent")
     return {
@@ -140,8 +141,8 @@ def _tree_entry(tree: DecisionTree) -> dict[str, Any]:
         exact = float(reset_return(leaves, leaves))
         return entry | {"stochastic_markovian": exact, "stochastic_markovian_is_exact": True}
     policy = best_markovian_policy(tree, horizon=horizon)
-    found = markovian_return(tree, policy, horizon=horizon).item()
-    return entry | {"stochastic_markovian": found, "stochastic_markovian_is_exact": False}
+    attained = markovian_return(tree, policy, horizon=horizon).item()
+    return entry | {"stochastic_markovian": attained, "stochastic_markovian_is_exact": False}
 
 
 def _example(tree: DecisionTree) -> dict[str, Any]:

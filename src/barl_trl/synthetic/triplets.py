@@ -30,13 +30,15 @@ REPEATS = tuple((action,) * 3 for action in range(NUM_ACTIONS))
 
 @dataclass(frozen=True)
 class TripletArm:
-    """What a policy is trained with.
+    """The objective that a policy is trained with.
 
     Attributes:
-        triplets: The hypotheses beside the truth, which is always one.
-        entropy_bonus: At first; it falls to 0 linearly.
-        literal: The paper's text as it stands: the indicator of a new triplet (RL: of success) as
-            value, no baseline.
+        title: The arm's name in tables and figures.
+        triplets: The hypotheses beside the true triplet, which always is one.
+        entropy_bonus: Coefficient of the entropy bonus at the first iteration; it falls to 0
+            linearly.
+        literal: Whether the paper's text is taken as it stands: the value of a step is the
+            indicator of a new triplet (RL: of success), and there is no baseline.
     """
 
     title: str
@@ -55,7 +57,7 @@ MORE_ARMS = {"rl-entropy": TripletArm("RL, entropy bonus", (), _ENTROPY_BONUS)} 
     f"{name}-literal": TripletArm(f"{arm.title}, literal", arm.triplets, literal=True)
     for name, arm in ARMS.items()
 }
-"""What the page compares: RL with BARL's entropy bonus, and the paper read literally."""
+"""More arms for docs/triplets.md: RL with BARL's entropy bonus, and the paper read literally."""
 
 REFERENCES = {
     "uniform policy, a repeat": 0.523953447,
@@ -74,7 +76,7 @@ REFERENCES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """How a policy is trained."""
+    """Settings of a policy's training, the same for all arms."""
 
     iterations: int = 1600
     batch_size: int = 256
@@ -82,6 +84,7 @@ class Settings:
     """It falls to 0 linearly over the last quarter of the iterations."""
     width: int = 32
     evaluations: int = 40
+    """Evaluations after the one before training, evenly spaced."""
     completions: int = 50
     """Completions per prompt of an evaluation."""
 
@@ -89,10 +92,10 @@ class Settings:
 def hypotheses(
     prompts: Int[Tensor, " batch"], triplets: tuple[tuple[int, ...], ...]
 ) -> Int[Tensor, "batch hypothesis 3"]:
-    """Return the triplets of each prompt's hypotheses, its own, the ground truth, first."""
+    """Return the hypotheses of each prompt: first its own triplet, the truth, then the others."""
     truth = prompts[:, None].expand(-1, 3)
-    rows = [[token, *(list(t) for t in triplets if list(t) != token)] for token in truth.tolist()]
-    return torch.tensor(rows)
+    sets = [[token, *(list(t) for t in triplets if list(t) != token)] for token in truth.tolist()]
+    return torch.tensor(sets)
 
 
 def completed(
@@ -109,9 +112,10 @@ def step_values(
 ) -> Float[Tensor, "batch step"]:
     r"""Compute the posterior-weighted value of every action, eq. (adv_algo) with `beta = inf`.
 
-    Consistent are the hypotheses whose triplet has paid as the truth's has: not yet, before the
-    truth is found. Their plausibilities are equal, so each is weighed alike; the value of a step is
-    the share of them that this and later actions complete.
+    A hypothesis is consistent while its triplet has paid exactly when the truth's has: before the
+    truth is found, while it has not paid. All consistent hypotheses are equally plausible, so they
+    have equal weights. The value of a step is the share of them that this and later actions
+    complete.
     """
     answer_logps = completed(actions, triplets).float().log()
     return posterior_weighted_values(answer_logps, torch.zeros(len(actions)), beta=math.inf)
@@ -130,8 +134,9 @@ class Policy(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        # Not that of the actions: as a prompt, a token must not look like an action taken. From
-        # zero, so that an unseen prompt says nothing, rather than something at random.
+        # Prompts and actions have separate embeddings: as a prompt, a token must not look like an
+        # action taken. Those of prompts start at zero, so that an unseen prompt says nothing,
+        # rather than something at random.
         self.prompts = nn.Embedding(NUM_ACTIONS, width)
         self.actions = nn.Embedding(NUM_ACTIONS, width)
         self.places = nn.Embedding(NUM_STEPS, width)
@@ -187,9 +192,9 @@ def train(arm: TripletArm, seed: int, settings: Settings) -> list[dict[str, floa
     """Train a policy and evaluate it on the way.
 
     Args:
-        arm: What it is trained with.
+        arm: The objective.
         seed: Seed of parameters and episodes.
-        settings: How.
+        settings: Sizes, learning rate, and numbers of iterations and evaluations.
 
     Returns:
         Records of `iteration`, `train_accuracy` (mean of the training prompts) and

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 
 from barl_trl.credit.gae import gae
 from barl_trl.credit.registry import CREDITS
+from barl_trl.credit.token_weights import weigh_steps
 from experiments.credit.arms import ARMS, CreditArm, file_name
 
 from ... import reference
@@ -25,14 +26,16 @@ def test_values_are_the_estimators_with_the_arms_settings_behind_the_arms_baseli
         (0.25, CreditArm(f"{__name__}.of_mine", settings={"credit_baseline": "group"})),
     ]:
         plain = reference.subtract_baseline(reference.gae(rollouts, lam), rollouts, "group")
-        check(rows(arm.values(scored(rollouts)), rollouts), plain)
+        check(rows(weigh_steps(scored(rollouts), arm.credit_in_use, arm.settings), rollouts), plain)
 
 
 @settings(max_examples=30)
 @given(batches(all_judged=True))
 def test_an_arm_without_settings_is_its_credit(rollouts):
+    arm = CreditArm("rloo")
     expected = reference.subtract_baseline(reference.outcome(rollouts), rollouts, "leave_one_out")
-    check(rows(CreditArm("rloo").values(scored(rollouts)), rollouts), expected)
+    values = weigh_steps(scored(rollouts), arm.credit_in_use, arm.settings)
+    check(rows(values, rollouts), expected)
 
 
 def test_fields_of_the_credit_are_replaced_in_this_arm_alone():

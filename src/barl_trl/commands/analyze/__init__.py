@@ -1,6 +1,6 @@
 """`barl analyze`: from response files to tables and figures.
 
-Each analysis's own options: `barl analyze ANALYSIS --help`.
+`barl analyze ANALYSIS --help` lists the options of an analysis.
 """
 
 from importlib import import_module
@@ -28,7 +28,7 @@ def main(argv: list[str]) -> None:
     commands = parser.add_subparsers(dest="analysis", required=True, metavar="ANALYSIS")
     for name, text in ANALYSES.items():
         command = commands.add_parser(name, help=text, description=text)
-        if name == (argv or [None])[0]:  # no other's libraries are imported
+        if name == (argv or [None])[0]:  # the libraries of the others are not imported
             command.add_argument(
                 "--output_dir",
                 type=Path,

@@ -49,46 +49,51 @@ def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
 def read_models(
     options: argparse.Namespace, folders: Sequence[Path]
 ) -> dict[str, dict[str, ResponsesByProblem]]:
-    """Return the responses of each model to each benchmark, by the options of all analyses."""
+    """Return the responses of each model to each benchmark, as `--names` and `--benchmarks` say."""
     by_name = named(options.names, folders)
     return {name: read_responses(folder, options.benchmarks) for name, folder in by_name.items()}
 
 
 def fewest_samples(models: Mapping[str, Mapping[str, ResponsesByProblem]]) -> int:
-    """Return how many responses each problem has at least."""
+    """Return the smallest number of responses to a problem, over all models and benchmarks."""
     benchmarks = (problems for of_model in models.values() for problems in of_model.values())
     return min(len(responses) for problems in benchmarks for responses in problems.values())
 
 
 def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Path]:
-    """Return folders by the name of their model, which by default is that of the folder."""
+    """Return folders by the name of their model; by default it is the name of the folder.
+
+    Raises:
+        ValueError: There are not as many names as folders, or two are the same.
+    """
     names = as_many("--names", names or [folder.resolve().name for folder in folders], folders)
     if len(set(names)) < len(names):
         raise ValueError(f"--names must differ, got {', '.join(names)}: name each model.")
     return dict(zip(names, folders, strict=True))
 
 
-def as_many(option: str, found: Sequence, wanted: Collection) -> Sequence:
+def as_many(option: str, arguments: Sequence, folders: Collection) -> Sequence:
     """Return the values of an option, checked to be one for each folder.
 
     Raises:
         ValueError: There are more, or fewer.
     """
-    if len(found) != len(wanted):
+    if len(arguments) != len(folders):
         raise ValueError(
-            f"{option} must be given once for each of the {len(wanted)} folders, got {len(found)}."
+            f"{option} must be given once for each of the {len(folders)} folders, got "
+            f"{len(arguments)}."
         )
-    return found
+    return arguments
 
 
 def show(title: str, rows: Rows, by: str | None, cells: Callable[[Rows], dict[str, str]]) -> None:
     """Print a line for the rows of each benchmark, model and value of `by`.
 
     Args:
-        title: Of the table.
-        rows: Not empty.
-        by: What tells lines of a model apart, if anything.
-        cells: Rows of a line -> its further cells, by column.
+        title: Title of the table.
+        rows: At least one row.
+        by: Field of a row that tells the lines of a model apart; None: a model has one line.
+        cells: Maps the rows of a line to its further cells, by column.
     """
     groups: dict[tuple, Rows] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""`barl analyze compare`: is one arm better than another, and by how much can that be known."""
+"""`barl analyze compare`: whether one arm is better than another, and how sure that is."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -44,8 +44,8 @@ def _rows(arms: Mapping[str, Sequence[Path]], benchmarks: Sequence[str] | None) 
                 "problems": passed.shape[1],
                 "samples": passed.shape[2],
             }
-            for metric, values in _metrics(values_of[name], values_of[base]).items():
-                rows.append({**place, "metric": metric, **sizes, **values})
+            for metric, statistics in _metrics(values_of[name], values_of[base]).items():
+                rows.append({**place, "metric": metric, **sizes, **statistics})
     for metric in dict.fromkeys(row["metric"] for row in rows):
         tested = [row for row in rows if row["metric"] == metric and "p_value" in row]
         if tested:
@@ -57,12 +57,13 @@ def _rows(arms: Mapping[str, Sequence[Path]], benchmarks: Sequence[str] | None) 
 
 
 def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
+    """Return the statistics that compare an arm with the last one, by metric."""
     most = arm.passed.shape[2]
     pairs = {"accuracy": (arm.passed[..., 0], base.passed[..., 0])}
     if most > 1:
         pairs[f"pass@{most}"] = arm.passed[..., -1], base.passed[..., -1]
     pairs["tokens"] = arm.tokens[..., 0], base.tokens[..., 0]
-    found: dict[str, dict[str, Any]] = {
+    metrics: dict[str, dict[str, Any]] = {
         metric: {"mean": float(ours.mean()), "base_mean": float(theirs.mean())}
         | compare(ours, theirs)._asdict()
         | {"seeds_needed": seeds_needed(ours, theirs)}
@@ -70,8 +71,8 @@ def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
     }
     if most > 1:
         ratio, low, high = tokens_at_equal_accuracy(arm, base)
-        found[_EQUAL] = {"ratio": ratio, "low": low, "high": high}
-    return found
+        metrics[_EQUAL] = {"ratio": ratio, "low": low, "high": high}
+    return metrics
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -101,8 +102,8 @@ def run(options: argparse.Namespace) -> None:
         seeds = f"{row['seeds']} against {row['base_seeds']} seeds"
         title = f"{row['benchmark']}: {row['arm']} and {row['base']} ({seeds})"
         tables.setdefault(title, []).append(row)
-    for title, found in tables.items():
-        print_table(title, [_cells(row) for row in found])
+    for title, of_table in tables.items():
+        print_table(title, [_cells(row) for row in of_table])
     if min(rows[0]["seeds"], rows[0]["base_seeds"]) < 2:
         print_note(
             "With one seed of an arm, its luck in training is not in the interval: this compares "
@@ -135,13 +136,13 @@ def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
             )
         arms[name] = []
         for pattern in folders.split(","):
-            found = sorted(map(Path, glob(pattern)))
-            if not found:
+            matches = sorted(map(Path, glob(pattern)))
+            if not matches:
                 raise ValueError(
                     f"the folders of an arm must exist, got {pattern} for {name}: `barl evaluate` "
                     "writes them."
                 )
-            arms[name] += found
+            arms[name] += matches
     return arms
 
 
@@ -149,14 +150,14 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
     cells = {"metric": row["metric"]}
     if row["metric"] == _EQUAL:
         difference = f"x {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
-        values = "", "", difference, "", "", ""
+        texts = "", "", difference, "", "", ""
     else:
         scale, digits = (1, 0) if row["metric"] == "tokens" else (100, 1)
         means = [f"{scale * row[key]:,.{digits}f}" for key in ("mean", "base_mean")]
         middle, low, high = (
             f"{scale * row[key]:+,.{digits}f}" for key in ("difference", "low", "high")
         )
-        values = (
+        texts = (
             *means,
             f"{middle} [{low}, {high}]",
             f"{row['p_holm']:.3f}",
@@ -164,4 +165,4 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
             "-" if row["seeds_needed"] is None else str(row["seeds_needed"]),
         )
     names = (row["arm"], row["base"], "difference [95 %]", "p", "detects", "seeds")
-    return cells | dict(zip(names, values, strict=True))
+    return cells | dict(zip(names, texts, strict=True))

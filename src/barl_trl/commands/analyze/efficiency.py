@@ -26,7 +26,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write `efficiency.json` and `efficiency_sampled.png`, and show a table.
 
-    With greedy responses there is also `efficiency.png`, where they are one of the k.
+    With greedy responses there is also `efficiency.png`, where one of the k is greedy.
     """
     from ...report.figures.analysis_figures import draw_efficiency
 

@@ -91,8 +91,9 @@ def run(options: argparse.Namespace) -> None:
     names = named(options.names, options.responses)
     refuse_overwriting([output_dir / name for name in names], options.responses)
     checkpoints = options.model or [model_of(folder) for folder in options.responses]
-    number = len(names) if len(checkpoints) == 1 else 1
-    models = dict(zip(names, as_many("--model", checkpoints * number, names), strict=True))
+    if len(checkpoints) == 1:
+        checkpoints = checkpoints * len(names)
+    models = dict(zip(names, as_many("--model", checkpoints, names), strict=True))
     args = BARLFields(**{name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")})
     grader = get_grader(options.grader, options.extraction)
     rows, unusable = [], 0
@@ -136,7 +137,7 @@ def _write(
     model: Any,
     scorer: Any,
 ) -> list[Rows]:
-    """Write beliefs and values of the responses to a benchmark; return them by problem."""
+    """Write the beliefs and values of responses to a benchmark; return the values by problem."""
     from ...evaluation.beliefs.response_records import belief_table, record_path, response_metadata
     from ...evaluation.beliefs.response_values import believe, value_records
     from ...report.rollout_records import credit_metadata, record_writer
@@ -147,9 +148,9 @@ def _write(
     by_problem, first, texts = [], 0, TokenTexts(tokenizer)
     with record_writer(record_path(folder, benchmark), metadata) as write:
         for responses in groups:
-            found = believe(model, scorer, responses)
-            write(belief_table(texts, found, first=first, tokenizer=tokenizer))
-            by_problem.append([*value_records(found, scorer)])
+            believed = believe(model, scorer, responses)
+            write(belief_table(texts, believed, first=first, tokenizer=tokenizer))
+            by_problem.append([*value_records(believed, scorer)])
             first += len(responses)
     lines = (json.dumps(record) + "\n" for record in chain.from_iterable(by_problem))
     (folder / f"{benchmark}.jsonl").write_text("".join(lines), encoding="utf-8")
@@ -160,7 +161,7 @@ def model_of(folder: Path) -> str:
     """Return the model that gave the responses in a folder.
 
     Raises:
-        ValueError: The folder does not say.
+        ValueError: The folder has no `results.json`.
     """
     path = folder / "results.json"
     if not path.exists():

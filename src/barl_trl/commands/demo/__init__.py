@@ -29,7 +29,7 @@ _UNUSED = {
     "extraction": "the demo's model boxes its answers",
     "resume_from_checkpoint": "the demo trains the shipped model, for some minutes",
 }
-"""Fields that would change nothing, and why."""
+"""Fields that must keep their default because the demo does not use them, and why."""
 
 
 @dataclass
@@ -121,9 +121,9 @@ def _print_summary(summaries: Sequence[dict[str, Any]], output_dir: str) -> None
 
 def _accuracy(evaluations: Sequence[dict[str, Any]], name: str) -> str:
     """Format an accuracy in percent, with its interval over seeds, or over problems with one."""
-    values = [evaluation[f"{name}_accuracy"] for evaluation in evaluations]
-    mean, error = mean_and_standard_error(values)
-    number = len(values)
+    accuracies = [evaluation[f"{name}_accuracy"] for evaluation in evaluations]
+    mean, error = mean_and_standard_error(accuracies)
+    number = len(accuracies)
     if number == 1:
         error, number = evaluations[0][f"{name}_standard_error"], evaluations[0]["problems"]
     low, high = interval(mean, error or 0.0, number)

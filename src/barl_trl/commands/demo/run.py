@@ -112,7 +112,7 @@ def evaluate(
 def _belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     """Score rollouts of a held-out problem at their states, for `drawing.beliefs`.
 
-    Of a few problems it is the one whose rollouts disagree most; a wrong rollout, if there is one,
+    The problem is the one, of a few, whose rollouts disagree most. If there is a wrong rollout, it
     comes first.
     """
     candidates = list(islice(problems(HELD_OUT_SEED + 1, held_out=True), _NUM_BROWSED))
@@ -124,7 +124,7 @@ def _belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     groups = [texts[k : k + size] for k in range(0, len(texts), size)]
     chosen = max(range(_NUM_BROWSED), key=lambda k: len(set(map(extract_answer, groups[k]))))
     problem, group = candidates[chosen], groups[chosen]
-    its_chains = chains[chosen * size : (chosen + 1) * size]
+    token_ids = chains[chosen * size : (chosen + 1) * size]
     rewards = accuracy_reward(group, [problem.solution] * size)
     responses = [
         Response(
@@ -141,7 +141,7 @@ def _belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
             reward=float(reward or 0.0),
             reason="",
         )
-        for sample, (text, chain, reward) in enumerate(zip(group, its_chains, rewards, strict=True))
+        for sample, (text, chain, reward) in enumerate(zip(group, token_ids, rewards, strict=True))
     ]
     scorer = response_scorer(
         tokenizer, args, grader=accuracy_reward.grader, step_segmenter=segmenter
@@ -152,7 +152,7 @@ def _belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
 
 
 def run_seeds(method: str, args, number: int) -> list[dict[str, Any]]:
-    """Run the demo with each of so many seeds, from that of `args` on; return their summaries.
+    """Run the demo with `number` seeds, from that of `args` on, and return their summaries.
 
     With one seed everything goes into the output folder, with several into `seed-N` in it.
     """
@@ -170,11 +170,11 @@ def run(method: str, args) -> dict[str, Any]:
     """Evaluate, train, evaluate again, and write everything to the output folder.
 
     Args:
-        method: What to train with.
+        method: Name of the credit, as `barl train --method` takes it.
         args: A [`BARLConfig`].
 
     Returns:
-        The summary, as in `summary.json`.
+        The contents of `summary.json`.
     """
     started = time.perf_counter()
     transformers.utils.logging.disable_progress_bar()  # the demo has its own

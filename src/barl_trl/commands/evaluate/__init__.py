@@ -57,11 +57,11 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     """Evaluate on all benchmarks, and write everything to the output folder.
 
     Args:
-        args: What to evaluate, and how.
+        args: The model, the benchmarks and the settings of generation and grading.
         command: The command line, for the record.
 
     Returns:
-        The results, as in `results.json`.
+        The contents of `results.json`.
     """
     if args.backend == "vllm":
         refuse_missing_vllm("backend must be transformers", "vllm")
@@ -70,7 +70,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     sources, output_dir = parse_benchmarks(args.benchmarks), Path(args.output_dir)
     _refuse_others_files(sources, output_dir)
 
-    # only now: a mistake above is said at once
+    # these imports take seconds, and the mistakes above are reported without them
     import datasets
     import transformers
     from transformers import AutoTokenizer
@@ -83,7 +83,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
     template = choose_template(args.template, tokenizer, args.system_prompt)
     settings = _settings_of(args, tokenizer, template, grader)
-    # other settings are refused before benchmarks are loaded
+    # refuses results of other settings, before benchmarks are loaded
     for name, row in open_results(settings, output_dir)["benchmarks"].items():
         if name in sources and args.limit is not None and args.limit < row["num_problems"]:
             raise ValueError(
@@ -99,13 +99,13 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
         results = open_results(settings, output_dir)
         backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
-        write_results(results, output_dir)  # not before the model is there: a next try may differ
+        write_results(results, output_dir)  # not before the model is loaded, which may fail
         from ...evaluation.provenance import run_record
 
         this_run = [run_record(command, backend.describe())]
 
         def advance(task: Any, done: int, total: int) -> None:
-            if done < total and this_run:  # it has something to generate
+            if done < total and this_run:  # there are responses to generate
                 results["runs"].append(this_run.pop())
                 write_results(results, output_dir)
             progress.update(task, completed=done, total=total)
@@ -132,9 +132,10 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
             }
             write_results(results, output_dir)
         if grader.extraction == "boxed":
-            rows = results["benchmarks"].values()
-            sizes = [row["num_problems"] for row in rows]
-            advice = no_answer_advice(fmean([row["no_answer"] for row in rows], sizes))
+            summaries = results["benchmarks"].values()
+            sizes = [summary["num_problems"] for summary in summaries]
+            shares = [summary["no_answer"] for summary in summaries]
+            advice = no_answer_advice(fmean(shares, sizes))
             if advice:
                 results["advice"] = advice
                 write_results(results, output_dir)
@@ -144,7 +145,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
 def _refuse_others_files(
     sources: Mapping[str, Source | GeneratedBenchmark], output_dir: Path
 ) -> None:
-    """Refuse to write to a benchmark's own file, and to go on in what is no response file."""
+    """Refuse to write to a benchmark's own file, and to continue a file without responses."""
     files = {output_dir / f"{name}.jsonl" for name in sources}
     results = output_dir / "results.json"
     outputs = [output_dir, *files, results, results.with_suffix(".md")]
@@ -161,7 +162,7 @@ def _refuse_others_files(
 def _settings_of(
     args: EvaluateArguments, tokenizer: Any, template: Template, grader: Grader
 ) -> dict[str, Any]:
-    """Return what `results.json` says of how the responses were made."""
+    """Return the settings that `results.json` records: how the responses were made."""
     from ...evaluation.checkpoints import TRAINED_BY, checkpoint_id
 
     packages = ("barl-trl", "torch", "transformers", "trl", "datasets", "latex2sympy2_extended")

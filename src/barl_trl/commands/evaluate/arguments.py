@@ -98,10 +98,10 @@ class EvaluateArguments:
         """How tokens are drawn.
 
         Raises:
-            ValueError: A setting clashes with another; not after the arguments were made.
+            ValueError: Two settings clash. `__post_init__` raises it, so later reads do not.
         """
-        given = {name: vars(self)[name] for name in Drawing._fields}
-        return choose_drawing(self.sampling, given)
+        settings = {name: vars(self)[name] for name in Drawing._fields}
+        return choose_drawing(self.sampling, settings)
 
     @property
     def init_kwargs(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`barl plan`: what a recipe will do, before anything is loaded.
 
-The same recipe and options as `barl train`. Of the model only its `config.json` is read. Any
-machine will do: the plan is that of the `num_processes` devices which are to train.
+It takes the recipe and options of `barl train`, and reads only the model's `config.json`. It runs
+on any machine: the plan is for `num_processes` devices, whatever this machine has.
 """
 
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 from trl.trainer.utils import add_fused_lm_head
 
-# it writes what is raised, too
+# it logs every exception that passes through it
 logging.getLogger("torch._subclasses.fake_tensor").disabled = True
 
 _HEAD_TOKENS, _HEAD_VOCABULARY = 4096, 32768
@@ -29,7 +29,7 @@ _HEAD_TOKENS, _HEAD_VOCABULARY = 4096, 32768
 def count_parameters(
     config: PreTrainedConfig, peft_config: PeftConfig | None = None
 ) -> tuple[int, int]:
-    """Count a model's parameters, and those of them that are trained, without making them."""
+    """Count all parameters of a model, and its trained ones, without allocating them."""
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(config)
         if peft_config is not None:
@@ -39,10 +39,10 @@ def count_parameters(
 
 
 def optimizer_bytes(optim: str, itemsize: int) -> int:
-    """Bytes that an optimizer keeps for a parameter, with states of `itemsize` bytes each.
+    """Return the bytes that an optimizer keeps for a parameter.
 
     Args:
-        optim: Its name in `TrainingArguments.optim`.
+        optim: Name of the optimizer in `TrainingArguments.optim`.
         itemsize: Bytes of a state, unless the name says 8 bits.
 
     Example:
@@ -65,8 +65,8 @@ class Passes(NamedTuple):
         completion: Tokens of a completion.
         accumulates: Whether gradients of an earlier micro-batch are there.
         checkpointing: Whether activations are computed again in the backward pass.
-        dtype: What the parameters are held in.
-        autocast: What the forward pass computes in, if not in that.
+        dtype: Type of the parameters.
+        autocast: Type that the forward pass computes in, if it is another.
         on_cpu: Whether TRL's head runs without Triton.
     """
 
@@ -81,11 +81,17 @@ class Passes(NamedTuple):
     on_cpu: bool = False
 
     def head_bytes(self, vocabulary: int, width: int, *, is_trained: bool) -> int:
-        """Bytes of TRL's fused head beside what is counted.
+        """Return the bytes of TRL's fused head that must be added to what `peaks` counts.
 
-        On a GPU a tile of logits, and gradients of the hidden states and of the head in 32 bits.
-        On a CPU it is run like the rest; of a tile that is wider than the vocabulary, the end is
-        never touched.
+        On a GPU they are those of a tile of logits, and of the gradients of the hidden states and
+        of the head in 32 bits. On a CPU the head runs, and is counted, like the rest of the model;
+        but if its tile is wider than the vocabulary, the end of the tile is never touched, and its
+        bytes are subtracted.
+
+        Args:
+            vocabulary: Entries of the vocabulary.
+            width: Width of the hidden states.
+            is_trained: Whether the head is trained.
         """
         tokens = self.rows * (self.completion + (self.prompt if self.on_cpu else 0))
         column = min(tokens, _HEAD_TOKENS) * (self.autocast or self.dtype).itemsize
@@ -101,15 +107,15 @@ def peaks(
 
     Args:
         config: The model's configuration.
-        passes: What is fed.
+        passes: The forward and backward passes.
         peft_config: The adapter that is trained instead of the model, if one is.
 
     Returns:
-        Those at the peak of the update, gradients included; and those of the keys and values of all
-        that is generated, at its end.
+        The bytes at the peak of the update, gradients included; and the bytes of the keys and
+        values of all generated rollouts, when generation ends.
 
     Raises:
-        Exception: Whatever a model raises whose forward pass asks for numbers.
+        Exception: The model's forward pass needs the numbers in its tensors; any class is possible.
     """
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(config, dtype=passes.dtype)
@@ -149,7 +155,7 @@ class _Passes(nn.Module):
         self.model, self.passes = model, passes
 
     def forward(self) -> tuple[int, int, int]:
-        """Return the peak of the update, what is kept for the backward pass, and the cache."""
+        """Return the bytes at the update's peak, kept for the backward pass, and of the cache."""
         model: Any = self.model
         passes, length = self.passes, self.passes.prompt + self.passes.completion
         with self.live as live:
@@ -184,19 +190,19 @@ class _LiveBytes(TorchDispatchMode):
     """Count the bytes of the tensors that are made inside.
 
     Args:
-        known: Tensors that are not counted, nor are views of them.
+        uncounted: Tensors that are not counted, nor are views of them.
 
     Attributes:
-        now: Bytes of those that live.
-        most: The most that lived at once.
+        now: Bytes of the counted tensors that live.
+        most: The most bytes that lived at once.
     """
 
-    def __init__(self, known: Iterable[torch.Tensor] = ()):
+    def __init__(self, uncounted: Iterable[torch.Tensor] = ()):
         super().__init__()
         self.now = self.most = 0
-        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
-        for tensor in known:
-            self._known.add(tensor.untyped_storage())
+        self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
+        for tensor in uncounted:
+            self._seen.add(tensor.untyped_storage())
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **kwargs or {})
@@ -206,8 +212,8 @@ class _LiveBytes(TorchDispatchMode):
         return result
 
     def _count(self, storage: Any) -> None:
-        if storage not in self._known:
-            self._known.add(storage)
+        if storage not in self._seen:
+            self._seen.add(storage)
             self.now += storage.nbytes()
             self.most = max(self.most, self.now)
             weakref.finalize(storage, self._freed, storage.nbytes())

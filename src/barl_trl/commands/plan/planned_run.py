@@ -17,7 +17,7 @@ from ..train.arguments import BARLScriptArguments
 from . import PlanFields
 
 _PROMPT_TOKENS, _COMPLETION_TOKENS = 512, 1024
-"""The paper's, where a recipe sets no limits."""
+"""The paper's most tokens of a prompt and of a completion, for a recipe that sets no limits."""
 
 ELICITATION_TOKENS, ANSWER_TOKENS = 12, 8
 """Tokens of the default elicitation, and of an answer with its braces and dot."""
@@ -53,10 +53,10 @@ class PlanConfig(PlanFields, BARLConfig):
 
 
 class _Sharding(NamedTuple):
-    """What is spread over the processes: ZeRO's stages, and FSDP as the third.
+    """What is spread over the processes: by ZeRO's stages, with FSDP as the third.
 
     Args:
-        name: What it is.
+        name: Its name in the plan.
         stage: From 1 on the optimizer's states are spread, from 2 on the gradients, from 3 on the
             parameters.
         unknown: What the estimate leaves out.
@@ -84,7 +84,14 @@ class _Sharding(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Tokens of a prompt and of a completion at most, of a step, and hypotheses of a prompt."""
+    """Sizes of the largest rollout.
+
+    Args:
+        prompt: Most tokens of a prompt.
+        completion: Most tokens of a completion.
+        step: Tokens of a step.
+        hypotheses: Most hypotheses of a prompt; 0: nothing is scored.
+    """
 
     prompt: int
     completion: int
@@ -93,7 +100,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, script_args: BARLScriptArguments, args: BARLConfig) -> "Shape":
-        """Return what a recipe allows; without hypotheses where nothing is scored."""
+        """Return the largest sizes that a recipe allows."""
         group = args.batch_settings().num_generations
         hypotheses = min(1 + group, args.max_hypotheses or 1 + group)
         needs = method_settings(script_args.method, args).own_credit.hypotheses
@@ -109,8 +116,8 @@ class Shape(NamedTuple):
 def _scored_tokens(num_rollouts: int, shape: Shape, method: str = "shared_prefix") -> int:
     """Count the tokens fed to score that many rollouts of one prompt, of full length, at most.
 
-    The answers share their opening brace and no other token, the rollouts the branch of their first
-    state, but not the prompt: what more is shared is saved.
+    The answers share their opening brace and no other token. The rollouts share the branch of their
+    first state, but not the prompt. Rollouts that share more need fewer tokens.
     """
     length = shape.prompt + shape.completion
     answers = [

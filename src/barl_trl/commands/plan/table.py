@@ -30,15 +30,15 @@ _SAMPLING = 3
 
 
 def _batch_rows(args: PlanConfig, shape: Shape) -> Iterator[tuple[str, str]]:
-    """Yield what a rollout batch holds and takes, in words."""
+    """Yield the rows of the rollout batch, (name, text): its rollouts, steps and tokens."""
     batches = args.batch_settings()
     size, group, processes = batches.rollouts, batches.num_generations, batches.num_processes
     prompts, micro_steps = size // group, size // batches.rollouts_at_once
     yield "rollout batch", f"{prompts:,} prompts x {group} rollouts = {size:,}"
-    rows = batches.per_device_train_batch_size
+    micro_batch = batches.per_device_train_batch_size
     yield (
         "on each process",
-        f"{size // processes:,} rollouts = {micro_steps:,} micro-batches of {rows}",
+        f"{size // processes:,} rollouts = {micro_steps:,} micro-batches of {micro_batch}",
     )
     split = prompts - batches.group_parts()[group]
     whole = "on one process each"
@@ -48,7 +48,7 @@ def _batch_rows(args: PlanConfig, shape: Shape) -> Iterator[tuple[str, str]]:
     yield "optimizer steps on it", f"{float(steps):,.4g}"
     yield (
         "rollouts of each step",
-        f"{processes} processes x {batches.accumulation} micro-batches x {rows} = {step:,}",
+        f"{processes} processes x {batches.accumulation} micro-batches x {micro_batch} = {step:,}",
     )
     if steps.denominator > 1:
         fitting = " or ".join(map(str, batches.whole_accumulations(args.num_iterations)))
@@ -67,7 +67,7 @@ def _batch_rows(args: PlanConfig, shape: Shape) -> Iterator[tuple[str, str]]:
 def _memory_rows(
     args: PlanConfig, model_args: ModelConfig, config: PreTrainedConfig, shape: Shape
 ) -> Iterator[tuple[str, str]]:
-    """Yield what lies in the memory of a device, in words."""
+    """Yield the rows of a device's memory, (name, text): what lies in it, and its peak."""
     peft_config: Any = get_peft_config(model_args)
     total, trained = count_parameters(config, peft_config)
     held_in, computes_in, trained_in = _dtypes(args, model_args, config)
@@ -89,7 +89,7 @@ def _memory_rows(
     )
     try:
         update, cache = peaks(config, passes, peft_config)
-    except Exception as error:  # whatever a forward pass makes of tensors without numbers
+    except Exception as error:  # a forward pass may raise anything on tensors without numbers
         faults.append(f"activations, keys and values ({type(error).__name__})")
     else:
         activations = max(0, update - trained * trained_in.itemsize)
@@ -120,12 +120,12 @@ def _memory_rows(
 def _dtypes(
     args: PlanConfig, model_args: ModelConfig, config: PreTrainedConfig
 ) -> tuple[torch.dtype, torch.dtype, torch.dtype]:
-    """Return what parameters are held in, what a forward pass computes in, and what is trained."""
-    is_own = model_args.dtype in ("auto", None)
-    name = str((config.dtype or "float32") if is_own else model_args.dtype)
+    """Return the types of the parameters, of the forward pass, and of the trained parameters."""
+    is_auto = model_args.dtype in ("auto", None)
+    name = str((config.dtype or "float32") if is_auto else model_args.dtype)
     dtype = getattr(torch, name.removeprefix("torch."))
     computes_in = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else dtype
-    # DeepSpeed casts the model and trains a copy in 32 bits; FSDP casts what is trained to those
+    # DeepSpeed casts the model and trains a copy in 32 bits; FSDP casts trained parameters to 32
     held_in = computes_in if args.sharding.name.startswith("ZeRO") else dtype
     is_cast = args.sharding.name == "FSDP" and computes_in.itemsize < 4
     return held_in, computes_in, torch.float32 if is_cast else held_in
@@ -139,12 +139,12 @@ def _sizes_throughout(
     held_in: torch.dtype,
     trained_in: torch.dtype,
 ) -> dict[str, float]:
-    """Return the bytes that lie on a device through the whole of training, activations apart."""
+    """Return the bytes of what lies on a device throughout training; activations do not."""
     is_zero = args.sharding.name.startswith("ZeRO")
     quantized = 0.5 if model_args.load_in_4bit else 1 if model_args.load_in_8bit else None
     states = optimizer_bytes(args.optim, 4 if is_zero else trained_in.itemsize) + 4 * is_zero
     not_trained = (total - trained) * (quantized or held_in.itemsize)
-    of_stage = {  # from which on a size is spread over the processes
+    of_stage = {  # the stage from which on a size is spread over the processes, and the size
         "parameters": (3, trained * trained_in.itemsize + not_trained),
         "gradients": (2, trained * trained_in.itemsize),
         "optimizer states": (1, trained * states),
@@ -173,7 +173,7 @@ def _read_config(model_args: ModelConfig, args: BARLConfig) -> PreTrainedConfig 
 
 
 def print_plan(script_args: BARLScriptArguments, args: PlanConfig, model_args: ModelConfig) -> None:
-    """Print the plan."""
+    """Print the rollout batch and the memory of a device as a table, and what was assumed."""
     shape = Shape.of(script_args, args)
     table = Table(title=f"{args.world_size} x {model_args.model_name_or_path}", show_header=False)
     for row in _batch_rows(args, shape):

@@ -33,7 +33,7 @@ def _without_working_directory() -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ["PYTHONSAFEPATH"] = earlier  # an empty one is none
+        os.environ["PYTHONSAFEPATH"] = earlier  # Python takes an empty one as unset
 
 
 def _refuse_earlier_results(folder: Path) -> None:
@@ -106,39 +106,39 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="example", required=True, metavar="EXAMPLE")
     triplets_help = "train policies on the didactic example, with RL and with BARL (minutes)"
-    one = commands.add_parser("triplets", help=triplets_help, description=triplets_help)
-    one.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm")
-    one.add_argument(
+    triplets = commands.add_parser("triplets", help=triplets_help, description=triplets_help)
+    triplets.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm")
+    triplets.add_argument(
         "--iterations",
         type=at_least_one,
         help="training iterations (default: as many as in docs/triplets.md)",
     )
-    one.add_argument(
+    triplets.add_argument(
         "--more_arms",
         action="store_true",
         help="add RL with BARL's entropy bonus, and the paper's text read literally",
     )
-    one.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"), help=_FOLDER)
-    one.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
-    one.set_defaults(run=_triplets)
+    triplets.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"), help=_FOLDER)
+    triplets.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
+    triplets.set_defaults(run=_triplets)
     tree_help = "solve the tree of Theorem 3 exactly, for depth 2 to 6 (seconds)"
-    two = commands.add_parser("tree", help=tree_help, description=tree_help)
-    two.add_argument("--output_dir", type=Path, default=Path("outputs/tree"), help=_FOLDER)
-    two.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
-    two.set_defaults(run=_tree)
+    tree = commands.add_parser("tree", help=tree_help, description=tree_help)
+    tree.add_argument("--output_dir", type=Path, default=Path("outputs/tree"), help=_FOLDER)
+    tree.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
+    tree.set_defaults(run=_tree)
     paper_help = "train and evaluate all arms, and write a report (demo scale: within an hour)"
-    three = commands.add_parser("paper", help=paper_help, description=paper_help)
-    three.add_argument(
+    paper = commands.add_parser("paper", help=paper_help, description=paper_help)
+    paper.add_argument(
         "--scale",
         choices=("demo", "paper"),
         default="demo",
         help="demo: search problems and a tiny model, on a CPU; paper: the paper's models and "
         "data, on GPUs",
     )
-    three.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm")
-    three.add_argument(
+    paper.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm")
+    paper.add_argument(
         "--plan", action="store_true", help="print the cost and the commands, and run nothing"
     )
-    three.add_argument("--output_dir", type=Path, default=Path("outputs/paper"), help=_FOLDER)
-    three.set_defaults(run=_paper)
+    paper.add_argument("--output_dir", type=Path, default=Path("outputs/paper"), help=_FOLDER)
+    paper.set_defaults(run=_paper)
     return parser

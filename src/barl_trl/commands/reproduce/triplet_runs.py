@@ -26,12 +26,13 @@ def triplets(
 ) -> dict[str, Any]:
     """Train every arm with every seed and write `results.json`, `curves.csv`, `triplets.png`.
 
-    Each run has a file until `results.json` is there: what was stopped goes on.
+    Each run is kept in a file until `results.json` is there, so that a command that was stopped can
+    go on.
 
     Args:
         output_dir: Folder for the files.
         seeds: Number of seeds, from 0.
-        settings: How a policy is trained; the same for all arms.
+        settings: Settings of each training; the same for all arms.
         arms: The arms by name.
 
     Returns:
@@ -95,9 +96,9 @@ def triplet_rows(results: dict[str, Any]) -> list[dict[str, str]]:
     return rows
 
 
-def _mean_and_deviation(values: list[float]) -> str:
-    spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{mean(values):.2f}{spread}"
+def _mean_and_deviation(accuracies: list[float]) -> str:
+    spread = f" ± {stdev(accuracies):.2f}" if len(accuracies) > 1 else ""
+    return f"{mean(accuracies):.2f}{spread}"
 
 
 def _iterations_needed(records: list[dict[str, Any]]) -> str:

@@ -19,12 +19,12 @@ def plain_console() -> Console:
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "left") -> None:
-    """Print rows, each column -> cell, as a table; there is one, and all have the same columns.
+    """Print rows as a table.
 
     Args:
         title: Title of the table.
-        rows: The rows.
-        align: Of all columns but the first: `"left"` or `"right"`.
+        rows: At least one; each has a cell for each column, and all have the same columns.
+        align: Alignment of all columns but the first: `"left"` or `"right"`.
     """
     table = Table(title=printable(title))
     for place, column in enumerate(rows[0]):
@@ -41,7 +41,7 @@ def print_note(text: str) -> None:
 
 
 def progress_bar(*, width: int = 0) -> Progress:
-    """Make a bar that counts and says how long it will take; `width` is the descriptions' least."""
+    """Make a bar that shows the count and the time left; descriptions have at least `width`."""
     description = TextColumn(f"{{task.description:{width or ''}}}", markup=False)
     return Progress(description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
@@ -58,14 +58,18 @@ def at_least_one(text: str) -> int:
 
 
 def refuse_overwriting(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:
-    """Refuse to write to what a command reads; a Hub id, say, does not exist as a path.
+    """Refuse to write to what a command reads.
+
+    Args:
+        outputs: What is written.
+        inputs: What is read. Those that do not exist as a path, such as a Hub id, do not matter.
 
     Raises:
         ValueError: An output is an input, by whatever path.
     """
-    read = [path for path in map(Path, inputs) if path.exists()]
+    existing = [path for path in map(Path, inputs) if path.exists()]
     for output in outputs:
-        if output.exists() and any(output.samefile(path) for path in read):
+        if output.exists() and any(output.samefile(path) for path in existing):
             raise ValueError(
                 f"no output may be an input, got {output} for both: name another output folder."
             )
@@ -79,13 +83,14 @@ def mistakes_in_one_line(
 
     Args:
         prog: The command, such as `"barl plan"`.
-        path_or_id: What the command calls the argument of that name of `load_problems`.
-        are_everywhere: Whether all processes of a launch make the same mistake: the first says it.
+        are_everywhere: Whether all processes of a launch make the same mistake; then only the first
+            one prints it.
+        path_or_id: The command's name for `load_problems`'s argument `path_or_id`.
     """
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
-        said = " ".join(str(error).split()).replace("path_or_id", path_or_id)
-        said = re.sub(r" (\w+_column)=", r" --\1 ", said)
+        text = " ".join(str(error).split()).replace("path_or_id", path_or_id)
+        text = re.sub(r" (\w+_column)=", r" --\1 ", text)
         is_said = is_first_process() or not are_everywhere
-        raise Mistake(f"{prog}: {said}", is_said=is_said) from None
+        raise Mistake(f"{prog}: {text}", is_said=is_said) from None

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from .parsers import printable
+from .parsers import is_first_process, printable
 
 _RESUME = "--resume_from_checkpoint"
 
@@ -18,8 +18,9 @@ class Interrupted(KeyboardInterrupt):
 
     Attributes:
         signum: The signal.
-        kept: A sentence about what is kept of the work; empty: nothing is.
-        resume: The checkpoint from which the same command would go on, if it needs to be told.
+        kept: A sentence that says what is kept of the work; empty: nothing is.
+        resume: Value of --resume_from_checkpoint with which the same command goes on; empty: it
+            needs none.
     """
 
     def __init__(self, signum: int):
@@ -34,10 +35,10 @@ def name_of(signum: int) -> str:
 
 @contextmanager
 def raised(first: Callable[[int], None] | None = None) -> Iterator[None]:
-    """Raise [`Interrupted`] on Ctrl-C and SIGTERM; only the main thread can.
+    """Raise [`Interrupted`] on Ctrl-C and SIGTERM; in other threads than the main one, do nothing.
 
     Args:
-        first: Called the first time instead, with the signal.
+        first: Called with the first signal, which then raises nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -45,7 +46,7 @@ def raised(first: Callable[[int], None] | None = None) -> Iterator[None]:
     actions, process = [first] if first else [], os.getpid()
 
     def handle(signum, frame):
-        if os.getpid() != process:  # a fork, which is ended as any process
+        if os.getpid() != process:  # a fork, which a signal ends as usual
             _end_by(signum)
         if not actions:
             raise Interrupted(signum)
@@ -65,7 +66,7 @@ def raised(first: Callable[[int], None] | None = None) -> Iterator[None]:
 
 @contextmanager
 def kept(what: Callable[[], tuple[str, str]]) -> Iterator[None]:
-    """Say what an interruption leaves: `what` returns [`Interrupted`]'s `kept` and `resume`."""
+    """Put what `what` returns into the `kept` and `resume` of an [`Interrupted`] that passes."""
     try:
         yield
     except Interrupted as interrupt:
@@ -75,15 +76,15 @@ def kept(what: Callable[[], tuple[str, str]]) -> Iterator[None]:
 
 @contextmanager
 def ended_in_one_line(argv: Sequence[str]) -> Iterator[None]:
-    """Turn an interruption of a `barl` command into a line and the exit status of such a signal.
+    """Turn an interruption of a `barl` command into a line and the exit status of its signal.
 
-    A loop in a shell ends only where Ctrl-C kills its command, which is left to Python.
+    After Ctrl-C, Python must end the process by the signal itself: else a loop in a shell goes on.
     """
     try:
         with raised():
             yield
     except Interrupted as interrupt:
-        if os.environ.get("RANK", "0") == "0":
+        if is_first_process():
             end_of_line = "\n" if sys.stderr.isatty() else ""  # after ^C
             sys.stderr.write(f"{end_of_line}{printable(_line(argv, interrupt))}\n")
         sys.stderr.flush()
@@ -92,7 +93,7 @@ def ended_in_one_line(argv: Sequence[str]) -> Iterator[None]:
         if interrupt.signum == signal.SIGTERM:
             sys.exit(128 + signal.SIGTERM)
         sys.excepthook = lambda *_: None
-        raise KeyboardInterrupt from None  # of this very class; of others the status is 1
+        raise KeyboardInterrupt from None  # Python ends with status 1 after a subclass
 
 
 def _end_by(signum: int) -> None:

@@ -1,4 +1,4 @@
-"""Jobs that write a file each, in processes beside each other; one whose file is there is done."""
+"""Jobs that each write a file, in parallel processes; a job whose file exists is done."""
 
 import contextlib
 import json
@@ -37,13 +37,13 @@ def run_jobs(
     they started.
 
     Args:
-        jobs: Their functions can be pickled.
-        advance: Called when a job is done, or was before.
+        jobs: The jobs, whose functions can be pickled.
+        advance: Called for each job when it is done, or at once if it was done before.
         at_once: Jobs at a time; None: as many as there are cores.
         grace: Seconds until what a job started is killed.
 
     Raises:
-        Exception: What a job raised.
+        Exception: A job failed; this is the exception that it raised.
     """
     missing = [job for job in jobs if not job.path.exists()]
     for _ in range(len(jobs) - len(missing)):
@@ -100,7 +100,7 @@ def _start_worker(grace: float, folder: str) -> None:
 
 
 def write_json(path: Path, record: Any) -> None:
-    """Write a file that is whole or not there."""
+    """Write a record as JSON; if the write is interrupted, the file does not exist."""
     part = path.with_suffix(".part")
     part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     part.rename(path)

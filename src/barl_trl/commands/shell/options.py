@@ -89,12 +89,16 @@ def parse_options(
 
     Args:
         prog: The command, such as `"barl train"`.
-        argv: Its options.
-        first: Dataclasses of the options that help shows, without TRL.
+        argv: The options of the command.
+        first: Dataclasses of the options that the short help shows, which need no TRL.
         everything: Imports the dataclasses of all options, and returns them.
         defaults: Returns the defaults that this machine needs, by name.
         trl: TRL's classes in `everything`, by name.
-        check: Refuses other mistakes, by the instances of `first`, and what was given of `trl`'s.
+        check: Refuses other mistakes. Its arguments are the instances of `first`, and one that has
+            the options of `trl`.
+
+    Returns:
+        An instance of each of `everything`.
 
     Raises:
         ValueError: A field breaks its rule.
@@ -103,10 +107,10 @@ def parse_options(
     if {"-h", "--help"} & set(argv):
         _print_short_help(prog, first)
     if "--help-all" not in argv:
-        known = [option.name for kind in first for option in fields(kind)]
-        others = trl_options(trl, but=known)
-        parser = _parser(prog, (*first, others.fields), add_help=False)
-        parser.knows_all = bool(trl) and others.are_all
+        defined = [option.name for kind in first for option in fields(kind)]
+        of_trl = trl_options(trl, but=defined)
+        parser = _parser(prog, (*first, of_trl.fields), add_help=False)
+        parser.knows_all = bool(trl) and of_trl.are_all
         early = parser.parse_args_and_config(argv, return_remaining_strings=True)
         if check is not None and parser.knows_all:
             check(*early[:-1])
@@ -126,7 +130,7 @@ def _parser(prog: str, dataclasses: Iterable[type], **kwargs) -> RecipeParser:
 
 
 def _print_short_help(prog: str, first: Iterable[type]) -> None:
-    """Print the first sentence of each option's text, and end."""
+    """Print the first sentence of each option's text, and end the command."""
     formatter: Any = partial(HelpFormatter, max_help_position=34)
     parser = _parser(prog, first, add_help=False, formatter_class=formatter)
     for action in parser._actions:

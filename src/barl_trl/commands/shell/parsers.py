@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 
 def printable(text: str) -> str:
-    r"""Return a text without commands to a terminal, which names of files may hold.
+    r"""Return a text with its control characters escaped: a file's name may command a terminal.
 
     >>> printable("a\x1b[2Jb")
     'a\\x1b[2Jb'
@@ -44,7 +44,7 @@ def is_first_process() -> bool:
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, but None, that of a flag, and what the text says already."""
+    """Shows defaults, except None, those of flags, and those that the text names itself."""
 
     def _get_help_string(self, action):
         is_said = "(default" in (action.help or "")
@@ -56,7 +56,7 @@ class OneLineParser(argparse.ArgumentParser):
     """A parser that says a mistake in one line.
 
     Attributes:
-        knows_all: Whether an option that it does not know is a mistake.
+        knows_all: Whether an unknown option is a mistake.
         lists_all: The option that lists all options.
         takes_recipe: Whether there is `--config`.
     """
@@ -88,9 +88,9 @@ class OneLineParser(argparse.ArgumentParser):
             )
         return parsed, unknown
 
-    def unknown_option(self, name: str, known: Iterable[str]) -> str:
-        """Return what to say of an option that is none of the known ones."""
-        nearest = get_close_matches(name, list(known), n=1)
+    def unknown_option(self, name: str, options: Iterable[str]) -> str:
+        """Return the message about an option that is none of `options`."""
+        nearest = get_close_matches(name, list(options), n=1)
         if nearest:
             return f"unknown option {name}: did you mean {nearest[0]}?"
         return f"unknown option {name}: `{self.prog} {self.lists_all}` lists the options"
@@ -98,7 +98,7 @@ class OneLineParser(argparse.ArgumentParser):
     def _refuse_unknown(self, words: Sequence[str]) -> None:
         options = self._option_string_actions
         for before, word in zip(["", *words], words, strict=False):
-            name = word.split("=")[0]  # behind it may be a secret
+            name = word.split("=")[0]  # the value may be a secret
             if self.knows_all and name.startswith("--") and name not in (*options, "--"):
                 self.error(self.unknown_option(name, options))
             is_value = before.startswith("-")

@@ -1,6 +1,6 @@
 """The options of TRL and transformers by name and type, read from their files.
 
-To import them takes six seconds of CPU, and a mistake in an option is said at once.
+Importing TRL takes six seconds of CPU, too long to wait for a word about a mistake.
 """
 
 import ast
@@ -30,16 +30,16 @@ _KINDS: dict[str, Any] = {
     "list[str]": list[str] | None,
     "list[float]": list[float] | None,
 }
-"""Types that are checked; any other value is a text here."""
+"""Types that are checked here; an option of any other type is read as a text."""
 
 
 class _TrlOptions(NamedTuple):
-    """Options that are known without an import.
+    """Options that are read without importing their classes.
 
     Args:
-        fields: A dataclass of them. None stands for what is not given.
-        are_all: Whether no other class adds to them.
-        defaults: Their defaults, where these are constants.
+        fields: A dataclass of the options. None stands for an option that is not given.
+        are_all: Whether the file of every class was found, so that no option is missing.
+        defaults: The defaults of the options, where these are constants.
     """
 
     fields: type
@@ -52,7 +52,7 @@ def trl_options(classes: Collection[str], *, but: Collection[str]) -> _TrlOption
 
     Args:
         classes: Names of classes whose files are known.
-        but: Options that are left out, for others define them.
+        but: Options that are left out, because other dataclasses define them.
     """
     options: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
@@ -63,9 +63,9 @@ def trl_options(classes: Collection[str], *, but: Collection[str]) -> _TrlOption
         waiting += [ast.unparse(base) for base in definition.bases] if definition else []
         for line in definition.body if definition else ():
             if isinstance(line, ast.AnnAssign):
-                name, given = ast.unparse(line.target), _given(line)
-                options.setdefault(name, _option(ast.unparse(line.annotation), given))
-                defaults.setdefault(name, given.get("default", {}))
+                name, arguments = ast.unparse(line.target), _field_arguments(line)
+                options.setdefault(name, _option(ast.unparse(line.annotation), arguments))
+                defaults.setdefault(name, arguments.get("default", {}))
     fields: Any = [(name, *option) for name, option in options.items() if name not in but]
     return _TrlOptions(make_dataclass("TrlFields", fields), are_all, defaults)
 
@@ -83,18 +83,18 @@ def _classes(file: Path) -> dict[str, ast.ClassDef]:
     return {part.name: part for part in body if isinstance(part, ast.ClassDef)}
 
 
-def _given(line: ast.AnnAssign) -> dict[Any, Any]:
-    """Return the arguments of `field`, or the default."""
+def _field_arguments(line: ast.AnnAssign) -> dict[Any, Any]:
+    """Return the arguments of a line's `field(...)`; a bare default counts as one."""
     value: Any = line.value
     if isinstance(value, ast.Call):
         return {keyword.arg: _constant(keyword.value) for keyword in value.keywords}
     return {"default": _constant(value)}
 
 
-def _option(annotation: str, given: dict[Any, Any]) -> tuple[Any, Any]:
+def _option(annotation: str, arguments: dict[Any, Any]) -> tuple[Any, Any]:
     """Return the type of an option and its field."""
-    words, default = given.get("metadata", {}), given.get("default", {})
-    metadata = {name: words[name] for name in ("nargs", "const") if name in words}
+    metadata, default = arguments.get("metadata", {}), arguments.get("default", {})
+    metadata = {name: metadata[name] for name in ("nargs", "const") if name in metadata}
     kinds = annotation.split(" | ")
     kind: Any = None
     if "bool" in kinds:  # it needs no value, and one that is on has a twin that begins with no_
@@ -115,7 +115,7 @@ def _values(enumeration: ast.ClassDef | None) -> tuple[Any, ...]:
 
 
 def _constant(node: Any) -> Any:
-    """Return a constant, `{}` of what is none, and a dictionary of the constants in one."""
+    """Return a constant; of a dictionary, the dictionary of its constants; of all else, `{}`."""
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         return {_constant(key): _constant(value) for key, value in pairs}

@@ -31,10 +31,10 @@ def main(argv: list[str]) -> None:
     first = (BARLScriptArguments, BARLFields)
     if {"-h", "--help"} & set(argv):
         first += (LaunchFields,)
-    given: dict[str, Any] = {}
+    given_to_trl: dict[str, Any] = {}
 
     def check(script_args: BARLScriptArguments, barl_fields: Any, trl_fields: Any) -> None:
-        given.update(vars(trl_fields))
+        given_to_trl.update(vars(trl_fields))
         settings = given_settings(barl_fields, trl_fields)
         check_recipe(script_args, settings)
         check_names(script_args)
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> None:
         )
     if _without_gpu() and is_first_process():
         _, args, model_args = parsed
-        why = "" if given.get("use_cpu") else "no GPU was found, so "
+        why = "" if given_to_trl.get("use_cpu") else "no GPU was found, so "
         autocast = "bfloat16" if args.bf16 else "float16" if args.fp16 else None
         dtype = "its own dtype" if model_args.dtype in ("auto", None) else model_args.dtype
         print(
@@ -75,7 +75,7 @@ def _all_arguments():
 
 
 def _without_gpu() -> dict[str, Any]:
-    """Return the defaults without an accelerator, where TRL's bfloat16 would be an error."""
+    """Return the defaults that replace TRL's where there is no accelerator; bfloat16 would fail."""
     import torch
 
     return {} if torch.accelerator.is_available() else {"use_cpu": True, "bf16": False}

@@ -1,4 +1,4 @@
-"""The arguments of `barl train` that neither `BARLConfig` nor TRL's model has; their checks."""
+"""The arguments of `barl train` beside `BARLConfig` and TRL's `ModelConfig`, and their checks."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,24 +119,24 @@ class BARLScriptArguments:
 
 
 def given_settings(*parsed: Any) -> Any:
-    """Return what is given of BARL's and TRL's settings, and known defaults, without TRL.
+    """Return BARL's and TRL's settings, as given or by default, without importing TRL.
 
     Args:
         *parsed: The instances of [`BARLFields`] and of TRL's options.
 
     Returns:
-        An object with the settings, whose class has their defaults.
+        An object with the settings, whose class has the defaults.
     """
-    given = {name: v for part in parsed for name, v in vars(part).items() if v is not None}
+    settings = {name: v for part in parsed for name, v in vars(part).items() if v is not None}
     defaults = trl_options(TRL, but=()).defaults | vars(BARLFields())
-    return type("Settings", (SimpleNamespace,), defaults)(**defaults | given)
+    return type("Settings", (SimpleNamespace,), defaults)(**defaults | settings)
 
 
 def check_recipe(script_args: BARLScriptArguments, *others: Any) -> None:
-    """Refuse mistakes in a recipe by the names that its fields have there.
+    """Refuse settings that break a rule, by the names that they have in a recipe.
 
     Args:
-        script_args: What `barl train` has beside the others.
+        script_args: The settings that only `barl train` has.
         *others: Objects with the other settings: BARL's, TRL's and the model's.
 
     Raises:

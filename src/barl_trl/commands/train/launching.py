@@ -13,7 +13,7 @@ from ..shell.parsers import OneLineParser
 
 @dataclass
 class LaunchFields:
-    """How many processes share a run, and how."""
+    """Options that say how many processes share a run, and how."""
 
     accelerate_config: str | None = option(
         None,
@@ -30,7 +30,7 @@ def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
 
     Args:
         prog: The command, such as `"barl train"`.
-        argv: Its options; those of [`LaunchFields`] go to accelerate, the others to the command.
+        argv: The options; those of [`LaunchFields`] go to accelerate, the others to the command.
 
     Raises:
         SystemExit: `num_processes` is no number of processes.
@@ -41,13 +41,13 @@ def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
     parser.add_argument("--accelerate_config")
     parser.add_argument("--num_processes", type=at_least_one)
     options, others = parser.parse_known_args(argv)
-    given = [name for name, value in vars(options).items() if value is not None]
-    if not given:
+    launch_options = [name for name, value in vars(options).items() if value is not None]
+    if not launch_options:
         return None
     if "RANK" in os.environ:
         raise ValueError(
-            f"--{given[0]} must be given where nothing is launched yet, got it under a launcher: "
-            "give it to the launcher."
+            f"--{launch_options[0]} must be given where nothing is launched yet, got it under a "
+            "launcher: give it to the launcher."
         )
     python = [sys.executable, "-P", "-m"]  # no module of the working directory shadows another
     launch = [*python, "accelerate.commands.launch"]

@@ -37,7 +37,7 @@ from .training_sets import training_sets
 
 
 def run_in_process_group(*parsed) -> None:
-    """Train, save, and push to the Hub if asked to; end with a line if that fails."""
+    """Train, save, and push to the Hub if asked to; if the push fails, end with one line."""
     failure = None
     with process_group_outliving_ddp():
         try:
@@ -64,7 +64,7 @@ def _train_and_save(
         print_rows(trainer)
         _train(trainer, checkpoint, is_saved=script_args.save_on_interrupt)
         try:
-            # a call that is not internal pushes, too
+            # without _internal_call it would push, too
             trainer.save_model(trainer.args.output_dir, _internal_call=True)
             trainer.save_state()  # what `barl analyze curves` reads
             trainer.accelerator.print(printable(f"Model saved to {trainer.args.output_dir}."))
@@ -82,7 +82,10 @@ def _prepare(
     model_args: ModelConfig,
     held: ExitStack,
 ) -> tuple[Any, str | bool | None]:
-    """Check a recipe, and return its trainer and what it resumes from; `held` keeps its folder."""
+    """Check a recipe, and return its trainer and the checkpoint that it resumes from.
+
+    `held` keeps the claim to the output folder.
+    """
     if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
@@ -90,19 +93,19 @@ def _prepare(
     check_recipe(script_args, training_args, model_args)
     training_args = method_settings(script_args.method, training_args)
     peft_config = get_peft_config(model_args)
-    value = training_args.resume_from_checkpoint
-    checkpoint = checkpoint_to_resume(value, training_args)
+    resume_from = training_args.resume_from_checkpoint
+    checkpoint = checkpoint_to_resume(resume_from, training_args)
     if checkpoint is not None:
-        told = settings_of(
+        settings = settings_of(
             training_args,
             method="GRPO" if script_args.method.startswith("grpo") else "BARL",
             adapter=peft_config and peft_config.peft_type,
         )
-        changed = changed_settings(checkpoint, told)
+        changed = changed_settings(checkpoint, settings)
         refuse_inexact(checkpoint, changed, is_allowed=training_args.allow_inexact_resume)
     if training_args.push_to_hub and training_args.process_index == 0:
         claim_repository(training_args)
-    held.enter_context(claimed(training_args, checkpoint or value))
+    held.enter_context(claimed(training_args, checkpoint or resume_from))
     names: Any = script_args.reward_funcs
     reward_funcs = [
         get_reward_func(name, max_completion_length=training_args.max_completion_length)  # type: ignore[arg-type]
@@ -147,7 +150,7 @@ def _prepare(
         quantization_config=get_quantization_config(model_args),
         peft_config=peft_config,
     )
-    return trainer, checkpoint or value
+    return trainer, checkpoint or resume_from
 
 
 def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> None:
@@ -162,8 +165,8 @@ def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> No
     def ask(signum: int) -> None:
         received.append(signal.Signals(signum))
         end.ask()
-        said = "a checkpoint is saved after this step. A second one ends at once."
-        trainer.accelerator.print(f"barl train: {name_of(signum)}: {said}", file=sys.stderr)
+        effect = "a checkpoint is saved after this step. A second one ends at once."
+        trainer.accelerator.print(f"barl train: {name_of(signum)}: {effect}", file=sys.stderr)
 
     with raised(ask):
         trainer.train(checkpoint)
@@ -172,6 +175,7 @@ def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> No
 
 
 def _last_checkpoint(trainer: GRPOTrainer, resumed: str | bool | None) -> tuple[str, str]:
+    """Return the `kept` and `resume` of an [`Interrupted`] that ends the training."""
     args: Any = trainer.args
     checkpoint, _ = last_complete_checkpoint(args, until=trainer.state.global_step)
     if checkpoint:
@@ -184,8 +188,9 @@ def _last_checkpoint(trainer: GRPOTrainer, resumed: str | bool | None) -> tuple[
 def process_group_outliving_ddp() -> Iterator[None]:
     """Let the process group end here, after what was trained in it, and before the interpreter.
 
-    DDP holds it, too. Freed with DDP, under Python's lock, it would wait for ever for a thread of
-    gloo's that wants the lock to let go of its last tensor; ended by the interpreter, it aborts.
+    DDP holds the group, too. If DDP freed it, which happens under Python's lock, it would wait for
+    ever for a thread of gloo's, which needs the lock to free its last tensor. If the interpreter
+    ended it, it would abort.
     """
     group = dist.group.WORLD
     try:

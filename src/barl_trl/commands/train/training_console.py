@@ -70,7 +70,7 @@ class TrainingRows(TrainerCallback):
 
 
 def evaluation_in_words(logs: Mapping[str, Any], step: int) -> str:
-    """Return the rewards, accuracies and lengths of an evaluation, if a log has any."""
+    """Return the rewards, accuracies and lengths of an evaluation as a text; "" without any."""
     shown = ("reward", "accuracy", "/mean_tokens")
     texts = [
         f"{name.removeprefix('eval_')} {value:.4g}"
@@ -83,7 +83,7 @@ def evaluation_in_words(logs: Mapping[str, Any], step: int) -> str:
 
 def print_rows(trainer: Any) -> None:
     """Let a trainer print rows where transformers would print dictionaries; logs stay whole."""
-    transformers.utils.logging.disable_progress_bar()  # of shards that are written
+    transformers.utils.logging.disable_progress_bar()  # the bar of the shards that are written
     trainer.remove_callback(PrinterCallback)
     trainer.remove_callback(ProgressCallback)
     if sys.stderr.isatty() and not trainer.args.disable_tqdm:

@@ -80,7 +80,7 @@ def training_sets(
 
 
 def _shorter(dataset: Dataset, tokenizer, most: int, **template_kwargs) -> Dataset:
-    """Return the rows whose prompt has at most so many tokens."""
+    """Return the rows whose prompt has at most `most` tokens."""
 
     def fits(prompt) -> bool:
         if isinstance(prompt, str):

@@ -1,4 +1,4 @@
-"""The commands of the experiments: what a user could type, one run after another."""
+"""The commands of the experiments, which a user could also type, one run after another."""
 
 import hashlib
 import json
@@ -18,11 +18,17 @@ BASE = "base"
 """The arm of the model that is not trained."""
 
 _SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "6"]}
-"""Folder of responses -> options of `barl evaluate`: the paper's pass@1, and its pass@k."""
+"""Options of `barl evaluate` by folder of responses, for the paper's pass@1 and its pass@k."""
 
 
 class Command(NamedTuple):
-    """A step: its name, its command line, and the options by which it goes on where it was."""
+    """A step of the experiments.
+
+    Args:
+        name: Its name.
+        argv: The command line.
+        resume: More options, with which it goes on where it was stopped.
+    """
 
     name: str
     argv: list[str]
@@ -37,10 +43,10 @@ class Command(NamedTuple):
 
 
 def _run(path: Path, command: Command, log: Path, environment: dict[str, str]) -> None:
-    """Run a command, and write what it was and how many seconds it took.
+    """Run a command, and write its command line and its seconds to `path`.
 
     Raises:
-        RuntimeError: It failed: the message has the end of its output.
+        RuntimeError: The command failed; the message has the end of its output.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -63,7 +69,7 @@ def run_folder(folder: Path, model: str, arm: str, seed: int | None) -> Path:
 def stages(scale: Scale, folder: Path, seeds: Sequence[int]) -> list[list[Command]]:
     """Return the commands: trainings, then evaluations, also of the base models, then figures.
 
-    Those of a stage depend on none of the same stage.
+    Commands of one stage do not depend on each other.
     """
     trainings, evaluations = [], []
     for model in scale.models:
@@ -91,7 +97,7 @@ def _training(scale: Scale, model: Model, run: Path, arm: str, seed: int) -> Com
 
 
 def _analyses(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[Command]:
-    """Yield the commands of each model's figures, by the first seed; curves by all."""
+    """Yield the commands of each model's figures: curves of all seeds, the others of the first."""
     barl = [sys.executable, "-m", "barl_trl.cli", "analyze"]
     for model in scale.models:
         first = {

@@ -21,10 +21,18 @@ RESPONSES = 7
 
 
 def gpu_hours(scale: Scale, model: Model, arm: str | None) -> tuple[float, float]:
-    """Estimate hours of training and of evaluation of one run, completions as long as they may be.
+    """Estimate the GPU hours of one run, with all completions as long as they may be.
 
-    Per token and parameter 2 operations to generate, to score and for a reference model, 8 to train
-    on (6, and 2 to compute activations again). Without an arm: of the base model, evaluation alone.
+    A token takes 2 operations per parameter where it is generated, scored, or fed to a reference
+    model, and 8 where it is trained on (6, and 2 to compute activations again).
+
+    Args:
+        scale: What is run.
+        model: The model.
+        arm: The arm; None: the base model, which is only evaluated.
+
+    Returns:
+        Hours of training and of evaluation.
     """
     problems = sum(scale.num_problems.values())
     most = scale.evaluate[scale.evaluate.index("--max_tokens") + 1]
@@ -43,7 +51,7 @@ def gpu_hours(scale: Scale, model: Model, arm: str | None) -> tuple[float, float
     generated = batches.rollouts * shape.completion
     trained = batches.rollouts * (shape.prompt + shape.completion) * args.num_iterations
     referred = trained if args.beta else 0
-    # during training, too
+    # evaluations during training
     evaluated += steps[0] // args.eval_steps * problems * shape.completion
     operations = 2 * (generated + scored + referred) + 8 * trained
     return _hours(model, steps[1] * operations), _hours(model, 2 * evaluated)

@@ -19,7 +19,11 @@ from .scales import Model, Scale
 
 
 def accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dict[str, Any]:
-    """Return a row of the table: greedy accuracy in %, mean and standard error over seeds."""
+    """Return an arm's row of the table.
+
+    Each cell has the mean greedy accuracy over seeds in %, and with several seeds its standard
+    error.
+    """
     runs = [None] if arm == BASE else seeds
     results = [
         read_json(run_folder(folder, model.name, arm, s) / "greedy" / "results.json") for s in runs
@@ -37,18 +41,18 @@ def accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dic
 
 
 def on_one_line(options: Sequence[str]) -> str:
-    r"""Return options as they could be typed, a line break as `\n`."""
+    r"""Return options as they would be typed in a shell, with `\n` for a line break."""
     return shlex.join(options).replace("\n", "\\n")
 
 
 def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Path:
-    """Write `report.json`, `report.html` and `report.md`, and return the page.
+    """Write `report.json`, `report.html` and `report.md`, and return the path of the page.
 
     Args:
         scale: What was run.
         folder: Folder of the runs and their figures.
         seeds: Seeds of each arm.
-        seconds: Sum of what the commands took.
+        seconds: Seconds that all commands took together.
     """
     figures = read_json(ASSETS / "paper_figures.json")
     packages = ("barl-trl", "torch", "transformers", "trl")

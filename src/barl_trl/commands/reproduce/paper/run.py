@@ -30,12 +30,12 @@ def refuse_other_settings(scale: Scale, folder: Path) -> None:
     """
     file = folder / "settings.json"
     settings = json.loads(json.dumps({name: getattr(scale, name) for name in SETTINGS}))
-    seen = read_json(file) if file.exists() else settings
+    earlier = read_json(file) if file.exists() else settings
     for name in SETTINGS:
-        if seen.get(name) != settings[name]:
+        if earlier.get(name) != settings[name]:
             raise ValueError(
                 f"output_dir must hold results of the same settings, got {folder} with {name} "
-                f"{seen.get(name)}, where it is now {settings[name]}: choose another folder."
+                f"{earlier.get(name)}, where it is now {settings[name]}: choose another folder."
             )
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")

@@ -20,14 +20,22 @@ HELD_OUT_SEED = 11
 
 
 class Model(NamedTuple):
-    """A model that all arms start from: where it lies, its recipe, and the prompts' template."""
+    """A model that all arms start from.
+
+    Args:
+        name: Its name in tables and folders.
+        path: Its folder or Hub id.
+        recipe: Name of its recipe.
+        arms: The arms that are trained from it.
+        billions: Its parameters, in billions.
+        template: Template of the prompts.
+    """
 
     name: str
     path: str
     recipe: str
     arms: tuple[str, ...]
     billions: float
-    """Parameters."""
     template: str
 
 
@@ -36,13 +44,13 @@ class Scale(NamedTuple):
 
     Args:
         models: The models.
-        benchmarks: Path of each benchmark; empty for that of the Hub.
+        benchmarks: Path of each benchmark; empty: it is loaded from the Hub.
         launcher: The command that starts `barl train`.
         train, evaluate, values, reflections: Options of these commands.
         at_once: Runs at a time.
-        comparison: How the paper's numbers compare with these.
+        comparison: What the report says of the paper's numbers beside these.
         notes: What the report says of the benchmarks.
-        not_run: What it says was not run.
+        not_run: What the report says was not run.
         arm_options: Options of `barl train` that an arm has of its own.
         num_problems: Problems of each benchmark, for the cost.
     """
@@ -62,28 +70,29 @@ class Scale(NamedTuple):
     num_problems: dict[str, int] = {}
 
     def named(self) -> str:
-        """Return the benchmarks as commands take them."""
+        """Return the value of `--benchmarks`: `NAME` or `NAME=PATH` of each, with commas."""
         return ",".join(f"{n}={path}" if path else n for n, path in self.benchmarks.items())
 
 
 def read_scale(name: str, **values: object) -> Scale:
-    """Read a scale from its file, with the values that it leaves open."""
+    """Read a scale from its file, and fill in the values that the file leaves open."""
     fields = yaml.safe_load(
         Template((SCALES / f"{name}.yaml").read_text(encoding="utf-8")).substitute(values)
     )
     models = [Model(**model | {"arms": tuple(model["arms"])}) for model in fields.pop("models")]
     for command in ("train", "evaluate", "values", "reflections"):
         fields[command] = _options(fields[command])
-    arms = {arm: _options(values) for arm, values in fields.pop("arm_options", {}).items()}
-    return Scale(models=models, **fields, arm_options=arms)
+    settings = fields.pop("arm_options", {})
+    arm_options = {arm: _options(settings[arm]) for arm in settings}
+    return Scale(models=models, **fields, arm_options=arm_options)
 
 
-def _options(values: dict[str, Any]) -> list[str]:
-    return [text for name, value in values.items() for text in (f"--{name}", str(value))]
+def _options(settings: dict[str, Any]) -> list[str]:
+    return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
 
 
 def demo_scale(folder: Path, max_steps: int) -> Scale:
-    """Return the search task and its tiny model, and write the problems."""
+    """Write the problems of the search task, and return the scale of the tiny model on them."""
     data = folder / "data"
     data.mkdir(parents=True, exist_ok=True)
     sets = {
