@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from datasets import Dataset
 from peft import PrefixTuningConfig, get_peft_model
+from transformers import Qwen2Config, Qwen2ForSequenceClassification
 from trl import GRPOConfig
 
 from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.rewards import accuracy_reward, format_reward
+from barl_trl.trainer.checks.arguments import check_shared_arguments
 
 from ..rollouts import config, trainer
 
@@ -166,3 +168,26 @@ def test_vllm_must_be_installed(tmp_path, mode):
     args = config(tmp_path, use_vllm=True, vllm_mode=mode)
     with pytest.raises(ImportError, match=r"install it with `pip install 'barl-trl\[vllm\]'`"):
         BARLTrainer("nowhere", accuracy_reward, args, ROWS)
+
+
+def test_reward_models_are_told_apart_by_their_names_not_their_class():
+    def of(name):
+        config = Qwen2Config(
+            hidden_size=8,
+            intermediate_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            vocab_size=9,
+            num_labels=1,
+        )
+        made = Qwen2ForSequenceClassification(config)
+        made.config._name_or_path = name
+        return made
+
+    args = BARLConfig("out", **CPU)
+    shared = {"train_dataset": ROWS}
+    different = [of("team/helpful"), of("team/harmless")]
+    assert len(check_shared_arguments(args, reward_funcs=different, **shared)) == 2
+    with pytest.raises(ValueError, match="names of their own, got 'helpful' 2 times"):
+        check_shared_arguments(args, reward_funcs=[of("a/helpful"), of("b/helpful")], **shared)

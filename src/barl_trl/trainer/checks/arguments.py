@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from peft import PeftModel
+from torch import nn
 from transformers import PreTrainedTokenizerBase
 from transformers.integrations import INTEGRATION_TO_CALLBACK
 
@@ -133,7 +134,10 @@ def _refuse_metric_of_no_set(metric: str, sets: list[str], rewards: list[Any]) -
 
 
 def _logged_as(reward: Any) -> str | None:
-    """Return the name of a reward function; None for a text, the Hub id of a reward model."""
+    """Return the name of a reward in TRL's log; None for a text, the Hub id of a reward model."""
+    if isinstance(reward, nn.Module):
+        model_config: Any = reward.config
+        return model_config._name_or_path.split("/")[-1]
     while isinstance(reward, partial):
         reward = reward.func
     return getattr(reward, "__name__", type(reward).__name__) if callable(reward) else None
