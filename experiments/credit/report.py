@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from barl_trl.commands.shell.console import progress_bar
-from barl_trl.commands.shell.jobs import run_jobs, write_json
+from barl_trl.commands.shell.jobs import run_jobs
 from barl_trl.commands.shell.parsers import printable
-from barl_trl.report.json_files import read_json
+from barl_trl.report.json_files import read_json, write_json
 from barl_trl.report.markdown import escape
 
 from .parts import PARTS, Section

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from barl_trl.commands.shell.interruption import Interrupted, raised
-from barl_trl.commands.shell.jobs import FileJob, run_jobs, write_json
+from barl_trl.commands.shell.jobs import FileJob, run_jobs
 
 from ..paths import ROOT
 
@@ -82,6 +82,7 @@ ORPHANS = """
 import sys
 from pathlib import Path
 from barl_trl.commands.shell.jobs import FileJob, run_jobs
+from barl_trl.report.json_files import write_json
 from tests.commands.test_jobs import start_others
 run_jobs([FileJob(Path(sys.argv[1]), start_others, (True,))], lambda: None)
 """
@@ -113,7 +114,7 @@ def test_missing_files_are_made_and_others_kept_also_where_a_job_fails(tmp_path)
     jobs = [FileJob(folder / f"{n}.json", say, (n, "x")) for n in range(2)]
     folder.mkdir()
     jobs[0].path.write_text('{"from": "last time"}')
-    jobs[1].path.with_suffix(".part").write_text("killed on the way")
+    jobs[1].path.with_name(f"{jobs[1].path.name}.partial").write_text("killed on the way")
 
     kept, made = all_said(jobs)
     assert kept == {"from": "last time"}

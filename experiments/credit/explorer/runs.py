@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from barl_trl.commands.shell.jobs import write_json
+from barl_trl.report.json_files import write_json
 
 from ..arms import ARMS, file_name
 from .simulation import WORLDS

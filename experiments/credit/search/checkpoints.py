@@ -6,8 +6,8 @@ from typing import Any
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-from barl_trl.commands.shell.jobs import write_json
 from barl_trl.evaluation.checkpoints import checkpoint_id
+from barl_trl.report.json_files import write_json
 
 from ..arms import ARMS
 from ..gradients.judge import COMPARED, Judgement, collect, verdict

@@ -14,7 +14,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-from barl_trl.commands.shell.jobs import write_json
+from barl_trl.report.json_files import write_json
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import delimited_steps
 from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, problems

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..report.json_files import read_json
+from ..report.json_files import read_json, write_json
 from ..report.markdown import code, escape
 from .responses import Response, by_problem
 from .statistics.metrics import accuracy, clopper_pearson
@@ -105,9 +105,7 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def write_results(results: Mapping[str, Any], folder: Path) -> None:
     """Write `results.json` and `results.md` into a folder."""
-    partial = folder / "results.json.partial"  # a run may be killed at any time
-    partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    partial.replace(folder / "results.json")
+    write_json(folder / "results.json", results)  # a run may be killed at any time
     lists = {"runs", "benchmarks"}
     settings = {name: value for name, value in results.items() if name not in lists}
     lines = [f"- {name}: {code(json.dumps(value))}" for name, value in settings.items()]

@@ -79,3 +79,10 @@ def read_json(path: str | Path, **kinds: type) -> Any:
                 f"{path} must have {key}, {_KINDS[kind]}, got {entry!r:.40}: write it again."
             )
     return value
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write content as JSON; a process that is killed meanwhile leaves what was there before."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)

@@ -1,13 +1,13 @@
 """What the analyses share: named folders, results as rows, tables."""
 
 import argparse
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...evaluation.responses import ResponsesByProblem, read_responses
 from ...graders.extraction import EXTRACTIONS
+from ...report.json_files import write_json
 from ...trainer.barl_fields import help_of
 from ..shell.console import print_table
 
@@ -40,9 +40,7 @@ def add_grader_options(command: argparse.ArgumentParser) -> None:
 def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
     """Write results as JSON: what they were made with, and the rows that the figures draw."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n", encoding="utf-8"
-    )
+    write_json(path, {"settings": settings, "rows": rows})
     return path
 
 

@@ -1,12 +1,12 @@
 """`barl analyze curves`: accuracy and response length over training, from run folders."""
 
 import argparse
-import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...report.json_files import write_json
 from ..shell.parsers import printable
 
 _SEED = re.compile(r"[-_](seed|s)?[-_]?\d+$")
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
     grouped = arms(options.runs)
     options.output_dir.mkdir(parents=True, exist_ok=True)
     path = options.output_dir / "curves.json"
-    path.write_text(json.dumps(run_curves.summarize(grouped), indent=1), encoding="utf-8")
+    write_json(path, run_curves.summarize(grouped))
     run_curves.draw(path, options.output_dir / "curves.png")
     for arm, folders in grouped.items():
         print(printable(f"{arm}: {', '.join(map(str, folders))}"))

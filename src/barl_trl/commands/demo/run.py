@@ -1,6 +1,5 @@
 """What the demo does: evaluate, train, evaluate again, and show beliefs."""
 
-import json
 import time
 from collections.abc import Callable
 from copy import copy
@@ -24,6 +23,7 @@ from ...evaluation.statistics.metrics import accuracy
 from ...hypotheses import extract_answer
 from ...report.figures import drawing
 from ...report.inspector.site import Site
+from ...report.json_files import write_json
 from ...report.rollout_records import FOLDER
 from ...rewards import accuracy_reward
 from ...steps import delimited_steps
@@ -216,7 +216,7 @@ def run(method: str, args) -> dict[str, Any]:
     trainer.state.save_to_json(str(output_dir / "trainer_state.json"))
     drawing.training_curves(output_dir / "trainer_state.json", output_dir / "training.png")
     records = _belief_records(trainer.model, tokenizer, segmenter, args)
-    (output_dir / "beliefs.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
+    write_json(output_dir / "beliefs.json", records)
     drawing.beliefs(output_dir / "beliefs.json", output_dir / "beliefs.png")
     page = output_dir / "inspect"
     is_recorded = isinstance(trainer, BARLTrainer) and args.log_beliefs
@@ -234,5 +234,5 @@ def run(method: str, args) -> dict[str, Any]:
         "before": before,
         "after": after,
     }
-    (output_dir / "summary.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
+    write_json(output_dir / "summary.json", summary)
     return summary

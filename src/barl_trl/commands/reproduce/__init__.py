@@ -1,13 +1,13 @@
 """`barl reproduce`: the paper's didactic example, decision tree and experiments."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...report.json_files import write_json
 from ..shell.console import at_least_one, mistakes_in_one_line, print_table
 from ..shell.interruption import kept
 from ..shell.parsers import OneLineParser, printable
@@ -67,7 +67,7 @@ def _tree(options: argparse.Namespace) -> None:
     options.output_dir.mkdir(parents=True, exist_ok=True)
     results = tree_gap.results()
     path = options.output_dir / "results.json"
-    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    write_json(path, results)
     tree_figure.draw(path, options.output_dir / "tree.png")
     title = "Return within the steps that the adaptive policy needs"
     print_table(title, tree_gap.table_rows(results))

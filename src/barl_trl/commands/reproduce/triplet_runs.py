@@ -1,7 +1,6 @@
 """The paper's didactic example: every arm trained with every seed, as files and as a table."""
 
 import csv
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 import torch
 
 from ...report.figures import triplets_figure
-from ...report.json_files import read_json
+from ...report.json_files import read_json, write_json
 from ...synthetic.triplets import REFERENCES, Settings, TripletArm, train
 from ..shell.console import progress_bar
-from ..shell.jobs import FileJob, run_jobs, write_json
+from ..shell.jobs import FileJob, run_jobs
 
 ACCURACIES = ("train_accuracy", "unseen_accuracy")
 _SOLVED = 0.9
@@ -61,7 +60,7 @@ def triplets(
         "records": records,
     }
     path = output_dir / "results.json"
-    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    write_json(path, results)
     for job in jobs:
         job.path.unlink()
     runs.rmdir()

@@ -1,7 +1,6 @@
 """Jobs that each write a file, in parallel processes; a job whose file exists is done."""
 
 import contextlib
-import json
 import multiprocessing
 import os
 import signal
@@ -97,10 +96,3 @@ def _start_worker(grace: float, folder: str) -> None:
     signal.setitimer(signal.ITIMER_REAL, 5.0, 5.0)
     os.chdir(folder)
     torch.set_num_threads(1)
-
-
-def write_json(path: Path, record: Any) -> None:
-    """Write a record as JSON; if the write is interrupted, the file does not exist."""
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    part.rename(path)

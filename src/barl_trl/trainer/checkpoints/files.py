@@ -4,7 +4,6 @@
 resume from.
 """
 
-import json
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
@@ -14,7 +13,7 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_N
 from transformers.trainer_utils import sort_checkpoints
 from trl import GRPOConfig
 
-from ...report.json_files import read_json, regular
+from ...report.json_files import read_json, regular, write_json
 
 logger = get_logger(__name__)
 
@@ -49,9 +48,7 @@ def write_end_marker(checkpoint: Path) -> None:
         for path in paths
         if path.suffix not in _TEXTS
     }
-    partial = checkpoint / f"{_END_MARKER}.partial"
-    partial.write_text(json.dumps({"sizes": sizes}, indent=1) + "\n", encoding="utf-8")
-    partial.replace(checkpoint / _END_MARKER)
+    write_json(checkpoint / _END_MARKER, {"sizes": sizes})
 
 
 def rollouts_name(rank: int, world_size: int) -> str:

@@ -1,7 +1,7 @@
 """The settings that a checkpoint was trained with, compared with those of a run that resumes.
 
 `exact_resume.py` writes and compares the settings. `barl train` compares those that it knows before
-it loads a model. `barl evaluate` and `barl analyze credit` identify a run by the same settings.
+it loads a model. `barl evaluate` and the experiments identify a run by the same settings.
 """
 
 import hashlib

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ....report.json_files import write_json
 from ...recipes import FOLDERS
-from ...shell.jobs import FileJob, write_json
+from ...shell.jobs import FileJob
 from .scales import Model, Scale
 
 RECIPES = FOLDERS["config"]

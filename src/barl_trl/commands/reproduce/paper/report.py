@@ -1,6 +1,5 @@
 """The report of the experiments, from the files that they left."""
 
-import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 
 from ....evaluation.statistics.metrics import mean_and_standard_error
-from ....report.json_files import read_json
+from ....report.json_files import read_json, write_json
 from ....report.paper_report import ASSETS, write_report
 from .commands import BASE, run_folder
 from .scales import Model, Scale
@@ -90,5 +89,5 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
             "the commands took": f"{seconds / 60:.0f} minutes, {scale.at_once} at a time",
         },
     }
-    (folder / "report.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    write_json(folder / "report.json", content)
     return write_report(folder / "report.json")[0]

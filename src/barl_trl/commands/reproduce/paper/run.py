@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from ....report.json_files import read_json
+from ....report.json_files import read_json, write_json
 from ....trainer.checkpoints.output_folder import one_writer
 from ...shell.console import print_note, progress_bar
 from ...shell.jobs import run_jobs
@@ -38,7 +38,7 @@ def refuse_other_settings(scale: Scale, folder: Path) -> None:
                 f"{earlier.get(name)}, where it is now {settings[name]}: choose another folder."
             )
     folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    write_json(file, settings)
 
 
 def run(scale: Scale, folder: Path, seeds: Sequence[int]) -> None:
