@@ -14,6 +14,7 @@ import torch
 
 from barl_trl.commands.shell.interruption import Interrupted, raised
 from barl_trl.commands.shell.jobs import FileJob, run_jobs
+from barl_trl.report.json_files import write_json
 
 from ..paths import ROOT
 
@@ -82,6 +83,7 @@ ORPHANS = """
 import sys
 from pathlib import Path
 from barl_trl.commands.shell.jobs import FileJob, run_jobs
+from barl_trl.report.json_files import write_json
 from barl_trl.report.json_files import write_json
 from tests.commands.test_jobs import start_others
 run_jobs([FileJob(Path(sys.argv[1]), start_others, (True,))], lambda: None)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barl_trl.commands.shell.jobs import FileJob, write_json
-from barl_trl.report.json_files import read_json
+from barl_trl.commands.shell.jobs import FileJob
+from barl_trl.report.json_files import read_json, write_json
 from experiments.credit.parts import PARTS, Part
 from experiments.credit.report import SUMMARY, write
 
