@@ -38,6 +38,10 @@ WITHOUT_TORCH = [
     (f"{TRAIN} --num_generations 3", "the nearest are gradient_accumulation_steps"),
     (f"{TRAIN} --num_generations 0", "num_generations must be at least 1, got 0"),
     (f"{TRAIN} --report_to dvclive", "must name installed trackers, got 'dvclive': install it"),
+    (
+        f"{TRAIN} --report_to wandbb",
+        "must name installed trackers, got 'wandbb': did you mean 'wandb'?",
+    ),
     (f"{TRAIN} --method grpo --credit rloo", "credit must be left out with method='grpo'"),
     (f"{TRAIN} --method gae --outcome_mode hypothesis", "outcome_mode must be 'ground_truth' with"),
     (f"{TRAIN} --steps_per_generation 2 --prompts_per_rollout_batch 8", "must be left out with"),

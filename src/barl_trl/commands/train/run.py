@@ -13,7 +13,6 @@ import torch.distributed as dist
 import transformers
 from packaging.version import Version
 from transformers import AutoTokenizer
-from transformers.integrations import INTEGRATION_TO_CALLBACK
 from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
 
 from ...evaluation.checkpoints import record_training
@@ -89,7 +88,7 @@ def _prepare(
     if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
-    refuse_missing_packages(training_args, INTEGRATION_TO_CALLBACK)
+    refuse_missing_packages(training_args)
     check_recipe(script_args, training_args, model_args)
     training_args = method_settings(script_args.method, training_args)
     peft_config = get_peft_config(model_args)

@@ -8,7 +8,6 @@ from typing import Any
 from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedTokenizerBase
-from transformers.integrations import INTEGRATION_TO_CALLBACK
 
 from ...rewards import AccuracyReward, resolve_rewards
 from ..barl_config import BARLConfig
@@ -104,7 +103,7 @@ def check_shared_arguments(
         ImportError: `args.use_vllm` is set without vLLM.
         ValueError: Any other argument breaks a rule.
     """
-    refuse_missing_packages(args, INTEGRATION_TO_CALLBACK)
+    refuse_missing_packages(args)
     length: Any = args.max_completion_length
     rewards = resolve_rewards(reward_funcs, args.extraction, max_completion_length=length)
     rewards = rewards if isinstance(rewards, list) else [rewards]

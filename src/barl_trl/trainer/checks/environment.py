@@ -1,6 +1,8 @@
 """Checks before a model is loaded that its folder and the packages of extras are there."""
 
-from collections.abc import Collection
+import ast
+from difflib import get_close_matches
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -84,31 +86,45 @@ def refuse_missing_vllm(rule: str, value: object) -> None:
         )
 
 
-def refuse_missing_packages(settings: Any, trackers: Collection[str] | None = None) -> None:
+def refuse_missing_packages(settings: Any) -> None:
     """Refuse settings that need a package which is not installed.
 
     Args:
         settings: An object with TRL's settings.
-        trackers: Names of all trackers that transformers has. None: transformers is not imported
-            yet, and every name that this module does not know passes.
 
     Raises:
         ImportError: `use_vllm` is set without vLLM.
-        ValueError: `report_to` or `use_liger_kernel` needs a package that is not installed.
+        ValueError: `report_to` names no tracker of transformers, or it or `use_liger_kernel` needs
+            a package that is not installed.
     """
     if settings.use_vllm:
         refuse_missing_vllm("use_vllm must be False", True)
     report_to = settings.report_to or []
     installed = [name for name, packages in _TRACKERS.items() if any(map(_is_installed, packages))]
     for name in [report_to] if isinstance(report_to, str) else report_to:
-        may_be = name not in _TRACKERS and (trackers is None or name in trackers)
-        if name not in ("all", "none", *installed) and not may_be:
+        is_newer = name not in _TRACKERS and name in _tracker_names()
+        if name not in ("all", "none", *installed) and not is_newer:
+            near = get_close_matches(name, [*_TRACKERS, *_tracker_names()], n=1)
+            way_out = f"did you mean {near[0]!r}?" if near and near[0] != name else "install it."
             raise ValueError(
-                f"report_to must name installed trackers, got {name!r}: install it. Installed "
-                f"are: {', '.join(installed) or 'none'}."
+                f"report_to must name installed trackers, got {name!r}: {way_out} Installed are: "
+                f"{', '.join(installed) or 'none'}."
             )
     if settings.use_liger_kernel and not _is_installed("liger_kernel"):
         raise ValueError("use_liger_kernel must be False, got True: pip install liger-kernel.")
+
+
+@cache
+def _tracker_names() -> set[str]:
+    """Return the names of transformers' trackers, from its file: its import takes seconds."""
+    transformers: Any = find_spec("transformers")
+    path = Path(transformers.origin).parent / "integrations" / "integration_utils.py"
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict):
+            continue
+        if ast.unparse(node.targets[0]) == "INTEGRATION_TO_CALLBACK":
+            return {ast.literal_eval(key) for key in node.value.keys if key is not None}
+    return set()
 
 
 def _is_installed(module: str) -> bool:
