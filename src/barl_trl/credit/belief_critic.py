@@ -8,7 +8,7 @@ from ..posterior import StepValues
 from .gae import advantages
 from .rollouts import ScoredRollouts, at_last_state, group_sums
 
-_RIDGE = 1.0
+RIDGE = 1.0
 """Penalty on the squared coefficient of the belief, in units of one state."""
 
 
@@ -40,7 +40,7 @@ def fitted_critic(
 ) -> Float[Tensor, "batch state"]:
     """Regress the outcomes on a feature of the states, for each prompt on all other prompts.
 
-    The fit is by least squares over states, with a penalty [`_RIDGE`] on the slope. It is 0 in
+    The fit is by least squares over states, with a penalty [`RIDGE`] on the slope. It is 0 in
     padding.
     """
     exists = (rollouts.state_mask & rollouts.is_judged[:, None]).double()
@@ -48,7 +48,7 @@ def fitted_critic(
     sums = torch.stack([exists, x, v, x * x, x * v], dim=-1).sum(dim=1)
     count, x_, v_, xx, xv = (sums.sum(dim=0) - group_sums(sums, rollouts.groups)).unbind(dim=1)
     number = count.clamp(min=1)
-    slope = (xv - x_ * v_ / number) / (xx - x_ * x_ / number + _RIDGE)
+    slope = (xv - x_ * v_ / number) / (xx - x_ * x_ / number + RIDGE)
     intercept = (v_ - slope * x_) / number
     fitted = intercept[:, None] + slope[:, None] * feature.double()
     return (fitted * rollouts.state_mask).to(feature.dtype)
