@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import socket
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -172,6 +173,7 @@ def test_samples_of_vllm_are_reproducible_and_a_run_goes_on(tmp_path, model):
     assert len(responses) == 40
     assert len(set(responses.values())) == 40
     (tmp_path / "second").mkdir()
+    shutil.copy(tmp_path / "first" / "results.json", tmp_path / "second")
     lines = (tmp_path / "first" / "problems.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "second" / "problems.jsonl").write_text("".join(lines[:25]) + lines[25][:40])
     assert evaluate(tmp_path / "second", model, "vllm", *options) == responses
