@@ -3,8 +3,8 @@
 import importlib.metadata
 import json
 import os
-import socket
 import shutil
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
