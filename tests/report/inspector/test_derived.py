@@ -77,6 +77,18 @@ def test_without_weights_step_values_are_standardised_as_in_training():
         )
 
 
+def test_records_with_neither_weights_nor_values_have_weights_of_0():
+    nothing = {"token_weights": None, "step_values": None}
+    records = [r | nothing for r in make_batch(0)]
+    assert not any(numbers.weights.any() for numbers in derive(records, METADATA))
+    valued = [r | {"token_weights": None} for r in make_batch(0)]
+    longest = make_record(99, group=7, steps=30) | nothing
+    alone, together = derive(valued, METADATA), derive([*valued, longest], METADATA)
+    for before, after in zip(alone, together, strict=False):
+        np.testing.assert_allclose(after.weights, before.weights, atol=1e-6)
+    assert together[-1].weights.tolist() == [0] * 30
+
+
 def unscored(record):
     return record | dict.fromkeys(
         ("hypotheses", "answer_logps", "posterior", "step_values", "member")

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from ...credit import CREDITS
 from ...credit.barl import hypothesis_outcomes
@@ -193,23 +194,27 @@ def _weights(records: Records) -> list[np.ndarray]:
     return [_means(*pair) for pair in zip(weights, ends, strict=True)]
 
 
-def _standardized(records: Records) -> list[list[float]]:
-    """Return weights of tokens: the recorded step values, whitened over the batch's tokens."""
-    recorded = [record["step_values"] or () for record in records]
-    ends = [r["step_ends"][: len(row)] for r, row in zip(records, recorded, strict=True)]
-    steps = torch.zeros(len(records), max(map(len, recorded)))
-    for row, step_values in zip(steps, recorded, strict=True):
-        row[: len(step_values)] = torch.tensor(step_values)
-    lengths = torch.tensor([row[-1] if row else 0 for row in ends])
+def _standardized(records: Records) -> list[list[float] | None]:
+    """Return weights of tokens: the recorded step values, whitened over the batch's tokens.
+
+    A record without step values has None, and does not change the others.
+    """
+    valued = [record for record in records if record["step_values"]]
+    if not valued:
+        return [None] * len(records)
+    ends = [record["step_ends"] for record in valued]
+    values = [torch.tensor(record["step_values"]) for record in valued]
+    lengths = torch.tensor([row[-1] for row in ends])
     weighed = whitened_tokens(
-        StepValues(steps, torch.zeros(len(records))),
+        StepValues(pad_sequence(values, batch_first=True), torch.zeros(len(valued))),
         ends,
         torch.arange(int(lengths.max())) < lengths[:, None],
-        torch.zeros(len(records), dtype=torch.long),
+        torch.zeros(len(valued), dtype=torch.long),
         num_groups=1,
         normalization="batch",
     )
-    return weighed.weights.tolist()
+    weights = iter(weighed.weights.tolist())
+    return [next(weights) if record["step_values"] else None for record in records]
 
 
 def _means(token_weights: Sequence[float] | None, ends: Sequence[int]) -> np.ndarray:
