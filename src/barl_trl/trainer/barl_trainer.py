@@ -268,11 +268,21 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             start=batch.start,
             sum_over_processes=partial(reduce, reduction="sum"),
         )
-        self._belief_log.log_rollouts(batch, rollouts, weighed)
+        local_rollouts = rollouts.rows(batch.start, batch.start + len(batch.inputs))
+        self._belief_log.log_rollouts(batch, local_rollouts, weighed)
         if self._recorder is not None:
-            local_rollouts = rollouts.rows(batch.start, batch.start + len(batch.inputs))
             self._recorder.record(batch, local_rollouts, weighed, output)
         return weighed.weights
+
+    def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
+        metrics = self._metrics["train"]
+        if self.model.training and metrics.get("step_time"):
+            # the share of all time so far: several optimizer steps may train on one rollout batch
+            self._seconds["scoring"] += sum(metrics.get("barl/scoring_seconds", []))
+            self._seconds["step"] += sum(metrics["step_time"])
+            share = self._seconds["scoring"] / self._seconds["step"]
+            metrics["barl/scoring_share_of_time"].append(share)
+        super().log(logs, start_time)
 
     def _share_verdicts(self, inputs, completions) -> None:
         for reward in self._accuracy_rewards:
@@ -301,7 +311,6 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             torch.accelerator.synchronize()
         seconds, checks = time.perf_counter() - started, scored.likelihoods.check_seconds
         self._metrics["train"]["barl/scoring_seconds"].append(seconds - checks)
-        self._seconds["scoring"] += seconds - checks
         if checks:
             self._metrics["train"]["barl/check_seconds"].append(checks)
         batch.generated = batch.generated._replace(cache=None)  # it may take gigabytes

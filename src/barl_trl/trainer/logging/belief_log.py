@@ -56,18 +56,18 @@ class BeliefLog(TrainerCallback):
         trainer.num_completions_to_print = -1
 
     def log_rollouts(
-        self, batch: RolloutBatch, rollouts: ScoredRollouts, weighed: TokenWeights
+        self, batch: RolloutBatch, local_rollouts: ScoredRollouts, weighed: TokenWeights
     ) -> None:
         """Log a rollout batch.
 
         Args:
             batch: This process's rollouts, scored and rewarded.
-            rollouts: The scored rollouts of all processes.
+            local_rollouts: The scored rollouts of this process.
             weighed: The step values and token weights of this process's rollouts.
         """
-        local_rollouts = rollouts.rows(batch.start, batch.start + len(batch.inputs))
         outcomes = batch.outcome_rewards(self._trainer.reward_weights)
-        local_outcomes, num_groups = batch.local(outcomes), int(rollouts.groups.max()) + 1
+        local_outcomes = batch.local(outcomes)
+        num_groups = len(outcomes) // self._trainer.num_generations
         metrics = self._belief_metrics(batch, local_rollouts, weighed, outcomes)
         metrics |= self._credit_metrics(local_rollouts, weighed, local_outcomes, num_groups)
         for name, value in metrics.items():
@@ -186,13 +186,6 @@ class BeliefLog(TrainerCallback):
             for _ in range(min(len(rows), len(advantages))):
                 advantages.pop()
             advantages.extend(row["advantage"] for row in rows)
-
-    def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        trainer = self._trainer
-        # the share of all time so far: several optimizer steps may train on one rollout batch
-        trainer._seconds["step"] += trainer._metrics["train"]["step_time"][-1]
-        share = trainer._seconds["scoring"] / trainer._seconds["step"]
-        trainer._metrics["train"]["barl/scoring_share_of_time"] = [share]
 
     def on_log(self, args: Any, state, control, **kwargs):  # noqa: D102 (transformers')
         trainer = self._trainer
