@@ -274,7 +274,8 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             self._recorder.record(batch, local_rollouts, weighed, output)
         return weighed.weights
 
-    def log(self, logs, start_time=None):  # noqa: D102 (TRL's)
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log as TRL does, with the share of the time so far that scoring took."""
         metrics = self._metrics["train"]
         if self.model.training and metrics.get("step_time"):
             # the share of all time so far: several optimizer steps may train on one rollout batch
