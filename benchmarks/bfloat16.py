@@ -104,7 +104,16 @@ def sampled(
         inputs = inputs.to(DEVICE)
         with GenerationRecorder(model) as recorder, torch.no_grad():
             rows = model.generate(**inputs, max_new_tokens=COMPLETION, do_sample=True, top_k=0)
-        cache = recorder.cache(BATCH)
+        cache = recorder.cache(
+            [
+                row[-int(n) :].tolist()
+                for row, n in zip(
+                    rows,
+                    inputs.attention_mask.sum(1) + rows.shape[1] - inputs.input_ids.shape[1],
+                    strict=True,
+                )
+            ]
+        )
         assert cache is not None, "generation left no cache"
         for i, (a, b) in enumerate(sums):
             prompt = inputs.input_ids[i][inputs.attention_mask[i].bool()].tolist()

@@ -59,7 +59,7 @@ def continued(model: Any, rollout: Rollout) -> tuple[Rollout, GenerationCache | 
             pad_token_id=0,
         )[0].tolist()
     states = [prompt.shape[1], len(row)]
-    return Rollout(row, states, rollout.answers), recorder.cache(1), 0
+    return Rollout(row, states, rollout.answers), recorder.cache([row]), 0
 
 
 @torch.no_grad()

@@ -65,7 +65,7 @@ from barl_trl.plausibility import (
 )
 from barl_trl.plausibility.budget import scoring_token_budget
 from barl_trl.plausibility.checks import faults
-from barl_trl.plausibility.kv_cache import GenerationCache
+from barl_trl.plausibility.kv_cache import CachedRow, GenerationCache
 from barl_trl.plausibility.tree import rows, tree_attention
 from barl_trl.plausibility.tree.micro_batches import MicroBatch, padded_micro_batches
 from barl_trl.plausibility.tree.rows import shared_prefix_rows
@@ -327,7 +327,12 @@ def generated(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Generation
     cache = DynamicCache()
     fed = [list(rollout.token_ids) for rollout in rollouts]
     model(input_ids=ids(fed), past_key_values=cache, logits_to_keep=1)
-    return GenerationCache([(layer.keys, layer.values) for layer in cache.layers], fed)
+    return GenerationCache(
+        [
+            CachedRow([(la.keys[n : n + 1], la.values[n : n + 1]) for la in cache.layers], row)
+            for n, row in enumerate(fed)
+        ]
+    )
 
 
 def plain(model: PreTrainedModel, size: int, rows: int, heads: int = 1) -> None:

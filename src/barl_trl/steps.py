@@ -1,14 +1,14 @@
-"""Completion tokens and reasoning steps: where the steps end, which states they lead to, and their
-values on tokens.
+"""Completion tokens, turns and reasoning steps: where steps end, which states they lead to, and
+their values on tokens.
 """
 
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -26,6 +26,86 @@ def chain_of_thought(completion_ids: Sequence[int], end_ids: Collection[int]) ->
         (k for k, token in enumerate(completion_ids) if token in end_ids), len(completion_ids)
     )
     return completion_ids[:length]
+
+
+class Turn(NamedTuple):
+    """A turn of the model in a completion, and the observation behind it, in completion tokens."""
+
+    start: int
+    """Its first token."""
+    end: int
+    """Where its words end: the place of the token that ends the turn, if one does."""
+    stop: int
+    """Where the next turn begins, behind the observation; the completion's length if none does."""
+    has_observation: bool
+    """Whether another's text, such as a tool's result, follows the turn."""
+
+
+def turns_of(
+    token_ids: Sequence[int], mask: Sequence[int], end_ids: Collection[int]
+) -> list[Turn]:
+    """Return the turns of a completion.
+
+    A turn ends where the model wrote a token of `end_ids`, or where such a token follows its words
+    directly. Another's text elsewhere, which was put into a turn, ends none, whatever it says.
+
+    Args:
+        token_ids: Token ids of the completion.
+        mask: 1 for each token that the model wrote, 0 for the others.
+        end_ids: Ids of the tokens that end a turn, and of the padding.
+    """
+    length, starts, ends = len(token_ids), [], []
+    is_over = True
+    for is_own, run in groupby(range(length), key=lambda k: bool(mask[k])):
+        if not is_own:
+            continue
+        start, *_ = places = [*run]
+        stop = places[-1] + 1
+        if is_over:
+            starts.append(start)
+            ends.append(stop)
+        ends[-1] = next((k for k in places if token_ids[k] in end_ids), stop)
+        is_over = ends[-1] < stop or (stop < length and token_ids[stop] in end_ids)
+    turns = [Turn(*places, True) for places in zip(starts, ends, starts[1:], strict=False)]
+    if starts:
+        is_followed = any(token not in end_ids for token in token_ids[ends[-1] :])
+        turns.append(Turn(starts[-1], ends[-1], length, is_followed))
+    return turns
+
+
+def turn_step_ends(
+    token_ids: Sequence[int],
+    mask: Sequence[int],
+    turns: Sequence[Turn],
+    step_segmenter: "StepSegmenter | None",
+) -> list[int]:
+    """Return the ends of the steps of a completion of any number of turns.
+
+    A step is a turn with its observation, or a part of the turn's words. So the state behind a step
+    never lies inside an observation, nor between a turn and its observation.
+
+    Args:
+        token_ids: Token ids of the completion.
+        mask: 1 for each token that the model wrote, 0 for the others.
+        turns: Its turns.
+        step_segmenter: Divides the words of each turn into steps; None: a turn is one step.
+
+    Returns:
+        Ascending token counts; none if the model wrote nothing.
+
+    Raises:
+        ValueError: The segmenter does not return the ends of steps.
+    """
+    ends: set[int] = set()
+    for start, end, stop, has_observation in turns:
+        start = 0 if start == turns[0].start else start
+        if step_segmenter is not None:
+            cuts = step_ends_of(token_ids[start:end], step_segmenter)[:-1]
+            # a cut in another's text, which was put into the turn, moves behind it
+            own = (next((k for k in range(start + cut, end) if mask[k]), end) for cut in cuts)
+            ends.update(own)
+        ends.add(stop if has_observation else end)
+    return sorted(ends - {0})
 
 
 def fixed_size_steps(token_ids: Sequence[int], *, step_size: int) -> list[int]:

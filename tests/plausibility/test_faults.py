@@ -178,7 +178,7 @@ def test_a_cache_of_other_weights_or_of_another_rollout_is_found(family, dtype):
     else:
         model.to(dtype)
     rollouts, recorder = generated(model)
-    cache = recorder.cache(4)
+    cache = recorder.cache([rollout.token_ids for rollout in rollouts])
 
     def stale(rollout, cache):
         with torch.no_grad():
@@ -187,10 +187,12 @@ def test_a_cache_of_other_weights_or_of_another_rollout_is_found(family, dtype):
 
     for row, rollout in enumerate(rollouts):
         assert stale(rollout, cache.select([row])) is None
-    mixed = GenerationCache(cache.select([1]).layers, cache.select([0]).token_ids)
+    first, second = cache.rows[:2]
+    mixed = GenerationCache([second._replace(token_ids=first.token_ids[: len(second.token_ids)])])
     assert stale(rollouts[0], mixed).startswith("its keys and values are off by")
-    few = cache.select([0])  # indexing copies
-    for layer in range(len(few.layers)):
+    layers = [(keys.clone(), values.clone()) for keys, values in cache.rows[0].layers]
+    few = GenerationCache([cache.rows[0]._replace(layers=layers)])
+    for layer in range(len(layers)):
         few.prefix(layer, 0, 5)[1].neg_()
     assert stale(rollouts[0], few).startswith("answers after its keys and values are off by")
     with torch.no_grad():

@@ -49,6 +49,10 @@ def generated(model, length=20, read=False):
     return rollouts, recorder
 
 
+def cache_for(recorder, rollouts):
+    return recorder.cache([rollout.token_ids for rollout in rollouts])
+
+
 @pytest.mark.parametrize("max_tokens", [30, 4096])
 @pytest.mark.parametrize(
     "overrides", [{"family": "qwen2"}, {"family": "gpt2", **GPT2, **NO_DROPOUT}]
@@ -56,7 +60,7 @@ def generated(model, length=20, read=False):
 def test_only_the_branches_are_fed(overrides, max_tokens, caplog):
     model = make(**overrides)
     rollouts, recorder = generated(model)
-    result = score(model, rollouts, generation_cache=recorder.cache(4), max_tokens=max_tokens)
+    result = score(model, rollouts, generation_cache=cache_for(recorder, rollouts), max_tokens=max_tokens)
     assert_matches(result, oracle(model, rollouts))
     # a rollout that was cut off ends with a token that was sampled and never fed
     cut_off = sum(len(r.token_ids) == len(p) + 20 for r, p in zip(rollouts, PROMPTS, strict=True))
@@ -68,7 +72,7 @@ def test_only_the_branches_are_fed(overrides, max_tokens, caplog):
 def test_own_tokens_are_read_nevertheless():
     model = make("qwen2")
     rollouts, recorder = generated(model, read=True)
-    result = score(model, rollouts, generation_cache=recorder.cache(4))
+    result = score(model, rollouts, generation_cache=cache_for(recorder, rollouts))
     assert_matches(result, oracle(model, rollouts))
     assert_own_match(result, [own_oracle(model, rollout) for rollout in rollouts])
 
@@ -79,11 +83,11 @@ def test_a_rollout_that_was_not_generated_is_fed_from_where_it_differs(caplog):
     changed = list(rollouts[0].token_ids)
     changed[12] = (changed[12] + 1) % VOCAB
     others = [Rollout(changed, rollouts[0].state_positions, ANSWERS), *rollouts[1:]]
-    assert recorder.cache(4).lengths(others)[0] == 12
-    kept = score(model, rollouts, generation_cache=recorder.cache(4))
-    result = score(model, others, generation_cache=recorder.cache(4))
+    assert cache_for(recorder, others).lengths(others)[0] == 12
+    kept = score(model, rollouts, generation_cache=cache_for(recorder, rollouts))
+    result = score(model, others, generation_cache=cache_for(recorder, others))
     assert_matches(result, oracle(model, others))
-    assert result.num_tokens == kept.num_tokens + recorder.cache(4).lengths(rollouts)[0] - 12
+    assert result.num_tokens == kept.num_tokens + cache_for(recorder, rollouts).lengths(rollouts)[0] - 12
     assert not caplog.records
 
 
@@ -94,7 +98,7 @@ def test_a_cache_of_other_weights_is_found_out(caplog):
         model.lm_head.weight *= 0.5  # which keys and values do not depend on
         model.model.layers[0].self_attn.v_proj.weight *= 1.2  # which they do
     for _ in range(2):
-        result = score(model, rollouts, generation_cache=recorder.cache(4))
+        result = score(model, rollouts, generation_cache=cache_for(recorder, rollouts))
         assert_matches(result, oracle(model, rollouts))
         assert result.num_tokens == score(model, rollouts).num_tokens
     (message,) = [record.getMessage() for record in caplog.records]
@@ -105,8 +109,8 @@ def test_where_memory_runs_out_fewer_tokens_go_at_a_time():
     model = make("qwen2")
     rollouts, recorder = generated(model)
     expected = oracle(model, rollouts)
-    score(model, rollouts, generation_cache=recorder.cache(4))  # checks the model
-    result = score(limited(model, 60), rollouts, generation_cache=recorder.cache(4), max_tokens=512)
+    score(model, rollouts, generation_cache=cache_for(recorder, rollouts))  # checks the model
+    result = score(limited(model, 60), rollouts, generation_cache=cache_for(recorder, rollouts), max_tokens=512)
     assert_matches(result, expected)
     assert result.max_tokens == 50  # half of what is fed
 
@@ -132,8 +136,8 @@ def lora(dropout):
     ],
 )
 def test_what_scoring_would_not_compute_again_is_not_kept(model, is_kept, advice):
-    _, recorder = generated(model())
-    cache = recorder.cache(4)
+    rollouts, recorder = generated(model())
+    cache = cache_for(recorder, rollouts)
     assert (cache is not None) == is_kept
     assert (recorder.advice(cache) or "None").startswith(str(advice))
 
@@ -142,7 +146,7 @@ def test_a_generation_without_a_cache_leaves_none():
     model = make("qwen2")
     with GenerationRecorder(model) as recorder:
         model(input_ids=torch.tensor([PROMPTS[0]]))
-    assert recorder.cache(1) is None
+    assert recorder.cache(PROMPTS[:1]) is None
     assert recorder.advice(None).startswith("generation kept no keys and values that scoring can ")
 
 
@@ -159,14 +163,14 @@ def test_rows_that_are_no_rollouts_are_not_kept(options):
     with GenerationRecorder(model) as recorder:
         prompts = torch.tensor([PROMPTS[0]] * 4)
         model.generate(input_ids=prompts, do_sample=True, max_new_tokens=5, **options)
-    assert recorder.cache(4) is None
+    assert recorder.cache(PROMPTS[:1] * 4) is None
 
 
 def test_nothing_of_the_cache_stays_behind():
     model = make("qwen2")
     rollouts, recorder = generated(model)
-    cache = recorder.cache(4)
-    keys = weakref.ref(cache.layers[0][0])
+    cache = cache_for(recorder, rollouts)
+    keys = weakref.ref(cache.rows[0].layers[0][0])
     score(model, rollouts, generation_cache=cache)
     assert not model._forward_pre_hooks
     assert tree_attention.NAME not in ALL_ATTENTION_FUNCTIONS

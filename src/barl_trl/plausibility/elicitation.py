@@ -16,6 +16,8 @@ after it belongs to the answer's tokens and is not scored.
 """
 
 THOUGHT_START, THOUGHT_END = "<think>", "</think>"
+_OPENING_TOKENS = 32
+"""Number of tokens before a turn that surely hold the last word before it."""
 
 
 class Elicitation:
@@ -28,8 +30,13 @@ class Elicitation:
 
     def __init__(self, tokenizer: Any, text: str = DEFAULT_ELICITATION):
         self.tokenizer = tokenizer
-        self.token_ids = self._encode(text)
-        self.closing_token_ids = self._encode(f"\n{THOUGHT_END}\n{text}")
+        closing = f"\n{THOUGHT_END}\n{text}"
+        self._forms = {
+            (is_open, is_start): self._encode(form.removeprefix("\n") if is_start else form)
+            for is_open, form in ((False, text), (True, closing))
+            for is_start in (False, True)
+        }
+        self.token_ids, self.closing_token_ids = self._forms[False, False], self._forms[True, False]
         # the rollouts of a group are asked for the same answers
         self._remembered_answer = lru_cache(maxsize=1024)(self.answer)
 
@@ -42,6 +49,7 @@ class Elicitation:
         *,
         score_completion: bool = False,
         mask: Sequence[int] | None = None,
+        turn_starts: Sequence[int] = (),
     ) -> Rollout:
         """Return a rollout whose states, at the prompt and after each step, are asked for answers.
 
@@ -54,6 +62,8 @@ class Elicitation:
             score_completion: Whether to score the completion's own tokens too.
             mask: 1 for each completion token that the model wrote, 0 for the others, which open and
                 close no thought. None: the model wrote all of them.
+            turn_starts: Places in the completion where the turns of an agent begin. There the
+                elicitation has no leading line break, and a thought of an earlier turn is over.
         """
         is_own = [1] * len(prompt_ids) + list(mask or [1] * len(completion_ids))
         token_ids = [*prompt_ids, *completion_ids]
@@ -62,12 +72,18 @@ class Elicitation:
             token_ids=token_ids,
             state_positions=positions,
             answers=[self._remembered_answer(answer) for answer in answers],
-            state_elicitations=self.at_states(token_ids, positions, is_own),
+            state_elicitations=self.at_states(
+                token_ids, positions, is_own, [len(prompt_ids) + start for start in turn_starts]
+            ),
             score_from=len(prompt_ids) if score_completion else None,
         )
 
     def at_states(
-        self, token_ids: Sequence[int], state_positions: Sequence[int], is_own: Sequence[int]
+        self,
+        token_ids: Sequence[int],
+        state_positions: Sequence[int],
+        is_own: Sequence[int],
+        turn_starts: Sequence[int] = (),
     ) -> list[list[int]] | None:
         """Return the elicitation of every state: it first closes a thought that is open there.
 
@@ -78,22 +94,33 @@ class Elicitation:
             state_positions: Number of leading tokens that each state holds. The first state is the
                 prompt.
             is_own: 1 for each token in which tags count, 0 for the others.
+            turn_starts: Places in `token_ids` where turns begin: see [`Elicitation.rollout`].
 
         Returns:
-            Token ids for each state, `None` if no thought is open at any of them.
+            Token ids for each state, `None` if all have the common ones.
         """
-        starts = [0, *state_positions]
+        turn_of_state = [
+            max(start for start in (state_positions[0], *turn_starts) if start <= position)
+            for position in state_positions
+        ]
+        # what stands before a turn may speak of the tags: it opens a thought only with its last
+        # word
+        before = [token_ids[max(0, start - _OPENING_TOKENS) : start] for start in turn_of_state]
+        starts = map(max, turn_of_state, [0, *state_positions])
         segments = [
             [*compress(token_ids[a:b], is_own[a:b])]
             for a, b in zip(starts, state_positions, strict=False)
         ]
-        text, elicitations = "", []
-        for segment in self.tokenizer.batch_decode(segments, skip_special_tokens=False):
-            # a prompt may speak of the tags: it opens a thought only with its last word
-            text += segment if elicitations else segment.rstrip()[-len(THOUGHT_START) :]
+        decoded = self.tokenizer.batch_decode([*before, *segments], skip_special_tokens=False)
+        openings, words = decoded[: len(before)], decoded[len(before) :]
+        text, turn, elicitations = "", None, []
+        for n, position in enumerate(state_positions):
+            if turn_of_state[n] != turn:
+                turn, text = turn_of_state[n], openings[n].rstrip()[-len(THOUGHT_START) :]
+            text += words[n]
             is_open = text.rfind(THOUGHT_START) > text.rfind(THOUGHT_END)
-            elicitations.append(self.closing_token_ids if is_open else self.token_ids)
-        return elicitations if any(ids is self.closing_token_ids for ids in elicitations) else None
+            elicitations.append(self._forms[is_open, position in turn_starts])
+        return elicitations if any(ids is not self.token_ids for ids in elicitations) else None
 
     def answer(self, text: str) -> Answer:
         """Return `{text}.`, scored after its opening brace, which the elicitation forces.

@@ -5,6 +5,7 @@ it. The keys and values that it kept are those that the trunk of a packed row wo
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import torch
@@ -40,39 +41,41 @@ def cache_of(arguments: Mapping[str, Any]) -> Any:
     return next((value for value in arguments.values() if isinstance(value, Cache)), None)
 
 
+class CachedRow(NamedTuple):
+    """Keys and values of the N leading tokens of a sequence."""
+
+    layers: list[tuple[Float[Tensor, "1 G N d"], Float[Tensor, "1 G N d"]]]
+    """Keys and values of each layer."""
+    token_ids: list[int]
+    """The tokens that were fed."""
+
+
 class GenerationCache(NamedTuple):
-    """Keys and values of R left-padded rows of N tokens.
+    """Keys and values of the leading tokens of rollouts, one row for each rollout."""
 
-    Args:
-        layers: Keys and values of each layer.
-        token_ids: The tokens that were fed in each row, padding left out.
-    """
-
-    layers: list[tuple[Float[Tensor, "R G N d"], Float[Tensor, "R G N d"]]]
-    token_ids: list[list[int]]
+    rows: list[CachedRow]
 
     def lengths(self, rollouts: Sequence[Rollout]) -> list[int]:
         """Return how many leading tokens of each rollout its row holds."""
-        pairs = zip(rollouts, self.token_ids, strict=True)
-        return [common_length(rollout.token_ids, fed) for rollout, fed in pairs]
+        pairs = zip(rollouts, self.rows, strict=True)
+        return [common_length(rollout.token_ids, row.token_ids) for rollout, row in pairs]
 
     def prefix(self, layer: int, row: int, length: int) -> tuple[Tensor, Tensor]:
         """Return a layer's keys and values (1, G, length, d) of a row's leading tokens."""
-        keys, values = self.layers[layer]
-        start = keys.shape[2] - len(self.token_ids[row])
-        place = slice(row, row + 1), slice(None), slice(start, start + length)
-        return keys[place], values[place]
+        keys, values = self.rows[row].layers[layer]
+        return keys[:, :, :length], values[:, :, :length]
 
     def select(self, rows: Sequence[int]) -> "GenerationCache":
         """Return the cache of some rows, by their indices."""
-        layers = [(keys[rows], values[rows]) for keys, values in self.layers]
-        return GenerationCache(layers, [self.token_ids[row] for row in rows])
+        return GenerationCache([self.rows[row] for row in rows])
 
 
 class GenerationRecorder:
-    """Keep the cache of the last `generate` of a model inside a `with`.
+    """Keep the caches of a model's calls of `generate` inside a `with`.
 
-    `generate` would return it with `return_dict_in_generate`; TRL asks it for the tokens alone.
+    `generate` would return its cache with `return_dict_in_generate`; TRL asks for the tokens alone.
+    TRL calls `generate` once for each turn of agents, with the rollouts that go on. What a later
+    call computes again is dropped when that call begins.
     Nothing is kept of a model with dropout, which is active while TRL generates. Nothing is kept of
     a model with sharded parameters either: its processes must run equal forward passes.
     """
@@ -82,6 +85,8 @@ class GenerationRecorder:
         self._has_dropout = has_dropout(model)
         self._keeps = not (is_sharded(model) or self._has_dropout)
         self._has_generated = False
+        self._rows: list[CachedRow] = []
+        self._sizes: list[int] = []  # rows of each call; 0 if they do not hold all that was fed
         self._cache: Any = None
         self._fed: list[Tensor] = []
         self._last_positions: Any = None
@@ -116,23 +121,71 @@ class GenerationRecorder:
         if positions is None or positions.shape != token_ids.shape:
             return
         if cache is not self._cache:
-            self._cache, self._fed = cache, []
+            self._keep_rows()
+            self._drop_repeated(_rows_of(token_ids, positions[:, -1]))
+            self._cache = cache
         self._fed.append(token_ids)
         self._last_positions = positions[:, -1]
 
-    def cache(self, num_rollouts: int) -> GenerationCache | None:
-        """Return what was kept if it holds all that was fed, with a row for each rollout.
+    def cache(self, sequences: Sequence[Sequence[int]]) -> GenerationCache | None:
+        """Return what was kept, if the first call of `generate` had a row for each rollout.
 
-        A cache does not hold all with attention windows, recurrent states or beams, or if rollouts
-        were generated a few at a time.
+        Each rollout gets the row that shares most leading tokens with it. A cache does not hold all
+        that was fed with attention windows, recurrent states or beams.
+
+        Args:
+            sequences: Token ids of the prompt and the completion of each rollout.
         """
-        if self._cache is None or {type(layer) for layer in self._cache.layers} != {DynamicLayer}:
+        self._keep_rows()
+        if not self._rows or self._sizes[0] != len(sequences):
             return None
-        token_ids = torch.cat(self._fed, dim=1)
-        layers = [(layer.keys, layer.values) for layer in self._cache.layers]
+        longest = max(len(row.token_ids) for row in self._rows)
+        fed = torch.full((len(self._rows), longest), -1)
+        for place, row in zip(fed, self._rows, strict=True):
+            place[: len(row.token_ids)] = torch.tensor(row.token_ids)
+        best = []
+        for n, sequence in enumerate(sequences):
+            wanted = torch.full((longest,), -2)
+            wanted[: len(sequence)] = torch.tensor(sequence[:longest])
+            shared = (fed == wanted).long().cumprod(dim=1).sum(dim=1)
+            is_own = n < len(shared) and shared[n] == shared.max()  # after one call, row n is n's
+            best.append(n if is_own else int(shared.argmax()))
+        return GenerationCache([self._rows[row] for row in best])
+
+    def _keep_rows(self) -> None:
+        """Keep the rows of the cache of the last call, if it holds all that was fed."""
+        cache, fed, self._cache, self._fed = self._cache, self._fed, None, []
+        if cache is None:
+            return
+        self._sizes.append(0)
+        token_ids = torch.cat(fed, dim=1)
+        if {type(layer) for layer in cache.layers} != {DynamicLayer}:
+            return
+        layers = [(layer.keys, layer.values) for layer in cache.layers]
         if {keys.shape[::2] for keys, _ in layers} != {token_ids.shape}:
-            return None
-        if len(token_ids) != num_rollouts:
-            return None
-        rows = zip(token_ids.tolist(), self._last_positions.tolist(), strict=True)
-        return GenerationCache(layers, [row[-1 - last :] for row, last in rows])
+            return
+        self._sizes[-1] = len(token_ids)
+        for n, ids in enumerate(_rows_of(token_ids, self._last_positions)):
+            place = slice(n, n + 1), slice(None), slice(token_ids.shape[1] - len(ids), None)
+            row = [(keys[place], values[place]) for keys, values in layers]
+            self._rows.append(CachedRow(row, ids))
+
+    def _drop_repeated(self, sequences: Sequence[list[int]]) -> None:
+        """Drop the rows that a call of `generate` computes again, and free their memory.
+
+        Args:
+            sequences: The tokens with which the call begins, of each of its rows.
+        """
+        kept = []
+        for layers, ids in self._rows:
+            # rows that ended before others were fed padding
+            length = len(ids) - sum(1 for _ in takewhile(ids[-1].__eq__, reversed(ids)))
+            if not any(ids[:length] == sequence[:length] for sequence in sequences):
+                kept.append(CachedRow([(k.clone(), v.clone()) for k, v in layers], ids))
+        self._rows = kept
+
+
+def _rows_of(token_ids: Tensor, last_positions: Tensor) -> list[list[int]]:
+    """Return the token ids of left-padded rows without the padding."""
+    rows = zip(token_ids.tolist(), last_positions.tolist(), strict=True)
+    return [row[-1 - last :] for row, last in rows]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..forward import ForwardRequest, token_logps
-from ..kv_cache import GenerationCache, cache_of
+from ..kv_cache import CachedRow, GenerationCache, cache_of
 from ..queries import Rollout
 from ..tree.rows import Layout, Row, reencoded_rows, shared_prefix_rows
 from .model_traits import causal_lm, compute_device, has_experts, shared_layout
@@ -150,7 +150,7 @@ def why_stale(
     fresh = _filled(model, token_ids)
     with embeddings_rounded(causal_lm(model)):
         rounded = _filled(model, token_ids)
-    for layer in range(len(cache.layers)):
+    for layer in range(len(cache.rows[0].layers)):
         kept, now, noisy = (each.prefix(layer, 0, checked) for each in (cache, fresh, rounded))
         for gap, noise in zip(map(_share, kept, now), map(_share, noisy, now), strict=True):
             if gap > max(MOST_NOISE * noise, _NEGLIGIBLE_SHARE):
@@ -178,7 +178,7 @@ def _filled(model: nn.Module, token_ids: Sequence[int]) -> GenerationCache:
     finally:
         hook.remove()
     layers = [(layer.keys, layer.values) for layer in cache_of(output).layers]
-    return GenerationCache(layers, [[*token_ids]])
+    return GenerationCache([CachedRow(layers, [*token_ids])])
 
 
 def _share(a: Float[Tensor, "1 G N d"], b: Float[Tensor, "1 G N d"]) -> float:
