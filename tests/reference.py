@@ -182,17 +182,24 @@ def belief_critic(rollouts, gae_lambda=1.0, bootstrap_cut_off=False):
     return values
 
 
-def information_gain(rollouts, progress_space="probability"):
+def information_gain(rollouts, progress_space="probability", gain_normalization="joint"):
     def rewards(r):
         p = progress_in(r, progress_space)
         gains = [p[t + 1] - p[t] for t in range(len(p) - 1)]
         return [*gains[:-1], r.outcome] if gains else []
 
+    def scale(xs, pooled):
+        std = math.sqrt(mean([(x - mean(pooled)) ** 2 for x in pooled]) + 1e-8)
+        return [(x - mean(pooled)) / (std + 1e-6) for x in xs]
+
     values = []
     for r in rollouts:
-        pooled = [x for other in of_group(r, rollouts) for x in rewards(other)]
-        std = math.sqrt(mean([(x - mean(pooled)) ** 2 for x in pooled]) + 1e-8)
-        scaled = [(x - mean(pooled)) / (std + 1e-6) for x in rewards(r)]
+        group = [rewards(other) for other in of_group(r, rollouts)]
+        if gain_normalization == "joint":
+            scaled = scale(rewards(r), [x for xs in group for x in xs])
+        else:
+            scaled = scale(rewards(r)[:-1], [x for xs in group for x in xs[:-1]])
+            scaled += scale(rewards(r)[-1:], [x for xs in group for x in xs[-1:]])
         values.append([*(sum(scaled[t:]) for t in range(len(scaled))), sum(scaled[-1:])])
     return values
 

@@ -224,7 +224,6 @@ def scored_tokens(
             None,
             scores,
             rewards,
-            completions,
             group_size=group_size,
             beta=1.0,
         )

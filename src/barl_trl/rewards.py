@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .graders import GRADERS, Grader, extract_answer, get_grader
 from .graders.extraction import Extraction
@@ -31,6 +31,13 @@ Completion = str | list[dict[str, Any]]
 
 RewardFunc = Callable[..., Sequence[float | None]]
 """A reward function in TRL's signature: columns of rows -> a reward of each row, or None."""
+
+
+class GivenAnswer(NamedTuple):
+    """The answer that a rollout gave in another way than in its last message."""
+
+    answer: str | None
+    """The answer; None if the rollout gave none."""
 
 
 class AccuracyReward:
@@ -53,6 +60,7 @@ class AccuracyReward:
         self,
         completions: Sequence[Completion],
         solution: Sequence[str],
+        rollout_answer: Sequence[GivenAnswer | None] | None = None,
         log_extra: Callable[[str, list], None] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
@@ -63,6 +71,8 @@ class AccuracyReward:
             completions: Completions: texts, or lists of messages, of which the last one is judged.
             solution: The true answer of each completion's problem: bare, in the last box of a text,
                 or after `####`.
+            rollout_answer: The answer that an environment or a `rollout_func` tells of each
+                rollout; None where the completion tells it. The trainer provides it.
             log_extra: Logs extra columns to the completions table: `"solution"` (the true answer),
                 `"answer"` and `"verdict"` (what decided). The trainer provides it.
             log_metric: Logs the share of comparisons that failed. The trainer provides it.
@@ -80,7 +90,7 @@ class AccuracyReward:
                 f"solution must have one entry per completion, got {len(solution)} for "
                 f"{len(completions)} completions: pass the `solution` column of the same rows."
             )
-        pairs = self.pairs(completions, solution)
+        pairs = self.pairs(completions, solution, rollout_answer)
         verdicts = self.grader.grade(pairs)
         failures = Counter(v.reason for v in verdicts if v is not None and v.is_failure)
         share = failures.total() / max(len(verdicts), 1)
@@ -102,16 +112,17 @@ class AccuracyReward:
         return [None if verdict is None else float(verdict.correct) for verdict in verdicts]
 
     def pairs(
-        self, completions: Sequence[Completion], solution: Sequence[str]
+        self,
+        completions: Sequence[Completion],
+        solution: Sequence[str],
+        rollout_answer: Sequence[GivenAnswer | None] | None = None,
     ) -> list[tuple[str | None, str | None]]:
         """Return the true answer of each completion, and its own; None where there is none."""
         truths = [truth_answer(text) for text in solution]
+        answers = rollout_answers(completions, self.grader.extract_answer, rollout_answer)
         return [
-            (
-                truth if is_truth(truth) else None,
-                self.grader.extract_answer(completion_text(completion)),
-            )
-            for truth, completion in zip(truths, completions, strict=True)
+            (truth if is_truth(truth) else None, answer)
+            for truth, answer in zip(truths, answers, strict=True)
         ]
 
 
@@ -170,9 +181,7 @@ def format_reward(completions: Sequence[Completion], **kwargs: Any) -> list[floa
         >>> format_reward([r"\boxed{7}", [{"role": "assistant", "content": r"\boxed{7"}]])
         [1.0, 0.0]
     """
-    return [
-        float(extract_answer(completion_text(completion)) is not None) for completion in completions
-    ]
+    return [float(extract_answer(final_text(completion)) is not None) for completion in completions]
 
 
 def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> RewardFunc:
@@ -218,6 +227,41 @@ def completion_text(completion: Completion) -> str:
     if content is None or isinstance(content, str):
         return content or ""  # a call of a tool has no content
     return "".join(part.get("text") or "" for part in content)
+
+
+def calls_tool(completion: Completion) -> bool:
+    """Return whether a completion ends with a message that calls a tool."""
+    return bool(not isinstance(completion, str) and completion and completion[-1].get("tool_calls"))
+
+
+def final_text(completion: Completion) -> str:
+    """Return the text from which a completion's answer is read.
+
+    It is that of its last message; "" if that calls a tool, or is not the model's.
+    """
+    if isinstance(completion, str):
+        return completion
+    is_own = bool(completion) and completion[-1].get("role", "assistant") == "assistant"
+    return completion_text(completion) if is_own and not calls_tool(completion) else ""
+
+
+def rollout_answers(
+    completions: Sequence[Completion],
+    answer_extractor: Callable[[str], str | None],
+    given: Sequence[GivenAnswer | None] | None = None,
+) -> list[str | None]:
+    """Return the answer of each rollout; None without one.
+
+    Args:
+        completions: The completions.
+        answer_extractor: Text of a last message -> its answer.
+        given: The answers that environments or a `rollout_func` tell; None where they tell none.
+    """
+    told = given or [None] * len(completions)
+    return [
+        answer_extractor(final_text(completion)) if other is None else other.answer
+        for completion, other in zip(completions, told, strict=True)
+    ]
 
 
 def _import(path: str) -> Any:

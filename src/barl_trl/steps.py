@@ -41,9 +41,7 @@ class Turn(NamedTuple):
     """Whether another's text, such as a tool's result, follows the turn."""
 
 
-def turns_of(
-    token_ids: Sequence[int], mask: Sequence[int], end_ids: Collection[int]
-) -> list[Turn]:
+def turns_of(token_ids: Sequence[int], mask: Sequence[int], end_ids: Collection[int]) -> list[Turn]:
     """Return the turns of a completion.
 
     A turn ends where the model wrote a token of `end_ids`, or where such a token follows its words

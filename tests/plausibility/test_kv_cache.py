@@ -60,7 +60,9 @@ def cache_for(recorder, rollouts):
 def test_only_the_branches_are_fed(overrides, max_tokens, caplog):
     model = make(**overrides)
     rollouts, recorder = generated(model)
-    result = score(model, rollouts, generation_cache=cache_for(recorder, rollouts), max_tokens=max_tokens)
+    result = score(
+        model, rollouts, generation_cache=cache_for(recorder, rollouts), max_tokens=max_tokens
+    )
     assert_matches(result, oracle(model, rollouts))
     # a rollout that was cut off ends with a token that was sampled and never fed
     cut_off = sum(len(r.token_ids) == len(p) + 20 for r, p in zip(rollouts, PROMPTS, strict=True))
@@ -87,7 +89,10 @@ def test_a_rollout_that_was_not_generated_is_fed_from_where_it_differs(caplog):
     kept = score(model, rollouts, generation_cache=cache_for(recorder, rollouts))
     result = score(model, others, generation_cache=cache_for(recorder, others))
     assert_matches(result, oracle(model, others))
-    assert result.num_tokens == kept.num_tokens + cache_for(recorder, rollouts).lengths(rollouts)[0] - 12
+    assert (
+        result.num_tokens
+        == kept.num_tokens + cache_for(recorder, rollouts).lengths(rollouts)[0] - 12
+    )
     assert not caplog.records
 
 
@@ -110,7 +115,9 @@ def test_where_memory_runs_out_fewer_tokens_go_at_a_time():
     rollouts, recorder = generated(model)
     expected = oracle(model, rollouts)
     score(model, rollouts, generation_cache=cache_for(recorder, rollouts))  # checks the model
-    result = score(limited(model, 60), rollouts, generation_cache=cache_for(recorder, rollouts), max_tokens=512)
+    result = score(
+        limited(model, 60), rollouts, generation_cache=cache_for(recorder, rollouts), max_tokens=512
+    )
     assert_matches(result, expected)
     assert result.max_tokens == 50  # half of what is fed
 

@@ -34,7 +34,6 @@ def seen(model, tokenizer, args, *, rows=ROWS, **kwargs):
         barl_trainer.accelerator,
         found,
         batch.outcome_rewards(barl_trainer.reward_weights),
-        batch.generated.completion_ids,
         group_size=4,
         beta=args.consistency_beta,
     )

@@ -42,7 +42,7 @@ _USED_WITH_ROLLOUTS = ("consistency_beta", "max_hypotheses")
 """Fields that change nothing unless the rollouts' answers are hypotheses."""
 _USED_WITH_SCORES = (
     "elicitation", "answer_likelihood", "plausibility_temperature", "scoring_method",
-    "scoring_max_tokens",
+    "scoring_max_tokens", "last_state",
 )
 """Fields that change nothing unless answers are scored."""
 # fmt: on
@@ -85,7 +85,8 @@ class BARLFields:
     # Steps and states
     step_size: int = option(
         128,
-        "Completion tokens of one reasoning step. The trainer's `step_segmenter` replaces it.",
+        "Completion tokens of one reasoning step. The trainer's `step_segmenter` replaces it. In "
+        "rollouts of several turns each turn, with the observation behind it, is a step.",
     )
     elicitation: str = option(
         DEFAULT_ELICITATION,
@@ -121,6 +122,12 @@ class BARLFields:
         "Whether `progress` and `information_gain` take differences of probabilities or of "
         "log-probabilities.",
     )
+    gain_normalization: Literal["joint", "separate"] = option(
+        "joint",
+        "Whether `information_gain` standardises gains and outcomes of a group `joint`ly (the "
+        "paper) or each kind `separate`ly (its released code). Jointly it pays for early answers "
+        "where rollouts differ in their number of turns.",
+    )
 
     # Answers and hypotheses
     extraction: Extraction = option(
@@ -155,6 +162,12 @@ class BARLFields:
     )
     plausibility_temperature: float = option(
         1.0, "Temperature at which answers are scored. `temperature` is that of sampling."
+    )
+    last_state: Literal["measured", "answer"] = option(
+        "measured",
+        "What is believed at the last state. `measured`: what the model finds likely there. "
+        "`answer`: the rollout's own answer is certain. Some agents give an answer that they "
+        "would not give again when asked in the elicitation's words.",
     )
     outcome_mode: Literal["ground_truth", "hypothesis"] = option(
         "ground_truth",

@@ -32,12 +32,12 @@ from .checks.positions import check_positions
 from .logging.belief_log import BeliefLog
 from .logging.health import HealthCallback
 from .logging.rollout_recorder import RolloutRecorder
+from .rollouts.agents import ROLLOUT_ANSWER
 from .rollouts.all_rollouts import scored_rollouts
 from .rollouts.hypothesis_scorer import Generated, HypothesisScorer, Scored
 from .rollouts.old_logps import OldLogpsMixin
 from .rollouts.rollout_batch import RolloutBatch
 from .rollouts.shared_verdicts import share_verdicts
-from .rollouts.turns import one_turn
 from .rollouts.zero3 import gather_head_with_model
 
 _REASONS = "verdict"
@@ -160,7 +160,6 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         self.reads_boxes = answer_extractor is None and grader.extraction == "boxed"
         if answer_equivalence is None:
             grader.start()
-        end_ids: Any = [*self.eos_token_ids, self._tokenizer.pad_token_id]
         self.scorer = HypothesisScorer(
             self._tokenizer,
             args.own_credit,
@@ -168,7 +167,8 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             answer_extractor or grader.extract_answer,
             answer_equivalence or grader.equivalent,
             step_segmenter or partial(fixed_size_steps, step_size=args.step_size),
-            end_ids=end_ids,
+            end_ids=self._turn_end_ids,
+            divides_turns=step_segmenter is not None,
         )
         if self.scorer.credit.hypotheses != "none":
             elicitation = self.scorer.elicitation
@@ -193,22 +193,25 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
 
     def _generate(self, prompts):
         with GenerationRecorder(self.model) as recorder:
-            output = one_turn(super()._generate(prompts), self._tokenizer, self.eos_token_ids)
-        prompt_ids, completion_ids, mask, completions, _, extra_fields, *_ = output
+            output = super()._generate(prompts)
+        prompt_ids, completion_ids, masks, completions, _, columns, *_ = output
         # a rollout_func may bring true answers, which are not known before it returns, and may
         # generate with other weights than the policy's
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
         is_stale = self.args.gradient_accumulation_steps % passes != 0
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
-        is_known = self.args.solution_column not in extra_fields
+        is_known = self.args.solution_column not in columns
         is_scored = self.scorer.credit.hypotheses != "none"
         is_asked = is_scored and (is_stale or is_corrected) and not self._depends_on_padding
         asks = self.model.training and is_known and is_asked
         feeds_all = asks or self.args.scoring_method == "reencode"
         is_of_use = self.model.training and is_scored and not (self.rollout_func or feeds_all)
-        cache = recorder.cache(len(prompts)) if is_of_use else None
+        rows = [[*p, *c] for p, c in zip(prompt_ids, completion_ids, strict=True)]
+        cache = recorder.cache(rows) if is_of_use else None
         self._say_once("cache", recorder.advice(cache) if is_of_use else None)
-        self._batch.generated = Generated(prompt_ids, completion_ids, completions, cache, mask)
+        self._batch.generated = Generated(
+            prompt_ids, completion_ids, completions, cache, masks, columns.get(ROLLOUT_ANSWER)
+        )
         self._batch.asks_for_old_logps = asks
         # score now: the cache is large, and the weights are still those that generated it
         if self.model.training and is_known:
@@ -255,7 +258,6 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             self.accelerator,
             batch.scored,
             batch.outcome_rewards(self.reward_weights),
-            batch.generated.completion_ids,
             group_size=self.num_generations,
             beta=self.args.consistency_beta,
         )
@@ -286,8 +288,9 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         super().log(logs, start_time)
 
     def _share_verdicts(self, inputs, completions) -> None:
+        given = self._batch.generated.given_answers
         for reward in self._accuracy_rewards:
-            share_verdicts(reward, completions, [row["solution"] for row in inputs])
+            share_verdicts(reward, completions, [row["solution"] for row in inputs], given)
 
     def _score(self, *, score_completions: bool = False) -> Scored:
         """Form this process's hypotheses and score their answers at every state.

@@ -17,11 +17,12 @@ from .checkpoints.stop_together import StopTogether
 from .checks.datasets import refuse_unusable_tokenizer
 from .hub.pushes import HubMixin
 from .logging.health import HealthCallback, HealthMixin, logger
+from .rollouts.agents import AgentMixin
 from .rollouts.turns import tell_ends
 
 
 class BaselineTrainer(
-    HealthMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer
+    HealthMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, AgentMixin, GRPOTrainer
 ):
     """[`~trl.GRPOTrainer`] with exact resuming, benchmarks, model cards and health lines.
 
@@ -62,7 +63,9 @@ class BaselineTrainer(
         if self.benchmarks and kwargs.get("eval_dataset") is None:
             kwargs["eval_dataset"] = {}  # `Trainer` refuses to evaluate without a data set
         length: Any = args.max_completion_length
-        reward_funcs = resolve_rewards(reward_funcs, args.extraction, max_completion_length=length)
+        reward_funcs = resolve_rewards(
+            reward_funcs or [], args.extraction, max_completion_length=length
+        )
         functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         self._accuracy_rewards = [func for func in functions if isinstance(func, AccuracyReward)]
         default = resolve_rewards(accuracy_reward, args.extraction)

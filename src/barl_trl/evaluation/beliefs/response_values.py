@@ -113,7 +113,6 @@ def believe(
         None,
         scored,
         torch.tensor([response.reward for response in responses], device=logps.device),
-        generated.completion_ids,
         group_size=len(responses),
         beta=scorer.args.consistency_beta,
     )

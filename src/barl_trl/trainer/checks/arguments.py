@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from ...rewards import AccuracyReward, resolve_rewards
 from ..barl_config import BARLConfig
 from ..rollouts.turns import completion_ends
+from .agents import check_agents
 from .callables import try_step_segmenter
 from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
 from .environment import refuse_missing_packages
@@ -43,12 +44,6 @@ def check_trainer_arguments(
         )
     refuse_broken(CREDIT_RULES, args)
     args.warn_of_weights(have_fixed_steps=kwargs.get("step_segmenter") is None)
-    for name in ("tools", "environment_factory"):
-        if kwargs.get(name):
-            raise ValueError(
-                f"{name} must be None, got {kwargs[name]!r}: a chain of thought is one model's "
-                "text here."
-            )
     if kwargs.get("answer_extractor") and args.extraction != "boxed":
         raise ValueError(
             f"extraction must be left at 'boxed' with an answer_extractor, got "
@@ -64,13 +59,13 @@ def check_trainer_arguments(
             f"gradient_checkpointing must be False with {kinds.pop()}, got True: it drops the "
             "cache that holds the learned prefix."
         )
-    if not reward_funcs:
+    if not reward_funcs and not kwargs.get("environment_factory"):
         raise ValueError(
             "reward_funcs must hold at least one function, got none: try "
             "barl_trl.rewards.accuracy_reward."
         )
     tokenizer = kwargs.get("processing_class")
-    rewards = check_shared_arguments(args, reward_funcs, train_dataset, eval_dataset, tokenizer)
+    rewards = check_shared_arguments(args, reward_funcs, train_dataset, eval_dataset, **kwargs)
     if train_dataset is None:
         return  # TRL raises a clear error
     check_datasets(args, train_dataset, eval_dataset, rewards, kwargs)
@@ -84,7 +79,7 @@ def check_shared_arguments(
     train_dataset: Any = None,
     eval_dataset: Any = None,
     processing_class: Any = None,
-    **_: Any,
+    **kwargs: Any,
 ) -> list[Any]:
     """Refuse arguments that neither [`BARLTrainer`] nor TRL's own trainer can honour.
 
@@ -94,7 +89,7 @@ def check_shared_arguments(
         train_dataset: The trainer's `train_dataset`.
         eval_dataset: The trainer's `eval_dataset`.
         processing_class: The trainer's `processing_class`.
-        **_: The trainer's other arguments, which are not checked.
+        **kwargs: The trainer's other arguments, by name.
 
     Returns:
         The reward functions, with names resolved.
@@ -104,8 +99,9 @@ def check_shared_arguments(
         ValueError: Any other argument breaks a rule.
     """
     refuse_missing_packages(args)
+    check_agents(args, train_dataset, kwargs)
     length: Any = args.max_completion_length
-    rewards = resolve_rewards(reward_funcs, args.extraction, max_completion_length=length)
+    rewards = resolve_rewards(reward_funcs or [], args.extraction, max_completion_length=length)
     rewards = rewards if isinstance(rewards, list) else [rewards]
     for name, number in Counter(map(_logged_as, rewards)).items():
         if name is not None and number > 1:

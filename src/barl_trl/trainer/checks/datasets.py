@@ -16,6 +16,7 @@ from ...data.suspicions import unreadable
 from ...hypotheses import is_truth, truth_answer
 from ...rewards import AccuracyReward
 from ..barl_config import BARLConfig
+from ..rollouts.agents import ROLLOUT_ANSWER
 
 _LOOKED_AT = 200
 """Number of first rows whose true answers are checked."""
@@ -59,7 +60,8 @@ def check_datasets(
         if dataset is train_dataset:
             _check_truths(args, dataset, graders)
         if kwargs.get("rollout_func") is None:  # a rollout_func may add columns
-            _check_rewards(name, dataset, rewards, args.solution_column)
+            environments = ["environments"] if kwargs.get("environment_factory") else []
+            _check_rewards(name, dataset, rewards, args.solution_column, environments)
 
 
 def _check_prompts(name: str, dataset: Any) -> None:
@@ -139,16 +141,28 @@ def _check_truths(
 
 
 def _check_rewards(
-    name: str, dataset: Dataset | IterableDataset, rewards: Sequence[Any], solution_column: str
+    name: str,
+    dataset: Dataset | IterableDataset,
+    rewards: Sequence[Any],
+    solution_column: str,
+    others: Sequence[str],
 ) -> None:
-    """Refuse reward functions that do not take the arguments and columns that TRL passes."""
+    """Refuse reward functions that do not take the arguments and columns that TRL passes.
+
+    Args:
+        name: What messages call the data set.
+        dataset: The data set.
+        rewards: The reward functions.
+        solution_column: The column of true answers.
+        others: Other arguments that TRL passes.
+    """
     columns = _columns(dataset)
-    if clashes := sorted({*_TRL_ARGUMENTS, "environments"} & set(columns)):
+    if clashes := sorted({*_TRL_ARGUMENTS, "environments", ROLLOUT_ANSWER} & set(columns)):
         raise ValueError(
             f"{name} must have no column {clashes[0]!r}, got {columns}: reward functions get an "
             "argument of that name. Rename the column, or remove it."
         )
-    passed = {*_TRL_ARGUMENTS, *columns} - {"prompt", "completion"}
+    passed = {*_TRL_ARGUMENTS, *columns, *others} - {"prompt", "completion"}
     for reward in rewards:
         if isinstance(reward, AccuracyReward) and "solution" not in columns:
             raise ValueError(

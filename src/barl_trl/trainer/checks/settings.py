@@ -100,6 +100,7 @@ CREDIT_RULES = (
     _only_of("gae_lambda", "gae", "gae_posterior", "belief_critic"),
     _only_of("bootstrap_cut_off", "belief_critic"),
     _only_of("progress_space", "progress", "information_gain"),
+    _only_of("gain_normalization", "information_gain"),
 )
 """A setting that the credit does not take must be left at its default."""
 

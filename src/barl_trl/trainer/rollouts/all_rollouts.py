@@ -1,6 +1,5 @@
 """`scored_rollouts` gathers the rollouts of all processes, from which credit is estimated."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,7 +16,6 @@ def scored_rollouts(
     accelerator: Accelerator | None,
     scored: Scored,
     outcomes: Tensor,
-    completion_ids: Sequence[Sequence[int]],
     *,
     group_size: int,
     beta: float,
@@ -28,7 +26,6 @@ def scored_rollouts(
         accelerator: The trainer's accelerator; None means that there is one process.
         scored: The hypotheses of this process's rollouts and their log-likelihoods.
         outcomes: Outcome rewards of all processes' rollouts, (N,), NaN for a missing outcome.
-        completion_ids: Token ids of this process's completions.
         group_size: Rollouts per prompt.
         beta: Consistency coefficient of the posterior, from 0 to `inf`.
 
@@ -37,9 +34,7 @@ def scored_rollouts(
         hypotheses of any rollout.
     """
     logps, state_mask, hypothesis_mask, *_ = scored.likelihoods
-    lengths = [ends[-1] if ends else 0 for ends in scored.step_ends]
-    has_no_end = [n == len(ids) for n, ids in zip(lengths, completion_ids, strict=True)]
-    cut_off = torch.tensor(has_no_end, device=logps.device)
+    cut_off = torch.tensor(scored.is_cut_off, device=logps.device)
     if accelerator is not None and accelerator.num_processes > 1:
         logps, state_mask, hypothesis_mask, cut_off = (
             _gathered(accelerator, local) for local in (logps, state_mask, hypothesis_mask, cut_off)

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from ...credit import Credit
+from ...credit.rollouts import LOG_FLOOR
 from ...hypotheses import HypothesisSet, merge_hypotheses, truth_answer
 from ...plausibility.answer_logps import AnswerLogLikelihoods, answer_log_likelihoods
 from ...plausibility.elicitation import Elicitation
 from ...plausibility.kv_cache import GenerationCache
-from ...rewards import completion_text
-from ...steps import StepSegmenter, chain_of_thought, step_ends_of
+from ...rewards import GivenAnswer, calls_tool, rollout_answers
+from ...steps import StepSegmenter, Turn, turn_step_ends, turns_of
 from ..barl_fields import BARLFields
 from .shared_verdicts import share_hypotheses
 
@@ -29,6 +30,8 @@ class Generated(NamedTuple):
     """The key-value cache of the generation, if it can be used to score."""
     masks: list[list[int]] | None = None
     """1 for each completion token that the model generated, else 0; None if it generated all."""
+    given_answers: list[GivenAnswer | None] | None = None
+    """Answers that environments or a `rollout_func` tell; None: all are read from completions."""
 
 
 class Scored(NamedTuple):
@@ -42,6 +45,11 @@ class Scored(NamedTuple):
     """Hypothesis set of the group of each of this process's rollouts."""
     step_ends: list[list[int]]
     """Ends of the reasoning steps of each of this process's rollouts, in completion tokens."""
+    turns: list[list[Turn]]
+    """Turns of each of this process's rollouts."""
+    is_cut_off: list[bool]
+    """Whether each of this process's rollouts might have gone on: it reached the longest completion
+    before its turn ended, or ended in a call of a tool and gave no answer."""
     likelihoods: AnswerLogLikelihoods
     """Log-likelihood of each hypothesis at each state of this process's rollouts, in nats."""
 
@@ -59,6 +67,8 @@ class HypothesisScorer:
         answer_equivalence: Two answers -> whether they are one hypothesis.
         step_segmenter: Token ids of a chain of thought -> the ends of its steps.
         end_ids: Ids of the tokens that end a turn.
+        divides_turns: Whether the segmenter also divides turns that are followed by others; without
+            it each of these is a step.
     """
 
     tokenizer: Any
@@ -68,6 +78,7 @@ class HypothesisScorer:
     answer_equivalence: Callable[[str, str], bool]
     step_segmenter: StepSegmenter
     end_ids: Collection[Any]
+    divides_turns: bool = False
 
     @cached_property
     def elicitation(self) -> Elicitation:
@@ -107,9 +118,9 @@ class HypothesisScorer:
             completion_temperature: Temperature of the completions' own log-probabilities.
             max_tokens: Most tokens of a forward pass, padding included; None: no limit.
         """
-        texts = map(completion_text, generated.completions)
+        completions, given = generated.completions, generated.given_answers
         answers, sets = share_hypotheses(
-            [self.answer_extractor(text) for text in texts],
+            rollout_answers(completions, self.answer_extractor, given),
             [truth_answer(truth) for truth in truths],
             self._merge,
             group_size=group_size,
@@ -117,21 +128,30 @@ class HypothesisScorer:
         places = range(start, start + len(truths))
         local_sets = [sets[n // group_size] for n in places]
         is_asked = self.credit.hypotheses != "none"
-        step_ends, rollouts = [], []
+        spans, step_ends, rollouts = [], [], []
         masks = generated.masks or [None] * len(truths)
-        for prompt_ids, completion_ids, mask, hypotheses in zip(
-            generated.prompt_ids, generated.completion_ids, masks, local_sets, strict=True
+        for n, (prompt_ids, completion_ids, mask, hypotheses) in enumerate(
+            zip(generated.prompt_ids, generated.completion_ids, masks, local_sets, strict=True)
         ):
-            chain = chain_of_thought(completion_ids, self.end_ids)
-            step_ends.append(step_ends_of(chain, self.step_segmenter))
+            is_own = mask or [1] * len(completion_ids)
+            turns = turns_of(completion_ids, is_own, self.end_ids)
+            is_whole = len(turns) > 1 or calls_tool(completions[n])
+            is_whole = is_whole or any(turn.has_observation for turn in turns)
+            segmenter = None if is_whole and not self.divides_turns else self.step_segmenter
+            ends = turn_step_ends(completion_ids, is_own, turns, segmenter)
+            chain = completion_ids[: ends[-1]] if ends else []
+            starts = [0, *(turn.stop for turn in turns if turn.has_observation)] if mask else []
+            spans.append(turns)
+            step_ends.append(ends)
             rollouts.append(
                 self.elicitation.rollout(
                     prompt_ids,
                     completion_ids if score_completions else chain,
-                    step_ends[-1],
+                    ends,
                     hypotheses.answers if hypotheses and is_asked else (),
                     score_completion=score_completions,
                     mask=mask,
+                    turn_starts=starts,
                 )
             )
         likelihoods = answer_log_likelihoods(
@@ -150,7 +170,49 @@ class HypothesisScorer:
                 answer_logps=likelihoods.answer_logps[..., :0],
                 hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
             )
-        return Scored(answers, sets, local_sets, step_ends, likelihoods)
+        local_answers = answers[start : start + len(truths)]
+        might_go_on = map(self._might_go_on, generated.completion_ids, spans)
+        is_cut_off = [
+            is_open or (answer is None and calls_tool(completion))
+            for is_open, answer, completion in zip(
+                might_go_on, local_answers, completions, strict=True
+            )
+        ]
+        scored = Scored(answers, sets, local_sets, step_ends, spans, is_cut_off, likelihoods)
+        if self.args.last_state == "answer" and is_asked:
+            scored = self._with_certain_ends(scored, start, group_size)
+        return scored
+
+    def _with_certain_ends(self, scored: Scored, start: int, group_size: int) -> Scored:
+        """Make each rollout's own answer certain at its last state.
+
+        A rollout that gave no answer then believes in none; one that was cut off might still have
+        answered, so what it believes stays as it was measured.
+        """
+        logps = scored.likelihoods.answer_logps.clone()
+        for n, (hypotheses, ends) in enumerate(
+            zip(scored.local_sets, scored.step_ends, strict=True)
+        ):
+            answer = scored.answers[start + n]
+            if hypotheses is None or (answer is None and scored.is_cut_off[n]):
+                continue
+            member = None
+            if hypotheses.members:
+                member = hypotheses.members[(start + n) % group_size]
+            elif answer is not None and self.answer_equivalence(hypotheses.answers[0], answer):
+                member = 0  # the truth alone is a hypothesis
+            logps[n, len(ends), : len(hypotheses.answers)] = LOG_FLOOR
+            if member is not None:
+                logps[n, len(ends), member] = 0.0
+        return scored._replace(likelihoods=scored.likelihoods._replace(answer_logps=logps))
+
+    def _might_go_on(self, completion_ids: Sequence[int], turns: Sequence[Turn]) -> bool:
+        """Return whether the longest completion was reached before the last turn ended."""
+        if not turns:
+            return True
+        if turns[-1].has_observation:  # the model has not taken its next turn
+            return completion_ids[-1] not in self.end_ids
+        return turns[-1].end == len(completion_ids)
 
     def _merge(self, truth: str, answers: list[str | None]) -> HypothesisSet | None:
         return merge_hypotheses(

@@ -10,11 +10,14 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 
 from ...hypotheses import HypothesisSet
-from ...rewards import AccuracyReward, Completion
+from ...rewards import AccuracyReward, Completion, GivenAnswer
 
 
 def share_verdicts(
-    reward: AccuracyReward, completions: Sequence[Completion], solutions: Sequence[str]
+    reward: AccuracyReward,
+    completions: Sequence[Completion],
+    solutions: Sequence[str],
+    given_answers: Sequence[GivenAnswer | None] | None = None,
 ) -> None:
     """Judge each answer of all processes' rollouts on one process, and share the verdicts.
 
@@ -22,11 +25,12 @@ def share_verdicts(
         reward: The reward, whose grader remembers the verdicts.
         completions: This process's completions.
         solutions: Solution of each of these completions.
+        given_answers: The answers that environments or a `rollout_func` tell.
     """
     rank, world = PartialState().process_index, PartialState().num_processes
     if world == 1:
         return
-    pairs = dict.fromkeys(gather_object(reward.pairs(completions, solutions)))
+    pairs = dict.fromkeys(gather_object(reward.pairs(completions, solutions, given_answers)))
     pairs = [pair for pair in pairs if None not in pair]
     judged = reward.grader.verify_all(pairs[rank::world])
     for verdicts in gather_object([judged]):

@@ -1,14 +1,10 @@
-"""A completion is one turn of the model: which tokens end it, and which text the model wrote."""
+"""Which tokens end completions, the turns of the model."""
 
-from collections.abc import Collection, Sequence
-from itertools import compress, groupby
-from operator import itemgetter
+from collections.abc import Sequence
 from typing import Any
 
 from trl import is_conversational
 
-from ...rewards import Completion
-from ...steps import chain_of_thought
 from ..barl_config import BARLConfig
 from .turn_ends import turn_ends
 
@@ -82,54 +78,6 @@ def completion_ends(
             "assistant's message with that."
         )
     return [*dict.fromkeys([*ends, *users_ends])]
-
-
-def one_turn(output: tuple, tokenizer: Any, end_ids: Collection[int]) -> tuple:
-    """Return the output of TRL's `_generate`, with only the model's own text in completions.
-
-    A `rollout_func` may put other text into a turn. Answers and rewards must not be read from it.
-
-    Args:
-        output: The output of TRL's `_generate`: token ids of the prompts, token ids of the
-            completions, masks with 1 for each completion token that the model generated (None: it
-            generated all), the completions, and more.
-        tokenizer: The model's tokenizer.
-        end_ids: Ids of the tokens that end a turn. After the first of them only more of them and
-            padding may follow.
-
-    Raises:
-        ValueError: Other tokens of the model follow the end of its turn.
-    """
-    no_text = {*end_ids, tokenizer.pad_token_id}
-    prompt_ids, completion_ids, masks, completions, *rest = output
-    for n, ids in enumerate(completion_ids):
-        mask, length = masks[n] if masks else [1] * len(ids), len(chain_of_thought(ids, end_ids))
-        behind = compress(ids[length:], mask[length:])
-        if any(token not in no_text for token in behind):
-            raise ValueError(
-                f"rollout_func must return one turn, got rollout {n} with an end of turn at token "
-                f"{length} of {len(ids)} and tokens of the model behind it: they would have no "
-                "weight. Return earlier turns as part of prompt_ids, or train with "
-                "trl.GRPOTrainer."
-            )
-    if masks:
-        completions = [
-            _with_text(completion, _own_text(ids, mask, tokenizer)) if 0 in mask else completion
-            for completion, ids, mask in zip(completions, completion_ids, masks, strict=True)
-        ]
-    return prompt_ids, completion_ids, masks, completions, *rest
-
-
-def _own_text(ids: Sequence[int], mask: Sequence[int], tokenizer: Any) -> str:
-    """Return the text of the tokens that the model generated, with line breaks for other tokens."""
-    runs = groupby(zip(ids, mask, strict=True), key=itemgetter(1))
-    own_runs = [[token for token, _ in run] for is_own, run in runs if is_own]
-    return "\n".join(tokenizer.batch_decode(own_runs, skip_special_tokens=True))
-
-
-def _with_text(completion: Completion, text: str) -> Completion:
-    """Return a completion of the same kind, a text or messages, with another text."""
-    return text if isinstance(completion, str) else [{**completion[-1], "content": text}]
 
 
 def _named(ids: Sequence[int], tokenizer: Any) -> str:
