@@ -50,7 +50,7 @@ class Script(LogitsProcessor):
         self.calls = []
 
     def begin(self, rows):
-        if None in self.said or len(rows) == len(self.plays) and not any(self.turn):
+        if None in self.said or (len(rows) == len(self.plays) and not any(self.turn)):
             self.playing = [*range(len(rows))]
         else:
             left = [n for n in range(len(self.plays)) if self.turn[n]]

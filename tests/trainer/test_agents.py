@@ -5,6 +5,7 @@ import torch
 from datasets import Dataset
 
 from barl_trl.rewards import accuracy_reward
+from barl_trl.trainer import make_trainer
 
 from ..tiny import tiny_model
 from .playing import Keeping, agent_config, agent_tokenizer, call, played
@@ -133,3 +134,254 @@ def test_old_logps_are_those_of_trl(tmp_path):
         logps, *_ = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, number)
     own = (output["completion_mask"] * output["tool_mask"]).bool()
     torch.testing.assert_close(output["old_per_token_logps"][own], logps[own], atol=1e-5, rtol=0)
+
+
+# Answers
+
+
+class Guess:
+    """A game: `compare` tells where the secret is, `submit` gives the answer."""
+
+    def reset(self, solution, **row):
+        self.secret, self.answer = int(solution), None
+        return " The game begins."
+
+    def compare(self, number: int) -> str:
+        """Compare the secret with a number.
+
+        Args:
+            number: A number.
+
+        Returns:
+            Where the secret is.
+        """
+        return "equal" if number == self.secret else "no"
+
+    def submit(self, number: int) -> str:
+        """Give the answer.
+
+        Args:
+            number: The answer.
+
+        Returns:
+            That it is noted.
+        """
+        self.answer = number
+        return r"noted, not \boxed{5}"
+
+    def get_reward(self) -> float:
+        return float(self.answer == self.secret)
+
+
+GAMES = [
+    [call("compare", number=7), call("submit", number=12), r"Done. \boxed{3}"],
+    [call("submit", number=9), "Done."],
+    [r"Is it \boxed{12}?"],
+    [call("compare", number=12), call("submit", number=12), call("compare", number=1), "Done."],
+]
+
+
+def test_an_environment_tells_answers_and_rewards(tmp_path):
+    trainer = agent(tmp_path, reward_funcs=[], environment_factory=Guess)
+    played(trainer, ROWS, GAMES)
+    assert trainer.scored.answers == ["12", "9", None, "12"]
+    assert trainer._batch.rewards_per_func.tolist() == [[1.0], [0.0], [0.0], [1.0]]
+    assert trainer.scored.sets[0].members == (0, 1, None, 0)
+
+
+def test_our_rewards_read_the_same_answers(tmp_path):
+    trainer = agent(tmp_path, environment_factory=Guess)
+    played(trainer, ROWS, GAMES)
+    assert trainer._batch.rewards_per_func.tolist() == [
+        [1.0, 1.0],
+        [0.0, 0.0],
+        [0.0, 0.0],
+        [1.0, 1.0],
+    ]
+
+
+def test_an_environment_without_an_answer_leaves_it_to_the_last_message(tmp_path):
+    class Silent(Guess):
+        answer = property(lambda self: None, lambda self, value: None)
+
+    class Untold:
+        reset, compare = Guess.reset, Guess.compare
+
+        def __setattr__(self, name, value):
+            if name != "answer":
+                super().__setattr__(name, value)
+
+    for factory, answers in ((Silent, [None] * 4), (Untold, ["12", None, "7", "2"])):
+        trainer = agent(tmp_path, environment_factory=factory)
+        played(trainer, ROWS, [[call("compare", number=1), *play[-1:]] for play in plays()])
+        assert trainer.scored.answers == answers
+
+
+def chatting(parts, **columns):
+    """A `rollout_func` whose rollouts are lists of parts: texts are the model's, pairs are not."""
+
+    def rollout_func(prompts, trainer):
+        tokenizer, ids, masks = trainer.processing_class, [], []
+        for rollout in parts[: len(prompts)]:
+            ids.append([])
+            masks.append([])
+            for part in rollout:
+                words = tokenizer.encode(part if isinstance(part, str) else part[0])
+                ids[-1] += words
+                masks[-1] += [int(isinstance(part, str))] * len(words)
+        prompt_ids = [tokenizer.encode(str(prompt)) for prompt in prompts]
+        output = {"prompt_ids": prompt_ids, "completion_ids": ids, "logprobs": None}
+        return output | {"env_mask": masks} | columns
+
+    return rollout_func
+
+
+REPLY = ("\n<|im_start|>user\nNo \\boxed{5}.<|im_end|>\n<|im_start|>assistant\n",)
+CHATS = [
+    ["Is it 3?<|im_end|>", REPLY, r"\boxed{12}<|im_end|>"],
+    ["Is it 4?", ("<|im_end|>" + REPLY[0],), "Then 5?<|im_end|>", REPLY, r"\boxed{7}<|im_end|>"],
+    [r"\boxed{9}<|im_end|>"],
+    ["Is it 8?<|im_end|>", REPLY],
+]
+
+
+@pytest.mark.parametrize("conversational", [False, True])
+def test_a_rollout_func_of_several_turns(tmp_path, conversational):
+    rows = ROWS if conversational else [{"prompt": "3 * 4?", "solution": "12"}] * 4
+    seen = []
+
+    def reward(completions, **kwargs):
+        seen.extend(completions)
+        return accuracy_reward(completions, kwargs["solution"])
+
+    trainer = agent(
+        tmp_path,
+        rows=rows,
+        reward_funcs=reward,
+        rollout_func=chatting(CHATS),
+        step_size=99,
+    )
+    trainer.model.train()
+    output = trainer._generate_and_score_completions([dict(row) for row in rows])
+    assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 1]
+    assert trainer.scored.answers == ["12", "7", "9", None]
+    assert trainer.scored.is_cut_off == [False, False, False, True]
+    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    for n, mask in enumerate(trainer.generated.masks):
+        weighed = output["advantages"][n][: len(mask)] != 0
+        # the end of a turn that another wrote is not the model's
+        assert weighed.tolist() == [bool(own) for own in mask]
+    if conversational:
+        assert [message["role"] for message in seen[1]] == ["assistant", "tool"] * 2 + ["assistant"]
+        assert seen[3][-1] == {"role": "tool", "content": "user\nNo \\boxed{5}.\nassistant"}
+    else:
+        assert seen == [r"\boxed{12}", r"\boxed{7}", r"\boxed{9}", ""]
+
+
+def test_a_rollout_func_may_tell_the_answers(tmp_path):
+    told = ["12", None, 9, "12"]
+    trainer = agent(tmp_path, rollout_func=chatting(CHATS, answer=told))
+    trainer.model.train()
+    trainer._generate_and_score_completions([dict(row) for row in ROWS])
+    assert trainer.scored.answers == ["12", None, "9", "12"]
+    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
+
+
+def test_a_column_of_the_data_set_is_no_answer(tmp_path):
+    rows = [row | {"answer": "12"} for row in ROWS]
+    trainer = agent(tmp_path, rows=rows, tools=[look])
+    played(trainer, rows, plays())
+    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
+# Edges of TRL's loop
+
+
+def fail(key: int) -> str:
+    """Fail.
+
+    Args:
+        key: A key.
+
+    Returns:
+        Nothing.
+    """
+    raise RuntimeError(r"no \boxed{12}")
+
+
+def test_edges_of_the_loop(tmp_path):
+    edges = [
+        [call("fail", key=1), r"It failed. \boxed{12}"],
+        [call("look", key=1) + "\n" + call("look", key=2), "two at once"],
+        ["<tool_call>\n{look at 12}\n</tool_call>"],
+        [call("look", key=3), call("look", key=4), call("look", key=5)],
+    ]
+    trainer = agent(tmp_path, tools=[look, fail], max_tool_calling_iterations=2, step_size=999)
+    output = played(trainer, ROWS, edges)
+    metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
+    assert [*map(len, trainer.scored.turns)] == [2, 2, 1, 3]
+    assert metrics["barl/turns_per_rollout"] == 2.0
+    assert metrics["barl/malformed_calls"] == metrics["barl/ended_in_call"] == 0.25
+    assert trainer.scored.answers == ["12", None, None, None]
+    assert trainer.scored.is_cut_off == [False, False, False, True]  # iterations are used up
+    weighed = (output["advantages"] != 0).sum(dim=1).tolist()
+    assert weighed == [sum(mask) for mask in trainer.generated.masks]
+
+
+@pytest.mark.parametrize("room", [0, -1], ids=["fits exactly", "does not fit"])
+def test_a_result_at_the_length_limit(tmp_path, room):
+    script = [[call("look", key=0), r"\boxed{12}"]] * 4
+    whole = agent(tmp_path, tools=[look])
+    played(whole, ROWS, script)
+    (turn, _) = whole.scored.turns[0]
+    trainer = agent(tmp_path, tools=[look], max_completion_length=turn.stop + room)
+    played(trainer, ROWS, script)
+    last = trainer.generated.completions[0][-1]
+    assert last["role"] == ("tool" if room == 0 else "assistant")
+    assert trainer.scored.answers == [None] * 4
+    assert trainer._batch.rewards_per_func[:, 0].tolist() == [0.0] * 4
+    assert trainer.scored.is_cut_off == [True] * 4
+    assert trainer.scored.step_ends[0] == [turn.stop if room == 0 else turn.end]
+    assert trainer._metrics["train"]["barl/ended_in_call"][-1] == float(room < 0)
+
+
+# What stays equal
+
+
+def test_no_tools_are_as_before(tmp_path):
+    def weights(**kwargs):
+        trainer = agent(tmp_path, **kwargs)
+        return played(trainer, ROWS, [[r"So \boxed{12}"], ["no"], ["1 <think> 2"], ["3…"]])
+
+    expected, got = weights(), weights(tools=[])
+    assert torch.equal(expected["advantages"], got["advantages"])
+
+
+def test_credit_grpo_is_trls_grpo_with_the_same_tools(tmp_path):
+    fields = {"scale_rewards": "group", "value_normalization": "none"}
+    weights = []
+    for method, own in (("barl", {"credit": "grpo"}), ("grpo", {})):
+        trainer = agent(tmp_path, cls=maker(method), tools=[look], **fields | own)
+        output = played(trainer, ROWS, plays())
+        advantages = output["advantages"].reshape(4, -1)  # TRL's is one for each rollout
+        weights.append(advantages * output["completion_mask"] * output["tool_mask"])
+    torch.testing.assert_close(weights[0], weights[1], atol=1e-5, rtol=0)
+
+
+def maker(method):
+    def make(model, reward_funcs, args, dataset, **kwargs):
+        names = {"reward_funcs": reward_funcs, "train_dataset": dataset, "model": model}
+        return make_trainer(method, args=args, **names, **kwargs)
+
+    return make
+
+
+@pytest.mark.parametrize("last_state", ["measured", "answer"])
+def test_the_last_state_may_be_the_answer(tmp_path, last_state):
+    trainer = agent(tmp_path, environment_factory=Guess, last_state=last_state)
+    played(trainer, ROWS, GAMES)
+    logps, ends = trainer.scored.likelihoods.answer_logps, trainer.scored.step_ends
+    found = [logps[n, len(ends[n]), :2].tolist() for n in range(4)]
+    certain = [[0.0, -100.0], [-100.0, 0.0], [-100.0, -100.0], [0.0, -100.0]]
+    assert (found == certain) == (last_state == "answer")
+    assert logps[0, 0, 0] < -0.1
