@@ -1,5 +1,7 @@
 """Steps, states and token values of spec.md section 1."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given
@@ -11,6 +13,8 @@ from barl_trl.steps import (
     fixed_size_steps,
     segmenter_of,
     spread_over_tokens,
+    turn_step_ends,
+    turns_of,
 )
 
 CHARS = {"decode": lambda ids: "".join(map(chr, ids))}
@@ -71,3 +75,81 @@ def test_every_token_of_a_step_gets_its_value_and_the_rest_the_closing_value(
     for b, length in enumerate(lengths):
         for k in range(num_tokens):
             assert spread[b, k] == (values[b, k // step_size] if k < length else closing[b])
+
+
+# Turns
+
+END, PADDING, WORD, OTHER = 2, 0, 5, 7
+
+
+def turns(mask, token_ids):
+    return turns_of(token_ids, mask, {END, PADDING})
+
+
+def test_a_step_is_a_turn_with_its_observation():
+    mask, ids_ = [1, 1, 1, 0, 0, 1, 1, 0, 1, 1], [5, 5, END, 7, 7, 5, END, 7, 5, END]
+    assert turns(mask, ids_) == [(0, 2, 5, True), (5, 6, 8, True), (8, 9, 10, False)]
+    assert turn_step_ends(ids_, mask, turns(mask, ids_), None) == [5, 8, 9]
+    # a segmenter divides the words of turns
+    each = partial(fixed_size_steps, step_size=1)
+    assert turn_step_ends(ids_, mask, turns(mask, ids_), each) == [1, 5, 8, 9]
+
+
+def test_another_may_write_the_end_of_a_turn():
+    mask, ids_ = [1, 1, 0, 0, 1, 0], [5, 5, END, 7, 5, END]
+    assert turns(mask, ids_) == [(0, 2, 4, True), (4, 5, 6, False)]
+    assert turn_step_ends(ids_, mask, turns(mask, ids_), None) == [4, 5]
+
+
+def test_text_that_is_put_into_a_turn_ends_none_whatever_it_says():
+    mask, ids_ = [1, 1, 0, 0, 0, 1, 1, 1], [5, 5, 7, END, 7, 5, 5, END]
+    assert turns(mask, ids_) == [(0, 7, 8, False)]
+    pairs = partial(fixed_size_steps, step_size=3)
+    assert turn_step_ends(ids_, mask, turns(mask, ids_), pairs) == [5, 6, 7]
+
+
+def test_an_observation_that_no_turn_answers_is_the_last_state():
+    mask, ids_ = [1, 1, 0, 0], [5, END, 7, 7]
+    assert turns(mask, ids_) == [(0, 1, 4, True)]
+    assert turn_step_ends(ids_, mask, turns(mask, ids_), None) == [4]
+
+
+def test_without_a_word_of_the_model_there_is_no_step():
+    assert turns([0, 0], [7, 7]) == []
+    assert turn_step_ends([7, 7], [0, 0], [], None) == []
+
+
+@st.composite
+def masked_completions(draw):
+    """Token ids with ends anywhere in others' text, and in the model's only where its run ends."""
+    token_ids, mask = [], []
+    for _ in range(draw(st.integers(0, 5))):
+        own = draw(st.lists(st.just(WORD), min_size=1, max_size=6)) + [END] * draw(st.booleans())
+        others = draw(st.lists(st.sampled_from([OTHER, END, PADDING]), max_size=6))
+        token_ids += [*own, *others]
+        mask += [1] * len(own) + [0] * len(others)
+    return token_ids, mask
+
+
+@given(masked_completions(), st.none() | st.integers(1, 4))
+def test_no_state_lies_in_an_observation_or_before_it(completion, size):
+    token_ids, mask = completion
+    segmenter = size and partial(fixed_size_steps, step_size=size)
+    found = turns(mask, token_ids)
+    ends = turn_step_ends(token_ids, mask, found, segmenter)
+    assert ends == sorted({*ends}) and all(0 < end <= len(mask) for end in ends)
+    for end in ends[:-1]:
+        assert mask[end]  # the model speaks next
+    if ends and ends[-1] < len(mask):  # behind the last state the turn ends, and nothing follows
+        assert {*token_ids[ends[-1] :]} <= {END, PADDING}
+    own = [k for k, is_own in enumerate(mask) if is_own]
+    if own and token_ids[own[-1]] != END:
+        assert ends[-1] > own[-1]  # each word of the model is in a step
+
+
+@given(st.lists(st.sampled_from([WORD, END]), max_size=12), st.integers(1, 4))
+def test_one_turn_has_the_steps_of_its_chain_of_thought(token_ids, size):
+    mask, segmenter = [1] * len(token_ids), partial(fixed_size_steps, step_size=size)
+    chain = chain_of_thought(token_ids, {END})
+    found = turns_of([*chain, *([END] if END in token_ids else [])], mask, {END})
+    assert turn_step_ends(token_ids, mask, found, segmenter) == segmenter(chain)

@@ -86,3 +86,48 @@ def test_rollout_has_a_state_at_the_prompt_and_behind_every_step(elicitation):
     assert rollout.token_ids == [5, 6, 7, 8, 9, 10, 11]
     assert rollout.state_positions == [3, 5, 7]
     assert len(rollout.answers) == 2
+
+
+# Turns
+
+
+def test_at_the_start_of_a_turn_the_text_has_no_leading_line_break(elicitation, tokenizer):
+    prompt, first, reply, last = ([5] * n for n in (3, 4, 2, 6))
+    rollout = elicitation.rollout(
+        prompt,
+        [*first, *reply, *last],
+        [6, 12],
+        ["1"],
+        mask=[1] * 4 + [0] * 2 + [1] * 6,
+        turn_starts=[0, 6],
+    )
+    texts = [tokenizer.decode(rollout.elicitation(n, elicitation.token_ids)) for n in range(3)]
+    bare = DEFAULT_ELICITATION.removeprefix("\n")
+    assert texts == [bare, bare, DEFAULT_ELICITATION]
+
+
+@pytest.mark.parametrize(
+    ("first", "reply", "last", "opened"),
+    [
+        ("<think>a", "b", "c", [0, 0, 0]),  # a thought ends with its turn
+        ("a", "<think>b", "c", [0, 0, 0]),  # what others say opens none
+        ("a", "b<think>\n", "c", [0, 1, 1]),  # unless it is the template's last word
+        ("a", "b<think>\n", "c</think>d", [0, 1, 0]),
+        ("a", "b", "<think>c", [0, 0, 1]),
+        ("<think>a", "b</think>", "c", [0, 0, 0]),
+    ],
+)
+def test_a_thought_is_one_turns(tokenizer, first, reply, last, opened):
+    elicitation = Elicitation(tokenizer)
+    parts = [tokenizer.encode(text) for text in (first, reply, last)]
+    starts = [len(parts[0]) + len(parts[1]), sum(map(len, parts))]
+    rollout = elicitation.rollout(
+        [5, 6],
+        [token for part in parts for token in part],
+        starts,
+        ["1"],
+        mask=[1] * len(parts[0]) + [0] * len(parts[1]) + [1] * len(parts[2]),
+        turn_starts=[0, starts[0]],
+    )
+    texts = [tokenizer.decode(rollout.elicitation(n, elicitation.token_ids)) for n in range(3)]
+    assert [text.lstrip().startswith("</think>") for text in texts] == [*map(bool, opened)]

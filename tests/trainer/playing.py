@@ -21,9 +21,16 @@ MARKUP += ["</tool_response>", "<|start_header_id|>", "<|end_header_id|>", "<|eo
 MARKUP += ["<|begin_of_text|>", "<|eom_id|>", "<|python_tag|>"]
 
 
+WORDS = ['{"name": "', '", "arguments": {"', '", "parameters": {"', "}}", "compare", "submit"]
+WORDS += ["number", "look", '": ', "description", '"type": "', "function", "properties", "tool_call"]
+WORDS += ["arguments", "signature", "object", "required", "return", " the ", "You ", "with "]
+"""Texts that are one token, so that tests are quick."""
+
+
 def agent_tokenizer(family="qwen2_5"):
     made = tiny_tokenizer()
     made.add_tokens(MARKUP, special_tokens=True)
+    made.add_tokens(WORDS)
     if family.startswith("llama"):
         made.eos_token, made.bos_token = "<|eot_id|>", "<|begin_of_text|>"
     made.chat_template = (TEMPLATES / f"{family}.jinja").read_text(encoding="utf-8")
@@ -50,15 +57,16 @@ class Script(LogitsProcessor):
         self.calls = []
 
     def begin(self, rows):
-        if None in self.said or (len(rows) == len(self.plays) and not any(self.turn)):
-            self.playing = [*range(len(rows))]
-        else:
-            left = [n for n in range(len(self.plays)) if self.turn[n]]
-            self.playing = []
-            for row in rows:
-                n = next(n for n in left if row[: len(self.said[n])] == self.said[n])
-                left.remove(n)
-                self.playing.append(n)
+        left = [n for n, said in enumerate(self.said) if said]
+        self.playing = []
+        for row in rows:
+            n = next((n for n in left if row[: len(self.said[n])] == self.said[n]), None)
+            if n is None:  # a new rollout batch
+                self.said, self.turn = [None] * len(self.plays), [0] * len(self.plays)
+                self.playing = [*range(len(rows))]
+                break
+            left.remove(n)
+            self.playing.append(n)
         self.calls.append(len(rows))
         self.prompts = rows
         self.words = [self._ids(self.plays[n][self.turn[n]]) for n in self.playing]

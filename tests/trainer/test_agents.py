@@ -1,14 +1,24 @@
 """Agents: TRL's real loop of tools and environments, and rollout functions of several turns."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 import torch
+from accelerate import PartialState
 from datasets import Dataset
+from peft import LoraConfig
+from transformers import TrainerCallback
 
 from barl_trl.rewards import accuracy_reward
 from barl_trl.trainer import make_trainer
+from barl_trl.trainer.checks.agents import check_agents
 
+from ..distributed.launching import launch
+from ..paths import ROOT
 from ..tiny import tiny_model
-from .playing import Keeping, agent_config, agent_tokenizer, call, played
+from .playing import Keeping, agent_config, agent_tokenizer, call, played, speaking
 
 QUESTION = [{"role": "user", "content": "What is 3 times 4?"}]
 ROWS = [{"prompt": QUESTION, "solution": "12"}] * 4
@@ -374,6 +384,127 @@ def maker(method):
         return make_trainer(method, args=args, **names, **kwargs)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def on_processes(tmp_path_factory):
+    """Token weights of the worker's agents, on two processes and on one."""
+    folder = tmp_path_factory.mktemp("two")
+    launch("cpu/ddp.yaml", "tests.trainer.agents_worker", str(folder))
+    first, second = (json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1))
+    alone = tmp_path_factory.mktemp("one")
+    launch_one = [sys.executable, "-m", "tests.trainer.agents_worker", str(alone)]
+    subprocess.run(launch_one, check=True, cwd=ROOT)
+    whole = json.loads((alone / "0.json").read_text())
+    return {credit: (rows, first[credit] + second[credit]) for credit, rows in whole.items()}
+
+
+@pytest.mark.parametrize("credit", ["barl", "belief_critic"])
+def test_a_group_that_straddles_two_processes(on_processes, credit):
+    expected, got = on_processes[credit]
+    assert [*map(len, got)] == [*map(len, expected)]
+    for row, want in zip(got, expected, strict=True):
+        assert row == pytest.approx(want, abs=1e-4)
+
+
+# Training
+
+
+class StopAt(TrainerCallback):
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        control.should_training_stop = state.global_step == self.step
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_a_run_goes_on_exactly_within_a_rollout_batch(tmp_path, lora):
+    def run(name, steps, *, resume=None):
+        fields = {
+            "per_device_train_batch_size": 2,
+            "steps_per_generation": 2,
+            "num_iterations": 2,
+            "max_steps": 6,
+            "save_strategy": "steps",
+            "save_steps": 3,
+            "learning_rate": 1e-2,
+        }
+        peft = LoraConfig(r=4, target_modules=["q_proj", "v_proj"]) if lora else None
+        trainer = agent(tmp_path / name, environment_factory=Guess, peft_config=peft, **fields)
+        speaking(trainer.model, trainer._tokenizer, GAMES)
+        trainer.add_callback(StopAt(steps))
+        trainer.train(resume_from_checkpoint=resume)
+        return trainer
+
+    expected = run("whole", 6).model.state_dict()
+    run("parts", 3)
+    resumed = run("parts", 6, resume=str(tmp_path / "parts" / "checkpoint-3"))
+    got = resumed.model.state_dict()
+    assert all(torch.equal(got[name], weight) for name, weight in expected.items())
+    logged = {name: value for row in resumed.state.log_history for name, value in row.items()}
+    assert logged["barl/turns_per_rollout"] == 2.5
+    assert "barl/observation_gain" in logged
+
+
+# What TRL cannot do
+
+
+def test_an_environment_needs_a_data_set(tmp_path):
+    with pytest.raises(ValueError, match="train_dataset must be given with environment_factory"):
+        Keeping("no model", [], agent_config(tmp_path), environment_factory=Guess)
+
+
+@pytest.mark.parametrize("method", ["barl", "grpo"])
+@pytest.mark.parametrize(
+    ("fields", "kwargs", "message"),
+    [
+        ({}, {"rollout_func": chatting(CHATS)}, "rollout_func must be None with tools, got <func"),
+        ({"fsdp": "full_shard"}, {}, "use_vllm must be True with tools where parameters are shard"),
+        ({}, {"rows": [{"prompt": "text", "solution": "1"}] * 4}, "must have messages as prompts"),
+        ({}, {"rows": [row | {"rollout_answer": 1} for row in ROWS]}, "no column 'rollout_answer'"),
+    ],
+)
+def test_what_trl_cannot_do_is_refused(tmp_path, method, fields, kwargs, message):
+    if "rollout_answer" in message and method == "grpo":
+        pytest.skip("TRL's trainer checks no columns")
+    with pytest.raises(ValueError, match=message):
+        agent(tmp_path, cls=maker(method), tools=[look], **fields, **kwargs)
+
+
+def test_a_server_of_vllm_serves_agents_of_one_process(tmp_path, monkeypatch):
+    args = agent_config(tmp_path)
+    args.use_vllm, args.vllm_mode = True, "server"
+    rows = Dataset.from_list(ROWS)
+    check_agents(args, rows, {"tools": [look]})
+    monkeypatch.setitem(PartialState()._shared_state, "num_processes", 2)
+    with pytest.raises(ValueError, match="vllm_mode must be 'colocate' with tools on 2 processes"):
+        check_agents(args, rows, {"tools": [look]})
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"credit": "barl"}, "who asks a question looks no better than who answers at once"),
+        ({"credit": "barl", "outcome_mode": "hypothesis"}, "outcome_mode='hypothesis' is wrong"),
+        ({"credit": "information_gain"}, "have 2 to 4: with gain_normalization='joint' it pays"),
+        ({"credit": "delta_belief"}, "credit='delta_belief' compares the n-th turns of rollouts"),
+        ({"credit": "rloo", "credit_baseline": "step"}, "credit_baseline='step' compares the n-th"),
+        ({"credit": "information_gain", "gain_normalization": "separate"}, None),
+        ({"credit": "belief_critic"}, None),
+    ],
+)
+def test_settings_that_mislead_with_turns_are_said_once(tmp_path, caplog, fields, said):
+    trainer = agent(tmp_path, environment_factory=Guess, **fields)
+    games = [*GAMES[:2], [call("compare", number=1), "Done."], GAMES[3]]
+    for _ in range(2):
+        played(trainer, ROWS, games)
+    found = [text for text in caplog.messages if "turns" in text and "rollouts of a batch" in text]
+    found += [text for text in caplog.messages if "who asks" in text or "is wrong with" in text]
+    if said is None:
+        assert not found
+    else:
+        assert sum(said in text for text in found) == 1
 
 
 @pytest.mark.parametrize("last_state", ["measured", "answer"])

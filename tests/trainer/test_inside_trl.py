@@ -55,6 +55,14 @@ USED = (
     ("_generate_and_score_completions", "'completion_mask'", "what is masked has no weight"),
     ("_generate_and_score_completions", "'importance_sampling_ratio'", "clipped ratios are logged"),
     ("_generate_and_score_completions", "'tool_mask'", "tokens of tools have no weight"),
+    (
+        "_generate_and_score_completions",
+        "environments _generate",
+        "an agent's answer is read there",
+    ),
+    ("_generate", "_tool_call_loop 'env_mask'", "the mask of the model's tokens comes from there"),
+    ("_tool_call_loop", "_generate_single_turn", "each turn is one call of `generate`"),
+    ("_generate_and_score_completions", "extra_fields _calculate_rewards", "rewards get answers"),
     ("_calculate_rewards", "_log_completion_extra", "graders' reasons are recorded"),
     ("_generate_and_score_completions", "'old_per_token_logps'", "they are recorded"),
     (

@@ -1,4 +1,4 @@
-"""Completions end as the chat template says, and are one turn of the model."""
+"""Completions end as the chat template says, and hold what the model itself wrote."""
 
 import re
 from functools import partial
@@ -98,7 +98,7 @@ def test_ends_that_leave_out_the_templates_are_refused(base_model, tmp_path, is_
         base_trainer(model, args, processing_class=given)
 
 
-# Several turns
+# Others' text
 
 ROWS = [("1+1?", "2"), ("2+1?", "3")]
 BOX = r"\boxed{9}"
@@ -128,27 +128,16 @@ def playing(*parts, masked=True):
     return rollout_func
 
 
-REPLY = ("<|im_start|>user\nNo.<|im_end|>\n<|im_start|>assistant\n",)
-
-
-@pytest.mark.parametrize(
-    ("parts", "masked"),
-    [
-        (["Is it 3?<|im_end|>", REPLY, r"\boxed{2}<|im_end|>"], True),
-        (["Is it 3?", ("<|im_end|>" + REPLY[0],), r"\boxed{2}<|im_end|>"], True),
-        (["Is it 3?<|im_end|>", r"\boxed{2}<|im_end|>"], False),
-    ],
-    ids=["answered", "ended by others", "without a mask"],
-)
-def test_several_turns_are_refused(model, tokenizer, tmp_path, parts, masked):
+def test_turns_that_no_mask_tells_apart_are_refused(model, tokenizer, tmp_path):
+    parts = ["Is it 3?<|im_end|>", r"\boxed{2}<|im_end|>"]
     first = len(tokenizer.encode("Is it 3?"))
     whole = len(say(tokenizer, *parts)[0])
     barl_trainer = trainer(
-        model, tokenizer, config(tmp_path), rows=ROWS, rollout_func=playing(*parts, masked=masked)
+        model, tokenizer, config(tmp_path), rows=ROWS, rollout_func=playing(*parts, masked=False)
     )
     message = (
-        f"rollout_func must return one turn, got rollout 0 with an end of turn at token {first} of "
-        f"{whole} and tokens of the model behind it"
+        "rollout_func must mark in env_mask what the model did not write, got rollout 0 with an end "
+        f"of turn at token {first} of {whole} and tokens of the model behind it"
     )
     with pytest.raises(ValueError, match=message):
         barl_trainer.train()

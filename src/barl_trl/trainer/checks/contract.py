@@ -64,14 +64,14 @@ _NAMES = {
     "rollout_func use_vllm vllm_importance_sampling_correction vllm_importance_sampling_mode "
     "vllm_importance_sampling_clip_min vllm_importance_sampling_clip_max vllm_generation "
     "generation_kwargs generation_config _is_vlm _step _current_train_step_time _buffered_inputs "
-    "ref_model",
+    "ref_model tools environments chat_template max_tool_calling_iterations",
     "trl.GRPOConfig": "max_completion_length vllm_importance_sampling_mode num_generations "
     "per_device_train_batch_size gradient_accumulation_steps generation_batch_size "
     "steps_per_generation per_device_eval_batch_size num_generations_eval num_iterations loss_type "
     "importance_sampling_level multi_objective_aggregation off_policy_mask_threshold scale_rewards "
     "use_vllm vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature "
     "beta generation_kwargs chat_template_kwargs num_completions_to_print sync_ref_model "
-    "use_adaptive_entropy",
+    "use_adaptive_entropy vllm_mode max_tool_calling_iterations",
     "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs",
 }
 """Class -> its attributes and fields that barl-trl reads or sets."""

@@ -24,6 +24,7 @@ from .credit_metrics import (
     weight_moments,
     weight_shares,
 )
+from .turn_log import observation_gain, turn_advice
 
 _TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns that BARL adds to TRL's completions table. TRL's column `advantage` has the mean token
@@ -72,6 +73,8 @@ class BeliefLog(TrainerCallback):
         metrics |= self._credit_metrics(local_rollouts, weighed, local_outcomes, num_groups)
         for name, value in metrics.items():
             self._trainer._metrics["train"][f"barl/{name}"].append(value)
+        for subject, text in turn_advice(self._trainer.args, batch.scored.turns).items():
+            self._trainer._say_once(subject, text)
         self.log_table(_table_rows(batch, local_rollouts, weighed))
 
     def _belief_metrics(
@@ -112,6 +115,8 @@ class BeliefLog(TrainerCallback):
         )
         if trainer.scorer.credit.hypotheses == "truth":
             metrics = {name: metrics[name] for name in metrics if name not in _OF_SEVERAL}
+        gain = observation_gain(local_rollouts.belief, scored)
+        metrics |= {} if gain is None else {"observation_gain": gain}
         metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
         metrics["steps_per_rollout"] = fmean(gather_object([*map(len, scored.step_ends)]))
         return metrics

@@ -1,0 +1,49 @@
+"""Runs on every process: three groups of four agents, of which two processes share the second."""
+
+import json
+import sys
+from pathlib import Path
+
+from accelerate import PartialState
+
+from .playing import call, played
+from .test_agents import Guess, agent
+
+TRUTHS = [3, 5, 6]
+ROWS = [
+    {"prompt": [{"role": "user", "content": f"Game {truth}"}], "solution": str(truth)}
+    for truth in TRUTHS
+    for _ in range(4)
+]
+PLAYS = [
+    [*(call("compare", number=k) for k in range(n % 3)), call("submit", number=n % 7), "Done."]
+    for n in range(12)
+]
+CREDITS = ["barl", "belief_critic"]
+
+
+def main(folder: str) -> None:
+    state = PartialState(cpu=True)
+    size = len(ROWS) // state.num_processes
+    here = slice(state.process_index * size, (state.process_index + 1) * size)
+    weights = {}
+    for credit in CREDITS:
+        trainer = agent(
+            Path(folder) / credit,
+            rows=ROWS,
+            reward_funcs=[],
+            environment_factory=Guess,
+            credit=credit,
+            per_device_train_batch_size=size,
+        )
+        output = played(trainer, ROWS[here], PLAYS[here])
+        lengths = output["completion_mask"].sum(dim=1)
+        weights[credit] = [
+            row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)
+        ]
+    (Path(folder) / f"{state.process_index}.json").write_text(json.dumps(weights))
+    state.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
