@@ -1,4 +1,4 @@
-"""Runs on its own: two steps of agents, whose turns vLLM generates, on a model that calls a tool."""
+"""Runs on its own: two steps of agents whose turns vLLM generates. The model calls a tool."""
 
 import json
 import sys
