@@ -16,7 +16,7 @@ ANALYSES = {
     "compare": "say whether one arm is better than another, over training seeds and problems",
     "values": "compute the Bayesian value of each step of responses, under a checkpoint's belief",
 }
-"""Each is a module of `barl_trl.commands.analyze`."""
+"""Each is a module here. Its `add_options` adds its options, and says what runs."""
 
 
 def main(argv: list[str]) -> None:
@@ -35,9 +35,7 @@ def main(argv: list[str]) -> None:
                 default=Path("outputs/analysis"),
                 help="folder of the results",
             )
-            analysis = import_module(f".{name}", __package__)
-            analysis.add_options(command)
-            command.set_defaults(run=analysis.run)
+            import_module(f".{name}", __package__).add_options(command)
     options = parser.parse_args(argv)
     with mistakes_in_one_line("barl analyze"):
         options.run(options)

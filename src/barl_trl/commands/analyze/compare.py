@@ -11,8 +11,9 @@ from statsmodels.stats.multitest import multipletests
 from ...evaluation.responses import read_responses
 from ...evaluation.statistics.compared_runs import ArmValues, arms_of
 from ...evaluation.statistics.comparison import compare, seeds_needed, tokens_at_equal_accuracy
+from ...report.json_files import write_json
 from ..shell.console import print_note, print_table
-from .common import Rows, write
+from .common import Rows
 
 _EQUAL = "token ratio"
 
@@ -77,6 +78,7 @@ def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
+    command.set_defaults(run=_run)
     text = (
         "an arm's folders of responses, one for each training seed; all are compared with the last"
     )
@@ -88,14 +90,15 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Compare every arm but the last with the last one: `compare.json`, `compare.png`, tables."""
     from ...report.figures.analysis_figures import draw_comparison
 
     arms = _named_folders(options.arms)
     rows = _rows(arms, options.benchmarks)
     folders = {name: [str(folder) for folder in of_arm] for name, of_arm in arms.items()}
-    path = write(options.output_dir / "compare.json", {"arms": folders}, rows)
+    path = options.output_dir / "compare.json"
+    write_json(path, {"settings": {"arms": folders}, "rows": rows})
     draw_comparison(path, options.output_dir / "compare.png")
     tables: dict[str, Rows] = {}
     for row in rows:

@@ -5,12 +5,14 @@ from pathlib import Path
 
 from ...evaluation.responses import read_responses
 from ...evaluation.statistics.token_efficiency import efficiency_curve
+from ...report.json_files import write_json
 from ..shell.parsers import printable
-from .common import Rows, add_model_options, as_many, fewest_samples, read_models, show, write
+from .common import Rows, add_model_options, as_many, fewest_samples, read_models, show
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
+    command.set_defaults(run=_run)
     add_model_options(command)
     sampled = "samples (temperature 1) of each model: a folder that `barl evaluate` wrote"
     command.add_argument(
@@ -23,7 +25,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Write `efficiency.json` and `efficiency_sampled.png`, and show a table.
 
     With greedy responses there is also `efficiency.png`, where one of the k is greedy.
@@ -48,7 +50,8 @@ def run(options: argparse.Namespace) -> None:
                     }
                     for point in efficiency_curve(problems, first, max_k=max_k)
                 ]
-    path = write(options.output_dir / "efficiency.json", {"max_k": max_k}, rows)
+    path = options.output_dir / "efficiency.json"
+    write_json(path, {"settings": {"max_k": max_k}, "rows": rows})
     figures = {"efficiency.png": True} if folders else {}
     figures |= {"efficiency_sampled.png": False}
     for figure, with_greedy in figures.items():

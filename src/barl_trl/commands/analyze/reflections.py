@@ -4,14 +4,15 @@ import argparse
 from pathlib import Path
 
 from ...evaluation.statistics.reflections import KEYWORDS, reflections_by_difficulty
-from ...report.json_files import read_text
+from ...report.json_files import read_text, write_json
 from ..shell.console import refuse_overwriting
 from ..shell.parsers import printable
-from .common import Rows, add_model_options, fewest_samples, read_models, show, write
+from .common import Rows, add_model_options, fewest_samples, read_models, show
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
+    command.set_defaults(run=_run)
     add_model_options(command)
     command.add_argument(
         "sampled",
@@ -30,7 +31,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--num_samples", type=int, help=text)
 
 
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Write `reflections.json` and `reflections.png`, and show a table."""
     from ...report.figures.analysis_figures import draw_reflections
 
@@ -48,7 +49,8 @@ def run(options: argparse.Namespace) -> None:
         for level in reflections_by_difficulty(problems, keywords=keywords, num_samples=number)
     ]
     settings = {"num_samples": number, "keywords": keywords}
-    path = write(options.output_dir / "reflections.json", settings, rows)
+    path = options.output_dir / "reflections.json"
+    write_json(path, {"settings": settings, "rows": rows})
     draw_reflections(path, options.output_dir / "reflections.png")
     show(f"Problems with a reflection, by wrong responses of {number}", rows, None, _cells)
     print(printable(f"In {options.output_dir}: reflections.png, reflections.json."))

@@ -9,22 +9,14 @@ from typing import Any
 
 from ...evaluation.responses import Response
 from ...graders import get_grader
-from ...report.json_files import read_json
+from ...report.json_files import read_json, write_json
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..shell.console import at_least_one, progress_bar, refuse_overwriting
 from ..shell.parsers import printable
-from .common import (
-    Rows,
-    add_grader_options,
-    add_model_options,
-    as_many,
-    named,
-    read_models,
-    show,
-    write,
-)
+from .common import Rows, add_model_options, as_many, read_models, show
 
 SCORING_FIELDS = (
+    "extraction",
     "step_size",
     "elicitation",
     "max_answer_chars",
@@ -40,6 +32,7 @@ SCORING_FIELDS = (
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
+    command.set_defaults(run=_run)
     add_model_options(command)
     command.add_argument(
         "responses",
@@ -58,7 +51,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="text that ends a step; replaces step_size",
     )
-    add_grader_options(command)
+    command.add_argument(
+        "--grader", default="math_verify", help="grader that reads and merges the answers"
+    )
     only = "take only the first N problems of each benchmark"
     command.add_argument("--max_problems", type=at_least_one, metavar="N", help=only)
     for option in barl_fields():
@@ -74,7 +69,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
             )
 
 
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Compute the Bayesian value, and the posterior-weighted one, of every step of responses.
 
     Writes `<name>/<benchmark>.jsonl` with the beliefs and values of every response, the same and
@@ -88,16 +83,15 @@ def run(options: argparse.Namespace) -> None:
 
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     output_dir, delimiter = options.output_dir, options.step_delimiter
-    names = named(options.names, options.responses)
-    refuse_overwriting([output_dir / name for name in names], options.responses)
-    checkpoints = options.model or [model_of(folder) for folder in options.responses]
+    responses_of = read_models(options, options.responses)
+    refuse_overwriting([output_dir / name for name in responses_of], options.responses)
+    checkpoints = options.model or [_model_of(folder) for folder in options.responses]
     if len(checkpoints) == 1:
-        checkpoints = checkpoints * len(names)
-    models = dict(zip(names, as_many("--model", checkpoints, names), strict=True))
-    args = BARLFields(**{name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")})
+        checkpoints = checkpoints * len(responses_of)
+    models = dict(zip(responses_of, as_many("--model", checkpoints, responses_of), strict=True))
+    args = BARLFields(**{name: getattr(options, name) for name in SCORING_FIELDS})
     grader = get_grader(options.grader, options.extraction)
     rows, unusable = [], 0
-    responses_of = read_models(options, options.responses)
     with progress_bar() as progress:
         for name, by_benchmark in responses_of.items():
             model, scorer = load(models[name], args, grader=grader, step_delimiter=delimiter)
@@ -118,7 +112,8 @@ def run(options: argparse.Namespace) -> None:
         "grader": grader.label,
         "problems_without_usable_truth": unusable,
     }
-    path = write(output_dir / "values.json", settings, rows)
+    path = output_dir / "values.json"
+    write_json(path, {"settings": settings, "rows": rows})
     for value in VALUE_TITLES:
         draw_values(path, output_dir / f"{value}.png", value=value)
     show("Mean over the steps of a response", rows, "responses", _cells)
@@ -140,24 +135,24 @@ def _write(
     """Write the beliefs and values of responses to a benchmark; return the values by problem."""
     from ...evaluation.beliefs.response_records import belief_table, record_path, response_metadata
     from ...evaluation.beliefs.response_values import believe, value_records
-    from ...report.rollout_records import credit_metadata, record_writer
+    from ...report.rollout_records import write_records
     from ...report.token_texts import TokenTexts
 
-    tokenizer, how = scorer.tokenizer, credit_metadata(scorer.args.settings)
-    metadata = response_metadata(checkpoint, benchmark, **how)
-    by_problem, first, texts = [], 0, TokenTexts(tokenizer)
-    with record_writer(record_path(folder, benchmark), metadata) as write:
-        for responses in groups:
-            believed = believe(model, scorer, responses)
-            write(belief_table(texts, believed, first=first, tokenizer=tokenizer))
-            by_problem.append([*value_records(believed, scorer)])
-            first += len(responses)
+    tokenizer, texts = scorer.tokenizer, TokenTexts(scorer.tokenizer)
+    by_problem, tables, first = [], [], 0
+    for responses in groups:
+        believed = believe(model, scorer, responses)
+        tables.append(belief_table(texts, believed, first=first, tokenizer=tokenizer))
+        by_problem.append([*value_records(believed, scorer)])
+        first += len(responses)
+    metadata = response_metadata(checkpoint, benchmark, settings=scorer.args.settings)
+    write_records(record_path(folder, benchmark), tables, metadata)
     lines = (json.dumps(record) + "\n" for record in chain.from_iterable(by_problem))
     (folder / f"{benchmark}.jsonl").write_text("".join(lines), encoding="utf-8")
     return by_problem
 
 
-def model_of(folder: Path) -> str:
+def _model_of(folder: Path) -> str:
     """Return the model that gave the responses in a folder.
 
     Raises:

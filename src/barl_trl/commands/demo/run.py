@@ -1,8 +1,7 @@
-"""What the demo does: evaluate, train, evaluate again, and show beliefs."""
+"""What the demo does: evaluate, train, and evaluate again."""
 
 import time
 from collections.abc import Callable
-from copy import copy
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,12 +15,9 @@ from rich.progress import Progress
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
-from ...evaluation.beliefs.response_values import response_scorer, response_values
 from ...evaluation.generation.backends import complete_batch
-from ...evaluation.responses import Response
 from ...evaluation.statistics.metrics import accuracy
-from ...hypotheses import extract_answer
-from ...report.figures import drawing
+from ...report.figures import training_figure
 from ...report.inspector.site import Site
 from ...report.json_files import write_json
 from ...report.rollout_records import FOLDER
@@ -34,7 +30,6 @@ from ..shell.console import progress_bar
 
 HELD_OUT_SEED = 7
 NUM_GREEDY, SAMPLES_PER_PROBLEM = 400, 2
-_NUM_BROWSED, _NUM_PICTURED = 16, 3
 _SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
 _EVALUATION_BATCH = 200
 
@@ -56,20 +51,7 @@ class _TrainingLine(TrainerCallback):
             self.progress.update(self.task, description=text)
 
 
-def generate(model, tokenizer, prompts, max_new_tokens: int, **options) -> list[list[int]]:
-    """Generate one completion for each prompt: its token ids without the end-of-turn token."""
-    completions = complete_batch(
-        model,
-        tokenizer(prompts)["input_ids"],
-        max_tokens=max_new_tokens,
-        end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
-        pad_id=tokenizer.pad_token_id,
-        **options,
-    )
-    return [completion.token_ids for completion in completions]
-
-
-def evaluate(
+def _evaluate(
     model, tokenizer, max_new_tokens: int, advance: Callable[[int], None]
 ) -> dict[str, Any]:
     """Measure greedy and sampled (temperature 1) accuracy on the same held-out problems.
@@ -85,12 +67,18 @@ def evaluate(
         outcomes = []
         for start in range(0, NUM_GREEDY, _EVALUATION_BATCH):
             batch = held_out[start : start + _EVALUATION_BATCH]
-            prompts = [problem.prompt for problem in batch]
-            chains = generate(model, tokenizer, prompts, max_new_tokens, **options)
-            for problem, chain in zip(batch, chains, strict=True):
-                report = parse_chain(problem, tokenizer.decode(chain))
+            completions = complete_batch(
+                model,
+                tokenizer([problem.prompt for problem in batch])["input_ids"],
+                max_tokens=max_new_tokens,
+                end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
+                pad_id=tokenizer.pad_token_id,
+                **options,
+            )
+            for problem, completion in zip(batch, completions, strict=True):
+                report = parse_chain(problem, tokenizer.decode(completion.token_ids))
                 reward = float(report.answer == problem.solution)
-                outcomes.append((reward, len(chain), report.repeats))
+                outcomes.append((reward, len(completion.token_ids), report.repeats))
             advance(len(batch))
         return outcomes
 
@@ -107,63 +95,6 @@ def evaluate(
         "sampled_repeats": fmean(repeats for run in runs for _, _, repeats in run),
         "problems": NUM_GREEDY,
     }
-
-
-def _belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
-    """Score rollouts of a held-out problem at their states, for `drawing.beliefs`.
-
-    The problem is the one, of a few, whose rollouts disagree most. If there is a wrong rollout, it
-    comes first.
-    """
-    candidates = list(islice(problems(HELD_OUT_SEED + 1, held_out=True), _NUM_BROWSED))
-    torch.manual_seed(args.seed)
-    size = args.num_generations
-    prompts = [problem.prompt for problem in candidates for _ in range(size)]
-    chains = generate(model, tokenizer, prompts, args.max_completion_length, **_SAMPLED)
-    texts = [tokenizer.decode(chain) for chain in chains]
-    groups = [texts[k : k + size] for k in range(0, len(texts), size)]
-    chosen = max(range(_NUM_BROWSED), key=lambda k: len(set(map(extract_answer, groups[k]))))
-    problem, group = candidates[chosen], groups[chosen]
-    token_ids = chains[chosen * size : (chosen + 1) * size]
-    rewards = accuracy_reward(group, [problem.solution] * size)
-    responses = [
-        Response(
-            benchmark="search",
-            problem_id=chosen,
-            sample=sample,
-            problem=problem.prompt,
-            solution=problem.solution,
-            prompt=problem.prompt,
-            response=text,
-            tokens=len(chain),
-            truncated=len(chain) == args.max_completion_length,
-            answer=extract_answer(text),
-            reward=float(reward or 0.0),
-            reason="",
-        )
-        for sample, (text, chain, reward) in enumerate(zip(group, token_ids, rewards, strict=True))
-    ]
-    scorer = response_scorer(
-        tokenizer, args, grader=accuracy_reward.grader, step_segmenter=segmenter
-    )
-    records = list(response_values(model, scorer, responses))
-    records.sort(key=lambda record: (record["reward"] == 1, -len(record["steps"])))
-    return [*records[:1], *records[1:][1 - _NUM_PICTURED :]]
-
-
-def run_seeds(method: str, args, number: int) -> list[dict[str, Any]]:
-    """Run the demo with `number` seeds, from that of `args` on, and return their summaries.
-
-    With one seed everything goes into the output folder, with several into `seed-N` in it.
-    """
-    if number == 1:
-        return [run(method, args)]
-    summaries = []
-    for seed in range(args.seed, args.seed + number):
-        seeded = copy(args)
-        seeded.seed, seeded.output_dir = seed, str(Path(args.output_dir) / f"seed-{seed}")
-        summaries.append(run(method, seeded))
-    return summaries
 
 
 def run(method: str, args) -> dict[str, Any]:
@@ -191,7 +122,7 @@ def run(method: str, args) -> dict[str, Any]:
         def measure(description: str) -> dict[str, Any]:
             total = NUM_GREEDY * (1 + SAMPLES_PER_PROBLEM)
             task = progress.add_task(description, total=total)
-            return evaluate(
+            return _evaluate(
                 trainer.model,
                 tokenizer,
                 args.max_completion_length,
@@ -214,10 +145,7 @@ def run(method: str, args) -> dict[str, Any]:
         after = measure("evaluating the trained model")
     trainer.save_model(args.output_dir)
     trainer.state.save_to_json(str(output_dir / "trainer_state.json"))
-    drawing.training_curves(output_dir / "trainer_state.json", output_dir / "training.png")
-    records = _belief_records(trainer.model, tokenizer, segmenter, args)
-    write_json(output_dir / "beliefs.json", records)
-    drawing.beliefs(output_dir / "beliefs.json", output_dir / "beliefs.png")
+    training_figure.draw(output_dir / "trainer_state.json", output_dir / "training.png")
     page = output_dir / "inspect"
     is_recorded = isinstance(trainer, BARLTrainer) and args.log_beliefs
     if is_recorded:

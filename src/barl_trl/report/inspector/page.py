@@ -3,7 +3,7 @@
 import base64
 import gzip
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 ASSETS = Path(__file__).parent / "assets"
@@ -86,12 +86,7 @@ def single_page(shards: Iterable[tuple[str, str]]) -> str:
     return _page(nonce, styles, [*data, *scripts])
 
 
-def shard_script(name: str, text: str) -> str:
-    """Return the script of a shard. It hands the shard's JSON to the page."""
-    return f'barl.receive("{name}",{text});\n'
-
-
-def asset_files() -> Mapping[str, bytes]:
+def asset_files() -> dict[str, bytes]:
     """Return the content of all files of the page's `assets` by their names."""
     return {name: (ASSETS / name).read_bytes() for name in (*_STYLES, *_SCRIPTS, *_LICENCES)}
 

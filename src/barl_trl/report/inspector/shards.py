@@ -1,9 +1,7 @@
 """The shards of a page: JSON that is safe inside a script, in files of limited size."""
 
 import json
-import math
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,26 +17,10 @@ LINES_PER_LIST = 10_000
 def script_json(value: Any) -> str:
     r"""Return JSON in ASCII without `<`, so that no text in it can end a script or begin a tag.
 
-    Infinities and NaN, which JSON lacks, become texts.
-
-    >>> print(script_json("</script>\u2028"), script_json({"beta": float("inf")}))
-    "\u003c/script>\u2028" {"beta":"inf"}
+    >>> print(script_json("</script>\u2028"))
+    "\u003c/script>\u2028"
     """
-    dumps = partial(json.dumps, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    try:
-        text = dumps(value)
-    except ValueError:  # only then, for a look at each value is slow
-        text = dumps(_named(value))
-    return text.replace("<", "\\u003c")
-
-
-def _named(value: Any) -> Any:
-    """Return a JSON value in which infinities and NaN are texts."""
-    if isinstance(value, dict):
-        return {name: _named(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [*map(_named, value)]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 class RunData:

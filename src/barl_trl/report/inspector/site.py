@@ -1,11 +1,12 @@
 """The page of one or two runs, written from their records and updated while a run goes on."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...credit import CREDITS
-from ..rollout_records import credit_settings, read_file, record_files
+from ..rollout_records import read_file, record_files
 from .filters import FILTERS
 from .page import (
     FORMULAS,
@@ -13,7 +14,6 @@ from .page import (
     asset_files,
     folder_page,
     formulas_shard,
-    shard_script,
     single_page,
 )
 from .rows import COLUMNS, groups_of
@@ -95,7 +95,7 @@ class Site:
     def _write(self, name: str, text: str) -> None:
         """Keep a shard in memory while the page may become a single file; later write it."""
         if self._kept is None:
-            _replace(self.output / "data" / f"{name}.js", shard_script(name, text))
+            _replace(self.output / "data" / f"{name}.js", f'barl.receive("{name}",{text});\n')
             return
         self._kept[name] = text
         if self.rollouts > SINGLE_FILE_ROLLOUTS:
@@ -140,12 +140,17 @@ class Site:
                     "rollouts": run.rollouts,
                     "bound": run.bound(),
                     "lists": run.lists(),
-                    "metadata": metadata,
-                    "settings": credit_settings(metadata),
+                    "model": metadata.get("model"),
+                    "settings": _json_values(metadata.get("settings", {})),
                 }
                 for name, run, metadata in zip(self.names, self.runs, self._metadata, strict=True)
             ],
         }
+
+
+def _json_values(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in which infinity, which JSON lacks, is a text."""
+    return {name: "inf" if value == math.inf else value for name, value in settings.items()}
 
 
 def _replace(path: Path, text: str) -> None:
