@@ -6,8 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.analyze.curves import arms
-from barl_trl.report.figures.run_curves import MEAN, TRAINING, curves_of, summarize
+from barl_trl.report.figures.run_curves import MEAN, TRAINING, summarize
 
 
 def write(folder, seed=0, steps=6, gain=0.1):
@@ -35,6 +34,16 @@ def write(folder, seed=0, steps=6, gain=0.1):
     folder.mkdir(parents=True)
     (folder / "trainer_state.json").write_text(json.dumps({"log_history": logs}))
     return folder
+
+
+def curves_of(folder):
+    """The curves of a single run, by set of problems and kind, as values by step."""
+    curves = summarize({"run": [folder]})["run"]["curves"]
+    return {
+        (name, kind): dict(zip(curve["steps"], curve["mean"], strict=True))
+        for name, kinds in curves.items()
+        for kind, curve in kinds.items()
+    }
 
 
 def test_a_run_has_the_curves_of_training_and_of_each_benchmark(tmp_path):
@@ -80,14 +89,6 @@ def test_seeds_are_put_together_and_drawn(tmp_path):
     assert summary["GRPO"]["curves"][MEAN]["accuracy"]["standard_error"] is None
     height, *_ = plt.imread(tmp_path / "out" / "curves.png").shape
     assert height == pytest.approx(130 * (0.7 + 3 * 2.6), rel=0.05)  # a row for each
-
-
-@pytest.mark.parametrize(
-    ("folder", "arm"),
-    [("runs/barl-2", "barl"), ("runs/grpo_s3", "grpo"), ("runs/7", "7"), ("A=runs/b-1", "A")],
-)
-def test_folders_are_grouped_by_their_names_or_as_said(folder, arm):
-    assert [*arms([folder])] == [arm]
 
 
 def test_folders_without_curves_are_refused(tmp_path):

@@ -14,10 +14,10 @@ from barl_trl.report.rollout_records import (
     read_metadata,
     read_records,
     record_files,
-    write_records,
 )
 
 from .. import reference
+from ..report.inspector.rollouts import write_records
 from . import by_hand
 from .rollouts import (
     CASES,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.analyze.curves import arms
+from barl_trl.commands.analyze.curves import _arms
 
 
 @pytest.mark.parametrize(
@@ -18,12 +18,13 @@ from barl_trl.commands.analyze.curves import arms
         ("../qwen2.5-7b-seed-4", "qwen2.5-7b"),
         ("barl", "barl"),
         ("7", "7"),
+        ("grpo_s3", "grpo"),
         ("GRPO=barl-seed1", "GRPO"),
         ("a=b=c-1", "a=b"),
     ],
 )
 def test_the_arm_is_named_or_that_of_the_folder_up_to_its_seed(folder, arm):
-    assert arms([folder]) == {arm: [Path(folder.rpartition("=")[2])]}
+    assert _arms([folder]) == {arm: [Path(folder.rpartition("=")[2])]}
 
 
 def test_accuracies_are_means_over_the_seeds_of_an_arm(tmp_path, capsys):

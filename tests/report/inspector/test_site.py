@@ -7,9 +7,9 @@ import pytest
 
 from barl_trl.report.inspector import site
 from barl_trl.report.inspector.site import Site
-from barl_trl.report.rollout_records import file_name, write_records
+from barl_trl.report.rollout_records import file_name
 
-from .rollouts import METADATA, make_batch, metadata_of, write_run
+from .rollouts import METADATA, make_batch, metadata_of, write_records, write_run
 
 
 def shard(output, name):
