@@ -25,21 +25,21 @@ SCHEMA = pa.schema(
         pa.field("prompt_id", pa.string(), nullable=False),
         pa.field("prompt", pa.string(), nullable=False),
         pa.field("solution", pa.string()),
-        pa.field("token_ids", pa.list_(pa.int32()), nullable=False),
-        pa.field("tokens", pa.list_(pa.string()), nullable=False),
-        pa.field("token_logps", pa.list_(pa.float32())),
-        pa.field("importance_ratios", pa.list_(pa.float32())),
-        pa.field("token_weights", pa.list_(pa.float32())),
-        pa.field("step_ends", pa.list_(pa.int32()), nullable=False),
-        pa.field("step_values", pa.list_(pa.float32())),
-        pa.field("rewards", pa.list_(pa.float32()), nullable=False),
+        pa.field("token_ids", pa.list_(pa.int32()), nullable=False),  # L
+        pa.field("tokens", pa.list_(pa.string()), nullable=False),  # L
+        pa.field("token_logps", pa.list_(pa.float32())),  # L
+        pa.field("importance_ratios", pa.list_(pa.float32())),  # L
+        pa.field("token_weights", pa.list_(pa.float32())),  # L
+        pa.field("step_ends", pa.list_(pa.int32()), nullable=False),  # T, ascending
+        pa.field("step_values", pa.list_(pa.float32())),  # T
+        pa.field("rewards", pa.list_(pa.float32()), nullable=False),  # one per reward function
         pa.field("outcome", pa.float32()),
         pa.field("advantage", pa.float32()),
         pa.field("answer", pa.string()),
-        pa.field("hypotheses", pa.list_(pa.string())),
+        pa.field("hypotheses", pa.list_(pa.string())),  # H, the truth first
         pa.field("member", pa.int32()),
-        pa.field("answer_logps", pa.list_(pa.list_(pa.float32()))),
-        pa.field("posterior", pa.list_(pa.list_(pa.float32()))),
+        pa.field("answer_logps", pa.list_(pa.list_(pa.float32()))),  # S rows of H, nats
+        pa.field("posterior", pa.list_(pa.list_(pa.float32()))),  # S rows of H
         pa.field("reason", pa.string()),
         pa.field("is_cut_off", pa.bool_()),
         pa.field("scored_tokens", pa.int32()),
@@ -47,33 +47,9 @@ SCHEMA = pa.schema(
 )
 """Columns of a record of T steps, S = T + 1 states, H hypotheses and L completion tokens.
 
-| column | meaning |
-|---|---|
-| `step` | optimizer steps that were done when the rollout was generated |
-| `group`, `rollout` | place of its prompt, and its own place, among the rollouts of that step |
-| `prompt_id` | the first 12 hex digits of the prompt's SHA-256: the same in all batches |
-| `prompt`, `solution` | the texts, messages as the model reads them; `solution` is the row's |
-| `token_ids`, `tokens` | the L token ids, and their texts; the texts joined are the completion |
-| `token_logps` | log-probability of each token under the policy that is trained, L, in nats |
-| `importance_ratios` | ratio that corrects for another engine's sampling, L |
-| `token_weights` | weight of each token in the policy gradient, L; 0 where there is none |
-| `step_ends` | tokens up to the end of each step, T, ascending; later tokens have no step |
-| `step_values` | the credit's value of each step, not whitened, T; null without truth or outcome |
-| `rewards` | one per reward function (names: `reward_names` of the metadata); NaN without one |
-| `outcome` | weighted sum of the rewards, the outcome reward v |
-| `advantage` | what GRPO gives every token: (v - mean of the group) / standard deviation |
-| `answer` | the answer of the completion |
-| `hypotheses` | answers of the H hypotheses; the first is the truth |
-| `member` | index of the hypothesis that is the rollout's answer |
-| `answer_logps` | log-likelihood of each hypothesis at each state, S rows of H, in nats |
-| `posterior` | belief in each hypothesis at each state, S rows of H, each of sum 1 |
-| `reason` | why the grader judged so |
-| `is_cut_off` | whether the completion reached its longest length before its end |
-| `scored_tokens` | tokens that were fed to score its answers; shared ones count for the first |
-
-A column is null where the run has no such thing.
+The table in docs/inspector.md says what each means. A column is null where the run has no such
+thing.
 """
-
 
 FOLDER = "beliefs"
 """Name of the folder of records in the folder of a run."""

@@ -1,7 +1,6 @@
 """What the demo does: evaluate, train, and evaluate again."""
 
 import time
-from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -9,11 +8,8 @@ from statistics import fmean
 from typing import Any
 
 import torch
-import transformers
 from datasets import Dataset
-from rich.progress import Progress
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-from transformers.trainer_callback import PrinterCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ...evaluation.generation.backends import complete_batch
 from ...evaluation.statistics.metrics import accuracy
@@ -27,6 +23,7 @@ from ...synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, pro
 from ...trainer import BARLTrainer, make_trainer
 from ...trainer.hub.model_card import card_settings
 from ..shell.console import progress_bar
+from ..train.training_console import print_rows
 
 HELD_OUT_SEED = 7
 NUM_GREEDY, SAMPLES_PER_PROBLEM = 400, 2
@@ -34,26 +31,7 @@ _SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "
 _EVALUATION_BATCH = 200
 
 
-class _TrainingLine(TrainerCallback):
-    """Moves a progress bar with the optimizer steps, and tells the values of the last log."""
-
-    def __init__(self, progress: Progress, total: int):
-        self.progress, self.task = progress, progress.add_task("training", total=total)
-
-    def on_step_end(self, args, state, control, **kwargs):
-        self.progress.update(self.task, completed=state.global_step)
-
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        if logs and "reward" in logs:
-            text = f"training, reward {logs['reward']:.2f}"
-            if "barl/truth_mass" in logs:
-                text += f", truth mass {logs['barl/truth_mass']:.2f}"
-            self.progress.update(self.task, description=text)
-
-
-def _evaluate(
-    model, tokenizer, max_new_tokens: int, advance: Callable[[int], None]
-) -> dict[str, Any]:
+def _evaluate(model, tokenizer, max_new_tokens: int, description: str) -> dict[str, Any]:
     """Measure greedy and sampled (temperature 1) accuracy on the same held-out problems.
 
     Returns:
@@ -62,29 +40,31 @@ def _evaluate(
     """
     held_out = list(islice(problems(HELD_OUT_SEED, held_out=True), NUM_GREEDY))
     model.eval()
+    with progress_bar() as progress:
+        task = progress.add_task(description, total=NUM_GREEDY * (1 + SAMPLES_PER_PROBLEM))
 
-    def solve(**options) -> list[tuple[float, int, int]]:
-        outcomes = []
-        for start in range(0, NUM_GREEDY, _EVALUATION_BATCH):
-            batch = held_out[start : start + _EVALUATION_BATCH]
-            completions = complete_batch(
-                model,
-                tokenizer([problem.prompt for problem in batch])["input_ids"],
-                max_tokens=max_new_tokens,
-                end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
-                pad_id=tokenizer.pad_token_id,
-                **options,
-            )
-            for problem, completion in zip(batch, completions, strict=True):
-                report = parse_chain(problem, tokenizer.decode(completion.token_ids))
-                reward = float(report.answer == problem.solution)
-                outcomes.append((reward, len(completion.token_ids), report.repeats))
-            advance(len(batch))
-        return outcomes
+        def solve(**options) -> list[tuple[float, int, int]]:
+            outcomes = []
+            for start in range(0, NUM_GREEDY, _EVALUATION_BATCH):
+                batch = held_out[start : start + _EVALUATION_BATCH]
+                completions = complete_batch(
+                    model,
+                    tokenizer([problem.prompt for problem in batch])["input_ids"],
+                    max_tokens=max_new_tokens,
+                    end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
+                    pad_id=tokenizer.pad_token_id,
+                    **options,
+                )
+                for problem, completion in zip(batch, completions, strict=True):
+                    report = parse_chain(problem, tokenizer.decode(completion.token_ids))
+                    reward = float(report.answer == problem.solution)
+                    outcomes.append((reward, len(completion.token_ids), report.repeats))
+                progress.advance(task, len(batch))
+            return outcomes
 
-    greedy = accuracy([[reward] for reward, _, _ in solve(do_sample=False)])
-    torch.manual_seed(HELD_OUT_SEED)
-    runs = [solve(**_SAMPLED) for _ in range(SAMPLES_PER_PROBLEM)]
+        greedy = accuracy([[reward] for reward, _, _ in solve(do_sample=False)])
+        torch.manual_seed(HELD_OUT_SEED)
+        runs = [solve(**_SAMPLED) for _ in range(SAMPLES_PER_PROBLEM)]
     sampled = accuracy([[reward for reward, _, _ in row] for row in zip(*runs, strict=True)])
     return {
         "greedy_accuracy": greedy[0],
@@ -108,7 +88,6 @@ def run(method: str, args) -> dict[str, Any]:
         The contents of `summary.json`.
     """
     started = time.perf_counter()
-    transformers.utils.logging.disable_progress_bar()  # the demo has its own
     output_dir = Path(args.output_dir)
     output_dir.mkdir(parents=True, exist_ok=True)
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
@@ -117,32 +96,20 @@ def run(method: str, args) -> dict[str, Any]:
     prompts_per_batch = args.generation_batch_size // args.num_generations
     updates_per_batch = args.steps_per_generation * args.num_iterations
     num_prompts = prompts_per_batch * -(-args.max_steps // updates_per_batch)
-    with progress_bar(width=32) as progress:
-
-        def measure(description: str) -> dict[str, Any]:
-            total = NUM_GREEDY * (1 + SAMPLES_PER_PROBLEM)
-            task = progress.add_task(description, total=total)
-            return _evaluate(
-                trainer.model,
-                tokenizer,
-                args.max_completion_length,
-                lambda count: progress.advance(task, count),
-            )
-
-        trainer = make_trainer(
-            method,
-            model=model,
-            reward_funcs=accuracy_reward,
-            args=args,
-            train_dataset=Dataset.from_list(search_rows(num_prompts, seed=args.seed)),
-            processing_class=tokenizer,
-            step_segmenter=segmenter,
-        )
-        trainer.remove_callback(PrinterCallback)
-        before = measure("evaluating the shipped model")
-        trainer.add_callback(_TrainingLine(progress, args.max_steps))
-        trainer.train()
-        after = measure("evaluating the trained model")
+    trainer = make_trainer(
+        method,
+        model=model,
+        reward_funcs=accuracy_reward,
+        args=args,
+        train_dataset=Dataset.from_list(search_rows(num_prompts, seed=args.seed)),
+        processing_class=tokenizer,
+        step_segmenter=segmenter,
+    )
+    print_rows(trainer)
+    measure = partial(_evaluate, trainer.model, tokenizer, args.max_completion_length)
+    before = measure("evaluating the shipped model")
+    trainer.train()
+    after = measure("evaluating the trained model")
     trainer.save_model(args.output_dir)
     trainer.state.save_to_json(str(output_dir / "trainer_state.json"))
     training_figure.draw(output_dir / "trainer_state.json", output_dir / "training.png")

@@ -14,35 +14,11 @@ BLUE = "#0072B2"
 _COLORS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Colours that colour-blind readers can tell apart: Okabe and Ito (2008), without the yellow."""
 
-_STYLE: Any = {
-    "axes.prop_cycle": plt.cycler(color=_COLORS),
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "0.4",
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "axes.labelcolor": "0.25",
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "xtick.color": "0.4",
-    "ytick.color": "0.4",
-    "xtick.labelcolor": "0.25",
-    "ytick.labelcolor": "0.25",
-    "grid.color": "0.9",
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "figure.titlesize": 11,
-    "savefig.facecolor": "white",
-}
-
 _MARKERS = "os^DvPX*"
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 
-
-styled = style.context(_STYLE)
+_FILE = Path(__file__).with_name("figures.mplstyle")
+styled = style.context([_FILE, {"axes.prop_cycle": plt.cycler(color=_COLORS)}])
 """Decorator of a function that draws: it draws with the style of all figures."""
 
 
