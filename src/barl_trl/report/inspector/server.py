@@ -33,16 +33,12 @@ class _Handler(SimpleHTTPRequestHandler):
             self.send_error(403)
             return None
         path = Path(self.translate_path(self.path)).resolve()
-        if not path.is_relative_to(Path(self.directory).resolve()) or not (
-            path.is_file() or path.is_dir()
-        ):
+        if path.is_dir():  # never a list of its files
+            path /= "index.html"
+        if not path.is_relative_to(Path(self.directory).resolve()) or not path.is_file():
             self.send_error(404)
             return None
         return super().send_head()
-
-    def list_directory(self, path):
-        """Refuse to list a folder."""
-        self.send_error(404)
 
     def log_message(self, format, *args):
         """Log nothing."""

@@ -16,7 +16,7 @@ from .page import (
     formulas_shard,
     single_page,
 )
-from .rows import COLUMNS, groups_of
+from .rows import groups_of
 from .shards import RunData, pairs, script_json
 
 SINGLE_FILE_ROLLOUTS = 2_000
@@ -106,8 +106,7 @@ class Site:
     def _finish(self) -> None:
         """Write the shards that close the page, and the page itself."""
         for run in self.runs:
-            for shard in run.open_list():
-                self._write(*shard)
+            self._write(f"{run.letter}-list", script_json(run.list))
         if len(self.runs) == 2:
             self._write("pairs", script_json(pairs(*self.runs)))
         self._write(FORMULAS, formulas_shard())
@@ -130,7 +129,6 @@ class Site:
         return {
             "live": self.is_live,
             "begun": self._begun,
-            "columns": COLUMNS,
             "filters": [{"id": name, "label": a, "help": b} for name, (a, b) in FILTERS.items()],
             "likelihoods": {name: credit.answer_likelihood for name, credit in CREDITS.items()},
             "runs": [
@@ -139,7 +137,6 @@ class Site:
                     "letter": run.letter,
                     "rollouts": run.rollouts,
                     "bound": run.bound(),
-                    "lists": run.lists(),
                     "model": metadata.get("model"),
                     "settings": _json_values(metadata.get("settings", {})),
                 }
