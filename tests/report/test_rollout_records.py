@@ -163,21 +163,14 @@ def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
 # Documentation
 
 
-def rows_of(text):
-    return re.findall(r"^\| `\w+`.*\|$", text, re.MULTILINE)
-
-
 def section():
     page = (ROOT / "docs" / "inspector.md").read_text()
     return page.split("\n## The files\n")[1].split("\n## ")[0]
 
 
-def test_the_page_has_the_columns_of_the_schema():
-    source = (ROOT / "src/barl_trl/report/rollout_records.py").read_text()
-    rows = rows_of(source)
-    assert rows == rows_of(section())
-    named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
-    assert named == SCHEMA.names
+def test_the_page_says_what_each_column_of_the_schema_means():
+    rows = re.findall(r"^\| (`\w+`.*?) \|", section(), re.MULTILINE)
+    assert [name for row in rows for name in re.findall(r"`(\w+)`", row)] == SCHEMA.names
 
 
 def test_the_pages_reader_reads(tmp_path, monkeypatch, capsys):

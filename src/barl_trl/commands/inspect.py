@@ -4,7 +4,7 @@ import os
 from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 
-from ..report.inspector.page import foreign_file
+from ..report.inspector.page import page_files
 from .shell.console import mistakes_in_one_line, refuse_overwriting
 from .shell.interruption import kept
 from .shell.parsers import OneLineParser, printable
@@ -47,10 +47,10 @@ def main(argv: list[str]) -> None:
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output must be a folder, got the file {output}: name another.")
         refuse_overwriting([output, output / "data", output / "assets"], folders)
-        if foreign := foreign_file(output):
+        if (output / "index.html").exists() and not page_files(output):
             raise ValueError(
-                f"--output must be a new folder or an earlier page, got {output} with "
-                f"{foreign.relative_to(output)}: name another folder."
+                f"--output must be a new folder or an earlier page, got {output} with an "
+                "index.html of others: name another folder."
             )
         if options.port is not None and not options.serve:
             raise ValueError(f"--port must be left out, got {options.port}: it is one of --serve.")

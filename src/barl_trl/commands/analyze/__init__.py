@@ -12,7 +12,7 @@ from ..shell.parsers import OneLineParser
 ANALYSES = {
     "efficiency": "draw pass@k against the tokens of k responses",
     "reflections": "count how often responses reflect, by the difficulty of the problem",
-    "curves": "draw accuracy and response length over training, from run folders",
+    "curves": "draw accuracy, response length and beliefs over training, from run folders",
     "compare": "say whether one arm is better than another, over training seeds and problems",
     "values": "compute the Bayesian value of each step of responses, under a checkpoint's belief",
 }

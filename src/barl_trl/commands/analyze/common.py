@@ -1,7 +1,7 @@
 """What the analyses share: named folders, results as rows, tables."""
 
 import argparse
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def fewest_samples(models: Mapping[str, Mapping[str, ResponsesByProblem]]) -> in
     return min(len(responses) for problems in benchmarks for responses in problems.values())
 
 
-def as_many(option: str, arguments: Sequence, folders: Collection) -> Sequence:
+def as_many(option: str, arguments: Sequence, folders: Sequence) -> Sequence:
     """Return the values of an option, checked to be one for each folder.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`barl analyze curves`: accuracy and response length over training, from run folders."""
+"""`barl analyze curves`: accuracy, response length and beliefs over training, from run folders."""
 
 import argparse
 import re

@@ -13,7 +13,7 @@ from ...report.json_files import read_json, write_json
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..shell.console import at_least_one, progress_bar, refuse_overwriting
 from ..shell.parsers import printable
-from .common import Rows, add_model_options, as_many, read_models, show
+from .common import Rows, add_model_options, read_models, show
 
 SCORING_FIELDS = (
     "extraction",
@@ -41,11 +41,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="responses of each model: a folder that `barl evaluate` wrote",
     )
-    model = (
-        "checkpoint whose beliefs are read; repeat the option to give each folder its own "
-        "(default: the model that gave the responses)"
-    )
-    command.add_argument("--model", action="append", help=model)
+    text = "checkpoint whose beliefs are read (default: the model that gave the responses)"
+    command.add_argument("--model", help=text)
     command.add_argument(
         "--step_delimiter",
         metavar="TEXT",
@@ -85,10 +82,10 @@ def _run(options: argparse.Namespace) -> None:
     output_dir, delimiter = options.output_dir, options.step_delimiter
     responses_of = read_models(options, options.responses)
     refuse_overwriting([output_dir / name for name in responses_of], options.responses)
-    checkpoints = options.model or [_model_of(folder) for folder in options.responses]
-    if len(checkpoints) == 1:
-        checkpoints = checkpoints * len(responses_of)
-    models = dict(zip(responses_of, as_many("--model", checkpoints, responses_of), strict=True))
+    models = {
+        name: options.model or _model_of(folder)
+        for name, folder in zip(responses_of, options.responses, strict=True)
+    }
     args = BARLFields(**{name: getattr(options, name) for name in SCORING_FIELDS})
     grader = get_grader(options.grader, options.extraction)
     rows, unusable = [], 0

@@ -93,7 +93,7 @@ def _print_summary(summary: dict[str, Any], output_dir: str) -> None:
     print_table(title, rows, align="right")
     print_note(
         f"In brackets: interval of 95 % over problems. {summary['seconds']:.0f} s. "
-        f"In {output_dir}: the model, training.png, summary.json, trainer_state.json."
+        f"In {output_dir}: the model, training.png, curves.json, summary.json, trainer_state.json."
     )
     if summary["page"]:
         print_note("What every rollout believed, and what its tokens were worth, in a browser:")

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ...evaluation.generation.backends import complete_batch
 from ...evaluation.statistics.metrics import accuracy
-from ...report.figures import training_figure
+from ...report.figures import run_curves
 from ...report.inspector.site import Site
 from ...report.json_files import write_json
 from ...report.rollout_records import FOLDER
@@ -112,7 +112,8 @@ def run(method: str, args) -> dict[str, Any]:
     after = measure("evaluating the trained model")
     trainer.save_model(args.output_dir)
     trainer.state.save_to_json(str(output_dir / "trainer_state.json"))
-    training_figure.draw(output_dir / "trainer_state.json", output_dir / "training.png")
+    write_json(output_dir / "curves.json", run_curves.summarize({method: [output_dir]}))
+    run_curves.draw(output_dir / "curves.json", output_dir / "training.png")
     page = output_dir / "inspect"
     is_recorded = isinstance(trainer, BARLTrainer) and args.log_beliefs
     if is_recorded:

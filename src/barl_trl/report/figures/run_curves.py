@@ -1,4 +1,4 @@
-"""The paper's curves over training: accuracy and response length, by arm, from run folders."""
+"""Curves over training, by arm, from run folders: accuracy, response length and beliefs."""
 
 import re
 from collections import defaultdict
@@ -16,7 +16,19 @@ from .styles import finish, line_style, panels, plain, styled
 TRAINING = "training rollouts"
 MEAN = "mean over benchmarks"
 _EVALUATED = re.compile(r"eval_(?P<set>.+)/(?P<kind>accuracy|mean_tokens)")
-_LABELS = {"accuracy": "accuracy (%)", "mean_tokens": "response length (tokens)"}
+_LABELS = {
+    "accuracy": "accuracy (%)",
+    "mean_tokens": "response length (tokens)",
+    "posterior_entropy": "posterior entropy (nats)",
+    "truth_mass": "posterior mass on the truth",
+}
+"""Kind of a curve -> label of its axis. The first two are the paper's."""
+_OF_TRAINING = {
+    "completions/mean_length": "mean_tokens",
+    "barl/posterior_entropy": "posterior_entropy",
+    "barl/truth_mass": "truth_mass",
+}
+"""Metric that training logs -> kind of its curve."""
 
 _Curve = dict[int, float]
 
@@ -29,10 +41,9 @@ def summarize(runs: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
             a `trainer_state.json`, the one of its last checkpoint is read.
 
     Returns:
-        Arm -> the number of `seeds`, and `curves`. A curve, by set of problems and kind
-        (`"accuracy"` or `"mean_tokens"`), has `steps`, `mean` and `standard_error` (None for a
-        single seed). The mean over benchmarks comes last. The accuracy on training rollouts is the
-        mean of the first reward.
+        Arm -> the number of `seeds`, and `curves`. A curve, by set of problems and kind (a key of
+        `_LABELS`), has `steps`, `mean` and `standard_error` (None for a single seed). The mean over
+        benchmarks comes last. The accuracy on training rollouts is the mean of the first reward.
 
     Raises:
         FileNotFoundError: A folder has no `trainer_state.json`, nor has a checkpoint in it.
@@ -80,8 +91,8 @@ def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
         return match["set"], match["kind"]
     if name == "eval_accuracy":
         return MEAN, "accuracy"
-    if name == "completions/mean_length":
-        return TRAINING, "mean_tokens"
+    if name in _OF_TRAINING:
+        return TRAINING, _OF_TRAINING[name]
     rewards = [key for key in log if key.startswith("rewards/") and key.endswith("/mean")]
     return (TRAINING, "accuracy") if rewards and name == rewards[0] else None
 
@@ -106,23 +117,25 @@ def _order(place: tuple[str, str]) -> tuple[int, str, str]:
 
 @styled
 def draw(summary: str | Path, path: str | Path) -> None:
-    """Draw accuracy and response length over the optimizer steps, a row for each set of problems.
+    """Draw what was logged over the optimizer steps, a row for each set of problems.
 
     Args:
         summary: JSON file of what [`summarize`] returned.
         path: PNG to write.
     """
     arms = read_json(summary)
-    names = {name for arm in arms.values() for name in arm["curves"]}
-    names = sorted(names, key=lambda name: _order((name, "")))
-    figure, axes = panels(2, rows=len(names))
+    curves = [arm["curves"] for arm in arms.values()]
+    places = {(name, kind) for of_arm in curves for name in of_arm for kind in of_arm[name]}
+    names = list(dict.fromkeys(name for name, _ in sorted(places, key=_order)))
+    kinds = [kind for kind in _LABELS if kind in {kind for _, kind in places}]
+    figure, axes = panels(len(kinds), rows=len(names))
     for row, name in zip(axes, names, strict=True):
-        for axis, kind in zip(row, _LABELS, strict=True):
+        for axis, kind in zip(row, kinds, strict=True):
             for n, (arm, results) in enumerate(arms.items()):
                 seeds = "1 seed" if results["seeds"] == 1 else f"{results['seeds']} seeds"
                 if curve := results["curves"].get(name, {}).get(kind):
                     _draw_curve(axis, curve, n, plain(f"{arm} ({seeds})"), kind)
-            if not axis.lines:  # a mean over benchmarks has no length
+            if not axis.lines:  # a mean over benchmarks has no length, and only training beliefs
                 axis.axis("off")
                 continue
             axis.set(title=plain(name), xlabel="optimizer step", ylabel=_LABELS[kind])

@@ -48,8 +48,25 @@ def _draw_tree(axis, example, attempt):
     for node, children in enumerate(example["children"]):
         for child in children:
             axis.plot(*zip(places[node], places[child], strict=True), color=_GREY, lw=1, zorder=1)
+    firsts = {children[0] for children in example["children"] if children}
     for start, end in pairwise(attempt["path"]):
-        _draw_move(axis, example["children"], places, start, end)
+        down = end in example["children"][start]
+        bend = 0 if down else -0.35 if start in firsts else 0.35  # away from the sibling's edge
+        axis.add_patch(
+            FancyArrowPatch(
+                places[start],
+                places[end],
+                arrowstyle="-|>",
+                mutation_scale=13,
+                shrinkA=_NODE_RADIUS,
+                shrinkB=_NODE_RADIUS,
+                color=_BLACK,
+                linewidth=2.2 if down else 1.2,
+                linestyle="-" if down else (0, (3, 2)),
+                connectionstyle=f"arc3,rad={bend}",
+                zorder=2,
+            )
+        )
     believed = dict(zip(example["leaves"], attempt["belief"], strict=True))
     for node, (x, y) in enumerate(places):
         _draw_node(axis, x, y, f"$s_{{{node}}}$", believed.get(node))
@@ -70,27 +87,6 @@ def _places(children, leaves):
         else:
             places[node] = (float(leaves.index(node)), 0.0)
     return places
-
-
-def _draw_move(axis, children, places, start, end):
-    down = end in children[start]
-    is_left = any(start in pair[:1] for pair in children)
-    bend = 0 if down else -0.35 if is_left else 0.35  # away from the sibling's edge
-    axis.add_patch(
-        FancyArrowPatch(
-            places[start],
-            places[end],
-            arrowstyle="-|>",
-            mutation_scale=13,
-            shrinkA=_NODE_RADIUS,
-            shrinkB=_NODE_RADIUS,
-            color=_BLACK,
-            linewidth=2.2 if down else 1.2,
-            linestyle="-" if down else (0, (3, 2)),
-            connectionstyle=f"arc3,rad={bend}",
-            zorder=2,
-        )
-    )
 
 
 def _draw_node(axis, x, y, name, belief):

@@ -1,5 +1,6 @@
 """The numbers that the page shows of rollouts: beliefs, values, weights, and other credits."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -95,24 +96,19 @@ def _scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
         records: The records of the batch.
         beta: Consistency coefficient, by which the posterior is computed where none was recorded.
     """
-    states = max(len(r["step_ends"]) for r in records) + 1
-    size = max(len(r["hypotheses"] or ()) for r in records)
-    logps = torch.zeros(len(records), states, size)
-    belief = torch.zeros(len(records), states, size)
-    hypothesis_mask = torch.zeros(len(records), size, dtype=torch.bool)
+    steps = torch.tensor([len(r["step_ends"]) for r in records])
+    sizes = torch.tensor([len(r["hypotheses"] or ()) for r in records])
+    logps = torch.zeros(len(records), int(steps.max()) + 1, int(sizes.max()))
+    belief = torch.zeros_like(logps)
     for row, record in enumerate(records):
-        num_answers, steps = len(record["hypotheses"] or ()), len(record["step_ends"])
-        hypothesis_mask[row, :num_answers] = True
-        if num_answers:
-            logps[row, : steps + 1, :num_answers] = torch.tensor(record["answer_logps"])
-            recorded = record["posterior"]
-            belief[row, : steps + 1, :num_answers] = (
-                torch.tensor(recorded)
-                if recorded is not None
-                else posterior(logps[row : row + 1, : steps + 1, :num_answers], beta=beta)[0]
-            )
-    lengths = torch.tensor([len(r["step_ends"]) for r in records])
-    outcomes = torch.tensor([_number(r["outcome"]) for r in records])
+        if record["hypotheses"]:
+            place = row, slice(len(record["step_ends"]) + 1), slice(len(record["hypotheses"]))
+            logps[place] = torch.tensor(record["answer_logps"])
+            if record["posterior"] is None:
+                belief[place] = posterior(logps[place][None], beta=beta)[0]
+            else:
+                belief[place] = torch.tensor(record["posterior"])
+    outcomes = torch.tensor([math.nan if r["outcome"] is None else r["outcome"] for r in records])
     has_value = torch.tensor([r["step_values"] is not None for r in records])
     is_judged = ~outcomes.isnan() & (has_value if has_value.any() else True)
     return ScoredRollouts(
@@ -120,9 +116,9 @@ def _scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
         is_judged=is_judged,
         is_cut_off=torch.tensor([bool(r["is_cut_off"]) for r in records]),
         groups=torch.tensor([r["group"] for r in records]),
-        state_mask=torch.arange(states) <= lengths[:, None],
+        state_mask=torch.arange(logps.shape[1]) <= steps[:, None],
         answer_logps=logps,
-        hypothesis_mask=hypothesis_mask,
+        hypothesis_mask=torch.arange(logps.shape[2]) < sizes[:, None],
         belief=belief,
         members=[r["member"] for r in records],
     )
@@ -186,7 +182,3 @@ def _means(token_weights: Sequence[float] | None, ends: Sequence[int]) -> np.nda
     starts = [0, *ends[:-1]]
     sums = np.add.reduceat(np.asarray(token_weights[: ends[-1]], dtype=float), starts)
     return sums / np.diff([0, *ends])
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
