@@ -69,9 +69,9 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
             p = plausibilities[row, : steps + 1, :size]
             w = rollouts.belief[row, : steps + 1, :size].numpy()
             entropy = entr(w).sum(axis=-1) / np.log(max(size, 2))
-        if size and rollouts.is_judged[row]:
-            q, v = all_q[row, :steps, :size], all_v[row, :size]
-            values = (w[:-1] * q).sum(axis=-1)
+            if rollouts.is_judged[row]:
+                q, v = all_q[row, :steps, :size], all_v[row, :size]
+                values = (w[:-1] * q).sum(axis=-1)
         step_values = {}
         if rollouts.is_judged[row]:
             step_values = {name: of_all[row, :steps] for name, of_all in methods.items()}

@@ -17,6 +17,10 @@ _DECIMALS = 5
 COLUMNS = ("group", "rollout", "outcome", "tokens", "cost", "mean", "spread", "kinds", "answer")
 """Columns of the list of rollouts. `group` is the number of the group in the run."""
 
+_AS_RECORDED = ("rollout", "hypotheses", "member", "answer", "reason", "is_cut_off")
+_AS_RECORDED += ("scored_tokens", "tokens", "token_ids", "step_ends")
+"""Columns of records that the page gets as they are; numbers are rounded, or computed."""
+
 
 class Group(NamedTuple):
     """The rollouts of a prompt, as JSON values."""
@@ -113,9 +117,7 @@ def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
 
 
 def _details(record: Mapping[str, Any], derived: Derived, bits: int) -> dict[str, Any]:
-    names = ("rollout", "hypotheses", "member", "answer", "reason", "is_cut_off", "scored_tokens")
-    names += ("tokens", "token_ids", "step_ends")
-    return {name: record[name] for name in names} | {
+    return {name: record[name] for name in _AS_RECORDED} | {
         "kinds": bits,
         "outcome": _rounded(record["outcome"]),
         "advantage": _rounded(record["advantage"]),
@@ -154,4 +156,7 @@ def _rounded(values: Any, decimals: int = _DECIMALS) -> Any:
         return None
     array = np.round(np.asarray(values, dtype=float), decimals) + 0.0  # no negative zero
     is_finite = np.isfinite(array)
-    return (array if is_finite.all() else np.where(is_finite, array, None)).tolist()
+    if not is_finite.all():
+        array = array.astype(object)
+        array[~is_finite] = None
+    return array.tolist()
