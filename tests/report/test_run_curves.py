@@ -20,6 +20,7 @@ def write(folder, seed=0, steps=6, gain=0.1):
                 "rewards/accuracy_reward/mean": accuracy,
                 "rewards/format_reward/mean": 1.0,
                 "completions/mean_length": 100 - 5 * step + seed,
+                "barl/truth_mass": accuracy / 2,
             }
         )
         if step % 2 == 0:
@@ -50,6 +51,7 @@ def test_a_run_has_the_curves_of_training_and_of_each_benchmark(tmp_path):
     found = curves_of(write(tmp_path / "run"))
     assert found[TRAINING, "accuracy"] == pytest.approx({n: n / 10 for n in range(1, 7)})
     assert found[TRAINING, "mean_tokens"][6] == 70
+    assert found[TRAINING, "truth_mass"][6] == pytest.approx(0.3)
     assert found["math500", "accuracy"] == pytest.approx({2: 0.1, 4: 0.2, 6: 0.3})
     assert found["math500", "mean_tokens"] == {2: 80.0, 4: 80.0, 6: 80.0}
     assert found[MEAN, "accuracy"][6] == pytest.approx(0.3)
@@ -87,8 +89,9 @@ def test_seeds_are_put_together_and_drawn(tmp_path):
     assert accuracy["mean"] == pytest.approx([0.11, 0.21, 0.31])
     assert accuracy["standard_error"] == pytest.approx([0.01 / 3**0.5] * 3)
     assert summary["GRPO"]["curves"][MEAN]["accuracy"]["standard_error"] is None
-    height, *_ = plt.imread(tmp_path / "out" / "curves.png").shape
+    height, width, _ = plt.imread(tmp_path / "out" / "curves.png").shape
     assert height == pytest.approx(130 * (0.7 + 3 * 2.6), rel=0.05)  # a row for each
+    assert width == pytest.approx(130 * 3 * 3.3, rel=0.05)  # accuracy, tokens, truth mass
 
 
 def test_folders_without_curves_are_refused(tmp_path):

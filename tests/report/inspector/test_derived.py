@@ -27,13 +27,6 @@ def test_posterior_values_and_their_sum_are_the_papers():
         np.testing.assert_allclose(numbers.methods["barl"], expected, atol=1e-5)
 
 
-def test_posterior_that_was_not_recorded_is_computed():
-    record = make_record(1) | {"posterior": None}
-    [numbers] = derive([record], metadata_of(consistency_beta=0.3))
-    expected = reference.posterior(record["answer_logps"], 0.3)
-    np.testing.assert_allclose(numbers.w, expected, atol=1e-5)
-
-
 def test_each_hypothesis_may_have_its_own_outcome():
     wrong = make_record(3, outcome=0.0)
     [numbers] = derive([wrong], metadata_of(outcome_mode="hypothesis"))

@@ -13,7 +13,7 @@ from ...credit import CREDITS
 from ...credit.barl import hypothesis_outcomes
 from ...credit.rollouts import ScoredRollouts
 from ...credit.token_weights import weigh_steps, whitened_tokens
-from ...posterior import StepValues, posterior, q_values
+from ...posterior import StepValues, q_values
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -57,7 +57,7 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         The numbers of each rollout.
     """
     settings = metadata.get("settings", {})
-    rollouts = _scored_rollouts(records, beta=settings.get("consistency_beta", 1.0))
+    rollouts = _scored_rollouts(records)
     methods = _method_values(rollouts, settings)
     plausibilities = rollouts.answer_logps.clamp(max=0).exp().numpy()
     all_q, all_v = _under_hypotheses(rollouts, settings.get("outcome_mode", "ground_truth"))
@@ -89,13 +89,8 @@ def _under_hypotheses(rollouts: ScoredRollouts, mode: str) -> tuple[np.ndarray, 
     return q.numpy(), v.numpy()
 
 
-def _scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
-    """Convert a batch of records to the rollouts that estimators of credit take.
-
-    Args:
-        records: The records of the batch.
-        beta: Consistency coefficient, by which the posterior is computed where none was recorded.
-    """
+def _scored_rollouts(records: Records) -> ScoredRollouts:
+    """Convert a batch of records to the rollouts that estimators of credit take."""
     steps = torch.tensor([len(r["step_ends"]) for r in records])
     sizes = torch.tensor([len(r["hypotheses"] or ()) for r in records])
     logps = torch.zeros(len(records), int(steps.max()) + 1, int(sizes.max()))
@@ -104,10 +99,7 @@ def _scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
         if record["hypotheses"]:
             place = row, slice(len(record["step_ends"]) + 1), slice(len(record["hypotheses"]))
             logps[place] = torch.tensor(record["answer_logps"])
-            if record["posterior"] is None:
-                belief[place] = posterior(logps[place][None], beta=beta)[0]
-            else:
-                belief[place] = torch.tensor(record["posterior"])
+            belief[place] = torch.tensor(record["posterior"])
     outcomes = torch.tensor([math.nan if r["outcome"] is None else r["outcome"] for r in records])
     has_value = torch.tensor([r["step_values"] is not None for r in records])
     is_judged = ~outcomes.isnan() & (has_value if has_value.any() else True)
