@@ -15,7 +15,7 @@ from barl_trl.evaluation.beliefs.response_records import (
     record_path,
     response_table,
 )
-from barl_trl.evaluation.beliefs.response_values import believe, response_scorer, response_values
+from barl_trl.evaluation.beliefs.response_values import believe, response_scorer, value_records
 from barl_trl.graders import get_grader
 from barl_trl.report.inspector.derived import derive
 from barl_trl.report.rollout_records import SCHEMA, read_metadata, read_records
@@ -83,7 +83,7 @@ def test_beliefs_are_those_of_analyze_values(model, tokenizer, scorer):
     texts, found = TokenTexts(tokenizer), believe(model, scorer, RESPONSES)
     records = belief_table(texts, found, first=0, tokenizer=tokenizer).to_pylist()
     assert_known(records, 0)
-    values = response_values(model, scorer, RESPONSES)
+    values = value_records(believe(model, scorer, RESPONSES), scorer)
     for record, value, member in zip(records, values, [0, 1, None, None], strict=True):
         assert (record["hypotheses"], record["member"]) == (["2", "11"], member)
         assert len(record["step_ends"]) == len(value["steps"])
