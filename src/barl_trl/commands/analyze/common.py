@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ...evaluation.responses import ResponsesByProblem, read_responses
+from ...graders.extraction import EXTRACTIONS
+from ...report.json_files import write_json
+from ...trainer.barl_fields import help_of
 from ..shell.console import print_table
 
 Rows = list[dict[str, Any]]
@@ -26,19 +29,38 @@ def add_model_options(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_grader_options(command: argparse.ArgumentParser) -> None:
+    """Add the options that say how answers are read."""
+    text = "grader that reads and merges the answers"
+    command.add_argument("--grader", default="math_verify", help=text)
+    text = help_of("extraction")
+    command.add_argument("--extraction", choices=EXTRACTIONS, default="boxed", help=text)
+
+
+def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
+    """Write results as JSON: what they were made with, and the rows that the figures draw."""
+    write_json(path, {"settings": settings, "rows": rows})
+    return path
+
+
 def read_models(
     options: argparse.Namespace, folders: Sequence[Path]
 ) -> dict[str, dict[str, ResponsesByProblem]]:
-    """Return the responses of each model to each benchmark, as `--names` and `--benchmarks` say.
+    """Return the responses of each model to each benchmark, as `--names` and `--benchmarks` say."""
+    by_name = named(options.names, folders)
+    return {name: read_responses(folder, options.benchmarks) for name, folder in by_name.items()}
+
+
+def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Path]:
+    """Return folders by the name of their model; by default it is the name of the folder.
 
     Raises:
         ValueError: There are not as many names as folders, or two are the same.
     """
-    names = options.names or [folder.resolve().name for folder in folders]
-    if len(set(as_many("--names", names, folders))) < len(names):
+    names = as_many("--names", names or [folder.resolve().name for folder in folders], folders)
+    if len(set(names)) < len(names):
         raise ValueError(f"--names must differ, got {', '.join(names)}: name each model.")
-    responses = [read_responses(folder, options.benchmarks) for folder in folders]
-    return dict(zip(names, responses, strict=True))
+    return dict(zip(names, folders, strict=True))
 
 
 def fewest_samples(models: Mapping[str, Mapping[str, ResponsesByProblem]]) -> int:

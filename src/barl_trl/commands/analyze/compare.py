@@ -11,9 +11,8 @@ from statsmodels.stats.multitest import multipletests
 from ...evaluation.responses import read_responses
 from ...evaluation.statistics.compared_runs import ArmValues, arms_of
 from ...evaluation.statistics.comparison import compare, seeds_needed, tokens_at_equal_accuracy
-from ...report.json_files import write_json
 from ..shell.console import print_note, print_table
-from .common import Rows
+from .common import Rows, write
 
 _EQUAL = "token ratio"
 
@@ -97,8 +96,7 @@ def _run(options: argparse.Namespace) -> None:
     arms = _named_folders(options.arms)
     rows = _rows(arms, options.benchmarks)
     folders = {name: [str(folder) for folder in of_arm] for name, of_arm in arms.items()}
-    path = options.output_dir / "compare.json"
-    write_json(path, {"settings": {"arms": folders}, "rows": rows})
+    path = write(options.output_dir / "compare.json", {"arms": folders}, rows)
     draw_comparison(path, options.output_dir / "compare.png")
     tables: dict[str, Rows] = {}
     for row in rows:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from ...evaluation.responses import read_responses
 from ...evaluation.statistics.token_efficiency import efficiency_curve
-from ...report.json_files import write_json
 from ..shell.parsers import printable
-from .common import Rows, add_model_options, as_many, fewest_samples, read_models, show
+from .common import Rows, add_model_options, as_many, fewest_samples, read_models, show, write
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -50,8 +49,7 @@ def _run(options: argparse.Namespace) -> None:
                     }
                     for point in efficiency_curve(problems, first, max_k=max_k)
                 ]
-    path = options.output_dir / "efficiency.json"
-    write_json(path, {"settings": {"max_k": max_k}, "rows": rows})
+    path = write(options.output_dir / "efficiency.json", {"max_k": max_k}, rows)
     figures = {"efficiency.png": True} if folders else {}
     figures |= {"efficiency_sampled.png": False}
     for figure, with_greedy in figures.items():

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 
 from ...evaluation.statistics.reflections import KEYWORDS, reflections_by_difficulty
-from ...report.json_files import read_text, write_json
+from ...report.json_files import read_text
 from ..shell.console import refuse_overwriting
 from ..shell.parsers import printable
-from .common import Rows, add_model_options, fewest_samples, read_models, show
+from .common import Rows, add_model_options, fewest_samples, read_models, show, write
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -49,8 +49,7 @@ def _run(options: argparse.Namespace) -> None:
         for level in reflections_by_difficulty(problems, keywords=keywords, num_samples=number)
     ]
     settings = {"num_samples": number, "keywords": keywords}
-    path = options.output_dir / "reflections.json"
-    write_json(path, {"settings": settings, "rows": rows})
+    path = write(options.output_dir / "reflections.json", settings, rows)
     draw_reflections(path, options.output_dir / "reflections.png")
     show(f"Problems with a reflection, by wrong responses of {number}", rows, None, _cells)
     print(printable(f"In {options.output_dir}: reflections.png, reflections.json."))

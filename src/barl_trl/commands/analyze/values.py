@@ -9,14 +9,13 @@ from typing import Any
 
 from ...evaluation.responses import Response
 from ...graders import get_grader
-from ...report.json_files import read_json, write_json
+from ...report.json_files import read_json
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..shell.console import at_least_one, progress_bar, refuse_overwriting
 from ..shell.parsers import printable
-from .common import Rows, add_model_options, read_models, show
+from .common import Rows, add_grader_options, add_model_options, named, read_models, show, write
 
 SCORING_FIELDS = (
-    "extraction",
     "step_size",
     "elicitation",
     "max_answer_chars",
@@ -48,9 +47,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="text that ends a step; replaces step_size",
     )
-    command.add_argument(
-        "--grader", default="math_verify", help="grader that reads and merges the answers"
-    )
+    add_grader_options(command)
     only = "take only the first N problems of each benchmark"
     command.add_argument("--max_problems", type=at_least_one, metavar="N", help=only)
     for option in barl_fields():
@@ -83,10 +80,10 @@ def _run(options: argparse.Namespace) -> None:
     responses_of = read_models(options, options.responses)
     refuse_overwriting([output_dir / name for name in responses_of], options.responses)
     models = {
-        name: options.model or _model_of(folder)
-        for name, folder in zip(responses_of, options.responses, strict=True)
+        name: options.model or model_of(folder)
+        for name, folder in named(options.names, options.responses).items()
     }
-    args = BARLFields(**{name: getattr(options, name) for name in SCORING_FIELDS})
+    args = BARLFields(**{name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")})
     grader = get_grader(options.grader, options.extraction)
     rows, unusable = [], 0
     with progress_bar() as progress:
@@ -109,8 +106,7 @@ def _run(options: argparse.Namespace) -> None:
         "grader": grader.label,
         "problems_without_usable_truth": unusable,
     }
-    path = output_dir / "values.json"
-    write_json(path, {"settings": settings, "rows": rows})
+    path = write(output_dir / "values.json", settings, rows)
     for value in VALUE_TITLES:
         draw_values(path, output_dir / f"{value}.png", value=value)
     show("Mean over the steps of a response", rows, "responses", _cells)
@@ -149,7 +145,7 @@ def _write(
     return by_problem
 
 
-def _model_of(folder: Path) -> str:
+def model_of(folder: Path) -> str:
     """Return the model that gave the responses in a folder.
 
     Raises:
