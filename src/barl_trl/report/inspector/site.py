@@ -8,14 +8,7 @@ from typing import Any
 from ...credit import CREDITS
 from ..rollout_records import read_file, record_files
 from .filters import FILTERS
-from .page import (
-    FORMULAS,
-    SHARDS,
-    asset_files,
-    folder_page,
-    formulas_shard,
-    single_page,
-)
+from .page import FORMULAS, SHARDS, asset_files, folder_page, formulas_shard, single_page
 from .rows import groups_of
 from .shards import RunData, pairs, script_json
 
@@ -86,10 +79,8 @@ class Site:
         self._seen = {}
         self._begun += 1
         self._kept = None if self.is_live else {}
-        data = self.output / "data"
-        data.mkdir(parents=True, exist_ok=True)
         for pattern in SHARDS:
-            for path in data.glob(pattern):
+            for path in (self.output / "data").glob(pattern):
                 path.unlink()
 
     def _write(self, name: str, text: str) -> None:
@@ -112,10 +103,8 @@ class Site:
         self._write(FORMULAS, formulas_shard())
         index = script_json(self._index())
         if self._kept is not None:
-            (self.output / "data").rmdir()
-            _replace(
-                self.output / "index.html", single_page([*self._kept.items(), ("index", index)])
-            )
+            page = single_page([*self._kept.items(), ("index", index)])
+            _replace(self.output / "index.html", page)
             return
         for name, content in asset_files().items():
             path = self.output / "assets" / name
@@ -151,7 +140,8 @@ def _json_values(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file that readers see whole, before or after."""
+    """Write a file that readers see whole, before or after. Its folder is made if missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
