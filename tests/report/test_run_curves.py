@@ -74,13 +74,16 @@ def test_the_band_is_the_standard_error_over_seeds_at_the_steps_of_all(tmp_path)
     assert accuracy["standard_error"] == pytest.approx([0.01, 0.01])
 
 
-def test_seeds_are_put_together_and_drawn(tmp_path):
+def test_seeds_are_put_together_and_drawn(tmp_path, capsys):
+    named = tmp_path / "\x1b[2J"
     for seed in range(3):
-        write(tmp_path / f"barl-seed{seed}", seed)
+        write(named / f"barl-seed{seed}", seed)
     grpo = write(tmp_path / "other", gain=0.05)
-    folders = [str(tmp_path / f"barl-seed{seed}") for seed in range(3)]
+    folders = [str(named / f"barl-seed{seed}") for seed in range(3)]
     options = ["--output_dir", str(tmp_path / "out")]
     cli.main(["analyze", "curves", *folders, f"GRPO={grpo}", *options])
+    said = f"barl: {', '.join(folders)}".replace("\x1b", r"\x1b")
+    assert said in capsys.readouterr().out
     summary = json.loads((tmp_path / "out" / "curves.json").read_text())
     assert {arm: results["seeds"] for arm, results in summary.items()} == {"barl": 3, "GRPO": 1}
     assert list(summary["barl"]["curves"]) == [TRAINING, "math500", MEAN]
