@@ -10,15 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barl_trl.posterior import posterior, posterior_weighted_values
-from barl_trl.trainer.logging.credit_metrics import (
-    advice,
-    mean_and_spread,
-    outcome_gains,
-    weight_moments,
-    weight_shares,
-)
+from barl_trl.trainer.logging.credit_metrics import advice, credit_metrics
 
 from .. import reference
+from .made_up import rollouts, weighed
 
 logps = st.floats(-6, 0)
 
@@ -46,6 +41,16 @@ def test_a_value_is_the_outcome_and_the_own_belief_but_for_a_baseline(rollout, o
         assert got[t].item() == pytest.approx(outcome + weights[own] - baseline, abs=1e-6)
 
 
+def gains(belief, members, mask):
+    """Mean and spread of the outcome gain of rollouts, whose weights do not matter."""
+    scored = rollouts(belief=belief, members=members, state_mask=mask)
+    outcomes = torch.zeros(len(members))
+    got = credit_metrics(
+        scored, weighed(outcomes[:, None]), outcomes, num_groups=4, sum_over_processes=lambda t: t
+    )
+    return got["outcome_gain"], got["outcome_gain_spread"]
+
+
 @given(one_hot_rollouts())
 def test_the_gain_is_what_separates_a_right_rollout_from_a_wrong_one(rollout):
     """Both with the same history, one ending in the truth, one in y_j."""
@@ -54,35 +59,34 @@ def test_the_gain_is_what_separates_a_right_rollout_from_a_wrong_one(rollout):
     ends = [[0.0 if i == end else -math.inf for i in range(len(ell[0]))] for end in (0, j)]
     both = torch.tensor([[*ell[:-1], end] for end in ends], dtype=torch.float64)
     values = posterior_weighted_values(both, torch.tensor([1.0, 0.0]), beta=beta)
-    belief = posterior(both, beta=beta)
     mask = torch.ones(2, len(ell), dtype=torch.bool)
-    count, total, _ = outcome_gains(belief, [0, j], mask).tolist()
-    assert count == len(ell) - 1
-    assert total == pytest.approx((values[0] - values[1]).sum().item(), abs=1e-6)
+    mean, _ = gains(posterior(both, beta=beta), [0, j], mask)
+    assert mean == pytest.approx((values[0] - values[1]).mean().item(), abs=1e-6)
 
 
 def test_gains_are_those_of_wrong_rollouts_with_a_hypothesis():
     belief = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.0, 1.0, 0.0]]]).repeat(4, 1, 1)
     mask = torch.tensor([[True, True, True], [True, True, False], [True] * 3, [True] * 3])
-    totals = outcome_gains(belief, [1, 2, 0, None], mask)
-    gains = [1 + 0.5 - 0.3, 1 + 0.1 - 0.8, 1 + 0.5 - 0.2]
-    assert totals[0] == 3
-    assert mean_and_spread(totals) == pytest.approx((np.mean(gains), np.std(gains)), abs=1e-6)
-    nothing = outcome_gains(belief, [None] * 4, mask)
-    assert all(map(math.isnan, mean_and_spread(nothing)))
+    expected = [1 + 0.5 - 0.3, 1 + 0.1 - 0.8, 1 + 0.5 - 0.2]
+    expected = np.mean(expected), np.std(expected)
+    assert gains(belief, [1, 2, 0, None], mask) == pytest.approx(expected, abs=1e-6)
+    assert all(map(math.isnan, gains(belief, [None] * 4, mask)))
+    assert all(map(math.isnan, gains(belief[:, :, :0], [None] * 4, mask)))  # nothing was scored
 
 
 def shares(weights, outcomes, lengths, group_size):
     """Of rollouts with so many tokens; a rollout of length 0 has no weight."""
     mask = torch.arange(weights.shape[1]) < torch.tensor(lengths)[:, None]
-    groups = torch.arange(len(weights)) // group_size
-    moments = [
-        weight_moments(
-            weights[rows], outcomes[rows], mask[rows], groups[rows], num_groups=len(weights) // 2
+    groups, totals = torch.arange(len(weights)) // group_size, []
+    for rows in (slice(0, 3), slice(3, None)):  # two processes, which share a group
+        got = credit_metrics(
+            rollouts(groups=groups[rows]),
+            weighed(weights[rows], mask[rows]),
+            outcomes[rows],
+            num_groups=len(weights) // 2,
+            sum_over_processes=lambda local: totals.append(local) or sum(totals),
         )
-        for rows in (slice(0, 3), slice(3, None))  # two processes, which share a group
-    ]
-    return weight_shares(sum(moments))
+    return got
 
 
 def test_shares_are_those_of_a_regression_inside_prompts():
@@ -98,7 +102,6 @@ def test_shares_are_those_of_a_regression_inside_prompts():
     around = outcome - [means[g][1] for g in group]
     assert got["outcome_r2"] == pytest.approx(np.corrcoef(inside, around)[0, 1] ** 2)
     assert got["value_between_prompts"] == pytest.approx(1 - inside.var() / value.var())
-    assert got["tied_groups"] == 3 / 4  # of the last prompt one rollout was judged
 
 
 def test_plain_rl_is_explained_by_the_outcome():
@@ -111,7 +114,6 @@ def test_plain_rl_is_explained_by_the_outcome():
 def test_without_a_signal_inside_prompts_nothing_is_explained(outcomes):
     got = shares(torch.ones(4, 3), torch.tensor(outcomes), [3, 2, 1, 3], group_size=2)
     assert math.isnan(got["outcome_r2"]) and math.isnan(got["value_between_prompts"])
-    assert got["tied_groups"] == (outcomes[0] == outcomes[1])
 
 
 @pytest.mark.parametrize(

@@ -235,8 +235,6 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             self._belief_log.log_clipped_ratios(output)
         if self.model.training:
             output["advantages"] = self._token_weights(output)
-        else:
-            self._belief_log.log_table([{}] * len(inputs))
         return output
 
     def _token_weights(self, output: dict[str, Any]) -> Tensor:

@@ -1,47 +1,29 @@
-"""`BeliefLog` logs beliefs and weights: metrics, columns of the completions table, advice."""
+"""`BeliefLog` logs metrics of beliefs and weights, and what to do about them."""
 
-from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-import torch
 from accelerate.utils import gather_object
-from torch import Tensor
 from transformers import TrainerCallback
 
-from ...credit.rollouts import ScoredRollouts, at_last_state
+from ...credit.rollouts import ScoredRollouts
 from ...credit.token_weights import TokenWeights
 from ...hypotheses import hypothesis_metrics, no_answer_advice
 from ..rollouts.rollout_batch import RolloutBatch
-from .belief_metrics import belief_metrics, clipped_tokens, rollout_diagnostics
-from .completions_print import print_completions
-from .credit_metrics import (
-    WORKS_AGAINST,
-    advice,
-    mean_and_spread,
-    outcome_gains,
-    weight_moments,
-    weight_shares,
-)
+from .belief_metrics import belief_metrics, clipped_tokens
+from .credit_metrics import WORKS_AGAINST, advice, credit_metrics
 
-_TABLE_COLUMNS = ("hypotheses", "step_values")
-"""Columns that BARL adds to TRL's completions table. TRL's column `advantage` has the mean token
-weight of each completion."""
-
-LOSS = (
-    "loss stays near 0 by construction: the weights of a rollout batch have mean 0. reward says "
-    "whether the model learns."
-)
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
 
 
 class BeliefLog(TrainerCallback):
-    """Add BARL's metrics to TRL's, add columns to TRL's completions table, and log advice.
+    """Add BARL's metrics to TRL's, put BARL's weights into TRL's completions table, and log advice.
 
-    What it relies on in TRL: `log` averages `_metrics`, and empties it after the callbacks; `_logs`
-    has a deque for each column of the completions table.
+    What it relies on in TRL: `log` averages `_metrics`, and empties it after the callbacks; the
+    column `advantages` of the completions table is a deque in `_logs`.
 
     Args:
         trainer: A [`BARLTrainer`].
@@ -50,10 +32,6 @@ class BeliefLog(TrainerCallback):
     def __init__(self, trainer: Any):
         self._trainer = trainer
         self._no_answer: list[float] = []  # share without an answer, of each rollout batch
-        self._printed: deque[dict[str, Any]] = deque(maxlen=trainer.args.generation_batch_size)
-        self._is_printed = True
-        # TRL's table, which squeezes three texts into 80 columns, is not printed
-        trainer.num_completions_to_print = -1
 
     def log_rollouts(
         self, batch: RolloutBatch, local_rollouts: ScoredRollouts, weighed: TokenWeights
@@ -65,88 +43,46 @@ class BeliefLog(TrainerCallback):
             local_rollouts: The scored rollouts of this process.
             weighed: The step values and token weights of this process's rollouts.
         """
-        outcomes = batch.outcome_rewards(self._trainer.reward_weights)
-        local_outcomes = batch.local(outcomes)
-        num_groups = len(outcomes) // self._trainer.num_generations
-        metrics = self._belief_metrics(batch, local_rollouts, weighed, outcomes)
-        metrics |= self._credit_metrics(local_rollouts, weighed, local_outcomes, num_groups)
+        trainer = self._trainer
+        outcomes = batch.outcome_rewards(trainer.reward_weights)
+        metrics = self._belief_metrics(batch, local_rollouts, weighed)
+        metrics |= credit_metrics(
+            local_rollouts,
+            weighed,
+            batch.local(outcomes),
+            num_groups=len(outcomes) // trainer.num_generations,
+            sum_over_processes=partial(trainer.accelerator.reduce, reduction="sum"),
+        )
         for name, value in metrics.items():
-            self._trainer._metrics["train"][f"barl/{name}"].append(value)
-        self.log_table(_table_rows(batch, local_rollouts, weighed))
+            trainer._metrics["train"][f"barl/{name}"].append(value)
+        self._replace_advantages(weighed)
 
     def _belief_metrics(
-        self,
-        batch: RolloutBatch,
-        local_rollouts: ScoredRollouts,
-        weighed: TokenWeights,
-        outcomes: Tensor,
+        self, batch: RolloutBatch, local_rollouts: ScoredRollouts, weighed: TokenWeights
     ) -> dict[str, float]:
         """Return metrics of the beliefs of all processes.
 
         If no answer was scored, these are only `unusable_truths` and `no_answer`.
-
-        Args:
-            batch: This process's rollouts, scored and rewarded.
-            local_rollouts: The scored rollouts of this process.
-            weighed: The step values and token weights of this process's rollouts.
-            outcomes: Outcome rewards of all processes' rollouts, (N,).
         """
         trainer, scored = self._trainer, batch.scored
         metrics = hypothesis_metrics(scored.sets, scored.answers)
         self._no_answer.append(metrics["no_answer"])
         if not local_rollouts.belief.shape[2]:
             return {name: metrics[name] for name in ("unusable_truths", "no_answer")}
-        diagnostics = rollout_diagnostics(
-            local_rollouts.belief,
-            local_rollouts.answer_logps,
-            weighed.values,
-            local_rollouts.state_mask,
-            local_rollouts.hypothesis_mask,
-        )
-        metrics |= belief_metrics(
-            diagnostics,
-            weighed.mask.any(dim=1),
-            outcomes,
-            group_size=trainer.num_generations,
-            gather=trainer.accelerator.gather,
-        )
+        metrics |= belief_metrics(local_rollouts, weighed, gather=trainer.accelerator.gather)
         if trainer.scorer.credit.hypotheses == "truth":
             metrics = {name: metrics[name] for name in metrics if name not in _OF_SEVERAL}
         metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
         metrics["steps_per_rollout"] = fmean(gather_object([*map(len, scored.step_ends)]))
         return metrics
 
-    def _credit_metrics(
-        self,
-        local_rollouts: ScoredRollouts,
-        weighed: TokenWeights,
-        outcomes: Tensor,
-        num_groups: int,
-    ) -> dict[str, float]:
-        """Return metrics that compare the weights before whitening with the outcomes.
-
-        Args:
-            local_rollouts: The scored rollouts of this process.
-            weighed: The step values and token weights of this process's rollouts.
-            outcomes: Outcome rewards of this process's rollouts, (B,).
-            num_groups: Number of groups of all processes.
-        """
-        moments = weight_moments(
-            weighed.unwhitened,
-            outcomes,
-            weighed.mask,
-            local_rollouts.groups,
-            num_groups=num_groups,
-        )
-        gains = outcome_gains(
-            local_rollouts.belief, local_rollouts.members, local_rollouts.state_mask
-        )
-        totals: Any = self._trainer.accelerator.reduce(
-            torch.cat([moments.flatten(), gains]), reduction="sum"
-        )
-        gain, spread = mean_and_spread(totals[-3:])
-        shares = weight_shares(totals[:-3].reshape(-1, 6))
-        return shares | {"outcome_gain": gain, "outcome_gain_spread": spread}
+    def _replace_advantages(self, weighed: TokenWeights) -> None:
+        """Put each rollout's mean token weight in place of GRPO's advantage in TRL's table."""
+        means: Any = weighed.weights.sum(dim=1) / weighed.mask.sum(dim=1).clamp(min=1)
+        gathered, advantages = gather_object(means.tolist()), self._trainer._logs["advantages"]
+        for _ in range(min(len(gathered), len(advantages))):
+            advantages.pop()
+        advantages.extend(gathered)
 
     def log_clipped_ratios(self, output: Mapping[str, Any]) -> None:
         """Log the share of tokens whose vLLM importance ratio was truncated or masked.
@@ -169,48 +105,17 @@ class BeliefLog(TrainerCallback):
         name = "sampling/importance_sampling_ratio/frac_clipped"
         metrics[name].append(num_clipped / max(num_tokens, 1))
 
-    def log_table(self, local_rows: list[dict[str, Any]]) -> None:
-        """Add BARL's columns to TRL's completions table, and put BARL's weights in `advantage`.
-
-        Args:
-            local_rows: The columns of each of this process's rollouts, by name; empty dictionaries
-                where nothing was scored.
-        """
-        rows, logs = gather_object(local_rows), self._trainer._logs
-        self._printed.extend(rows)
-        self._is_printed = False
-        for column in _TABLE_COLUMNS:
-            logs["extra"][column].extend(row.get(column) for row in rows)
-        if "advantage" in rows[0]:
-            advantages = logs["advantages"]
-            for _ in range(min(len(rows), len(advantages))):
-                advantages.pop()
-            advantages.extend(row["advantage"] for row in rows)
-
-    def on_log(self, args: Any, state, control, **kwargs):  # noqa: D102 (transformers')
-        trainer = self._trainer
-        if trainer.model.training:
-            self._advise(trainer._metrics["train"])
-        if trainer.accelerator.is_main_process and trainer.log_completions and not self._is_printed:
-            self._is_printed = True
-            print_completions(
-                trainer._logs["prompt"],
-                trainer._logs["completion"],
-                trainer._logs["rewards"],
-                self._printed,
-                step=state.global_step,
-                number=args.num_completions_to_print,
-            )
+    def on_log(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        if self._trainer.model.training:
+            self._advise(self._trainer._metrics["train"])
 
     def _advise(self, metrics: Mapping[str, list[float]]) -> None:
-        """Warn that the loss is no sign of learning, that answers are not read, or of the weights.
+        """Warn that answers are not read, or of the weights.
 
         The weights are worth a warning if they nearly equal those of plain RL, or work against the
         outcome.
         """
         trainer = self._trainer
-        if metrics and trainer.scorer.credit.value_normalization != "none":
-            trainer._say_once("loss", LOSS)
         if trainer.reads_boxes and self._no_answer:
             trainer._say_once("barl/no_answer", no_answer_advice(fmean(self._no_answer)))
         names = ("barl/outcome_gain", "barl/outcome_gain_spread", "barl/outcome_r2")
@@ -219,27 +124,3 @@ class BeliefLog(TrainerCallback):
             gain, spread, r2 = (fmean(metrics[name]) for name in names)
             text = advice(gain, spread, r2, consistency_beta=trainer.args.consistency_beta)
             trainer._say_once(gain < WORKS_AGAINST, text)
-
-
-def _table_rows(
-    batch: RolloutBatch, local_rollouts: ScoredRollouts, weighed: TokenWeights
-) -> list[dict[str, Any]]:
-    """Return the row of each of this process's rollouts, for the table and for the console."""
-    scored = batch.scored
-    means = (weighed.weights.sum(dim=1) / weighed.mask.sum(dim=1).clamp(min=1)).tolist()
-    beliefs: Any = [None] * len(means)
-    if local_rollouts.belief.shape[2]:
-        truth_mass = local_rollouts.belief[..., 0]
-        beliefs = at_last_state(truth_mass, local_rollouts.state_mask).tolist()
-    answers = scored.answers[batch.start :][: len(means)]
-    columns = scored.local_sets, weighed.values, scored.step_ends, means, answers, beliefs
-    return [
-        {
-            "hypotheses": list(hypotheses.answers) if hypotheses else None,
-            "step_values": [round(value, 4) for value in values[: len(ends)].tolist()],
-            "advantage": mean,
-            "answer": answer,
-            "belief": belief,
-        }
-        for hypotheses, values, ends, mean, answer, belief in zip(*columns, strict=True)
-    ]

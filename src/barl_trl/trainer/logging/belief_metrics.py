@@ -1,118 +1,56 @@
-"""Metrics of a rollout batch: its beliefs, how values differ inside groups, and the share of tokens
-whose importance ratio was clipped.
-"""
+"""Metrics of the beliefs of a rollout batch, and the tokens whose importance ratio was clipped."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from ...credit.rollouts import ScoredRollouts
+from ...credit.token_weights import TokenWeights
 from ...posterior import discrepancy
 
 
-class _RolloutDiagnostics(NamedTuple):
-    """Diagnostics of each rollout, each of shape (batch,), NaN where undefined."""
-
-    value: Tensor
-    """Mean posterior-weighted value of the steps, before whitening."""
-    posterior_entropy: Tensor
-    """Mean entropy of the belief over the states, in nats."""
-    truth_mass: Tensor
-    """Mean posterior mass on the ground truth over the states."""
-    belief_shift: Tensor
-    """Total variation between the beliefs at the first and the last state, from 0 to 1."""
-    discrepancy: Tensor
-    """Mean discrepancy of the wrong hypotheses at the last state."""
-
-
-def rollout_diagnostics(
-    belief: Float[Tensor, "batch state hypothesis"],
-    answer_logps: Float[Tensor, "batch state hypothesis"],
-    values: Float[Tensor, "batch step"],
-    state_mask: Bool[Tensor, "batch state"],
-    hypothesis_mask: Bool[Tensor, "batch hypothesis"],
-) -> _RolloutDiagnostics:
-    """Summarise each rollout's values and beliefs.
-
-    Args:
-        belief: The posterior, 0 where padded.
-        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
-        values: Posterior-weighted value of each step, 0 where padded.
-        state_mask: True for each state that exists.
-        hypothesis_mask: True for each hypothesis that exists. The first one is the truth.
-    """
-    num_states = state_mask.sum(dim=1)
-    entropy = torch.special.entr(belief).sum(dim=-1).sum(dim=1) / num_states
-    truth = belief[..., :1].sum(dim=(1, 2)) / num_states
-    # the discrepancy never decreases, and is 0 in padded states
-    last_discrepancy = discrepancy(answer_logps, state_mask=state_mask).amax(dim=1)[:, 1:]
-    wrong = hypothesis_mask[:, 1:]
-    last_belief = belief.take_along_dim(num_states.sub(1)[:, None, None], dim=1)[:, 0]
-    shift = (last_belief - belief[:, 0]).abs().sum(dim=-1) / 2
-    can_move = (num_states > 1) & wrong.any(dim=1)  # a single hypothesis always has the mass 1
-    return _RolloutDiagnostics(
-        value=values.sum(dim=1) / (num_states - 1),
-        posterior_entropy=entropy,
-        truth_mass=truth,
-        belief_shift=shift.where(can_move, torch.nan),
-        discrepancy=torch.where(wrong, last_discrepancy, 0.0).sum(dim=1) / wrong.sum(dim=1),
-    )
-
-
-def value_spread(
-    values: Float[Tensor, " rollout"], outcomes: Float[Tensor, " rollout"], *, group_size: int
-) -> float:
-    """Measure how values differ inside the groups whose outcomes are all equal.
-
-    GRPO has no signal in these groups.
-
-    Args:
-        values: Mean value of each rollout's steps; rollouts without a value (NaN) are left out.
-        outcomes: Outcome reward of each rollout.
-        group_size: Rollouts per prompt.
-
-    Returns:
-        The standard deviation of the values inside a group, averaged over those groups; NaN if
-        there are none.
-    """
-    values, outcomes = values.reshape(-1, group_size), outcomes.reshape(-1, group_size)
-    equal = (outcomes == outcomes[:, :1]).all(dim=1)
-    if not equal.any():
-        return torch.nan
-    deviations = values[equal] - values[equal].nanmean(dim=1, keepdim=True)
-    return deviations.square().nanmean(dim=1).sqrt().nanmean().item()
-
-
 def belief_metrics(
-    diagnostics: _RolloutDiagnostics,
-    is_weighed: Bool[Tensor, " batch"],
-    outcomes: Float[Tensor, " rollout"],
-    *,
-    group_size: int,
-    gather: Callable[[Tensor], Any],
+    rollouts: ScoredRollouts, weighed: TokenWeights, *, gather: Callable[[Tensor], Any]
 ) -> dict[str, float]:
-    """Average diagnostics over the rollouts of all processes, for the log.
+    """Average beliefs and values over the rollouts of all processes that have tokens with a weight.
 
     Args:
-        diagnostics: The diagnostics of this process's rollouts.
-        is_weighed: True for each rollout that has tokens with a weight; others are left out.
-        outcomes: Outcome rewards of all processes' rollouts.
-        group_size: Rollouts per prompt.
+        rollouts: The scored rollouts of this process, with at least one hypothesis.
+        weighed: Their step values and token weights.
         gather: A tensor of this process -> the tensors of all processes, joined along the first
             dimension.
 
     Returns:
-        Metric name -> its mean.
+        Metric name -> its mean, NaN where no rollout defines it: `value` of the steps before
+        whitening; `posterior_entropy` in nats and `truth_mass`, both means over the states;
+        `belief_shift`, the total variation between the beliefs at the first and the last state,
+        from 0 to 1; `discrepancy` of the wrong hypotheses at the last state.
     """
-    columns = gather(torch.stack(diagnostics, dim=1).masked_fill(~is_weighed[:, None], torch.nan))
-    gathered = _RolloutDiagnostics(*columns.unbind(dim=1))
-    metrics = {name: column.nanmean().item() for name, column in gathered._asdict().items()}
-    metrics["value_spread_equal_outcome"] = value_spread(
-        gathered.value, outcomes, group_size=group_size
-    )
-    return metrics
+    belief, state_mask = rollouts.belief, rollouts.state_mask
+    num_states = state_mask.sum(dim=1)
+    entropy = torch.special.entr(belief).sum(dim=-1).sum(dim=1) / num_states
+    truth = belief[..., :1].sum(dim=(1, 2)) / num_states
+    # the discrepancy never decreases, and is 0 in padded states
+    of_states = discrepancy(rollouts.answer_logps, state_mask=state_mask)
+    last_discrepancy = of_states.amax(dim=1)[:, 1:]
+    wrong = rollouts.hypothesis_mask[:, 1:]
+    last_belief = belief.take_along_dim(num_states.sub(1)[:, None, None], dim=1)[:, 0]
+    shift = (last_belief - belief[:, 0]).abs().sum(dim=-1) / 2
+    can_move = (num_states > 1) & wrong.any(dim=1)  # a single hypothesis always has the mass 1
+    columns = {
+        "value": weighed.values.sum(dim=1) / (num_states - 1),
+        "posterior_entropy": entropy,
+        "truth_mass": truth,
+        "belief_shift": shift.where(can_move, torch.nan),
+        "discrepancy": torch.where(wrong, last_discrepancy, 0.0).sum(dim=1) / wrong.sum(dim=1),
+    }
+    is_weighed = weighed.mask.any(dim=1)
+    local = torch.stack([*columns.values()], dim=1).masked_fill(~is_weighed[:, None], torch.nan)
+    gathered = gather(local).unbind(dim=1)
+    return {n: column.nanmean().item() for n, column in zip(columns, gathered, strict=True)}
 
 
 def clipped_tokens(
