@@ -20,9 +20,7 @@ from ...report.rollout_records import (
 )
 from ...report.token_texts import TokenTexts
 from ..rollouts.rollout_batch import RolloutBatch
-from .rollout_table import optional, prompt_columns, rollout_table, token_column
-
-_TrlsOutput = Mapping[str, Any]
+from .rollout_table import prompt_columns, rollout_table, token_column
 
 
 class RolloutRecorder(TrainerCallback):
@@ -56,7 +54,7 @@ class RolloutRecorder(TrainerCallback):
         batch: RolloutBatch,
         local_rollouts: ScoredRollouts,
         weighed: TokenWeights,
-        output: _TrlsOutput,
+        output: Mapping[str, Any],
     ) -> None:
         """Write the rollout batch of all processes.
 
@@ -88,7 +86,7 @@ class RolloutRecorder(TrainerCallback):
         batch: RolloutBatch,
         local_rollouts: ScoredRollouts,
         weighed: TokenWeights,
-        output: _TrlsOutput,
+        output: Mapping[str, Any],
     ) -> pa.Table:
         trainer = self._trainer
         completion_ids, number = batch.generated.completion_ids, len(batch.inputs)
@@ -96,7 +94,7 @@ class RolloutRecorder(TrainerCallback):
         places = range(first, first + number)
         solutions = [row[trainer.args.solution_column] for row in batch.inputs]
         prompts = [row["prompt"] for row in batch.inputs]
-        outcomes = batch.outcome_rewards(trainer.reward_weights)
+        outcomes = batch.local(batch.outcome_rewards(trainer.reward_weights))
         return rollout_table(
             self._texts,
             batch.generated,
@@ -113,7 +111,7 @@ class RolloutRecorder(TrainerCallback):
             importance_ratios=token_column(output.get("importance_sampling_ratio"), completion_ids),
             token_weights=token_column(weighed.weights, completion_ids),
             rewards=batch.local(batch.rewards_per_func).tolist(),
-            outcome=optional(batch.local(outcomes)),
+            outcome=[None if number != number else number for number in outcomes.tolist()],  # NaN
             advantage=output["advantages"].tolist(),
             reason=batch.reasons,
             is_cut_off=local_rollouts.is_cut_off.tolist(),
