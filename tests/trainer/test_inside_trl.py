@@ -90,7 +90,6 @@ USED = (
     ("create_model_card", "_paper", "the model card cites BARL's paper"),
     ("__init__", "'train'", "metrics of training are found by it"),
     ("__init__", "'advantages'", "weights are put into the completions table"),
-    ("__init__", "'extra'", "hypotheses are put into the completions table"),
 )
 """Method, names and texts that it uses in this order, and what that is relied on for."""
 

@@ -1,16 +1,16 @@
 """What barl-trl relies on in TRL and transformers, and the versions that it was run with.
 
-Each process looks for the names and parameters once, before a model is loaded. That takes
-milliseconds. `tests/trainer/test_inside_trl.py` tests what TRL's methods do inside, and in which
-order. How transformers' `generate` hands on its cache shows only when it runs, so
-`plausibility/kv_cache.py` warns once if it cannot use the cache.
+Each process looks for the names once, before a model is loaded. That takes milliseconds.
+`tests/trainer/test_inside_trl.py` tests what TRL's methods do inside, and in which order. How
+transformers' `generate` hands on its cache shows only when it runs, so `plausibility/kv_cache.py`
+warns once if it cannot use the cache.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
-from inspect import Parameter, signature, unwrap
+from inspect import unwrap
 from itertools import takewhile
 from pkgutil import resolve_name
 from typing import Any
@@ -22,59 +22,29 @@ from ..barl_fields import barl_fields
 TESTED = {"trl": ">=1.16,<1.17", "transformers": ">=5.17,<5.25"}
 """The versions that the tests run with: `make test`, `make test-lowest` and `make test-newest`."""
 
-_PARAMETERS = {
-    "trl.GRPOTrainer": {
-        "__init__": "model reward_funcs args train_dataset eval_dataset processing_class ... "
-        "quantization_config peft_config tools rollout_func environment_factory",
-        "_generate": "prompts",
-        "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep ...",
-        "_calculate_rewards": "inputs prompts completions completion_ids_list",
-        "_generate_and_score_completions": "inputs",
-        "_log_completion_extra": "column values",
-        "_compute_loss": "model inputs",
-        "log": "logs start_time",
-        "train": "resume_from_checkpoint ...",
-        "evaluate": "eval_dataset ignore_keys metric_key_prefix",
-        "_tokenize_prompts": "prompts ...",
-        "_generate_single_turn": "prompt_ids images multimodal_fields num_generations ...",
-        "_prepare_inputs": "generation_batch",
-        "_get_train_sampler": "dataset",
-        "_save_checkpoint": "model trial",
-        "_save": "output_dir state_dict",
-        "_save_rng_state": "output_dir",
-        "_load_rng_state": "checkpoint",
-        "create_model_card": "model_name dataset_name tags",
-        "_push_from_checkpoint": "checkpoint_folder",
-    },
-    "trl.extras.profiling": {"profiling_context": "trainer name"},
-    "trl.trainer.utils": {"add_fused_lm_head": "model ... outputs"},
-    "transformers.integrations.sdpa_attention": {
-        "sdpa_attention_forward": "module query key value attention_mask ... is_causal"
-    },
-}
-"""Class or module -> functions that are overridden or called -> their parameters without `self`.
-
-`...` stands for any further parameters, which must have defaults. The parameters after `...` must
-be among them.
-"""
-
 _NAMES = {
-    "trl.GRPOTrainer": "_metrics _logs log_completions num_completions_to_print _tokenizer "
-    "eos_token_ids reward_weights reward_func_names num_generations num_iterations temperature "
-    "rollout_func use_vllm vllm_importance_sampling_correction vllm_importance_sampling_mode "
-    "vllm_importance_sampling_clip_min vllm_importance_sampling_clip_max vllm_generation "
-    "generation_kwargs generation_config _is_vlm _step _current_train_step_time _buffered_inputs "
-    "ref_model",
+    "trl.GRPOTrainer": "_generate _get_per_token_logps_and_entropies _calculate_rewards "
+    "_generate_and_score_completions _log_completion_extra _compute_loss log train evaluate "
+    "_tokenize_prompts _generate_single_turn _prepare_inputs _get_train_sampler _save_checkpoint "
+    "_save _save_rng_state _load_rng_state create_model_card _push_from_checkpoint _metrics _logs "
+    "_tokenizer eos_token_ids reward_weights reward_func_names num_generations num_iterations "
+    "temperature rollout_func use_vllm vllm_importance_sampling_correction "
+    "vllm_importance_sampling_mode vllm_importance_sampling_clip_min "
+    "vllm_importance_sampling_clip_max vllm_generation generation_kwargs generation_config _is_vlm "
+    "_step _current_train_step_time _buffered_inputs ref_model",
     "trl.GRPOConfig": "max_completion_length vllm_importance_sampling_mode num_generations "
     "per_device_train_batch_size gradient_accumulation_steps generation_batch_size "
     "steps_per_generation per_device_eval_batch_size num_generations_eval num_iterations loss_type "
     "importance_sampling_level multi_objective_aggregation off_policy_mask_threshold scale_rewards "
     "use_vllm vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature "
-    "beta generation_kwargs chat_template_kwargs num_completions_to_print sync_ref_model "
-    "use_adaptive_entropy",
+    "beta generation_kwargs chat_template_kwargs sync_ref_model use_adaptive_entropy",
     "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs",
+    "trl.extras.profiling": "profiling_context",
+    "trl.trainer.utils": "add_fused_lm_head",
+    "transformers.integrations.sdpa_attention": "sdpa_attention_forward",
 }
-"""Class -> its attributes and fields that barl-trl reads or sets."""
+"""Class or module -> its functions, attributes and fields that barl-trl overrides, calls, reads or
+sets."""
 
 
 @cache
@@ -84,11 +54,10 @@ def check_versions() -> None:
     A warning names installed versions that the tests do not run with.
 
     Raises:
-        ImportError: A name is missing, or a function takes other parameters.
+        ImportError: A name is missing, or TRL has a field of the same name as one of BARL's.
     """
     for package in TESTED:
-        changes = [*_changed_functions(package), *(_changed_names() if package == "trl" else ())]
-        if changes:
+        if changes := [*_changes(package)]:
             raise changed("; ".join(changes), package)
     if not all(map(_is_tested, TESTED)):
         warnings.warn(
@@ -113,26 +82,14 @@ def changed(what: str, package: str) -> ImportError:
     )
 
 
-def _changed_functions(package: str) -> Iterator[str]:
-    for owner, functions in _PARAMETERS.items():
-        for name, expected in functions.items() if owner.startswith(f"{package}.") else ():
-            function = _imported(f"{owner}.{name}")
-            if function is None:
-                yield f"{owner}.{name} is gone"
-                continue
-            parameters = [p for p in signature(function).parameters.values() if p.name != "self"]
-            if not _fit(parameters, expected):
-                names = ", ".join(parameter.name for parameter in parameters)
-                yield f"{owner}.{name} takes ({names}), not ({', '.join(expected.split())})"
-
-
-def _changed_names() -> Iterator[str]:
+def _changes(package: str) -> Iterator[str]:
     for path, names in _NAMES.items():
-        present = _names(_imported(path) or object)
-        yield from (f"{path}.{name} is gone" for name in names.split() if name not in present)
-    listed, fields = _NAMES["trl.GRPOConfig"].split(), _names(_imported("trl.GRPOConfig"))
-    for name in (field.name for field in barl_fields()):
-        if name in fields and name not in listed:
+        if path.startswith(f"{package}."):
+            present = _names(_imported(path))
+            yield from (f"{path}.{name} is gone" for name in names.split() if name not in present)
+    if package == "trl":
+        listed, fields = _NAMES["trl.GRPOConfig"].split(), _names(_imported("trl.GRPOConfig"))
+        for name in fields.intersection(one.name for one in barl_fields()).difference(listed):
             yield f"trl.GRPOConfig.{name} is a new field, which BARLConfig has, too"
 
 
@@ -144,26 +101,14 @@ def _imported(path: str) -> Any:
         return None
 
 
-def _fit(parameters: Sequence[Parameter], expected: str) -> bool:
-    """Return whether parameters are as a text of `_PARAMETERS` expects them."""
-    leading, more, named = (part.split() for part in expected.partition("..."))
-    names, others = [parameter.name for parameter in parameters], parameters[len(leading) :]
-    is_free = all(
-        parameter.default is not Parameter.empty
-        or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        for parameter in others
-    )
-    fit = is_free and set(named) <= set(names[len(leading) :]) if more else not others
-    return names[: len(leading)] == leading and fit
-
-
 def _names(owner: Any) -> set[str]:
-    """Return the attributes of a class, and the names in methods of classes outside transformers.
+    """Return the attributes of a module or class, and the names in a class's methods.
 
-    The names in methods include the attributes that `__init__` sets.
+    The names in methods include the attributes that `__init__` sets. Methods of transformers'
+    classes are left out.
     """
-    names = set(dir(owner))
-    for cls in takewhile(lambda cls: not cls.__module__.startswith("transformers."), owner.mro()):
+    names, classes = set(dir(owner)), owner.mro() if isinstance(owner, type) else ()
+    for cls in takewhile(lambda cls: not cls.__module__.startswith("transformers."), classes):
         codes = (getattr(unwrap(value), "__code__", None) for value in vars(cls).values())
         names.update(name for code in codes if code for name in code.co_names)
     return names
