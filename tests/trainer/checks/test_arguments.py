@@ -114,40 +114,6 @@ def test_refused_before_the_model_is_loaded(tmp_path, kwargs, error, message):
         BARLTrainer(model="nowhere", **defaults | kwargs)
 
 
-def best_of(tmp_path, metric, reward=accuracy_reward, names=("a", "b")):
-    """Make a trainer that looks for the best model among evaluation sets of those names."""
-    settings = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 4}
-    args = config(tmp_path, metric_for_best_model=metric, **settings)
-    rows = Dataset.from_dict({"prompt": ["1+1?"] * 2, "solution": ["2"] * 2})
-    return BARLTrainer("./nowhere", reward, args, rows, dict.fromkeys(names, rows))
-
-
-@pytest.mark.parametrize("metric", ["eval_c_reward", "c_reward_std"])
-def test_the_best_model_is_that_of_an_evaluation_set_that_there_is(tmp_path, metric):
-    rule = rf"must be of an evaluation set, got '{metric}', where there are \['a', 'b'\]: name one"
-    with pytest.raises(ValueError, match=f"metric_for_best_model {rule}"):
-        best_of(tmp_path, metric)
-
-
-def logs_by_itself(completions, log_metric, **_):
-    return [0.0 for _ in completions]
-
-
-@pytest.mark.parametrize(
-    ("metric", "reward"),
-    [
-        ("eval_b_reward", accuracy_reward),
-        ("eval_reward_std", accuracy_reward),
-        ("eval_sums/accuracy", accuracy_reward),
-        ("eval_policy_loss", accuracy_reward),
-        ("eval_my_reward", logs_by_itself),
-    ],
-)
-def test_metrics_that_there_may_be_are_no_mistake(tmp_path, metric, reward):
-    with pytest.raises(OSError, match="nowhere"):  # the model is loaded
-        best_of(tmp_path, metric, reward)
-
-
 def test_a_given_model_has_no_prefix_either(tmp_path, model, tokenizer):
     adapted = get_peft_model(model, PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2))
     with pytest.raises(ValueError, match="gradient_checkpointing must be False with PREFIX_TUNING"):

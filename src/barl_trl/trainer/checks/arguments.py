@@ -1,6 +1,5 @@
 """Mistakes in a trainer's arguments, found before a model is loaded."""
 
-import re
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -9,11 +8,11 @@ from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from ...rewards import AccuracyReward, resolve_rewards
+from ...rewards import resolve_rewards
 from ..barl_config import BARLConfig
 from ..rollouts.turns import completion_ends
 from .callables import try_step_segmenter
-from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
+from .datasets import check_datasets, refuse_unusable_tokenizer
 from .environment import refuse_missing_packages
 from .settings import CREDIT_RULES, refuse_broken
 
@@ -70,7 +69,7 @@ def check_trainer_arguments(
             "barl_trl.rewards.accuracy_reward."
         )
     tokenizer = kwargs.get("processing_class")
-    rewards = check_shared_arguments(args, reward_funcs, train_dataset, eval_dataset, tokenizer)
+    rewards = check_shared_arguments(args, reward_funcs, train_dataset, tokenizer)
     if train_dataset is None:
         return  # TRL raises a clear error
     check_datasets(args, train_dataset, eval_dataset, rewards, kwargs)
@@ -82,7 +81,6 @@ def check_shared_arguments(
     args: BARLConfig,
     reward_funcs: Any = None,
     train_dataset: Any = None,
-    eval_dataset: Any = None,
     processing_class: Any = None,
     **_: Any,
 ) -> list[Any]:
@@ -92,7 +90,6 @@ def check_shared_arguments(
         args: The trainer's `args`.
         reward_funcs: The trainer's `reward_funcs`.
         train_dataset: The trainer's `train_dataset`.
-        eval_dataset: The trainer's `eval_dataset`.
         processing_class: The trainer's `processing_class`.
         **_: The trainer's other arguments, which are not checked.
 
@@ -114,22 +111,7 @@ def check_shared_arguments(
                 "metrics would be mixed up. Define each with `def` and another name."
             )
     refuse_unusable_tokenizer(processing_class, train_dataset)
-    if isinstance(eval_dataset, dict) and args.eval_strategy != "no":
-        _refuse_metric_of_no_set(args.metric_for_best_model or "", [*eval_dataset], rewards)
     return rewards
-
-
-def _refuse_metric_of_no_set(metric: str, sets: list[str], rewards: list[Any]) -> None:
-    """Refuse to choose the best model by the reward of an evaluation set that does not exist."""
-    signatures = [signature_of(r) for r in rewards if not isinstance(r, AccuracyReward)]
-    if any(signature and "log_metric" in signature.parameters for signature in signatures):
-        return  # a reward function that takes `log_metric` may log any name
-    reward_of_set = re.fullmatch(r"(.+)_(reward|reward_std)", metric.removeprefix("eval_"))
-    if reward_of_set is not None and reward_of_set[1] not in sets:
-        raise ValueError(
-            f"metric_for_best_model must be of an evaluation set, got {metric!r}, where there are "
-            f"{sets}: name one of these in place of {reward_of_set[1]!r}."
-        )
 
 
 def _logged_as(reward: Any) -> str | None:

@@ -211,7 +211,7 @@ def _is_empty(prompt: Any) -> bool:
     return not prompt or None in contents or None in messages
 
 
-def signature_of(reward: Any) -> inspect.Signature | None:
+def _signature_of(reward: Any) -> inspect.Signature | None:
     """Return the signature of a reward function.
 
     It is None for a reward model, and for a function whose signature Python cannot read.
@@ -227,7 +227,7 @@ def signature_of(reward: Any) -> inspect.Signature | None:
 def _why_not_callable_with(reward: Any, names: set[str]) -> str | None:
     """Say why a reward function cannot be called with these arguments; None if it can."""
     try:
-        if signature := signature_of(reward):
+        if signature := _signature_of(reward):
             signature.bind(**dict.fromkeys(names))
     except TypeError as error:
         return str(error)
