@@ -6,11 +6,12 @@ import json
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from barl_trl.trainer.hub.pushes import hub_dataset
+from barl_trl.trainer.hub.pushes import push
 
 from ..commands.qwen import RECIPE, SHALLOW, qwen, rows
 from ..distributed.launching import LAUNCH
@@ -34,8 +35,11 @@ for kind, name, folder in ((AutoModelForCausalLM, *sys.argv[1:3]),
 
 
 def test_only_a_name_that_can_be_on_the_hub_stands_as_data_set_in_the_metadata(tmp_path):
-    assert hub_dataset("openai/gsm8k") == "openai/gsm8k"
-    assert [hub_dataset(name) for name in (str(tmp_path), "generator", None)] == [None] * 3
+    names = []
+    trainer = SimpleNamespace(push_to_hub=lambda dataset_name: names.append(dataset_name))
+    for name in ("openai/gsm8k", str(tmp_path), "generator", None):
+        push(trainer, dataset_name=name)
+    assert names == ["openai/gsm8k", None, None, None]
 
 
 @pytest.mark.slow
@@ -80,6 +84,7 @@ def check_card(card):
         "| consistency_beta | `1.0` |",
         "| learning_rate | `0.001` |",
         "| max_completion_length | `16` |",
+        "| eos_token_id | `[",
         "| data set | `problems.jsonl` |",
         "| rows | `248` |",
         "| reward | `1 accuracy_reward` |",
