@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from barl_trl.posterior import posterior
-from barl_trl.trainer.logging.belief_metrics import belief_metrics, clipped_tokens
+from barl_trl.trainer.logging.belief_log import _clipped_tokens
+from barl_trl.trainer.logging.belief_metrics import belief_metrics
 
 from .. import reference
 from ..test_posterior import padded
@@ -68,5 +69,5 @@ def test_rollouts_without_a_weight_are_left_out():
 def test_clipped_tokens_are_those_at_a_bound_or_masked(mode, bounds, ratio, expected):
     mask = torch.tensor([[True, True, True], [True, True, False]])
     low, high = bounds
-    got = clipped_tokens(torch.tensor(ratio), mask, mode=mode, clip_min=low, clip_max=high)
+    got = _clipped_tokens(torch.tensor(ratio), mask, mode=mode, clip_min=low, clip_max=high)
     assert got.tolist() == [expected, 5]

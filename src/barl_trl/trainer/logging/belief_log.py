@@ -5,14 +5,17 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+import torch
 from accelerate.utils import gather_object
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 from transformers import TrainerCallback
 
 from ...credit.rollouts import ScoredRollouts
 from ...credit.token_weights import TokenWeights
 from ...hypotheses import hypothesis_metrics, no_answer_advice
 from ..rollouts.rollout_batch import RolloutBatch
-from .belief_metrics import belief_metrics, clipped_tokens
+from .belief_metrics import belief_metrics
 from .credit_metrics import WORKS_AGAINST, advice, credit_metrics
 
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
@@ -93,7 +96,7 @@ class BeliefLog(TrainerCallback):
             output: What TRL's `_generate_and_score_completions` returned.
         """
         trainer = self._trainer
-        counts = clipped_tokens(
+        counts = _clipped_tokens(
             output["importance_sampling_ratio"],
             (output["completion_mask"] * output.get("tool_mask", 1)).bool(),
             mode=trainer.vllm_importance_sampling_mode,
@@ -124,3 +127,29 @@ class BeliefLog(TrainerCallback):
             gain, spread, r2 = (fmean(metrics[name]) for name in names)
             text = advice(gain, spread, r2, consistency_beta=trainer.args.consistency_beta)
             trainer._say_once(gain < WORKS_AGAINST, text)
+
+
+def _clipped_tokens(
+    ratio: Float[Tensor, "batch #token"],
+    mask: Bool[Tensor, "batch token"],
+    *,
+    mode: str,
+    clip_min: float | None,
+    clip_max: float | None,
+) -> Int[Tensor, "2"]:
+    """Count the tokens whose importance ratio was truncated or masked, and all tokens.
+
+    Args:
+        ratio: Importance ratios after truncation or masking, one per token or one per sequence.
+        mask: True for each token that counts.
+        mode: With `"token_truncate"` or `"sequence_truncate"`, ratios beyond a bound became that
+            bound. With `"token_mask"` or `"sequence_mask"`, they became 0.
+        clip_min: The lower bound; None without one.
+        clip_max: The upper bound; None without one.
+
+    Returns:
+        The number of clipped tokens, and the number of tokens that count.
+    """
+    bounds = [0.0] if mode.endswith("mask") else [b for b in (clip_min, clip_max) if b is not None]
+    is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))
+    return torch.stack([(is_clipped & mask).sum(), mask.sum()])

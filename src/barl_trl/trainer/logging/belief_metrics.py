@@ -1,10 +1,9 @@
-"""Metrics of the beliefs of a rollout batch, and the tokens whose importance ratio was clipped."""
+"""Metrics of the beliefs of a rollout batch."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...credit.rollouts import ScoredRollouts
@@ -51,29 +50,3 @@ def belief_metrics(
     local = torch.stack([*columns.values()], dim=1).masked_fill(~is_weighed[:, None], torch.nan)
     gathered = gather(local).unbind(dim=1)
     return {n: column.nanmean().item() for n, column in zip(columns, gathered, strict=True)}
-
-
-def clipped_tokens(
-    ratio: Float[Tensor, "batch #token"],
-    mask: Bool[Tensor, "batch token"],
-    *,
-    mode: str,
-    clip_min: float | None,
-    clip_max: float | None,
-) -> Int[Tensor, "2"]:
-    """Count the tokens whose importance ratio was truncated or masked, and all tokens.
-
-    Args:
-        ratio: Importance ratios after truncation or masking, one per token or one per sequence.
-        mask: True for each token that counts.
-        mode: With `"token_truncate"` or `"sequence_truncate"`, ratios beyond a bound became that
-            bound. With `"token_mask"` or `"sequence_mask"`, they became 0.
-        clip_min: The lower bound; None without one.
-        clip_max: The upper bound; None without one.
-
-    Returns:
-        The number of clipped tokens, and the number of tokens that count.
-    """
-    bounds = [0.0] if mode.endswith("mask") else [b for b in (clip_min, clip_max) if b is not None]
-    is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))
-    return torch.stack([(is_clipped & mask).sum(), mask.sum()])

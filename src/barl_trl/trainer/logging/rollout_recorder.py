@@ -20,7 +20,7 @@ from ...report.rollout_records import (
 )
 from ...report.token_texts import TokenTexts
 from ..rollouts.rollout_batch import RolloutBatch
-from .rollout_table import prompt_columns, rollout_table, token_column
+from .rollout_table import prompt_columns, rollout_table
 
 
 class RolloutRecorder(TrainerCallback):
@@ -89,7 +89,7 @@ class RolloutRecorder(TrainerCallback):
         output: Mapping[str, Any],
     ) -> pa.Table:
         trainer = self._trainer
-        completion_ids, number = batch.generated.completion_ids, len(batch.inputs)
+        number = len(batch.inputs)
         first = batch.start + self._parts * number * trainer.accelerator.num_processes
         places = range(first, first + number)
         solutions = [row[trainer.args.solution_column] for row in batch.inputs]
@@ -102,14 +102,16 @@ class RolloutRecorder(TrainerCallback):
             local_rollouts,
             values=weighed.values,
             start=batch.start,
+            of_tokens={
+                "token_logps": output.get("old_per_token_logps"),
+                "importance_ratios": output.get("importance_sampling_ratio"),
+                "token_weights": weighed.weights,
+            },
             step=[self._step] * number,
             group=[place // trainer.num_generations for place in places],
             rollout=[*places],
             **prompt_columns(prompts, batch.generated.prompt_ids, trainer._tokenizer),
             solution=[None if solution is None else str(solution) for solution in solutions],
-            token_logps=token_column(output.get("old_per_token_logps"), completion_ids),
-            importance_ratios=token_column(output.get("importance_sampling_ratio"), completion_ids),
-            token_weights=token_column(weighed.weights, completion_ids),
             rewards=batch.local(batch.rewards_per_func).tolist(),
             outcome=[None if number != number else number for number in outcomes.tolist()],  # NaN
             advantage=output["advantages"].tolist(),

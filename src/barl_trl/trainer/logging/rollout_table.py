@@ -23,6 +23,7 @@ def rollout_table(
     *,
     values: Tensor,
     start: int = 0,
+    of_tokens: Mapping[str, Tensor | None] | None = None,
     **others: Any,
 ) -> pa.Table:
     """Return some rollouts as records ([`~barl_trl.report.rollout_records.SCHEMA`]).
@@ -35,6 +36,8 @@ def rollout_table(
         values: Values of their steps before whitening, (B, T). They become null where a rollout is
             not judged.
         start: Index of the first rollout in `scored.answers`.
+        of_tokens: Columns with a number for each token: (B, L), or (B, 1) for one number per
+            rollout. A column of None is null.
         **others: The other columns of the table, by name.
     """
     ids, logps = generated.completion_ids, rollouts.answer_logps
@@ -46,6 +49,9 @@ def rollout_table(
         "step_values": ragged(_array(values), sizes, exists=judged),
         "answer": scored.answers[start : start + len(ids)],
     }
+    for name, numbers in (of_tokens or {}).items():
+        if numbers is not None:
+            columns[name] = ragged(_array(numbers), [*map(len, ids)])
     if logps.shape[2]:
         has_belief = [hypotheses is not None for hypotheses in scored.local_sets]
         masks = _array(rollouts.state_mask), _array(rollouts.hypothesis_mask)
@@ -59,16 +65,6 @@ def rollout_table(
             "scored_tokens": [*scored.likelihoods.rollout_tokens],
         }
     return record_table(columns | others)
-
-
-def token_column(values: Tensor | None, ids: Sequence[Sequence[int]]) -> Any:
-    """Return one number per token as a column of lists.
-
-    Args:
-        values: Numbers, (B, L), or (B, 1) for one number per rollout; None returns None.
-        ids: Token ids of the B completions, whose lengths the lists get.
-    """
-    return None if values is None else ragged(_array(values), [*map(len, ids)])
 
 
 def prompt_columns(
