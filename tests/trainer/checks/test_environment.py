@@ -94,8 +94,8 @@ def test_trackers_are_told_by_the_names_that_transformers_has_for_them():
 
 def test_a_name_that_only_transformers_knows_is_left_to_it():
     reporting_to("all", "kubeflow")
-    with pytest.raises(ValueError, match="got 'kubefolw': did you mean 'kubeflow'"):
-        reporting_to("kubefolw")
+    with pytest.raises(ValueError, match="got 'wanbd': did you mean 'wandb'"):
+        reporting_to("wanbd")
 
 
 @pytest.mark.skipif(find_spec("dvclive") is not None, reason="it is installed")
