@@ -27,16 +27,6 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
         ({"environment_factory": dict}, ValueError, "environment_factory must be None"),
         ({"reward_funcs": None}, ValueError, "reward_funcs must hold at least one function"),
         (
-            {"reward_funcs": "math_verfy"},
-            ValueError,
-            "reward function must be a known name .* got 'math_verfy': did you mean .*math_verify",
-        ),
-        (
-            {"args": BARLConfig("out", extraction="stated", **CPU), "reward_funcs": "qwen"},
-            ValueError,
-            "extraction must be left at 'boxed' with the grader qwen, got 'stated': it reads",
-        ),
-        (
             {
                 "args": BARLConfig("out", extraction="stated", **CPU),
                 "answer_extractor": str.strip,
@@ -72,11 +62,6 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
             r"got 'solution' with the columns .*: did you mean solution_column='gold'\?",
         ),
         (
-            {"reward_funcs": [lambda completions, **_: [], lambda completions, **_: []]},
-            ValueError,
-            r"reward_funcs must have names of their own, got '<lambda>' 2 times: .* `def`",
-        ),
-        (
             {"reward_funcs": ("format_reward", partial(format_reward))},
             ValueError,
             r"reward_funcs must have names of their own, got 'format_reward' 2 times",
@@ -90,11 +75,6 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
             {"args": BARLConfig("out", report_to=["dvclive"], **CPU)},
             ValueError,
             "report_to must name installed trackers, got 'dvclive': install it",
-        ),
-        (
-            {"args": BARLConfig("out", report_to="wanbd", **CPU)},
-            ValueError,
-            "report_to must name installed trackers, got 'wanbd'",
         ),
         ({"train_dataset": [{"prompt": "1+1?"}]}, TypeError, "got list: Dataset.from_list makes"),
         (

@@ -96,13 +96,3 @@ def test_a_name_that_only_transformers_knows_is_left_to_it():
     reporting_to("all", "kubeflow")
     with pytest.raises(ValueError, match="got 'wanbd': did you mean 'wandb'"):
         reporting_to("wanbd")
-
-
-@pytest.mark.skipif(find_spec("dvclive") is not None, reason="it is installed")
-def test_a_folder_beside_the_script_is_no_tracker(tmp_path, monkeypatch):
-    (tmp_path / "dvclive").mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    reporting_to("dvclive")  # a package without __init__.py
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="got 'dvclive'"):
-        reporting_to("dvclive")

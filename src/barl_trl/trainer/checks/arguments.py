@@ -22,13 +22,7 @@ def check_trainer_arguments(
 ) -> None:
     """Refuse arguments that [`BARLTrainer`] cannot honour.
 
-    Args:
-        model: The trainer's `model`.
-        args: The trainer's `args`.
-        reward_funcs: The trainer's `reward_funcs`.
-        train_dataset: The trainer's `train_dataset`.
-        eval_dataset: The trainer's `eval_dataset`.
-        kwargs: The trainer's other arguments, by name.
+    They have the trainer's names; `kwargs` has the others, by name.
 
     Raises:
         ImportError: `args.use_vllm` is set without vLLM.
@@ -86,12 +80,7 @@ def check_shared_arguments(
 ) -> list[Any]:
     """Refuse arguments that neither [`BARLTrainer`] nor TRL's own trainer can honour.
 
-    Args:
-        args: The trainer's `args`.
-        reward_funcs: The trainer's `reward_funcs`.
-        train_dataset: The trainer's `train_dataset`.
-        processing_class: The trainer's `processing_class`.
-        **_: The trainer's other arguments, which are not checked.
+    They have the trainer's names; the trainer's other arguments are not checked.
 
     Returns:
         The reward functions, with names resolved.

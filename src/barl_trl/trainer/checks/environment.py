@@ -114,14 +114,8 @@ def refuse_missing_packages(settings: Any) -> None:
 
 
 def _is_installed(module: str) -> bool:
-    """Return whether a module can be imported.
-
-    wandb writes a folder `wandb` into the working folder; it does not count as the package.
-    """
+    """Return whether a module can be found."""
     try:
-        spec = find_spec(module)
+        return find_spec(module) is not None
     except ModuleNotFoundError:  # the parent package is missing
         return False
-    if spec is None or spec.origin is not None:
-        return spec is not None
-    return str(Path.cwd() / module) not in (spec.submodule_search_locations or ())
