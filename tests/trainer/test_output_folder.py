@@ -125,6 +125,16 @@ def test_python_refuses_a_used_folder_before_it_writes(tmp_path, model, tokenize
         again.train()
 
 
+@pytest.mark.parametrize(("place", "reason"), [("file", "File exists"), ("file/run", "Not a dir")])
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, model, tokenizer, place, reason):
+    (tmp_path / "file").touch()
+    message = (
+        rf"output_dir must be a folder that can be made, got '.*/{place}' \({reason}.*\): name"
+    )
+    with pytest.raises(ValueError, match=message):
+        trainer(model, tokenizer, config(tmp_path / place))
+
+
 @pytest.mark.parametrize("place", ["", "checkpoint-5"])
 def test_a_model_is_not_deleted_before_it_is_trained(tmp_path, model, tokenizer, place):
     model.save_pretrained(tmp_path / place)

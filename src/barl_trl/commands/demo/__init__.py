@@ -63,13 +63,12 @@ def main(argv: list[str]) -> None:
         )
         _refuse_what_changes_nothing(args)
         from ...trainer.checkpoints.output_folder import refuse_used
-        from ...trainer.checks.environment import make_output_dir
 
         args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER  # nobody's work lies there
         if not args.overwrite_output_dir:
             for folder in [Path(args.output_dir), *Path(args.output_dir).glob("seed-*")]:
                 refuse_used(folder, is_resumable=False)
-        make_output_dir(str(args.output_dir))
+        Path(args.output_dir).mkdir(parents=True, exist_ok=True)
     from .run import run_seeds
 
     _print_summary(run_seeds(demo_args.method, args, demo_args.seeds), args.output_dir)

@@ -53,21 +53,6 @@ def refuse_unusable_folder(name: str, model: str) -> None:
         )
 
 
-def make_output_dir(output_dir: str) -> None:
-    """Make the output folder before the first step, so that training is not lost to a bad path.
-
-    Raises:
-        ValueError: The folder cannot be made.
-    """
-    try:
-        Path(output_dir).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(
-            f"output_dir must be a folder that can be made, got {output_dir!r} ({error.strerror}): "
-            "name another."
-        ) from None
-
-
 def refuse_missing_vllm(rule: str, value: object) -> None:
     """Refuse a setting that needs vLLM if vLLM is missing.
 
