@@ -146,18 +146,6 @@ def test_a_token_that_is_revoked_during_training(tmp_path, recipe, hub, run):
 
 
 @pytest.mark.slow
-def test_a_baseline_says_so_too_and_has_a_model_card(tmp_path, recipe, hub, run):
-    hub.revoke_after = 1
-    done = run(*TRAIN, recipe(), "--method", "grpo", "--hub_model_id", "me/grpo")
-    out = tmp_path / "out"
-    assert f"{out}/checkpoint-2 was not pushed to me/grpo, training goes on: " in done.stderr
-    assert f"the model is saved in {out}, but was not pushed to me/grpo: " in done.stderr
-    card = hub.files("me/grpo")["README.md"].decode()
-    assert "trained with GRPO" in card and "BARL" not in card
-    assert "Results, as last logged in 1 steps" in card
-
-
-@pytest.mark.slow
 def test_of_a_model_that_is_planned_only_the_configuration_is_read(hub, run):
     files = {"config.json": json.dumps(qwen(2).to_dict()).encode(), "model.safetensors": b""}
     hub.repositories["Qwen/Qwen2.5-Math-1.5B"] = [Commit("first", files)]
