@@ -56,7 +56,7 @@ def test_a_base_models_completions_end_where_its_template_ends_a_message(
     base.create_model_card()
     expected = ends(base.processing_class)
     assert GenerationConfig.from_pretrained(tmp_path).eos_token_id == expected
-    assert f"eos_token_id={expected}, return_full_text" in (tmp_path / "README.md").read_text()
+    assert f"| eos_token_id | `{expected}` |" in (tmp_path / "README.md").read_text()
     if method == "barl":
         assert log["barl/no_answer"] < 0.5
         assert set(expected) <= set(base.scorer.end_ids)
