@@ -54,12 +54,11 @@ def main(argv: list[str]) -> None:
         )
         _refuse_what_changes_nothing(args)
         from ...trainer.checkpoints.output_folder import refuse_used
-        from ...trainer.checks.environment import make_output_dir
 
         args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER  # nobody's work lies there
         if not args.overwrite_output_dir:
             refuse_used(Path(args.output_dir), is_resumable=False)
-        make_output_dir(str(args.output_dir))
+        Path(args.output_dir).mkdir(parents=True, exist_ok=True)
     from .run import run
 
     _print_summary(run(demo_args.method, args), args.output_dir)

@@ -25,7 +25,7 @@ from ...trainer.checkpoints.output_folder import claimed, left_in
 from ...trainer.checkpoints.settings import changed_settings, refuse_inexact, settings_of
 from ...trainer.checkpoints.stop_together import StopTogether
 from ...trainer.checks.environment import refuse_missing_packages
-from ...trainer.hub.pushes import PushError, claim_repository, hub_dataset, push
+from ...trainer.hub.pushes import PushError, claim_repository, push
 from ...trainer.methods import make_trainer
 from ..shell.console import mistakes_in_one_line
 from ..shell.interruption import Interrupted, kept, name_of, raised
@@ -68,7 +68,7 @@ def _train_and_save(
             trainer.save_state()  # what `barl analyze curves` reads
             trainer.accelerator.print(printable(f"Model saved to {trainer.args.output_dir}."))
             if trainer.args.push_to_hub:
-                push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
+                push(trainer, dataset_name=script_args.dataset_name)
                 trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
         finally:
             if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`

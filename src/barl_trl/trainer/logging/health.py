@@ -50,13 +50,6 @@ SYMPTOMS = (
         "in plain RL. Make steps shorter (step_size={args.step_size}, or your step_segmenter).",
     ),
     _Symptom(
-        "barl/no_answer",
-        lambda value: value >= 1,
-        FEW,
-        "no completion has an answer that is read. Look at some with log_completions; ask for "
-        "the form that the grader reads in the prompt, or set extraction='last_number'.",
-    ),
-    _Symptom(
         "frac_reward_zero_std",
         lambda value: value >= 1,
         MANY,
