@@ -37,14 +37,8 @@ def test_more_arguments_of_the_model_are_json():
         ({"temperature": float("inf")}, "temperature must be a number of 0 or more, got inf"),
         ({"num_samples": 6}, "num_samples must be 1 with temperature 0, got 6"),
         ({"top_p": 0.9}, "top_p must be left out with temperature 0, got 0.9"),
-        ({"sampling": "r1", "min_p": 0.1}, "min_p must be left out with sampling=r1, got 0.1"),
     ],
 )
 def test_a_value_that_breaks_its_rule_is_refused(changed, message):
     with pytest.raises(ValueError, match=message):
         EvaluateArguments(**FIXED | changed)
-
-
-def test_a_familys_sampling_takes_several_samples():
-    arguments = EvaluateArguments(**FIXED, sampling="r1", num_samples=6)
-    assert arguments.drawing == Drawing(0.6, top_p=0.95)

@@ -140,10 +140,9 @@ def _run_in_words(run: Mapping[str, Any]) -> str:
     gpus = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
     machine = ", ".join(gpus) or f"{hardware['cores']} cores of {hardware['cpu']}"
     driver = f", driver {hardware['driver']}" if hardware["driver"] else ""
-    kernels = ", ".join(run["attention_kernels"]) or "kernels not seen"
     return (
-        f"{run['date']}: {machine}{driver}; {run['dtype']}, {run['attention']} attention "
-        f"({kernels}), batches of {run['batch_size']}"
+        f"{run['date']}: {machine}{driver}; {run['dtype']}, {run['attention']} attention, batches "
+        f"of {run['batch_size']}"
     )
 
 

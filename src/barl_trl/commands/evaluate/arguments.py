@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...evaluation.benchmarks import BENCHMARKS
-from ...evaluation.generation.decoding import FAMILIES, Drawing, choose_drawing
+from ...evaluation.generation.decoding import Drawing, choose_drawing
 from ...evaluation.generation.templates import TEMPLATES
 from ...graders import GRADERS
 from ...graders.extraction import Extraction
@@ -41,12 +41,6 @@ class EvaluateArguments:
     )
     system_prompt: str | None = option(
         None, "System prompt that replaces the template's; '' for none."
-    )
-    sampling: str | None = option(
-        None,
-        "Sampling that a family's authors advise: "
-        + "; ".join(f"{name} ({drawing})" for name, drawing in FAMILIES.items())
-        + ". It stands for the next four options, which must then be left out.",
     )
     temperature: float | None = option(
         None, "Sampling temperature. Without it, decoding is greedy."
@@ -100,8 +94,7 @@ class EvaluateArguments:
         Raises:
             ValueError: Two settings clash. `__post_init__` raises it, so later reads do not.
         """
-        settings = {name: vars(self)[name] for name in Drawing._fields}
-        return choose_drawing(self.sampling, settings)
+        return choose_drawing({name: vars(self)[name] for name in Drawing._fields})
 
     @property
     def init_kwargs(self) -> dict[str, Any]:

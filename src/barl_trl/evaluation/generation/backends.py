@@ -1,7 +1,7 @@
 """Completions of many prompts, greedy or sampled, by transformers or by vLLM.
 
-Each sample has its own seed, so that a killed run that is started again draws the same samples.
-With transformers it also computes the same batches, so that the samples are equal to the bit.
+A killed run that is started again draws the same samples: with vLLM each has its own seed, and
+transformers computes the same batches, each with a seed. There the samples are equal to the bit.
 vLLM's batches depend on what else is in its queue, and the rounding depends on the batch.
 """
 
@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList
+from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils import find_adapter_config_file
 
 from ...steps import chain_of_thought
 from ...trainer.checks.environment import refuse_missing_vllm
-from .decoding import Drawing
-from .seeded_sampling import SeededSampling
+from .decoding import NO_CUT_OFF, Drawing
 
 Key = tuple[int, int]
 """Problem id and number of the sample."""
@@ -131,41 +130,30 @@ class TransformersBackend:
         longest prompts come first: they show whether memory suffices.
         """
         ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
-        decoding = self.decoding
+        decoding, options = self.decoding, {"do_sample": False}
+        if decoding.drawing.temperature:
+            options = {"do_sample": True, **NO_CUT_OFF, **decoding.drawing.settings}
         for start in range(0, len(ordered), decoding.batch_size):
             batch = ordered[start : start + decoding.batch_size]
             if all(job.key in done for job in batch):
                 continue
-            processors = LogitsProcessorList()
-            if decoding.drawing.temperature:
-                seeds = [job.seed for job in batch]
-                processors.append(SeededSampling(seeds, decoding.drawing, self.model.device))
+            torch.manual_seed(batch[0].seed)
             completions = complete_batch(
                 self.model,
                 [job.prompt_ids for job in batch],
                 max_tokens=decoding.max_tokens,
                 end_ids=decoding.end_ids,
                 pad_id=decoding.end_ids[0],
-                do_sample=False,
-                logits_processor=processors,
+                **options,
             )
             yield list(zip(batch, completions, strict=True))
 
     def describe(self) -> dict[str, Any]:
-        """Return device, dtype, attention, its kernels and the batch size, for `results.json`.
-
-        The kernels are seen while two tokens are generated after two prompts, one of them padded.
-        """
-        from ..provenance import attention_kernels  # only `describe` needs it
-
-        ends, config = self.decoding.end_ids, self.model.config
-        options: Any = {"max_tokens": 2, "end_ids": ends, "pad_id": ends[0], "min_new_tokens": 2}
-        kernels = attention_kernels(lambda: complete_batch(self.model, [[0], [0] * 8], **options))
+        """Return device, dtype, attention and the batch size, for `results.json`."""
         return {
             "device": str(self.model.device),
             "dtype": str(self.model.dtype).removeprefix("torch."),
-            "attention": config._attn_implementation,
-            "attention_kernels": kernels,
+            "attention": self.model.config._attn_implementation,
             "batch_size": self.decoding.batch_size,
         }
 
@@ -227,17 +215,13 @@ class VLLMBackend:
             ]
 
     def describe(self) -> dict[str, Any]:
-        """Return device, dtype, attention and the batch size, for `results.json`.
-
-        The kernels of attention run in the engine's own processes, where they are not seen.
-        """
+        """Return device, dtype, attention and the batch size, for `results.json`."""
         config = self.llm.llm_engine.vllm_config
         backend = config.attention_config.backend
         return {
             "device": str(config.device_config.device_type),
             "dtype": str(config.model_config.dtype).removeprefix("torch."),
             "attention": backend.name if backend else "chosen by vLLM",
-            "attention_kernels": [],
             "batch_size": self.batch_size,
         }
 
