@@ -50,51 +50,6 @@ def clopper_pearson(count: int, number: int) -> tuple[float, float]:
     return float(ends.low), float(ends.high)
 
 
-class Difference(NamedTuple):
-    """The mean of paired differences, with its 95 % interval.
-
-    Attributes:
-        mean: Mean of the first arm's values minus the second's.
-        standard_error: Standard error of the mean.
-        low: Lower end of the 95 % interval of the mean.
-        high: Upper end of the 95 % interval of the mean.
-    """
-
-    mean: float
-    standard_error: float
-    low: float
-    high: float
-
-
-def paired_difference(values: Sequence[float], others: Sequence[float]) -> Difference:
-    """Compare two arms that have a value for each of the same seeds (or problems).
-
-    The interval is Student's, from the spread of the differences.
-
-    Args:
-        values: Values of the first arm.
-        others: Values of the second arm, of the same seeds in the same order.
-
-    Raises:
-        ValueError: There are fewer than two pairs.
-
-    Example:
-    ```python
-    >>> paired_difference([3.0, 5.0], [1.0, 4.0])
-    Difference(mean=1.5, standard_error=0.5, low=-4.85..., high=7.85...)
-
-    ```
-    """
-    differences = [a - b for a, b in zip(values, others, strict=True)]
-    if len(differences) < 2:
-        raise ValueError(
-            f"values must be of at least 2 pairs, got {len(differences)}: one has no spread."
-        )
-    mean, error = mean_and_standard_error(differences)
-    assert error is not None
-    return Difference(mean, error, *interval(mean, error, len(differences)))
-
-
 def interval(mean: float, standard_error: float, number: int) -> tuple[float, float]:
     """Return Student's 95 % interval of a mean over `number` independent values, at least 2.
 
