@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..data import load_problems
-from .generated import LIBRARY, GeneratedBenchmark, generate_problems, parse_generated
 
 
 @dataclass(frozen=True)
@@ -93,25 +92,21 @@ class _Benchmark(NamedTuple):
         return [problem.text for problem in self.problems]
 
 
-def parse_benchmarks(text: str) -> dict[str, Source | GeneratedBenchmark]:
+def parse_benchmarks(text: str) -> dict[str, Source]:
     """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
 
     Args:
         text: Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from
             a local file or folder with the same columns. Any other name stands for a user's own
-            file, whose columns [`~barl_trl.data.load_problems`] looks for. `reasoning_gym:TASK`
-            makes problems (see [`parse_generated`]); its name is the task's if none is given.
+            file, whose columns [`~barl_trl.data.load_problems`] looks for.
 
     Raises:
-        ImportError: If problems are to be made and the library for it is missing.
         ValueError: If a name stands twice, or is unknown and has no path.
         FileNotFoundError: If there is no such file or folder.
     """
-    sources: dict[str, Source | GeneratedBenchmark] = {}
+    sources: dict[str, Source] = {}
     for item in filter(None, map(str.strip, text.split(","))):
-        name, _, path = item.rpartition("=") if LIBRARY in item else item.partition("=")
-        made = parse_generated(path) if path.startswith(LIBRARY) else None
-        name = name or (made.task if made else "")
+        name, _, path = item.partition("=")
         if name in sources:
             raise ValueError(f"benchmarks must name each one once, got {name!r} again: remove it.")
         if not path and name not in BENCHMARKS:
@@ -127,27 +122,23 @@ def parse_benchmarks(text: str) -> dict[str, Source | GeneratedBenchmark]:
                 "become names of files."
             )
         source = BENCHMARKS.get(name, Source(path))
-        sources[name] = made or (_local(source, Path(path)) if path else source)
+        sources[name] = _local(source, Path(path)) if path else source
     if not sources:
         raise ValueError(f"benchmarks must name at least one, got {text!r}: for instance gsm8k.")
     return sources
 
 
-def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = None) -> _Benchmark:
+def load_benchmark(source: Source, *, limit: int | None = None) -> _Benchmark:
     """Return the problems of a benchmark.
 
     Args:
-        source: Where the benchmark lies, or how it is made.
+        source: Where the benchmark lies.
         limit: Number of rows to read, the first ones. None: all.
 
     Raises:
         ConnectionError: If the data set cannot be had from the Hub.
         ValueError: If a column is missing or no row can be used.
     """
-    if isinstance(source, GeneratedBenchmark):
-        made, skipped = generate_problems(source, limit)
-        return _Benchmark([Problem(*row) for row in made], skipped)
-
     from datasets.exceptions import DatasetNotFoundError
 
     problems: list[Problem] = []
@@ -192,7 +183,6 @@ def load_benchmarks(text: str | None) -> dict[str, _Benchmark]:
     Raises:
         FileNotFoundError: A local file or folder does not exist.
         ConnectionError: A data set cannot be had from the Hub.
-        ImportError: Problems are to be made and the library for it is missing.
         ValueError: A name is unknown or stands twice, a column is missing, or no row can be used.
     """
     sources = parse_benchmarks(text) if text is not None else {}

@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any
 
 from ...evaluation.benchmarks import Source, load_benchmark, parse_benchmarks
-from ...evaluation.generated import GeneratedBenchmark
 from ...evaluation.generation.templates import Template, choose_template
 from ...evaluation.responses import read_response_file
 from ...evaluation.results import open_results, summarize, table_rows, write_results
@@ -142,14 +141,12 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     return results
 
 
-def _refuse_others_files(
-    sources: Mapping[str, Source | GeneratedBenchmark], output_dir: Path
-) -> None:
+def _refuse_others_files(sources: Mapping[str, Source], output_dir: Path) -> None:
     """Refuse to write to a benchmark's own file, and to continue a file without responses."""
     files = {output_dir / f"{name}.jsonl" for name in sources}
     results = output_dir / "results.json"
     outputs = [output_dir, *files, results, results.with_suffix(".md")]
-    refuse_overwriting(outputs, [s.path for s in sources.values() if isinstance(s, Source)])
+    refuse_overwriting(outputs, [source.path for source in sources.values()])
     for path in filter(Path.exists, files):
         read_response_file(path)
         if not results.exists():

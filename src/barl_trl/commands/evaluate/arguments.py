@@ -21,8 +21,7 @@ class EvaluateArguments:
         metadata={
             "help": f"Benchmarks, separated by commas: {', '.join(BENCHMARKS)}. NAME alone is "
             "loaded from the Hub, NAME=PATH from a local file or folder with the same columns. "
-            "Under any other name, PATH has your own problems (JSONL, JSON, CSV or parquet). "
-            "`reasoning_gym:TASK` makes problems."
+            "Under any other name, PATH has your own problems (JSONL, JSON, CSV or parquet)."
         }
     )
     backend: Literal["transformers", "vllm"] = option(
