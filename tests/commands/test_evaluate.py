@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from barl_trl import cli
 from barl_trl.data import load_problems
-from barl_trl.evaluation.checkpoints import checkpoint_id, git_commit, record_training
+from barl_trl.evaluation.checkpoints import checkpoint_id, record_training
 from barl_trl.graders import GRADERS, verify
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
 from barl_trl.trainer.checkpoints.output_folder import one_writer
@@ -186,10 +186,13 @@ def test_a_checkpoint_of_training_names_its_commit(evaluate, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(TINY_MODEL_DIR, model)
     tokenizer = AutoTokenizer.from_pretrained(model)
-    record_training(tokenizer)
+    prompts = {"system_prompt": None, "prompt_template": "{problem}\n"}
+    record_training(tokenizer, **prompts, chat_template_kwargs=None)
     tokenizer.save_pretrained(model)
     results, _ = evaluate(limit=1, model=model)
-    assert results["trained_by"] == {"barl-trl": version("barl-trl"), "commit": git_commit()}
+    assert results["trained_by"] == tokenizer.init_kwargs["barl_trained_by"]
+    assert results["trained_by"]["barl-trl"] == version("barl-trl")
+    assert results["template"] == "as trained"
 
 
 AT_MODEL = """

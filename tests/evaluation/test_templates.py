@@ -8,7 +8,8 @@ import trl
 from transformers import AutoTokenizer
 
 from barl_trl.data.loading import PAPER_SYSTEM_PROMPT
-from barl_trl.evaluation.generation.templates import TEMPLATES, choose_template, record_prompt
+from barl_trl.evaluation.checkpoints import record_training
+from barl_trl.evaluation.generation.templates import TEMPLATES, choose_template
 
 PROBLEM = r"Simplify $\frac{2}{4}$."
 
@@ -79,7 +80,7 @@ def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat)
     tokenizer = tokenizer_with((CHAT_TEMPLATES / chat).read_text() if chat else None)
     thinking = {"enable_thinking": False}
     if chat:
-        record_prompt(tokenizer, **TRAINED | {"chat_template_kwargs": thinking})
+        record_training(tokenizer, **TRAINED | {"chat_template_kwargs": thinking})
         messages = [("system", "Be brief."), ("user", PROBLEM)]
         expected = tokenizer.apply_chat_template(
             [{"role": role, "content": content} for role, content in messages],
@@ -88,7 +89,7 @@ def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat)
             **thinking,
         )
     else:
-        record_prompt(tokenizer, **TRAINED | {"prompt_template": "Q: {problem}"})
+        record_training(tokenizer, **TRAINED | {"prompt_template": "Q: {problem}"})
         expected = f"Q: {PROBLEM}"
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)

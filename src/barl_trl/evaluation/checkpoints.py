@@ -12,6 +12,8 @@ from transformers.utils import cached_file
 from transformers.utils.hub import extract_commit_hash
 
 from ..report.json_files import regular
+from ..trainer.hub.redaction import redacted
+from .generation.templates import PROMPT
 
 TRAINED_BY = "barl_trained_by"
 """Key of `tokenizer_config.json` under which training notes the version of its code."""
@@ -43,21 +45,32 @@ def checkpoint_id(model: str, revision: str | None = None) -> str | None:
     return f"{checksum:08x}"
 
 
-def record_training(tokenizer: Any) -> None:
-    """Note in a tokenizer by which code a model was trained; the note is saved with the tokenizer.
+def record_training(
+    tokenizer: Any,
+    *,
+    system_prompt: str | None,
+    prompt_template: str | None,
+    chat_template_kwargs: Mapping[str, Any] | None,
+) -> None:
+    """Note in a tokenizer how a model was trained; the notes are saved with the tokenizer.
 
-    The note holds this package's version and the commit of the git repository in which `barl train`
-    runs. The commit ends with `-dirty` if files differ from it, and is `None` outside of a
-    repository.
+    They say how training wrote prompts, without secrets, and by which code it ran: this package's
+    version, and the commit of the git repository in which `barl train` runs.
     """
-    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": git_commit()}
+    tokenizer.init_kwargs[PROMPT] = {
+        "system_prompt": None if prompt_template else system_prompt,
+        "prompt_template": prompt_template,
+        "chat_template_kwargs": redacted(chat_template_kwargs or {}),
+    }
+    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": _git_commit()}
 
 
-def git_commit() -> str | None:
+def _git_commit() -> str | None:
     """Return the commit of the working directory's repository; None outside of a repository.
 
-    The repository may be a stranger's. No program that it names is run: no `core.fsmonitor`, hook,
-    filter or transport for missing objects, and none of its submodules' programs.
+    It ends with `-dirty` if files differ from it. The repository may be a stranger's. No program
+    that it names is run: no `core.fsmonitor`, hook, filter or transport for missing objects, and
+    none of its submodules' programs.
     """
     settings = {}
     try:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...data.loading import PAPER_SYSTEM_PROMPT
-from ...trainer.hub.redaction import redacted
 from ...trainer.rollouts.turn_ends import turn_ends
 
 
@@ -89,23 +88,8 @@ TEMPLATES = {
 }
 
 
-_RECORD = "barl_prompt"
+PROMPT = "barl_prompt"
 """Key of `tokenizer_config.json` under which training notes how it wrote prompts."""
-
-
-def record_prompt(
-    tokenizer,
-    *,
-    system_prompt: str | None,
-    prompt_template: str | None,
-    chat_template_kwargs: Mapping[str, Any] | None,
-) -> None:
-    """Note in a tokenizer how training writes prompts; the note is saved with the tokenizer."""
-    tokenizer.init_kwargs[_RECORD] = {
-        "system_prompt": None if prompt_template else system_prompt,
-        "prompt_template": prompt_template,
-        "chat_template_kwargs": redacted(chat_template_kwargs or {}),
-    }
 
 
 def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> Template:
@@ -148,7 +132,7 @@ def _of_family(tokenizer) -> Template | None:
 
 def _as_trained(tokenizer) -> Template:
     """Return the template that training noted in a tokenizer."""
-    record = tokenizer.init_kwargs[_RECORD]
+    record = tokenizer.init_kwargs[PROMPT]
     plain = record["prompt_template"]
     family = (not plain and _of_family(tokenizer)) or Template("")
     return replace(
@@ -165,7 +149,7 @@ def _chosen(name: str, tokenizer) -> Template:
     """Return the template with a name, with its own system prompt."""
     chat: Any = tokenizer.chat_template
     if name == "auto":
-        if _RECORD in tokenizer.init_kwargs:
+        if PROMPT in tokenizer.init_kwargs:
             return _as_trained(tokenizer)
         if chat is None:
             return TEMPLATES["plain"]
