@@ -18,8 +18,8 @@ def summarize_samples(
 
     Args:
         groups: The responses to each problem. n is the smallest number of responses to a problem.
-        equivalent: Whether the second answer is the same as the first, taken as true. Without it
-            there is no cons@k.
+        equivalent: Whether two answers are the same, the first taken as true. Without it there is
+            no cons@k.
     """
     rewards = [[response.reward for response in group] for group in groups]
     most = min(map(len, groups))
@@ -46,10 +46,6 @@ def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bo
     All answers that the grader rewarded are one class. Each distinct wrong answer joins the first
     class whose shortest answer it matches both ways, as hypotheses do in training. An answer whose
     grading timed out or crashed counts as wrong.
-
-    Args:
-        responses: The responses to the problem.
-        equivalent: Whether the second answer is the same as the first, taken as true.
     """
     wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
     classes: Counter[str] = Counter()
