@@ -16,7 +16,7 @@ from rich.progress import Progress
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
-from ...evaluation.beliefs.response_values import response_scorer, response_values
+from ...evaluation.beliefs.response_values import believe, response_scorer, value_records
 from ...evaluation.generation.backends import complete_batch
 from ...evaluation.responses import Response
 from ...evaluation.statistics.metrics import accuracy
@@ -146,7 +146,7 @@ def _belief_records(model, tokenizer, segmenter, args) -> list[dict[str, Any]]:
     scorer = response_scorer(
         tokenizer, args, grader=accuracy_reward.grader, step_segmenter=segmenter
     )
-    records = list(response_values(model, scorer, responses))
+    records = list(value_records(believe(model, scorer, responses), scorer))
     records.sort(key=lambda record: (record["reward"] == 1, -len(record["steps"])))
     return [*records[:1], *records[1:][1 - _NUM_PICTURED :]]
 
