@@ -14,13 +14,9 @@ from ..data import load_problems
 class Source:
     """Where the rows of a benchmark lie, and which columns hold problem and answer.
 
-    Attributes:
-        path: Id on the Hub, or a local file or folder.
-        split: The split that is evaluated on.
-        configs: The data set's configurations. Their problems are joined in this order.
-        problem_column: Column of the problem. None: the loader looks for it.
-        answer_column: Column of the true answer, bare or in a worked solution. None: the loader
-            looks for it.
+    The path is an id on the Hub, or a local file or folder. The problems of the configurations are
+    joined in this order. The answer is bare or in a worked solution. The loader looks for columns
+    that are None.
     """
 
     path: str
@@ -68,23 +64,21 @@ benchmark.
 
 
 class Problem(NamedTuple):
-    """A problem of a benchmark."""
+    """A problem of a benchmark, and its true answer, bare.
+
+    Its id is its row from 0, where rows that cannot be used are counted, too.
+    """
 
     id: int
-    """Row of the problem in the benchmark, from 0. Rows that cannot be used are counted, too."""
     text: str
-    """The question, without the prompt's template."""
     solution: str
-    """The true answer, bare."""
 
 
 class _Benchmark(NamedTuple):
-    """The problems of a benchmark that can be judged, and why its other rows cannot."""
+    """The problems of a benchmark that can be judged; reason -> number of rows skipped for it."""
 
     problems: list[Problem]
-    """The problems, in the order of their rows."""
     skipped: dict[str, int]
-    """Reason -> number of rows that were skipped for it."""
 
     @property
     def texts(self) -> list[str]:
@@ -129,11 +123,7 @@ def parse_benchmarks(text: str) -> dict[str, Source]:
 
 
 def load_benchmark(source: Source, *, limit: int | None = None) -> _Benchmark:
-    """Return the problems of a benchmark.
-
-    Args:
-        source: Where the benchmark lies.
-        limit: Number of rows to read, the first ones. None: all.
+    """Return the problems in the first `limit` rows of a benchmark; None: in all.
 
     Raises:
         ConnectionError: If the data set cannot be had from the Hub.
@@ -180,10 +170,7 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> _Benchmark:
 def load_benchmarks(text: str | None) -> dict[str, _Benchmark]:
     """Return the benchmarks that a text names, by name; no benchmarks if the text is None.
 
-    Raises:
-        FileNotFoundError: A local file or folder does not exist.
-        ConnectionError: A data set cannot be had from the Hub.
-        ValueError: A name is unknown or stands twice, a column is missing, or no row can be used.
+    It raises what [`parse_benchmarks`] and [`load_benchmark`] raise.
     """
     sources = parse_benchmarks(text) if text is not None else {}
     return {name: load_benchmark(source) for name, source in sources.items()}

@@ -28,8 +28,10 @@ def evaluate(
 ) -> list[Response]:
     """Generate and grade the responses that a benchmark lacks, and return all of them.
 
+    They are in the order of problems and samples.
+
     Args:
-        name: The benchmark's name.
+        name: The benchmark's name, also of its file in `output_dir`.
         problems: The benchmark's problems.
         backend: Generates the responses.
         tokenizer: The model's tokenizer.
@@ -40,9 +42,6 @@ def evaluate(
         seed: Seed of all samples.
         drawing: How the backend draws tokens. It is noted with every response.
         progress: Called with the number of responses that are done, and the number of all.
-
-    Returns:
-        The responses in the order of problems and samples, those of an earlier run included.
 
     Raises:
         ValueError: The earlier run had other problems or prompts, or drew tokens otherwise.

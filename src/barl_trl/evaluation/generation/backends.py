@@ -31,12 +31,7 @@ class Job(NamedTuple):
 
 
 class CompletionTokens(NamedTuple):
-    """A completion as tokens.
-
-    Attributes:
-        token_ids: Token ids, without the one that ended the turn.
-        truncated: Whether the limit of tokens was reached before a token ended the turn.
-    """
+    """A completion without the token that ended its turn, and whether the limit of tokens did."""
 
     token_ids: list[int]
     truncated: bool
@@ -69,7 +64,7 @@ def complete_batch(
         prompts: Token ids of each prompt.
         max_tokens: Most tokens of a completion.
         end_ids: Ids of the tokens that end a completion.
-        pad_id: Id of the token with which the prompts are padded on the left.
+        pad_id: Id of the token that pads the prompts on the left.
         **options: Further arguments of `model.generate`.
     """
     length = max(map(len, prompts))
@@ -90,14 +85,7 @@ def complete_batch(
 
 @dataclass(frozen=True)
 class Decoding:
-    """How completions are generated.
-
-    Attributes:
-        end_ids: Ids of the tokens that end a completion.
-        max_tokens: Most tokens of a completion.
-        drawing: How tokens are drawn.
-        batch_size: Most completions that are generated at a time.
-    """
+    """How completions are generated: at most `batch_size` at a time, until a token of `end_ids`."""
 
     end_ids: Sequence[int]
     max_tokens: int
@@ -126,9 +114,9 @@ class TransformersBackend:
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
         """Generate batch by batch, and yield each batch's jobs with their completions.
 
-        A batch is skipped if all of its jobs are done, else the whole batch is generated. The
-        longest prompts come first: they show whether memory suffices.
+        A batch is skipped if all of its jobs are done, else the whole batch is generated.
         """
+        # the longest prompts come first: they show whether memory suffices
         ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
         decoding, options = self.decoding, {"do_sample": False}
         if decoding.drawing.temperature:
@@ -161,10 +149,7 @@ class TransformersBackend:
 class VLLMBackend:
     """A backend that runs a vLLM engine in this process. The engine forms the batches itself.
 
-    Args:
-        model: Folder or Hub id of a model or of a LoRA adapter.
-        decoding: How completions are generated.
-        **init_kwargs: Further arguments of `vllm.LLM`.
+    Its arguments are those of [`TransformersBackend`], but `**init_kwargs` are for `vllm.LLM`.
 
     Raises:
         ImportError: vLLM is not installed.

@@ -96,10 +96,9 @@ def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> T
     """Return the template with a name, or the one that fits a tokenizer.
 
     Args:
-        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`. `"auto"` is the
-            template that `barl train` noted in the tokenizer. Without such a note it is the
-            template of the family whose marker stands in the chat template, which fine-tuned models
-            keep under any name. Without a chat template it is `plain`.
+        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: the template that
+            `barl train` noted in the tokenizer; else that of the family whose marker stands in the
+            chat template, which fine-tuned models keep under any name; else `plain`.
         tokenizer: The model's tokenizer.
         system_prompt: Content of the system message in place of the template's; "" for no system
             message. None: the template's.
@@ -121,10 +120,7 @@ def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> T
 
 
 def _of_family(tokenizer) -> Template | None:
-    """Return the template of the family whose marker is in the tokenizer's chat template.
-
-    None if the chat template has the marker of no family, or of several.
-    """
+    """Return the template of the only family whose marker is in the chat template, if there is."""
     chat = str(tokenizer.chat_template)
     fitting = [t for t in TEMPLATES.values() if t.marker and t.marker in chat]
     return fitting[0] if len(fitting) == 1 else None
