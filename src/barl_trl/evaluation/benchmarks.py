@@ -14,9 +14,12 @@ from ..data import load_problems
 class Source:
     """Where the rows of a benchmark lie, and which columns hold problem and answer.
 
-    The path is an id on the Hub, or a local file or folder. The problems of the configurations are
-    joined in this order. The answer is bare or in a worked solution. The loader looks for columns
-    that are None.
+    Attributes:
+        path: Id on the Hub, or a local file or folder.
+        split: The split that is evaluated on.
+        configs: The data set's configurations, whose problems are joined in this order.
+        problem_column: Column of the problem. None: the loader looks for it.
+        answer_column: Column of the true answer, bare or in a worked solution, likewise.
     """
 
     path: str
@@ -64,9 +67,12 @@ benchmark.
 
 
 class Problem(NamedTuple):
-    """A problem of a benchmark, and its true answer, bare.
+    """A problem of a benchmark.
 
-    Its id is its row from 0, where rows that cannot be used are counted, too.
+    Attributes:
+        id: Its row from 0, where rows that cannot be used are counted, too.
+        text: The question, without the prompt's template.
+        solution: The true answer, bare.
     """
 
     id: int

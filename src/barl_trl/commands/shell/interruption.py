@@ -14,18 +14,16 @@ _RESUME = "--resume_from_checkpoint"
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM.
+    """Ctrl-C or SIGTERM."""
 
-    Attributes:
-        signum: The signal.
-        kept: A sentence that says what is kept of the work; empty: nothing is.
-        resume: Value of --resume_from_checkpoint with which the same command goes on; empty: it
-            needs none.
-    """
+    kept = ""
+    """A sentence that says what is kept of the work; empty: nothing is."""
+    resume = ""
+    """Value of --resume_from_checkpoint with which the same command goes on; empty: none."""
 
     def __init__(self, signum: int):
         super().__init__(signum)
-        self.signum, self.kept, self.resume = signum, "", ""
+        self.signum = signum
 
 
 def name_of(signum: int) -> str:
@@ -37,8 +35,7 @@ def name_of(signum: int) -> str:
 def raised(first: Callable[[int], None] | None = None) -> Iterator[None]:
     """Raise [`Interrupted`] on Ctrl-C and SIGTERM; in other threads than the main one, do nothing.
 
-    Args:
-        first: Called with the first signal, which then raises nothing.
+    With `first`, the first signal calls it and raises nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -81,8 +81,7 @@ def parse_early(
         prog: The command, such as `"barl train"`.
         argv: The options of the command.
         first: Dataclasses of the options that the short help shows, which need no TRL.
-        trl: Names of TRL's classes whose options the command takes, too. They are read from TRL's
-            files.
+        trl: Names of TRL's classes whose options the command takes, too.
 
     Returns:
         An instance of each of `first`, and one that has the options of `trl`; None if all options
@@ -108,15 +107,8 @@ def parse_options(
 ) -> tuple[Any, ...]:
     """Parse options and a recipe (`--config FILE`) into an instance of each of `dataclasses`.
 
-    Args:
-        prog: The command, such as `"barl train"`.
-        argv: The options of the command; `--help-all` lists those that there are.
-        dataclasses: The dataclasses of all options.
-        **defaults: Defaults that this machine needs, by name.
-
-    Raises:
-        ValueError: A field breaks its rule.
-        SystemExit: Help was asked for, or an option is unknown, missing or of another type.
+    `--help-all` lists the options. `defaults` are those that this machine needs, by name. It raises
+    what [`parse_early`] raises.
     """
     parser = _parser(prog, dataclasses)
     parser.set_defaults(**defaults)

@@ -119,13 +119,10 @@ class BARLScriptArguments:
 
 
 def given_settings(*parsed: Any) -> Any:
-    """Return BARL's and TRL's settings, as given or by default, without importing TRL.
+    """Return an object with BARL's and TRL's settings, whose class has the defaults.
 
     Args:
-        *parsed: The instances of [`BARLFields`] and of TRL's options.
-
-    Returns:
-        An object with the settings, whose class has the defaults.
+        *parsed: The instances of [`BARLFields`] and of TRL's options, as they were given.
     """
     settings = {name: v for part in parsed for name, v in vars(part).items() if v is not None}
     defaults = trl_options(TRL, but=()).defaults | vars(BARLFields())

@@ -35,7 +35,7 @@ from .training_sets import training_sets
 def run(*parsed) -> None:
     """Train, save, and push to the Hub if asked to; if the push fails, end with one line."""
     failure = None
-    with process_group_outliving_ddp():
+    with _process_group_outliving_ddp():
         try:
             _run(*parsed)
         except PushError as error:
@@ -166,7 +166,7 @@ def _last_checkpoint(trainer: GRPOTrainer, resumed: str | bool | None) -> tuple[
 
 
 @contextmanager
-def process_group_outliving_ddp() -> Iterator[None]:
+def _process_group_outliving_ddp() -> Iterator[None]:
     """Let the process group end here, after what was trained in it, and before the interpreter.
 
     DDP holds the group, too. If DDP freed it, which happens under Python's lock, it would wait for

@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A mean over problems and its standard error, which is None for a single problem."""
+    """A mean over problems.
+
+    Attributes:
+        mean: The mean.
+        standard_error: Its standard error; None for one problem, whose spread is unknown.
+    """
 
     mean: float
     standard_error: float | None

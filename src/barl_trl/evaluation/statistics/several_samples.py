@@ -32,12 +32,12 @@ def summarize_samples(
     low, high = share_interval(average, len(rewards)) or (None, None)
     summary["avg@k"] = {str(most): average._asdict() | {"low": low, "high": high}}
     if equivalent:
-        votes = [[consensus(group[:most], equivalent)] for group in groups]
+        votes = [[_consensus(group[:most], equivalent)] for group in groups]
         summary["cons@k"] = {str(most): accuracy(votes)._asdict()}
     return summary
 
 
-def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bool]) -> float:
+def _consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bool]) -> float:
     """Return the probability that the right answer wins the vote of the responses to a problem.
 
     The answer that most responses give wins. If t answers share the lead, each wins with
