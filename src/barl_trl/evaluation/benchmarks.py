@@ -1,7 +1,6 @@
 """Benchmarks: their problems with true answers, from the Hub or from local files."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -198,18 +197,13 @@ def _local(source: Source, path: Path) -> Source:
     names = get_dataset_config_names(str(path))
     # A copy of the Hub's repository has its configurations; any other folder has a nameless one.
     if len(names) > 1 or set(names) & set(source.configs):
-        local = replace(local, configs=_named_in(path, "configuration", source.configs, names))
+        local = replace(local, configs=source.configs)
     splits = get_dataset_split_names(str(path), local.configs[0])
-    wanted = splits if len(splits) == 1 else [source.split]
-    return replace(local, split=_named_in(path, "split", wanted, splits)[0])
-
-
-def _named_in(path: Path, what: str, wanted: Sequence, names: Sequence[str]) -> tuple:
-    """Return the wanted names; a ValueError says which of them are not among `names`."""
-    missing = [name for name in wanted if name not in names]
-    if missing:
+    if len(splits) == 1:
+        return replace(local, split=splits[0])
+    if source.split not in splits:
         raise ValueError(
-            f"{path} must have the {what} {', '.join(map(str, missing))}, got "
-            f"{', '.join(names)}: add its files, or name one file."
+            f"{path} must have the split {source.split}, got {', '.join(splits)}: add its files, "
+            "or name one file."
         )
-    return tuple(wanted)
+    return replace(local, split=source.split)
