@@ -253,7 +253,6 @@ def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluat
         ({"template": "Q: {problem}"}, "template must be 'plain' .* got 'Q: {problem}'"),
         ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None as in"),
         ({"grader": "string"}, "grader must be {'name': 'math_verify', .* got {'name': 'string'"),
-        ({"extraction": "stated"}, "grader must be .* got {.* 'extraction': 'stated'}: choose"),
     ],
 )
 def test_a_folder_of_other_settings_is_refused(evaluate, changed, message):
@@ -339,15 +338,8 @@ def test_a_file_that_is_no_response_file_stays_as_it_is(evaluate, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": "/nowhere"}, "model must be a Hub id or an existing folder, got '/nowhere'"),
-        ({"num_samples": 2}, "num_samples must be 1 with temperature 0, got 2"),
-        ({"temperature": -1}, "temperature must be a number of 0 or more, got -1"),
-        ({"temperature": "nan"}, "temperature must be a number of 0 or more, got nan"),
         ({"top_k": 5}, "top_k must be left out with temperature 0, got 5: greedy decoding"),
-        ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
         ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got another"),
-        ({"model_init_kwargs": "3"}, "model_init_kwargs must be a JSON object, got another text"),
-        ({"benchmarks": "gsm9k"}, "benchmarks must be among gsm8k, .* got 'gsm9k'"),
         ({"grader": "qwen", "extraction": "stated"}, "extraction must be left at 'boxed' with the"),
         ({"grader": "maths"}, "grader must be one of math_verify, qwen, string, got 'maths'"),
         ({"template": "llama-3"}, "template must be plain, .* got 'llama-3'"),

@@ -75,11 +75,6 @@ def test_nor_does_a_value_of_another_type(argv, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_an_option_that_nobody_knows_is_refused():
-    with pytest.raises((SystemExit, ValueError)):
-        parse("--sise", "3")
-
-
 def test_a_name_cut_short_is_not_taken_for_another():
     """`--ext` is no option of the first ones, and must not be read as one of theirs."""
     assert parse("--extra", "2") == (First(), Second(2))

@@ -1,11 +1,10 @@
-"""Response files and what they amount to."""
+"""What responses amount to."""
 
 import json
-from dataclasses import asdict
 
 import pytest
 
-from barl_trl.evaluation.responses import Response, ResponseFile, read_response_file
+from barl_trl.evaluation.responses import Response
 from barl_trl.evaluation.results import summarize, table_rows, write_results
 
 
@@ -30,36 +29,6 @@ RESPONSES = [
     response(3, 0, 0.0, tokens=30, reason="timeout"),
     response(3, 1, 0.0, tokens=40, reason="crash"),
 ]
-
-
-def test_responses_come_back_in_order(tmp_path):
-    file = ResponseFile(tmp_path / "b.jsonl")
-    file.append(RESPONSES[2:])
-    file.append(RESPONSES[:2])
-    assert read_response_file(tmp_path / "b.jsonl") == RESPONSES
-    lines = (tmp_path / "b.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [
-        asdict(one) for one in (*RESPONSES[2:], *RESPONSES[:2])
-    ]
-
-
-@pytest.mark.parametrize("cut", [2, 50])
-def test_a_line_that_was_cut_off_is_dropped(tmp_path, cut):
-    path = tmp_path / "b.jsonl"
-    ResponseFile(path).append(RESPONSES)
-    path.write_bytes(path.read_bytes()[:-cut])
-    file = ResponseFile(path)
-    assert list(file.responses.values()) == RESPONSES[:3]
-    file.append(RESPONSES[3:])
-    assert read_response_file(path) == RESPONSES
-
-
-def test_a_file_of_something_else_is_refused(tmp_path):
-    path = tmp_path / "b.jsonl"
-    path.write_text('{"problem": "p"}\n')
-    with pytest.raises(ValueError, match=r"b.jsonl:1 must be a response to b, got '{\"problem"):
-        ResponseFile(path)
-    assert path.read_text() == '{"problem": "p"}\n'
 
 
 def test_the_summary_by_hand():
