@@ -1,16 +1,14 @@
-"""The summary of the responses to benchmarks: `results.json` and `results.md`."""
+"""The summary of the responses to benchmarks: `results.json`."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..report.json_files import read_json, write_json
-from ..report.markdown import code, escape
+from ..report.json_files import read_json
 from .responses import Response, by_problem
 from .statistics.metrics import accuracy, clopper_pearson
-from .statistics.several_samples import sample_rows, summarize_samples
+from .statistics.several_samples import summarize_samples
 
 _FAILURES = ("timeout", "crash")
 """Reasons of verdicts that were given without judging the answer."""
@@ -103,23 +101,6 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     return settings | {"versions": versions} | kept
 
 
-def write_results(results: Mapping[str, Any], folder: Path) -> None:
-    """Write `results.json` and `results.md` into a folder."""
-    write_json(folder / "results.json", results)  # a run may be killed at any time
-    lists = {"runs", "benchmarks"}
-    settings = {name: value for name, value in results.items() if name not in lists}
-    lines = [f"- {name}: {code(json.dumps(value))}" for name, value in settings.items()]
-    for run in results.get("runs", []):
-        place = escape(f"{run['date']} on {run['device']}")
-        lines.append(f"- run of {place}: {code(run['command'])}")
-    for rows in filter(None, (table_rows(results), sample_rows(results))):
-        lines += ["", *(_line(cells) for cells in (rows[0], ["---"] * len(rows[0])))]
-        lines += [_line(row.values()) for row in rows]
-    note = "Accuracy ± standard error over problems, or its interval of 95 % where that is 0; "
-    lines += ["", note + "tokens: mean of a response."]
-    (folder / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def _percent(mean: float, standard_error: float | None, number: int) -> str:
     """Format the mean over `number` problems, and its standard error if it has one, in percent."""
     if mean in (0, 1):  # the standard error would be 0
@@ -129,7 +110,3 @@ def _percent(mean: float, standard_error: float | None, number: int) -> str:
         return f"{100 * mean:.1f} [{ends}] %"
     error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
     return f"{100 * mean:.1f}{error} %"
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(escape, cells))} |"

@@ -12,10 +12,11 @@ from typing import Any
 from ...evaluation.benchmarks import Source, load_benchmark, parse_benchmarks
 from ...evaluation.generation.templates import Template, choose_template
 from ...evaluation.responses import read_response_file
-from ...evaluation.results import open_results, summarize, table_rows, write_results
+from ...evaluation.results import open_results, summarize, table_rows
 from ...evaluation.statistics.several_samples import sample_rows
 from ...graders import Grader, get_grader
 from ...hypotheses import no_answer_advice
+from ...report.json_files import write_json
 from ...trainer.checkpoints.output_folder import one_writer
 from ...trainer.checks.environment import refuse_missing_vllm, refuse_unusable_folder
 from ...trainer.hub.redaction import redacted
@@ -46,7 +47,7 @@ def main(argv: list[str]) -> None:
     names = ", ".join(f"{name}.jsonl" for name in results["benchmarks"])
     print_note(
         f"{results['grader']['name']} grader, at most {results['max_tokens']} tokens. "
-        f"In {args.output_dir}: {names}, results.json, results.md."
+        f"In {args.output_dir}: {names}, results.json."
     )
     if "advice" in results:
         print_note(results["advice"])
@@ -94,11 +95,11 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     end_ids = template.end_ids(tokenizer)
     decoding = Decoding(end_ids, args.max_tokens, args.drawing, args.batch_size)
     output_dir.mkdir(parents=True, exist_ok=True)
-    so_far = f"The responses so far are kept in {output_dir}."
+    path, so_far = output_dir / "results.json", f"The responses so far are kept in {output_dir}."
     with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
         results = open_results(settings, output_dir)
         backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
-        write_results(results, output_dir)  # not before the model is loaded, which may fail
+        write_json(path, results)  # not before the model is loaded, which may fail
         from ...evaluation.provenance import run_record
 
         this_run = [run_record(command, backend.describe())]
@@ -106,7 +107,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
         def advance(task: Any, done: int, total: int) -> None:
             if done < total and this_run:  # there are responses to generate
                 results["runs"].append(this_run.pop())
-                write_results(results, output_dir)
+                write_json(path, results)
             progress.update(task, completed=done, total=total)
 
         for name, (problems, skipped) in loaded.items():
@@ -129,7 +130,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 "skipped": skipped,
                 **summarize(responses, grader.equivalent),
             }
-            write_results(results, output_dir)
+            write_json(path, results)
         if grader.extraction == "boxed":
             summaries = results["benchmarks"].values()
             sizes = [summary["num_problems"] for summary in summaries]
@@ -137,7 +138,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
             advice = no_answer_advice(fmean(shares, sizes))
             if advice:
                 results["advice"] = advice
-                write_results(results, output_dir)
+                write_json(path, results)
     return results
 
 
@@ -145,8 +146,7 @@ def _refuse_others_files(sources: Mapping[str, Source], output_dir: Path) -> Non
     """Refuse to write to a benchmark's own file, and to continue a file without responses."""
     files = {output_dir / f"{name}.jsonl" for name in sources}
     results = output_dir / "results.json"
-    outputs = [output_dir, *files, results, results.with_suffix(".md")]
-    refuse_overwriting(outputs, [source.path for source in sources.values()])
+    refuse_overwriting([output_dir, *files, results], [source.path for source in sources.values()])
     for path in filter(Path.exists, files):
         read_response_file(path)
         if not results.exists():
