@@ -1,6 +1,7 @@
 """Benchmarks: their problems with true answers, from the Hub or from local files."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -91,19 +92,21 @@ class _Benchmark(NamedTuple):
         return [problem.text for problem in self.problems]
 
 
-def parse_benchmarks(text: str) -> dict[str, Source]:
+def parse_benchmarks(text: str | None) -> dict[str, Source]:
     """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
 
     Args:
         text: Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from
             a local file or folder with the same columns. Any other name stands for a user's own
-            file, whose columns [`~barl_trl.data.load_problems`] looks for.
+            file, whose columns [`~barl_trl.data.load_problems`] looks for. None: no benchmarks.
 
     Raises:
         ValueError: If a name stands twice, or is unknown and has no path.
         FileNotFoundError: If there is no such file or folder.
     """
     sources: dict[str, Source] = {}
+    if text is None:
+        return sources
     for item in filter(None, map(str.strip, text.split(","))):
         name, _, path = item.partition("=")
         if name in sources:
@@ -127,13 +130,19 @@ def parse_benchmarks(text: str) -> dict[str, Source]:
     return sources
 
 
-def load_benchmark(source: Source, *, limit: int | None = None) -> _Benchmark:
-    """Return the problems in the first `limit` rows of a benchmark; None: in all.
+def load_benchmarks(
+    sources: Mapping[str, Source], *, limit: int | None = None
+) -> dict[str, _Benchmark]:
+    """Return the problems in the first `limit` rows of each benchmark, by name; None: in all rows.
 
     Raises:
-        ConnectionError: If the data set cannot be had from the Hub.
+        ConnectionError: If a data set cannot be had from the Hub.
         ValueError: If a column is missing or no row can be used.
     """
+    return {name: _load(source, limit) for name, source in sources.items()}
+
+
+def _load(source: Source, limit: int | None) -> _Benchmark:
     from datasets.exceptions import DatasetNotFoundError
 
     problems: list[Problem] = []
@@ -170,15 +179,6 @@ def load_benchmark(source: Source, *, limit: int | None = None) -> _Benchmark:
     end = rows if limit is None else limit
     skipped = Counter(reason for row, reason in reasons if row < end)
     return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
-
-
-def load_benchmarks(text: str | None) -> dict[str, _Benchmark]:
-    """Return the benchmarks that a text names, by name; no benchmarks if the text is None.
-
-    It raises what [`parse_benchmarks`] and [`load_benchmark`] raise.
-    """
-    sources = parse_benchmarks(text) if text is not None else {}
-    return {name: load_benchmark(source) for name, source in sources.items()}
 
 
 def _local(source: Source, path: Path) -> Source:

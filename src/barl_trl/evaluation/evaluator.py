@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from ..graders import Grader
 from .benchmarks import Problem
-from .generation.backends import Backend, Job, seed_of
+from .generation.backends import Backend, Job
 from .generation.decoding import Drawing
 from .generation.templates import Template
 from .responses import Response, ResponseFile
@@ -63,10 +64,11 @@ def evaluate(
                 f"{response.drawing}, got {settings}: choose another output_dir."
             )
     keys = [(i, sample) for i in by_id for sample in range(num_samples)]
-    jobs = [
-        Job(key, template.encode(tokenizer, prompts[key[0]]), seed_of(seed, name, key))
-        for key in keys
-    ]
+    jobs = []
+    for key in keys:
+        prompt_ids = template.encode(tokenizer, prompts[key[0]])
+        # the seed differs between samples but not between machines
+        jobs.append(Job(key, prompt_ids, crc32(f"{seed} {name} {key}".encode())))
     done = set(file.responses)
     count = len(done.intersection(keys))
     progress(count, len(keys))

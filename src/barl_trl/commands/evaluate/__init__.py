@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ...evaluation.benchmarks import Source, load_benchmark, parse_benchmarks
+from ...evaluation.benchmarks import Source, load_benchmarks, parse_benchmarks
 from ...evaluation.generation.templates import Template, choose_template
 from ...evaluation.responses import read_response_file
 from ...evaluation.results import open_results, summarize, table_rows
@@ -33,11 +33,11 @@ from .arguments import EvaluateArguments
 
 
 def main(argv: list[str]) -> None:
-    """Parse options, [`run`], and print the results."""
+    """Parse options, evaluate, and print the results."""
     arguments: Any = (EvaluateArguments,)
     with mistakes_in_one_line("barl evaluate"):
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
-        results = run(args, ["barl", "evaluate", *argv])
+        results = _run(args, ["barl", "evaluate", *argv])
     print_table(
         f"{Path(results['model']).name}, {args.drawing}", table_rows(results), align="right"
     )
@@ -53,15 +53,10 @@ def main(argv: list[str]) -> None:
         print_note(results["advice"])
 
 
-def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
-    """Evaluate on all benchmarks, and write everything to the output folder.
+def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
+    """Evaluate on all benchmarks, write everything to the output folder, and return `results.json`.
 
-    Args:
-        args: The model, the benchmarks and the settings of generation and grading.
-        command: The command line, for the record.
-
-    Returns:
-        The contents of `results.json`.
+    The command line is for the record.
     """
     if args.backend == "vllm":
         refuse_missing_vllm("backend must be transformers", "vllm")
@@ -90,7 +85,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 f"limit must be at least {row['num_problems']}, got {args.limit}: {output_dir} has "
                 f"responses to that many problems of {name}. Name another output_dir."
             )
-    loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
+    loaded = load_benchmarks(sources, limit=args.limit)
     print_note(f"template: {template.name}")
     end_ids = template.end_ids(tokenizer)
     decoding = Decoding(end_ids, args.max_tokens, args.drawing, args.batch_size)

@@ -161,5 +161,5 @@ def check_names(script_args: BARLScriptArguments) -> None:
     names: Any = script_args.reward_funcs
     for name in [names] if isinstance(names, str) else names:
         refuse_unknown_reward(name)
-    for text in filter(None, (script_args.eval_benchmarks, script_args.decontaminate)):
-        parse_benchmarks(text)
+    parse_benchmarks(script_args.eval_benchmarks)
+    parse_benchmarks(script_args.decontaminate)

@@ -5,7 +5,6 @@ transformers computes the same batches, each with a seed. There the samples are 
 vLLM's batches depend on what else is in its queue, and the rounding depends on the batch.
 """
 
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -41,11 +40,6 @@ class CompletionTokens(NamedTuple):
         """Return the generated tokens up to the end of the turn, which padding may follow."""
         kept = list(chain_of_thought(token_ids, end_ids))
         return cls(kept, truncated=len(kept) == len(token_ids))
-
-
-def seed_of(seed: int, benchmark: str, key: Key) -> int:
-    """Return the seed of a sample, which differs between samples but not between machines."""
-    return zlib.crc32(f"{seed} {benchmark} {key}".encode())
 
 
 def complete_batch(
