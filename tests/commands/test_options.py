@@ -56,35 +56,9 @@ def test_help_is_a_line_for_each_option_and_needs_no_heavy_library(capsys):
     ]
 
 
-def test_a_broken_rule_needs_no_heavy_library():
-    with pytest.raises(ValueError, match=r"size must be at least 1, got 0\."):
-        parse_early("barl test", ["--size", "0"], [First])
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--kind", "green"], "argument --kind: invalid choice: 'green'"),
-        (["--size", "many"], "argument --size: invalid int value: 'many'"),
-    ],
-)
-def test_nor_does_a_value_of_another_type(argv, message, capsys):
-    with pytest.raises(SystemExit) as stop:
-        parse_early("barl test", argv, [First])
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
-
-
 def test_a_name_cut_short_is_not_taken_for_another():
     """`--ext` is no option of the first ones, and must not be read as one of theirs."""
     assert parse("--extra", "2") == (First(), Second(2))
-
-
-def test_all_help_lists_the_heavy_librarys_too(capsys):
-    with pytest.raises(SystemExit):
-        parse("--help-all")
-    shown = capsys.readouterr().out
-    assert "--size" in shown and "--extra" in shown
 
 
 NEEDED = {
