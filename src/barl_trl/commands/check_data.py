@@ -4,7 +4,7 @@ import sys
 
 from ..data import Selection, load_problems
 from ..data.suspicions import SUSPICIONS
-from ..evaluation.benchmarks import load_benchmarks
+from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from .shell.console import mistakes_in_one_line
 from .shell.parsers import OneLineParser
 
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
     options = vars(parser.parse_args(argv))
     del options["command"]
     with mistakes_in_one_line("barl data check", path_or_id="FILE"):
-        held_out = load_benchmarks(options.pop("against"))
+        held_out = load_benchmarks(parse_benchmarks(options.pop("against")))
         texts = {name: benchmark.texts for name, benchmark in held_out.items()}
         _, report = load_problems(
             options.pop("data"),

@@ -119,13 +119,10 @@ class BARLScriptArguments:
 
 
 def given_settings(*parsed: Any) -> Any:
-    """Return BARL's and TRL's settings, as given or by default, without importing TRL.
+    """Return an object with BARL's and TRL's settings, whose class has the defaults.
 
     Args:
-        *parsed: The instances of [`BARLFields`] and of TRL's options.
-
-    Returns:
-        An object with the settings, whose class has the defaults.
+        *parsed: The instances of [`BARLFields`] and of TRL's options, as they were given.
     """
     settings = {name: v for part in parsed for name, v in vars(part).items() if v is not None}
     defaults = trl_options(TRL, but=()).defaults | vars(BARLFields())
@@ -164,5 +161,5 @@ def check_names(script_args: BARLScriptArguments) -> None:
     names: Any = script_args.reward_funcs
     for name in [names] if isinstance(names, str) else names:
         refuse_unknown_reward(name)
-    for text in filter(None, (script_args.eval_benchmarks, script_args.decontaminate)):
-        parse_benchmarks(text)
+    parse_benchmarks(script_args.eval_benchmarks)
+    parse_benchmarks(script_args.decontaminate)

@@ -7,7 +7,7 @@ from datasets import Dataset
 
 from ...data import Selection, load_problems
 from ...data.loading import MOST_PARSED, NO_SELECTION, make_prompt
-from ...evaluation.benchmarks import load_benchmarks
+from ...evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ...trainer import BARLConfig
 from .arguments import BARLScriptArguments
 
@@ -47,11 +47,11 @@ def training_sets(
         most = script_args.max_prompt_length
         return dataset if most is None else _shorter(dataset, tokenizer, most, **template_kwargs)
 
-    benchmarks = load_benchmarks(script_args.eval_benchmarks)
+    benchmarks = load_benchmarks(parse_benchmarks(script_args.eval_benchmarks))
     for name, benchmark in benchmarks.items():
         if benchmark.skipped:
             _logger.warning("%s: rows skipped: %s", name, benchmark.skipped)
-    left_out = load_benchmarks(script_args.decontaminate)
+    left_out = load_benchmarks(parse_benchmarks(script_args.decontaminate))
     held_out = benchmarks | left_out
     selection = Selection(
         deduplicate=script_args.deduplicate,

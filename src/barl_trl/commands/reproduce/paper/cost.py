@@ -6,7 +6,7 @@ from typing import Any
 from trl import ModelConfig, TrlParser
 
 from ....trainer.barl_fields import method_settings
-from ...plan.planned_run import PlanConfig, Shape, batch_tokens, total_steps
+from ...plan.planned_run import PlanConfig, Shape
 from ...shell.console import print_note, print_table
 from ...train.arguments import BARLScriptArguments
 from .commands import BASE, RECIPES
@@ -46,8 +46,8 @@ def gpu_hours(scale: Scale, model: Model, arm: str | None) -> tuple[float, float
     script_args, args, _ = TrlParser(arguments).parse_args_and_config(options)
     args = method_settings(arm, args)
     batches, shape = args.batch_settings(), Shape.of(script_args, args)
-    steps: Any = total_steps(args, batches)
-    scored = batch_tokens(batches, shape, args.scoring_method) if shape.hypotheses else 0
+    steps: Any = args.total_steps()
+    scored = shape.batch_tokens(batches, args.scoring_method) if shape.hypotheses else 0
     generated = batches.rollouts * shape.completion
     trained = batches.rollouts * (shape.prompt + shape.completion) * args.num_iterations
     referred = trained if args.beta else 0
