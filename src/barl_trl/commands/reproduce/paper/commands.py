@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ....report.json_files import write_json
-from ...recipes import FOLDERS
+from ...recipes import file_of
 from ...shell.jobs import FileJob
 from .scales import Model, Scale
 
-RECIPES = FOLDERS["config"]
 BASE = "base"
 """The arm of the model that is not trained."""
 
@@ -23,17 +22,10 @@ _SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", 
 
 
 class Command(NamedTuple):
-    """A step of the experiments.
-
-    Args:
-        name: Its name.
-        argv: The command line.
-        resume: More options, with which it goes on where it was stopped.
-    """
+    """A step of the experiments, by its name and its command line."""
 
     name: str
     argv: list[str]
-    resume: list[str] = []
 
     def job(self, folder: Path, environment: dict[str, str]) -> FileJob:
         """Return the job that runs the command, and writes into `folder` that it is done."""
@@ -52,9 +44,8 @@ def _run(path: Path, command: Command, log: Path, environment: dict[str, str]) -
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     with log.open("w", encoding="utf-8") as output:
-        argv = [*command.argv, *command.resume]
         streams = {"stdout": output, "stderr": subprocess.STDOUT}
-        status = subprocess.run(argv, env=environment, check=False, **streams).returncode
+        status = subprocess.run(command.argv, env=environment, check=False, **streams).returncode
     if status:
         end = "\n".join(log.read_text(errors="replace", encoding="utf-8").splitlines()[-5:])
         raise RuntimeError(f"{command.name} failed, see {log}:\n{end}")
@@ -90,11 +81,11 @@ def stages(scale: Scale, folder: Path, seeds: Sequence[int]) -> list[list[Comman
 
 def _training(scale: Scale, model: Model, run: Path, arm: str, seed: int) -> Command:
     launcher = scale.launcher or [sys.executable]
-    options = ["--config", str(RECIPES / f"{model.recipe}.yaml"), "--method", arm]
+    options = ["--config", str(file_of("config", model.recipe)), "--method", arm]
     options += ["--model_name_or_path", model.path, "--seed", str(seed)]
     options += ["--output_dir", str(run), *scale.train, *scale.arm_options.get(arm, [])]
-    argv = [*launcher, "-m", "barl_trl.cli", "train", *options]
-    return Command(f"train {run.name}", argv, ["--resume_from_checkpoint", "auto"])
+    options += ["--resume_from_checkpoint", "auto"]
+    return Command(f"train {run.name}", [*launcher, "-m", "barl_trl.cli", "train", *options])
 
 
 def _analyses(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[Command]:

@@ -17,7 +17,7 @@ from .commands import BASE, run_folder
 from .scales import Model, Scale
 
 
-def accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dict[str, Any]:
+def _accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dict[str, Any]:
     """Return an arm's row of the table.
 
     Each cell has the mean greedy accuracy over seeds in %, and with several seeds its standard
@@ -39,8 +39,8 @@ def accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dic
     }
 
 
-def on_one_line(options: Sequence[str]) -> str:
-    r"""Return options as they would be typed in a shell, with `\n` for a line break."""
+def _on_one_line(options: Sequence[str]) -> str:
+    r"""Return options as they are typed in a shell, with `\n` for a line break."""
     return shlex.join(options).replace("\n", "\\n")
 
 
@@ -64,7 +64,7 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
         "benchmarks_note": scale.notes,
         "comparison": scale.comparison,
         "table": [
-            accuracies(folder, scale, model, arm, seeds)
+            _accuracies(folder, scale, model, arm, seeds)
             for model in scale.models
             for arm in (BASE, *model.arms)
         ],
@@ -80,9 +80,9 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
         "not_run": scale.not_run,
         "settings": {
             "recipes": ", ".join(f"recipes/{model.recipe}.yaml" for model in scale.models),
-            "options of barl train": on_one_line(scale.train),
-            **{f"more of them for {arm}": on_one_line(o) for arm, o in scale.arm_options.items()},
-            "options of barl evaluate": on_one_line(scale.evaluate),
+            "options of barl train": _on_one_line(scale.train),
+            **{f"more of them for {arm}": _on_one_line(o) for arm, o in scale.arm_options.items()},
+            "options of barl evaluate": _on_one_line(scale.evaluate),
             "figures are of seed": seeds[0],
             "versions": ", ".join(f"{name} {version(name)}" for name in packages),
             "machine": f"{os.cpu_count()} CPU cores, {torch.accelerator.device_count()} devices",
