@@ -15,7 +15,7 @@ from ...synthetic.triplets import REFERENCES, Settings, TripletArm, train
 from ..shell.console import progress_bar
 from ..shell.jobs import FileJob, run_jobs
 
-ACCURACIES = ("train_accuracy", "unseen_accuracy")
+_ACCURACIES = ("train_accuracy", "unseen_accuracy")
 _SOLVED = 0.9
 """Mean accuracy of the seeds, on training prompts and on the unseen one, that counts as learned."""
 
@@ -36,9 +36,14 @@ def triplets(
 
     Returns:
         The contents of `results.json`.
+
+    Raises:
+        ValueError: The folder has results.
     """
+    path, runs = output_dir / "results.json", output_dir / "runs"
+    if path.exists():
+        raise ValueError(f"output_dir must be new, got {output_dir} with results: name another.")
     started = time.perf_counter()
-    runs = output_dir / "runs"
     jobs = [
         FileJob(runs / f"{name}-{seed}-{settings.iterations}.json", _run, run)
         for seed in range(seeds)
@@ -59,13 +64,12 @@ def triplets(
         "seconds": round(time.perf_counter() - started, 1),
         "records": records,
     }
-    path = output_dir / "results.json"
     write_json(path, results)
     for job in jobs:
         job.path.unlink()
     runs.rmdir()
     with (output_dir / "curves.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["arm", "seed", "iteration", *ACCURACIES])
+        writer = csv.DictWriter(file, ["arm", "seed", "iteration", *_ACCURACIES])
         writer.writeheader()
         writer.writerows(records)
     triplets_figure.draw(path, output_dir / "triplets.png")
@@ -105,7 +109,7 @@ def _iterations_needed(records: list[dict[str, Any]]) -> str:
     needed = "never"
     for iteration in sorted({record["iteration"] for record in records}, reverse=True):
         here = [record for record in records if record["iteration"] == iteration]
-        if any(mean(record[name] for record in here) < _SOLVED for name in ACCURACIES):
+        if any(mean(record[name] for record in here) < _SOLVED for name in _ACCURACIES):
             break
         needed = str(iteration)
     return needed

@@ -13,8 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.synthetic.decision_tree import DecisionTree, adaptive_return, fewest_steps
-from barl_trl.synthetic.tree_gap import (
+from experiments.tree.decision_tree import DecisionTree, adaptive_return, fewest_steps
+from experiments.tree.gap import (
     ACTIONS,
     best_markovian_policy,
     markovian_return,
@@ -23,7 +23,7 @@ from barl_trl.synthetic.tree_gap import (
     table_rows,
 )
 
-from ..paths import ROOT
+from ...paths import ROOT
 
 BACKS = ("root", "parent")
 PROOF, FIGURE = DecisionTree(3, "root"), DecisionTree(3, "parent")

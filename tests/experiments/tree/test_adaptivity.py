@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.synthetic.decision_tree import DecisionTree, adaptive_action
+from experiments.tree.decision_tree import DecisionTree, adaptive_action
 
 from .adaptivity import (
     exhibits_reflective_exploration,
