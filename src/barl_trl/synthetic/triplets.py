@@ -181,24 +181,11 @@ class Policy(nn.Module):
         return self.head(self.norms[1](seen + self.feed_forward(seen))).log_softmax(dim=-1)
 
 
-def accuracy(policy: Policy, prompt: int, completions: int) -> float:
-    """Return the share of completions that solve a prompt."""
-    prompts = torch.full((completions,), prompt)
-    done = completed(policy.sample(prompts), hypotheses(prompts, ()))
-    return done[:, -1, 0].float().mean().item()
-
-
 def train(arm: TripletArm, seed: int, settings: Settings) -> list[dict[str, float | int]]:
-    """Train a policy and evaluate it on the way.
+    """Train a policy, and return its accuracies on the way, the first before training.
 
-    Args:
-        arm: The objective.
-        seed: Seed of parameters and episodes.
-        settings: Sizes, learning rate, and numbers of iterations and evaluations.
-
-    Returns:
-        Records of `iteration`, `train_accuracy` (mean of the training prompts) and
-        `unseen_accuracy`, the first before training.
+    They are records of `iteration`, `train_accuracy` (mean of the training prompts) and
+    `unseen_accuracy`. The seed is that of parameters and episodes.
     """
     torch.manual_seed(seed)
     policy = Policy(settings.width)
@@ -224,11 +211,16 @@ def train(arm: TripletArm, seed: int, settings: Settings) -> list[dict[str, floa
 
 def evaluate(policy: Policy, completions: int) -> dict[str, float]:
     """Measure accuracies on the training prompts (their mean) and on the unseen one."""
-    trained = [accuracy(policy, prompt, completions) for prompt in _TRAINING_PROMPTS]
-    return {
-        "train_accuracy": sum(trained) / len(trained),
-        "unseen_accuracy": accuracy(policy, _UNSEEN_PROMPT, completions),
-    }
+    *trained, unseen = (
+        _accuracy(policy, torch.full((completions,), prompt))
+        for prompt in (*_TRAINING_PROMPTS, _UNSEEN_PROMPT)
+    )
+    return {"train_accuracy": sum(trained) / len(trained), "unseen_accuracy": unseen}
+
+
+def _accuracy(policy: Policy, prompts: Tensor) -> float:
+    done = completed(policy.sample(prompts), hypotheses(prompts, ()))
+    return done[:, -1, 0].float().mean().item()
 
 
 def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: TripletArm, entropy_bonus: float):

@@ -88,9 +88,9 @@ def evaluate(
             prompts = [problem.prompt for problem in batch]
             chains = generate(model, tokenizer, prompts, max_new_tokens, **options)
             for problem, chain in zip(batch, chains, strict=True):
-                report = parse_chain(problem, tokenizer.decode(chain))
-                reward = float(report.answer == problem.solution)
-                outcomes.append((reward, len(chain), report.repeats))
+                tried, answer = parse_chain(tokenizer.decode(chain))
+                reward = float(answer == problem.solution)
+                outcomes.append((reward, len(chain), len(tried) - len(set(tried))))
             advance(len(batch))
         return outcomes
 

@@ -63,7 +63,7 @@ def _triplets(options: argparse.Namespace) -> None:
     )
     exact = results["references"].items()
     print_table("Exact", [{"policy": name, "value": f"{value:.4g}"} for name, value in exact])
-    seconds, files = f"{results['seconds']:.0f} s", "triplets.png, curves.csv, results.json"
+    seconds, files = f"{results['seconds']:.0f} s", "triplets.png, results.json"
     print(printable(f"{seconds}. In {options.output_dir}: {files}."))
 
 

@@ -1,6 +1,5 @@
 """The paper's didactic example: every arm trained with every seed, as files and as a table."""
 
-import csv
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +22,7 @@ _SOLVED = 0.9
 def triplets(
     output_dir: Path, *, seeds: int = 3, settings: Settings, arms: dict[str, TripletArm]
 ) -> dict[str, Any]:
-    """Train every arm with every seed and write `results.json`, `curves.csv`, `triplets.png`.
+    """Train every arm with every seed, write `results.json` and `triplets.png`, return the former.
 
     Each run is kept in a file until `results.json` is there, so that a command that was stopped can
     go on.
@@ -31,11 +30,8 @@ def triplets(
     Args:
         output_dir: Folder for the files.
         seeds: Number of seeds, from 0.
-        settings: Settings of each training; the same for all arms.
+        settings: Settings of each training.
         arms: The arms by name.
-
-    Returns:
-        The contents of `results.json`.
 
     Raises:
         ValueError: The folder has results.
@@ -68,10 +64,6 @@ def triplets(
     for job in jobs:
         job.path.unlink()
     runs.rmdir()
-    with (output_dir / "curves.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["arm", "seed", "iteration", *_ACCURACIES])
-        writer.writeheader()
-        writer.writerows(records)
     triplets_figure.draw(path, output_dir / "triplets.png")
     return results
 
