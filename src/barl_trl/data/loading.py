@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..graders.normal_form import MAX_TRUTH_CHARS
 from ..hypotheses import plain_text, truth_answer, why_inadmissible
 from .files import find_column, messages_of, read_rows
 from .selection import Selection
-from .suspicions import Finding, suspicions
+from .suspicions import suspicions
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -29,8 +29,13 @@ with the answer in its box.
 MOST_PARSED = 1000
 """Most true answers of a data set that are tried on the grader's parser."""
 
-NO_SELECTION = Selection()
-"""The selection that leaves nothing out."""
+
+class Finding(NamedTuple):
+    """A row, counted from 1, and what is wrong with it."""
+
+    row: int
+    reason: str
+    answer: str
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ def load_problems(
     prompt_format: str = "{problem}",
     conversational: bool = True,
     most_parsed: int | None = MOST_PARSED,
-    selection: Selection = NO_SELECTION,
+    selection: Selection | None = None,
 ) -> tuple["Dataset", DataReport]:
     """Load problems with their true answers, in the form in which a trainer takes them.
 
@@ -115,8 +120,7 @@ def load_problems(
             or plain text.
         most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
             read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
-        selection: Which other rows to leave out, and evaluation sets to compare with. By default
-            there are none.
+        selection: Which other rows to leave out, and evaluation sets to compare with.
 
     Returns:
         The data set with the columns `prompt` and `solution` (the bare true answer), and what
@@ -149,12 +153,13 @@ def load_problems(
     answers = [truth_answer(cell) for cell in raw[answer_column]]
     rows = zip(cells, problems, answers, strict=True)
     reasons = [_why_skipped(*row, conversational=conversational) for row in rows]
-    left_out, found_in = selection.apply(_without(problems, reasons), selection.rates_of(raw))
+    left_out, found_in = (selection or Selection()).apply(_without(problems, reasons), raw)
     reasons = [a or b for a, b in zip(reasons, left_out, strict=True)]
+    suspected = suspicions(_without(problems, reasons), answers, most_parsed=most_parsed)
     report = DataReport(
         rows=len(raw),
         skipped=_findings(reasons, answers),
-        suspicious=suspicions(_without(problems, reasons), answers, most_parsed=most_parsed),
+        suspicious=_findings(suspected, answers),
         contaminated=_findings(_without(found_in, reasons), answers),
     )
     if not report.kept:
@@ -203,17 +208,7 @@ def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Fin
 def make_prompt(
     problem: str, *, system_prompt: str | None, prompt_format: str, conversational: bool
 ) -> Any:
-    """Return the prompt of a problem.
-
-    Args:
-        problem: Text of the problem.
-        system_prompt: Content of a system message before it; None for no such message.
-        prompt_format: Text of the user message, or of the plain prompt, with `{problem}` in it.
-        conversational: Whether the prompt is a list of messages or plain text.
-
-    Returns:
-        A text, or messages with a role and a content.
-    """
+    """Return a problem's prompt, a text or messages, by the options of [`load_problems`]."""
     # Not str.format: problems and templates are full of TeX braces.
     text = prompt_format.replace("{problem}", problem)
     messages = [("system", system_prompt), ("user", text)]

@@ -55,14 +55,40 @@ class Selection:
         low, high = self.min_solve_rate, self.max_solve_rate
         return (0.0 if low is None else low), (1.0 if high is None else high)
 
-    def rates_of(self, rows: "Dataset") -> Sequence[float | str | None] | None:
-        """Return the solve rate of each row; None if the selection does not need the rates.
+    def apply(
+        self, problems: Sequence[str], rows: "Dataset"
+    ) -> tuple[list[str | None], list[str | None]]:
+        """Return why each row is left out, and which evaluation sets it is in; None for neither.
+
+        Args:
+            problems: Problem of each row; empty for a row that is not to be looked at.
+            rows: The rows, for their solve rates.
 
         Raises:
-            ValueError: If it needs them, and there is no column `SOLVE_RATE_COLUMN`.
+            ValueError: If rates are asked for, and there is no column `SOLVE_RATE_COLUMN`.
         """
+        held_out = EvaluationProblems(self.evaluation_sets)
+        reasons = self._levels(rows)
+        found_in: list[str | None] = [None] * len(problems)
+        seen = set()
+        for place, problem in enumerate(problems):
+            if not problem:
+                reasons[place] = None
+                continue
+            sets = held_out.sets_with(problem)
+            found_in[place] = "+".join(sets) or None
+            if reasons[place] is None and set(sets) & set(self.decontaminate):
+                reasons[place] = f"in {found_in[place]}"
+            if reasons[place] is None and self.deduplicate:
+                key = problem_key(problem)
+                reasons[place] = "duplicate" if key in seen else None
+                seen.add(key)
+        return reasons, found_in
+
+    def _levels(self, rows: "Dataset") -> list[str | None]:
+        """Return why each row is left out for its solve rate, None if it is kept."""
         if self.min_solve_rate is None and self.max_solve_rate is None:
-            return None
+            return [None] * len(rows)
         column = {name.lower(): name for name in rows.column_names}.get(SOLVE_RATE_COLUMN)
         if column is None:
             raise ValueError(
@@ -70,40 +96,11 @@ class Selection:
                 f"{SOLVE_RATE_COLUMN}, got {self.min_solve_rate} and {self.max_solve_rate} with "
                 f"columns {', '.join(rows.column_names)}: rename the column that has the rate."
             )
-        return list(rows[column])
-
-    def apply(
-        self, problems: Sequence[str], rates: Sequence[float | str | None] | None
-    ) -> tuple[list[str | None], list[str | None]]:
-        """Return why each row is left out, and which evaluation sets it is in; None for neither.
-
-        Args:
-            problems: Problem of each row; empty for a row that is not to be looked at.
-            rates: Solve rate of each row; None: rows of all rates are kept.
-        """
-        held_out = EvaluationProblems(self.evaluation_sets)
-        reasons: list[str | None] = [None] * len(problems)
-        found_in: list[str | None] = [None] * len(problems)
-        seen = set()
-        for place, problem in enumerate(problems):
-            if not problem:
-                continue
-            sets = held_out.sets_with(problem)
-            found_in[place] = "+".join(sets) or None
-            reason = self._level(rates[place]) if rates else None
-            if reason is None and set(sets) & set(self.decontaminate):
-                reason = f"in {found_in[place]}"
-            if reason is None and self.deduplicate:
-                key = problem_key(problem)
-                reason = "duplicate" if key in seen else None
-                seen.add(key)
-            reasons[place] = reason
-        return reasons, found_in
+        return [self._level(rate) for rate in rows[column]]
 
     def _level(self, rate: float | str | None) -> str | None:
-        """Return why a row with this solve rate is left out, None if it is kept."""
         try:
-            share = float("nan" if rate is None else rate)
+            share = math.nan if rate is None else float(rate)
         except ValueError:
             share = math.nan
         if math.isnan(share):

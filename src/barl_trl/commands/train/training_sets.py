@@ -6,7 +6,7 @@ from typing import Any
 from datasets import Dataset
 
 from ...data import Selection, load_problems
-from ...data.loading import MOST_PARSED, NO_SELECTION, make_prompt
+from ...data.loading import MOST_PARSED, make_prompt
 from ...evaluation.benchmarks import load_benchmarks
 from ...trainer import BARLConfig
 from .arguments import BARLScriptArguments
@@ -28,7 +28,7 @@ def training_sets(
         "conversational": not is_plain,
     }
 
-    def load(split: str, selection: Selection = NO_SELECTION) -> Dataset:
+    def load(split: str, selection: Selection | None = None) -> Dataset:
         dataset, report = load_problems(
             script_args.dataset_name,
             config=script_args.dataset_config,
