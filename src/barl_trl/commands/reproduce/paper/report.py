@@ -18,11 +18,7 @@ from .scales import Model, Scale
 
 
 def _accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dict[str, Any]:
-    """Return an arm's row of the table.
-
-    Each cell has the mean greedy accuracy over seeds in %, and with several seeds its standard
-    error.
-    """
+    """Return an arm's row: mean greedy accuracies in %, with several seeds the standard error."""
     runs = [None] if arm == BASE else seeds
     results = [
         read_json(run_folder(folder, model.name, arm, s) / "greedy" / "results.json") for s in runs
@@ -47,11 +43,7 @@ def _on_one_line(options: Sequence[str]) -> str:
 def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Path:
     """Write `report.json`, `report.html` and `report.md`, and return the path of the page.
 
-    Args:
-        scale: What was run.
-        folder: Folder of the runs and their figures.
-        seeds: Seeds of each arm.
-        seconds: Seconds that all commands took together.
+    The folder is that of the runs and their figures. All commands took `seconds` together.
     """
     figures = read_json(ASSETS / "paper_figures.json")
     packages = ("barl-trl", "torch", "transformers", "trl")
@@ -61,8 +53,7 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
         "the same order.",
         "seeds": list(seeds),
         "benchmarks": list(scale.benchmarks),
-        "benchmarks_note": scale.notes,
-        "comparison": scale.comparison,
+        **scale.report,
         "table": [
             _accuracies(folder, scale, model, arm, seeds)
             for model in scale.models
@@ -77,7 +68,6 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
             for model in scale.models
             for figure in figures
         ],
-        "not_run": scale.not_run,
         "settings": {
             "recipes": ", ".join(f"recipes/{model.recipe}.yaml" for model in scale.models),
             "options of barl train": _on_one_line(scale.train),

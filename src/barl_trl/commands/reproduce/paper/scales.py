@@ -28,32 +28,18 @@ class Model(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """What is run, and with what.
-
-    Args:
-        models: The models.
-        benchmarks: Path of each benchmark; empty: it is loaded from the Hub.
-        launcher: The command that starts `barl train`.
-        train, evaluate, values, reflections: Options of these commands.
-        at_once: Runs at a time.
-        comparison: What the report says of the paper's numbers beside these.
-        notes: What the report says of the benchmarks.
-        not_run: What the report says was not run.
-        arm_options: Options of `barl train` that an arm has of its own.
-    """
+    """What is run, and with what."""
 
     models: list[Model]
-    benchmarks: dict[str, str]
-    launcher: list[str]
-    train: list[str]
+    benchmarks: dict[str, str]  # name -> path; empty: it is loaded from the Hub
+    launcher: list[str]  # the command that starts `barl train`
+    at_once: int  # runs at a time
+    report: dict[str, Any]  # what the report says of the benchmarks, the paper and what was not run
+    train: list[str]  # options of these commands
     evaluate: list[str]
     values: list[str]
     reflections: list[str]
-    at_once: int
-    comparison: str
-    notes: str
-    not_run: list[str]
-    arm_options: dict[str, list[str]]
+    arm_options: dict[str, list[str]]  # those of `barl train` that an arm has of its own
 
     def named(self) -> str:
         """Return the value of `--benchmarks`: `NAME` or `NAME=PATH` of each, with commas."""
