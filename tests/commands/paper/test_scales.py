@@ -15,7 +15,8 @@ from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="it would start")
-def test_the_papers_scale_is_refused_without_a_gpu(tmp_path):
+def test_the_papers_scale_is_refused_without_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # the command sets it
     with pytest.raises(SystemExit, match="--scale must be demo on a machine without GPUs, got pap"):
         cli.main(["reproduce", "paper", "--scale", "paper", "--output_dir", str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()

@@ -3,8 +3,6 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from ..shell.console import at_least_one, mistakes_in_one_line, print_table
@@ -15,23 +13,13 @@ from ..shell.parsers import OneLineParser, printable
 def main(argv: list[str]) -> None:
     """Run `barl reproduce triplets|paper`."""
     options = _parser().parse_args(argv)
+    # no module of the working directory may shadow another in the processes that are started
+    os.environ["PYTHONSAFEPATH"] = "1"
     with (
         mistakes_in_one_line(f"barl reproduce {options.example}"),
-        _without_working_directory(),
         kept(lambda: (f"What is done is kept in {options.output_dir}.", "")),
     ):
         options.run(options)
-
-
-@contextmanager
-def _without_working_directory() -> Iterator[None]:
-    """Let no module of the working directory shadow another in the processes that are started."""
-    earlier = os.environ.get("PYTHONSAFEPATH", "")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        os.environ["PYTHONSAFEPATH"] = earlier  # Python takes an empty one as unset
 
 
 def _paper(options: argparse.Namespace) -> None:
