@@ -26,8 +26,7 @@ from barl_trl.graders import (
 from barl_trl.rewards import AccuracyReward
 
 from ..paths import ROOT
-from .grader_processes import linux
-from .hostile_texts import HOSTILE, MILLION, PIECES, SHORTER, TRUTH, soup
+from .hostile_texts import HOSTILE, PIECES, SHORTER, TRUTH, soup
 
 LONG = 30_000
 # No refusal stands before these: the process that compares reaches its limit.
@@ -97,27 +96,6 @@ def test_a_hostile_solution_is_skipped_or_not_met(grader):
     solutions = list(SHORTER.values())
     rewards = AccuracyReward(grader, grader.name)([r"\boxed{40}"] * len(solutions), solutions)
     assert set(rewards) == {None, 0.0}
-
-
-@pytest.mark.slow
-@linux
-def test_the_memory_of_this_process_does_not_grow_with_what_it_judges():
-    texts = [HOSTILE[name] for name in ("million digits", "million words", "unclosed boxes")]
-
-    def judge_all(time: int):  # other texts each time: what is remembered would add up
-        for grader in GRADERS.values():
-            completions = [rf"\boxed{{{time}{text}}}" for text in texts]
-            AccuracyReward(grader, grader.name)(completions, [TRUTH] * len(texts))
-
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-    judge_all(1)
-    judge_all(2)  # the heap has its size now
-    before = resident()
-    judge_all(3)
-    judge_all(4)
-    assert resident() - before < 9 * MILLION, "three quarters of the answers"
 
 
 @every_grader

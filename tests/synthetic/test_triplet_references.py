@@ -80,13 +80,3 @@ def test_the_novel_sequence_completes_a_triplet_at_each_step_from_the_third_on()
     assert sorted(triplets) == sorted(ALL_TRIPLETS)
     assert len(actions) == NUM_STEPS
     assert mean_steps(actions, ALL_TRIPLETS) == sum(range(3, 30)) / 27
-
-
-def test_the_references_are_in_their_order(values):
-    assert (
-        values["uniform policy, a repeat"]
-        < values["best Markovian policy, 3 hypotheses"]
-        < values["best policy that sees the last action, 3 hypotheses"]
-        < values["best policy that sees the last 2 actions, 3 hypotheses"]
-        < values["optimal adaptive policy"]
-    )
