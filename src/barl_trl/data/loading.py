@@ -47,8 +47,7 @@ class DataReport:
         skipped: Rows that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"`
             (missing, empty, or neither text nor a number), `"messages"` (where prompts are plain
             text), what [`~barl_trl.hypotheses.why_inadmissible`] says of the true answer, or why a
-            [`Selection`] leaves them out: `"duplicate"`, `"too_hard"`, `"too_easy"`,
-            `"no_solve_rate"`, `"in …"` (the evaluation sets that it is in).
+            [`Selection`] leaves them out: `"duplicate"`, `"in …"` (the evaluation sets).
         suspicious: Rows that are kept and deserve a look, by
             [`~barl_trl.data.suspicions.SUSPICIONS`].
         contaminated: Rows that are kept and are evaluation problems, with the names of the sets.
@@ -153,7 +152,7 @@ def load_problems(
     answers = [truth_answer(cell) for cell in raw[answer_column]]
     rows = zip(cells, problems, answers, strict=True)
     reasons = [_why_skipped(*row, conversational=conversational) for row in rows]
-    left_out, found_in = (selection or Selection()).apply(_without(problems, reasons), raw)
+    left_out, found_in = (selection or Selection()).apply(_without(problems, reasons))
     reasons = [a or b for a, b in zip(reasons, left_out, strict=True)]
     suspected = suspicions(_without(problems, reasons), answers, most_parsed=most_parsed)
     report = DataReport(

@@ -55,8 +55,6 @@ def training_sets(
     held_out = benchmarks | left_out
     selection = Selection(
         deduplicate=script_args.deduplicate,
-        min_solve_rate=script_args.min_solve_rate,
-        max_solve_rate=script_args.max_solve_rate,
         evaluation_sets={name: benchmark.texts for name, benchmark in held_out.items()},
         decontaminate=[*left_out],
     )
