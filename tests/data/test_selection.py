@@ -5,7 +5,6 @@ import json
 import pytest
 
 from barl_trl.data import load_problems
-from barl_trl.data.selection import Selection
 
 from .problems import GSM8K, MATH
 
@@ -28,7 +27,7 @@ def big_math(tmp_path):
 
 
 def answers(path, **selection):
-    dataset, report = load_problems(path, selection=Selection(**selection))
+    dataset, report = load_problems(path, **selection)
     return list(dataset["solution"]), [finding[:2] for finding in report.skipped], report
 
 
@@ -58,6 +57,6 @@ def test_the_processed_big_math_is_found_by_its_columns(tmp_path):
     assert dataset[0] == {"prompt": "1+1?", "solution": "2"}
 
 
-def test_a_set_to_leave_out_must_be_given():
+def test_a_set_to_leave_out_must_be_given(big_math):
     with pytest.raises(ValueError, match=r"decontaminate must name evaluation_sets, got .'a'."):
-        Selection(decontaminate=["a"])
+        load_problems(big_math, decontaminate=["a"])

@@ -130,10 +130,7 @@ def _read_text_file(path: Path, split: str) -> "Dataset":
 
 
 def messages_of(value: Any) -> list[dict[str, str]] | None:
-    """Return the messages that a cell holds, each with a role and a text; None if it holds none.
-
-    Other fields of a message are dropped.
-    """
+    """Return the roles and texts of the messages that a cell holds; None if it holds none."""
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         return None
     messages = [{name: message.get(name) for name in ("role", "content")} for message in value]

@@ -1,16 +1,16 @@
 """Data set row -> `{"prompt", "solution"}`, from the Hub or a local file, whatever its columns."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..graders.normal_form import MAX_TRUTH_CHARS
 from ..hypotheses import plain_text, truth_answer, why_inadmissible
 from .files import find_column, messages_of, read_rows
-from .selection import Selection
-from .suspicions import suspicions
+from .selection import select
+from .suspicions import Finding, suspicions
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -21,21 +21,11 @@ PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer wi
 PROBLEM_COLUMNS = ("problem", "question", "prompt")
 """Columns to look for the problem in, in this order."""
 
+# `solution` mostly holds a worked solution, with the answer in its box.
 _ANSWER_COLUMNS = ("answer", "final_answer", "solution")
-"""Columns to look for the true answer in, in this order. `solution` mostly holds a worked solution
-with the answer in its box.
-"""
 
 MOST_PARSED = 1000
 """Most true answers of a data set that are tried on the grader's parser."""
-
-
-class Finding(NamedTuple):
-    """A row, counted from 1, and what is wrong with it."""
-
-    row: int
-    reason: str
-    answer: str
 
 
 @dataclass(frozen=True)
@@ -46,8 +36,8 @@ class DataReport:
         rows: Rows read.
         skipped: Rows that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"`
             (missing, empty, or neither text nor a number), `"messages"` (where prompts are plain
-            text), what [`~barl_trl.hypotheses.why_inadmissible`] says of the true answer, or why a
-            [`Selection`] leaves them out: `"duplicate"`, `"in …"` (the evaluation sets).
+            text), what [`~barl_trl.hypotheses.why_inadmissible`] says of the true answer, or on
+            request `"duplicate"` and `"in …"` (the evaluation sets).
         suspicious: Rows that are kept and deserve a look, by
             [`~barl_trl.data.suspicions.SUSPICIONS`].
         contaminated: Rows that are kept and are evaluation problems, with the names of the sets.
@@ -97,7 +87,9 @@ def load_problems(
     prompt_format: str = "{problem}",
     conversational: bool = True,
     most_parsed: int | None = MOST_PARSED,
-    selection: Selection | None = None,
+    deduplicate: bool = False,
+    evaluation_sets: Mapping[str, Sequence[str]] | None = None,
+    decontaminate: Collection[str] = (),
 ) -> tuple["Dataset", DataReport]:
     """Load problems with their true answers, in the form in which a trainer takes them.
 
@@ -119,7 +111,11 @@ def load_problems(
             or plain text.
         most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
             read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
-        selection: Which other rows to leave out, and evaluation sets to compare with.
+        deduplicate: Whether to leave out rows whose problem an earlier row has, whatever their
+            answer.
+        evaluation_sets: Evaluation problems by the name of their set, whose occurrences are
+            counted.
+        decontaminate: Names of the evaluation sets whose problems are left out.
 
     Returns:
         The data set with the columns `prompt` and `solution` (the bare true answer), and what
@@ -152,7 +148,12 @@ def load_problems(
     answers = [truth_answer(cell) for cell in raw[answer_column]]
     rows = zip(cells, problems, answers, strict=True)
     reasons = [_why_skipped(*row, conversational=conversational) for row in rows]
-    left_out, found_in = (selection or Selection()).apply(_without(problems, reasons))
+    left_out, found_in = select(
+        _without(problems, reasons),
+        deduplicate=deduplicate,
+        evaluation_sets=evaluation_sets or {},
+        decontaminate=decontaminate,
+    )
     reasons = [a or b for a, b in zip(reasons, left_out, strict=True)]
     suspected = suspicions(_without(problems, reasons), answers, most_parsed=most_parsed)
     report = DataReport(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from ..graders import verify
 from ..graders.normal_form import normal_form, why_not_compared, words
@@ -28,16 +29,21 @@ SUSPICIONS = {
 """Why a row that is kept deserves a look."""
 
 
+class Finding(NamedTuple):
+    """A row, counted from 1, and what is wrong with it."""
+
+    row: int
+    reason: str
+    answer: str
+
+
 def suspicions(
     problems: Sequence[str], answers: Sequence[str], *, most_parsed: int | None = None
 ) -> list[str | None]:
     """Return why each row deserves a look, one of [`SUSPICIONS`]; None if it does not.
 
-    Args:
-        problems: Problem of each row; empty for a row that is not to be looked at.
-        answers: True answer of each row.
-        most_parsed: Most answers that are tried on a parser, which takes some milliseconds each.
-            The first ones are tried; by default all. With 0, nothing is looked at.
+    Rows with an empty problem are not looked at. Only the first `most_parsed` answers are tried on
+    a parser, some milliseconds each; None: all. With 0, nothing is looked at.
     """
     reasons: list[str | None] = [None] * len(problems)
     if most_parsed == 0:

@@ -11,8 +11,7 @@ To explore well is to try no candidate twice and not to give up early. The last 
 trainer's default elicitation and an answer, so a model that was trained on such chains has been
 asked what every elicitation asks.
 
-The model in `TINY_MODEL_DIR` knows the arithmetic and the format but explores badly;
-`scripts/make_tiny_model.py` makes it and says how.
+The model in `TINY_MODEL_DIR` knows all that but explores badly (`scripts/make_tiny_model.py`).
 """
 
 import random
@@ -75,11 +74,7 @@ class SearchProblem:
         return zlib.crc32(equation.encode()) % _HELD_OUT_SHARE == 0
 
     def try_line(self, candidate: int) -> str:
-        """Return the line of a chain that tries `candidate`, without its newline.
-
-        >>> SearchProblem((18, 21), slope=3, offset=7, target=70).try_line(18)
-        'Try 18: 3*18 + 7 = 61, no.'
-        """
+        """Return the line of a chain that tries `candidate`, without its newline."""
         value = self.slope * candidate + self.offset
         verdict = "yes" if value == self.target else "no"
         return f"Try {candidate}: {self.slope}*{candidate} + {self.offset} = {value}, {verdict}."
@@ -90,10 +85,7 @@ def problems(
 ) -> Iterator[SearchProblem]:
     """Yield random problems without end, the same for the same seed.
 
-    Args:
-        seed: Seed of the stream.
-        held_out: Whether their equations are those that never occur in training, or the others.
-        num_candidates: Candidates of a problem, at most 11.
+    The held-out ones have equations that never occur in training. At most 11 candidates.
     """
     rng = random.Random(seed)
     while True:

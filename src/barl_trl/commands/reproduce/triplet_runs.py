@@ -15,8 +15,7 @@ from ..shell.console import progress_bar
 from ..shell.jobs import FileJob, run_jobs
 
 _ACCURACIES = ("train_accuracy", "unseen_accuracy")
-_SOLVED = 0.9
-"""Mean accuracy of the seeds, on training prompts and on the unseen one, that counts as learned."""
+_SOLVED = 0.9  # the mean accuracy of the seeds, on both kinds of prompts, that is learned
 
 
 def triplets(
@@ -25,16 +24,7 @@ def triplets(
     """Train every arm with every seed, write `results.json` and `triplets.png`, return the former.
 
     Each run is kept in a file until `results.json` is there, so that a command that was stopped can
-    go on.
-
-    Args:
-        output_dir: Folder for the files.
-        seeds: Number of seeds, from 0.
-        settings: Settings of each training.
-        arms: The arms by name.
-
-    Raises:
-        ValueError: The folder has results.
+    go on. A folder with results is refused.
     """
     path, runs = output_dir / "results.json", output_dir / "runs"
     if path.exists():

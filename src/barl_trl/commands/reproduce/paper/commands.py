@@ -14,8 +14,7 @@ from ...recipes import file_of
 from ...shell.jobs import FileJob
 from .scales import Model, Scale
 
-BASE = "base"
-"""The arm of the model that is not trained."""
+BASE = "base"  # the arm of the model that is not trained
 
 _SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "6"]}
 """Options of `barl evaluate` by folder of responses, for the paper's pass@1 and its pass@k."""
@@ -38,8 +37,7 @@ class Command(NamedTuple):
 def _run(path: Path, command: Command, log: Path, environment: dict[str, str]) -> None:
     """Run a command, and write its command line and its seconds to `path`.
 
-    Raises:
-        RuntimeError: The command failed; the message has the end of its output.
+    If it fails, the RuntimeError has the end of its output.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -59,10 +57,7 @@ def run_folder(folder: Path, model: str, arm: str, seed: int | None) -> Path:
 
 
 def stages(scale: Scale, folder: Path, seeds: Sequence[int]) -> list[list[Command]]:
-    """Return the commands: trainings, then evaluations, also of the base models, then figures.
-
-    Commands of one stage do not depend on each other.
-    """
+    """Return trainings, then evaluations, also of the base models, then figures."""
     trainings, evaluations = [], []
     for model in scale.models:
         for arm in (BASE, *model.arms):

@@ -41,10 +41,7 @@ def _on_one_line(options: Sequence[str]) -> str:
 
 
 def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Path:
-    """Write `report.json`, `report.html` and `report.md`, and return the path of the page.
-
-    The folder is that of the runs and their figures. All commands took `seconds` together.
-    """
+    """Write the report of a folder's runs, which took some seconds; return the path of the page."""
     figures = read_json(ASSETS / "paper_figures.json")
     packages = ("barl-trl", "torch", "transformers", "trl")
     content = {

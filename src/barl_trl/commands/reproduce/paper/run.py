@@ -19,13 +19,7 @@ from .scales import Scale, demo_scale, paper_scale
 
 
 def main(name: str, folder: Path, seeds: Sequence[int], *, is_plan: bool) -> None:
-    """Run the commands of a scale, or print them.
-
-    Raises:
-        RuntimeError: A command failed.
-        ValueError: It is the paper's scale and there is no GPU, or another process writes into the
-            folder.
-    """
+    """Run the commands of a scale, or print them. The paper's scale is refused without a GPU."""
     scale = paper_scale() if name == "paper" else demo_scale(folder)
     if is_plan:
         for command in chain.from_iterable(stages(scale, folder, seeds)):
@@ -39,12 +33,7 @@ def main(name: str, folder: Path, seeds: Sequence[int], *, is_plan: bool) -> Non
 
 
 def run(scale: Scale, folder: Path, seeds: Sequence[int]) -> None:
-    """Run what is not done, and write the report.
-
-    Raises:
-        RuntimeError: A command failed.
-        ValueError: Another process writes into the folder.
-    """
+    """Run what is not done, and write the report; a RuntimeError has the output of a failure."""
     threads = max(1, (os.cpu_count() or 1) // scale.at_once)
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     all_stages = [
