@@ -237,18 +237,6 @@ def test_any_text_can_be_read_in_any_way_and_a_box_goes_first(text):
         r"\boxed" + " " * MILLION,
         "\\" * MILLION,
         r"\boxed{" + "9" * MILLION + "}",
-    ],
-)
-def test_extraction_is_linear_in_the_text(text):
-    start = time.process_time()
-    extract_answer(text)
-    truth_answer(text)
-    assert time.process_time() - start < 5
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         "answer" + " " * LONG,
         "answer to " * (LONG // 10),
         "answer:\n" * (LONG // 8),
@@ -271,7 +259,8 @@ def test_extraction_is_linear_in_the_text(text):
         "</think>" * (LONG // 8),
     ],
 )
-def test_reading_statements_is_linear_too(text):
+def test_extraction_is_linear_in_the_text(text):
     start = time.process_time()
     extract_answer(text, "last_number")  # which reads all the others
+    truth_answer(text)
     assert time.process_time() - start < 5, "of CPU time; what is quadratic takes minutes"

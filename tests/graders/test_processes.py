@@ -310,12 +310,6 @@ def others_leave_none(monkeypatch, tmp_path):
     assert eventually(lambda: not grader_processes(mark=str(tmp_path)))
 
 
-def test_from_another_thread(fresh_graders):
-    verdicts = []
-    in_thread(lambda: verdicts.extend(map(call, CALLS))).join(120)
-    assert verdicts == EXPECTED
-
-
 def test_from_a_worker_of_a_data_loader(fresh_graders, others_leave_none):
     # A daemonic process: multiprocessing refuses to start children there.
     loader = DataLoader(CALLS, batch_size=None, collate_fn=call, num_workers=1, timeout=120)
