@@ -22,7 +22,7 @@ COMMANDS = {
     "data": "list rows of a dataset that cannot be used or deserve a look: `barl data check FILE`",
     "evaluate": "measure accuracy and pass@k on benchmarks, and write every response to a file",
     "analyze": "compare models: accuracy, tokens, reflections, values",
-    "reproduce": "run the paper's example and experiments: `barl reproduce triplets|paper`",
+    "reproduce": "run the paper's examples and experiments: `barl reproduce triplets|tree|paper`",
     "inspect": "make a page of what every rollout believed, and what weight each token had",
     "demo": "train a tiny model on search problems, in minutes on a CPU",
 }

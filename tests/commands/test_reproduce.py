@@ -2,8 +2,12 @@
 
 import json
 import subprocess
+from functools import partial
 
 import pytest
+
+from barl_trl import cli
+from barl_trl.synthetic import tree_gap
 
 from ..preloaded import PRELOADED
 
@@ -53,6 +57,26 @@ def test_barl_generalises_and_rl_does_not(tmp_path):
         # rounding differs between machines: on one a seed ended at .80 where all others had 1
         assert accuracy("barl-27", name, iterations) >= 0.75
         assert accuracy("barl-3", name, iterations // 2) >= 0.9
+
+
+@pytest.mark.slow
+def test_tree_is_solved_to_depth_six(tmp_path):
+    done = reproduce("tree", "--output_dir", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads((tmp_path / "results.json").read_text())["trees"]) == 10
+    assert "│ 191 " in done.stdout
+
+
+def test_tree_writes_results_and_a_picture(tmp_path, capsys, monkeypatch):
+    """In this process, on the two smaller depths."""
+    monkeypatch.setattr(tree_gap, "results", partial(tree_gap.results, range(2, 4)))
+    cli.main(["reproduce", "tree", "--output_dir", str(tmp_path)])
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [(tree["depth"], tree["back"]) for tree in results["trees"]] == [
+        *((2, "root"), (2, "parent"), (3, "root"), (3, "parent"))
+    ]
+    assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
+    assert "Return within the steps that the adaptive policy needs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

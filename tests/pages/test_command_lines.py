@@ -18,7 +18,6 @@ from barl_trl.evaluation.benchmarks import parse_benchmarks
 from barl_trl.graders import get_grader
 from experiments.calibration.__main__ import main as calibration
 from experiments.credit.__main__ import main as credit
-from experiments.tree.__main__ import main as tree
 
 from ..paths import ROOT
 from .blocks import BLOCKS
@@ -29,11 +28,7 @@ command_not_found_handle() { printf "%q " "$@" >&3; echo >&3; }
 PATH=/nowhere
 """
 """No command is found: the shell expands loops, variables and quotes, and writes each down."""
-EXPERIMENTS = {
-    "experiments.calibration": calibration,
-    "experiments.credit": credit,
-    "experiments.tree": tree,
-}
+EXPERIMENTS = {"experiments.calibration": calibration, "experiments.credit": credit}
 OTHERS = {"accelerate", "docker", "inspect", "make", "pip", "python", "unzip", "vllm"}
 
 

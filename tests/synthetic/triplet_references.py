@@ -7,8 +7,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from barl_trl.synthetic.tree_gap import best_logits
 from barl_trl.synthetic.triplets import ALL_TRIPLETS, NUM_ACTIONS, NUM_STEPS, REPEATS
-from experiments.tree.gap import best_logits
 
 Triplet = tuple[int, ...]
 Suffix = tuple[int, ...]

@@ -18,6 +18,12 @@ _ACCURACIES = ("train_accuracy", "unseen_accuracy")
 _SOLVED = 0.9  # the mean accuracy of the seeds, on both kinds of prompts, that is learned
 
 
+def refuse_results(path: Path) -> None:
+    """Refuse a folder that holds the results of an earlier run, at `path`."""
+    if path.exists():
+        raise ValueError(f"output_dir must be new, got {path.parent} with results: name another.")
+
+
 def triplets(
     output_dir: Path, *, seeds: int = 3, settings: Settings, arms: dict[str, TripletArm]
 ) -> dict[str, Any]:
@@ -27,8 +33,7 @@ def triplets(
     go on. A folder with results is refused.
     """
     path, runs = output_dir / "results.json", output_dir / "runs"
-    if path.exists():
-        raise ValueError(f"output_dir must be new, got {output_dir} with results: name another.")
+    refuse_results(path)
     started = time.perf_counter()
     jobs = [
         FileJob(runs / f"{name}-{seed}-{settings.iterations}.json", _run, run)

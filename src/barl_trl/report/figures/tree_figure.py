@@ -5,8 +5,8 @@ from pathlib import Path
 
 from matplotlib.patches import FancyArrowPatch
 
-from barl_trl.report.figures.styles import plt, save
-from barl_trl.report.json_files import read_json
+from ..json_files import read_json
+from .styles import plt, save
 
 _BACK = {"root": "back to the root", "parent": "back to the parent"}
 _GREY, _BLACK = "0.65", "black"
@@ -19,7 +19,7 @@ def draw(results_json: str | Path, png: str | Path) -> None:
     Each tree shows the belief before the next leaf is tried, and the path to that leaf.
 
     Args:
-        results_json: JSON file of what `gap.results` returned.
+        results_json: JSON file of what `barl_trl.synthetic.tree_gap.results` returned.
         png: PNG to write.
     """
     results = read_json(results_json)

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from experiments.tree.decision_tree import (
+from barl_trl.synthetic.decision_tree import (
     DecisionTree,
     adaptive_action,
     adaptive_episode,

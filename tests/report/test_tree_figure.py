@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.tree import figure
+from barl_trl.report.figures import tree_figure
 
 DEPTH_2 = {"leaves": [1, 2], "children": [[1, 2], [], []]}
 FIRST = {"path": [0, 1], "steps": [1, 1], "belief": [0.5, 0.5], "reward": 0}
@@ -26,7 +26,7 @@ def axes(drawn):
     """The axes of some examples' figure."""
 
     def draw(*examples):
-        return drawn(figure.draw, {"examples": examples, "trees": TREES}).axes
+        return drawn(tree_figure.draw, {"examples": examples, "trees": TREES}).axes
 
     return draw
 

@@ -11,7 +11,7 @@ of steps t and nothing else; what was tried is in the nodes.
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import combinations
 
-from experiments.tree.decision_tree import DecisionTree, History
+from barl_trl.synthetic.decision_tree import DecisionTree, History
 
 Distribution = Mapping[str, float]
 Policy = Mapping[History, Distribution]

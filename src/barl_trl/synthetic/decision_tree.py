@@ -1,4 +1,4 @@
-r"""The tree in the paper's proof, and the Bayes-optimal policy on it.
+r"""The tree in the paper's proof that adaptive policies can do better (theorem thm_exp), solved.
 
 The states are the nodes of a full binary tree with $N = 2^{d-1}$ leaves, numbered as in the paper's
 figure: $s_0$ is the root, and at $d = 3$ the leaves are $s_2, s_3, s_5, s_6$. One step goes left or
@@ -19,7 +19,7 @@ from functools import cached_property
 
 import torch
 
-from barl_trl.posterior import posterior
+from ..posterior import posterior
 
 History = tuple[int, ...]
 

@@ -106,7 +106,7 @@ def best_logits(
 
 
 def results(depths: Iterable[int] = range(2, 7)) -> dict[str, Any]:
-    """Compute every number of the table and of the figure, for `json.dump`.
+    """Compute every number of the table and figure of `barl reproduce tree`, for `json.dump`.
 
     Args:
         depths: Depths of the trees; each is solved with both ways of going back.

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.tree.decision_tree import DecisionTree, adaptive_return, fewest_steps
-from experiments.tree.gap import (
+from barl_trl.synthetic.decision_tree import DecisionTree, adaptive_return, fewest_steps
+from barl_trl.synthetic.tree_gap import (
     ACTIONS,
     best_markovian_policy,
     markovian_return,
@@ -22,7 +22,7 @@ from experiments.tree.gap import (
     table_rows,
 )
 
-from ...paths import ROOT
+from ..paths import ROOT
 
 BACKS = ("root", "parent")
 PROOF, FIGURE = DecisionTree(3, "root"), DecisionTree(3, "parent")

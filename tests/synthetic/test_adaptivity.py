@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from experiments.tree.decision_tree import DecisionTree, adaptive_action
+from barl_trl.synthetic.decision_tree import DecisionTree, adaptive_action
 
 from .adaptivity import (
     exhibits_reflective_exploration,

@@ -1,1 +1,0 @@
-"""The tree of the paper's proof that adaptive policies can do better (theorem thm_exp), solved."""
