@@ -56,6 +56,7 @@ JUDGES = {
     "math_verify": by_grader(get_grader("math_verify")),
     "math_verify, `stated`": by_grader(get_grader("math_verify", "stated")),
     "qwen": by_grader(get_grader("qwen")),
+    "string": by_grader(get_grader("string")),
     "math-verify": by_math_verify,
     "TRL, boxed": by_trl(r"\boxed{{{}}}"),
     "TRL, bare": by_trl("{}"),

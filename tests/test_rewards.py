@@ -121,13 +121,14 @@ def test_a_grader_is_a_reward_by_its_name():
     assert rewards == {
         "math_verify": [0.0, 0.0, 1.0],
         "qwen": [1.0, 1.0, 1.0],
+        "string": [0.0, 0.0, 1.0],
     }
     assert get_reward_func("qwen").__name__ == "qwen"
 
 
 def test_in_python_too_and_other_texts_are_left_to_trl():
-    rewards = resolve_rewards(["qwen", "org/reward-model", accuracy_reward])
-    assert rewards[0].grader is GRADERS["qwen"]
+    rewards = resolve_rewards(["string", "org/reward-model", accuracy_reward])
+    assert rewards[0].grader is GRADERS["string"]
     assert rewards[1:] == ["org/reward-model", accuracy_reward]
     assert resolve_rewards("qwen").grader is GRADERS["qwen"]
 

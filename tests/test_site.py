@@ -73,9 +73,9 @@ WRONG = [f"planted.{name}" for name in ("untyped", "undocumented", "Pair", "misn
 
 def test_a_public_name_without_a_page_is_found():
     package, _ = site_names.read("barl_trl", ROOT / "src")
-    names = [("barl_trl", "BARLTrainer"), ("barl_trl.graders.qwen", "verify")]
+    names = [("barl_trl", "BARLTrainer"), ("barl_trl.graders.released", "verify")]
     assert site_names.without_page(package, names) == [
-        "barl_trl.graders.qwen.verify must be on a page of docs/reference."
+        "barl_trl.graders.released.verify must be on a page of docs/reference."
     ]
 
 

@@ -179,10 +179,10 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
     """Return the reward function with a name.
 
     Args:
-        name: `"accuracy_reward"` (the default grader's), `"math_verify"` or `"qwen"` (a grader's),
-            `"format_reward"`, `"think_format_reward"` or `"get_soft_overlong_punishment"` (TRL's),
-            or the dotted path of any callable, such as `"my_lib.rewards.my_reward"`, also in the
-            working directory.
+        name: `"accuracy_reward"` (the default grader's), `"math_verify"`, `"qwen"` or `"string"` (a
+            grader's), `"format_reward"`, `"think_format_reward"` or
+            `"get_soft_overlong_punishment"` (TRL's), or the dotted path of any callable, such as
+            `"my_lib.rewards.my_reward"`, also in the working directory.
         max_completion_length: Tokens at which the soft overlong punishment is full; it begins at
             four fifths of them.
 

@@ -52,7 +52,7 @@ def test_answer_cases_are_counted_by_family(tmp_path):
     *families, whole = records = json.loads(path.read_text())
     assert [record["family"] for record in records] == [*table]
     assert sum(record["pairs"] for record in families) == whole["pairs"] == 40
-    for grader in ("math_verify", "qwen"):
+    for grader in ("math_verify", "qwen", "string"):
         right = sum(record[grader]["right"] for record in families)
         assert right == whole[grader]["right"] > 20
 

@@ -255,7 +255,7 @@ def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluat
         ),
         ({"template": "Q: {problem}"}, "template must be 'plain' .* got 'Q: {problem}'"),
         ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None as in"),
-        ({"grader": "qwen"}, "grader must be {'name': 'math_verify', .* got {'name': 'qwen'"),
+        ({"grader": "string"}, "grader must be {'name': 'math_verify', .* got {'name': 'string'"),
         ({"extraction": "stated"}, "grader must be .* got {.* 'extraction': 'stated'}: choose"),
     ],
 )
@@ -367,7 +367,7 @@ def test_a_file_that_is_no_response_file_stays_as_it_is(evaluate, tmp_path):
         ({"benchmarks": "gsm9k"}, "benchmarks must be among gsm8k, .* got 'gsm9k'"),
         ({"benchmarks": "reasoning_gym:gdc"}, r"benchmarks must .* got 'gdc': did you mean gcd\?"),
         ({"grader": "qwen", "extraction": "stated"}, "extraction must be left at 'boxed' with the"),
-        ({"grader": "maths"}, "grader must be one of math_verify, qwen, got 'maths'"),
+        ({"grader": "maths"}, "grader must be one of math_verify, qwen, string, got 'maths'"),
         ({"template": "llama-3"}, "template must be plain, .* got 'llama-3'"),
         ({"system_prompt": "Hi"}, "system_prompt must be left out with the template 'plain', got"),
     ],

@@ -20,7 +20,7 @@ RESULTS = {
     "temperature": 1.0,
     "max_tokens": 99,
     "seed": 3,
-    "grader": {"name": "qwen", "version": "1"},
+    "grader": {"name": "string", "version": "1"},
     "versions": {"torch": "2.13.0"},
     "runs": [{"date": "2026-11-23T10:00:00+00:00", "command": "barl evaluate"}],
     "benchmarks": {"math500": {"source": {"path": "mine.jsonl"}, "accuracy": 0.5}},
@@ -71,7 +71,7 @@ def test_every_response_is_read_back(folder, tmp_path):
         assert sample.output.completion == one.response
         assert sample.output.stop_reason == ("max_tokens" if one.truncated else "stop")
         assert sample.output.usage.output_tokens == one.tokens
-        score = sample.scores["qwen"]
+        score = sample.scores["string"]
         assert (score.value, score.answer) == ("C" if one.reward else "I", one.answer)
         assert score.explanation == one.reason
 
@@ -91,7 +91,7 @@ def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
         assert found == pytest.approx(expected)
         reduce = mean_score(value_to_float()) if k == 1 else pass_at(k)
         theirs = [
-            SampleScore(score=reduce([s.scores["qwen"] for s in log.samples if s.id == number]))
+            SampleScore(score=reduce([s.scores["string"] for s in log.samples if s.id == number]))
             for number in range(len(REWARDS))
         ]
         assert their_accuracy()(theirs) == pytest.approx(estimate.mean)

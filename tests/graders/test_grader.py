@@ -11,7 +11,7 @@ from barl_trl.graders.processes import ProcessPool
 
 
 def test_graders_are_had_by_name_with_a_version():
-    assert list(GRADERS) == ["math_verify", "qwen"]
+    assert list(GRADERS) == ["math_verify", "qwen", "string"]
     for name in GRADERS:
         grader = get_grader(name)
         assert grader.name == name
@@ -19,7 +19,9 @@ def test_graders_are_had_by_name_with_a_version():
 
 
 def test_an_unknown_grader_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match="one of math_verify, qwen, got 'math-verify': did"):
+    with pytest.raises(
+        ValueError, match="one of math_verify, qwen, string, got 'math-verify': did"
+    ):
         get_grader("math-verify")
 
 
@@ -37,6 +39,7 @@ def test_every_grader_extracts_and_judges(name):
         (r"2\sqrt{3}", r"\sqrt{12}", {"math_verify", "qwen"}),
         ("0.5", "50", {"qwen"}),
         ("(0,1)", "[0,1]", {"qwen"}),
+        ("1", r"1 \text{ or } 2", {"string"}),
     ],
 )
 def test_graders_differ_where_their_conventions_do(gold, answer, accepted_by):
@@ -70,6 +73,7 @@ def test_those_that_compare_in_processes_try_one_at_the_start(monkeypatch):
     for name in ("math_verify", "qwen"):
         with pytest.raises(RuntimeError, match="grader's process must start"):
             pickle.loads(pickle.dumps(get_grader(name))).start()
+    get_grader("string").start()
     make(Counting()).start()
 
 
@@ -97,16 +101,17 @@ def test_a_label_tells_another_extraction_than_the_default():
     assert stated.with_extraction("boxed").label == GRADERS["math_verify"].label
 
 
-def test_a_grader_with_an_extraction_of_its_own_takes_no_other():
+@pytest.mark.parametrize("name", ["qwen", "string"])
+def test_graders_with_extractions_of_their_own_take_no_other(name):
     message = (
-        r"extraction must be left at 'boxed' with the grader qwen, got 'stated': it reads "
+        rf"extraction must be left at 'boxed' with the grader {name}, got 'stated': it reads "
         r"answers in its own way. math_verify takes it\."
     )
     with pytest.raises(ValueError, match=message):
-        get_grader("qwen", "stated")
-    assert get_grader("qwen", "boxed") is GRADERS["qwen"]
+        get_grader(name, "stated")
+    assert get_grader(name, "boxed") is GRADERS[name]
     with pytest.raises(ValueError, match=r"extraction must be one of \['boxed', .* got 'number'"):
-        get_grader("qwen", "number")
+        get_grader(name, "number")
 
 
 class Counting:
@@ -156,6 +161,6 @@ def test_the_number_of_remembered_verdicts_is_bounded():
 
 
 def test_a_grader_can_be_sent_to_another_process():
-    grader = pickle.loads(pickle.dumps(get_grader("qwen")))
-    assert (grader.name, grader.version) == ("qwen", get_grader("qwen").version)
+    grader = pickle.loads(pickle.dumps(get_grader("string")))
+    assert (grader.name, grader.version) == ("string", get_grader("string").version)
     assert grader.verify("1", "1")

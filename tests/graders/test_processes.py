@@ -285,6 +285,7 @@ CALLS = [
     ("qwen", TRUTH, "(((" * 10 + TRUTH, False),
     ("math_verify", r"3\pi", r"\pi \cdot 3", True),
     ("math_verify", TRUTH, "1" * MILLION, False),
+    ("string", "0.5", r"\frac12", True),
     ("math_verify", TRUTH, "4\ud8002", False),
 ]
 EXPECTED = [correct for *_, correct in CALLS]

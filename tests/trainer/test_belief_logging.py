@@ -125,7 +125,7 @@ def test_missing_answers_are_said_once_with_what_helps(model, tokenizer, tmp_pat
     ("settings", "kwargs"),
     [
         ({"extraction": "stated"}, {}),
-        ({}, {"reward_funcs": "qwen"}),
+        ({}, {"reward_funcs": "string"}),
         ({}, {"answer_extractor": extract_answer}),
     ],
 )

@@ -222,7 +222,7 @@ def no_grader_starts(monkeypatch):
 
 
 NEEDING_A_GRADER = [
-    ("barl", {"reward_funcs": [format_reward, "qwen"]}),
+    ("barl", {"reward_funcs": ["string", "qwen"]}),
     ("grpo", {"reward_funcs": [format_reward, accuracy_reward]}),
     ("grpo", {"reward_funcs": format_reward, "benchmarks": BENCHMARKS}),
 ]

@@ -6,7 +6,7 @@ default grader. [`get_grader`] returns the others by name.
 
 import difflib
 
-from . import default, qwen
+from . import default, qwen, released
 from .extraction import Extraction, extract_answer
 from .grader import Grader, Verdict
 
@@ -17,10 +17,11 @@ GRADERS = {
     for grader in (
         Grader("math_verify", default.VERSION, extract_answer, default.verify, True, "boxed"),
         Grader("qwen", qwen.VERSION, qwen.extract_answer, qwen.verify, True),
+        Grader("string", released.VERSION, released.extract_answer, released.verify),
     )
 }
 """The graders by name: `math_verify`, the default; `qwen`, with the conventions of the Qwen2.5-Math
-evaluation.
+evaluation; `string`, with the rule of the paper's released code.
 """
 
 verify = GRADERS["math_verify"].verify

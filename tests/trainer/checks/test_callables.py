@@ -38,8 +38,7 @@ def test_an_extractor_is_checked_on_each_text():
 def test_graders_are_taken_by_their_names():
     assert answer_extractor_of("math_verify")(r"\boxed{\frac12}") == r"\frac12"
     assert answer_equivalence_of("math_verify")("0.5", r"\frac12")
-    assert not answer_equivalence_of("math_verify")("x=5", "y=5")
-    assert answer_equivalence_of("qwen")("x=5", "y=5")
+    assert not answer_equivalence_of("string")("x+1", "1+x")
     assert answer_extractor_of(None) is answer_equivalence_of(None) is None
 
 

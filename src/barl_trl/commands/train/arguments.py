@@ -79,7 +79,7 @@ class BARLScriptArguments:
         default_factory=lambda: ["accuracy_reward"],
         metadata={
             "help": "Reward functions, by name or dotted path. Names: `accuracy_reward`, a "
-            "grader's (`math_verify`, `qwen`), `format_reward`, `think_format_reward`, "
+            "grader's (`math_verify`, `qwen`, `string`), `format_reward`, `think_format_reward`, "
             "`get_soft_overlong_punishment`."
         },
     )

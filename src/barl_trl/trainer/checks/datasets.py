@@ -134,7 +134,7 @@ def _check_truths(
         raise ValueError(
             f"solution_column must hold true answers that math_verify reads, got {number} of "
             f"{len(usable)} that it does not, such as {min(unread)!r}: name another column, or "
-            "grade with a reward function of your own."
+            "grade with reward_funcs='string'."
         )
 
 
