@@ -2,7 +2,7 @@
 
 import sys
 
-from ..data import Selection, load_problems
+from ..data import load_problems
 from ..data.suspicions import SUSPICIONS
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from .shell.console import mistakes_in_one_line
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
             options.pop("data"),
             **options,
             most_parsed=None,
-            selection=Selection(evaluation_sets=texts),
+            evaluation_sets=texts,
         )
     for title, findings in (
         ("skipped", report.skipped),

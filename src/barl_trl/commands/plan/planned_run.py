@@ -1,4 +1,4 @@
-"""The run that `barl plan` and the costs of `barl reproduce paper` foresee: settings and tokens."""
+"""The run that `barl plan` foresees: settings and tokens."""
 
 import math
 from dataclasses import dataclass

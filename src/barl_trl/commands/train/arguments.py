@@ -7,7 +7,6 @@ from typing import Any
 
 from ...data import PAPER_SYSTEM_PROMPT
 from ...data.files import refuse_missing_file
-from ...data.selection import SOLVE_RATE_COLUMN
 from ...evaluation.benchmarks import parse_benchmarks
 from ...rewards import refuse_unknown_reward
 from ...trainer.barl_fields import (
@@ -102,12 +101,6 @@ class BARLScriptArguments:
         "Evaluation sets whose problems are left out of training. Named as in `eval_benchmarks`.",
     )
     deduplicate: bool = option(False, "Leave out rows that repeat the problem of an earlier row.")
-    min_solve_rate: float | None = option(
-        None, f"Leave out rows with a lower `{SOLVE_RATE_COLUMN}` (Big-Math's): too hard."
-    )
-    max_solve_rate: float | None = option(
-        None, "Leave out rows with a higher solve rate: too easy."
-    )
     save_on_interrupt: bool = option(
         False,
         "On Ctrl-C or SIGTERM, end the optimizer step and save a checkpoint. A second signal ends "

@@ -55,8 +55,7 @@ SYMPTOMS = (
         MANY,
         "all rollouts of a prompt have the same reward, for all prompts, so that GRPO has no "
         "signal. Problems are too hard (reward 0), too easy, or not judged as meant: look at some "
-        "with log_completions, select them with min_solve_rate and max_solve_rate, or raise "
-        "num_generations.",
+        "with log_completions, choose others, or raise num_generations.",
     ),
     _Symptom(
         "barl/truth_mass",
