@@ -204,18 +204,34 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
     if name in _REGISTRY:
         return _REGISTRY[name](max_completion_length)
     refuse_unknown_reward(name)
-    # A console script, unlike `python -m`, does not have the working directory on its path. It is
-    # put at the end, because it must not shadow an installed package. It stays there, because it
-    # also has what a reward imports when it is called, or in processes of its own.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     return _import(name)
+
+
+def import_callable(path: str, option: str) -> Callable[..., Any]:
+    """Return the callable with a dotted path, also in the working directory.
+
+    Args:
+        path: The dotted path, such as `"my_lib.tools.search"`.
+        option: The option that has it, for the error message.
+
+    Raises:
+        ValueError: It is no dotted path, or cannot be imported or called.
+    """
+
+    def refused(path: str, rule: str) -> ValueError:
+        return ValueError(
+            f"{option} must {rule}, got {path!r}: name it as MODULE.NAME, in a module that is "
+            "installed or in the working directory."
+        )
+
+    if not _is_dotted(path):
+        raise refused(path, "be a dotted path")
+    return _import(path, refused)
 
 
 def refuse_unknown_reward(name: str) -> None:
     """Refuse a name that is neither a reward function's nor a dotted path; nothing is imported."""
-    is_path = "." in name and all(part.isidentifier() for part in name.split("."))
-    if name not in _REGISTRY and not is_path:
+    if name not in _REGISTRY and not _is_dotted(name):
         raise _unknown(name, "be a known name or a dotted path")
 
 
@@ -264,15 +280,25 @@ def rollout_answers(
     ]
 
 
-def _import(path: str) -> Any:
-    """Return the callable with a dotted path."""
+def _is_dotted(name: str) -> bool:
+    return "." in name and all(part.isidentifier() for part in name.split("."))
+
+
+def _import(path: str, refused: Callable[[str, str], ValueError] | None = None) -> Any:
+    """Return the callable with a dotted path; `refused` makes the error for one that has none."""
+    refused = refused or _unknown
+    # A console script, unlike `python -m`, does not have the working directory on its path. It is
+    # put at the end, because it must not shadow an installed package. It stays there, because it
+    # also has what a reward imports when it is called, or in processes of its own.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     module_name, _, attribute = path.rpartition(".")
     try:
         target = getattr(importlib.import_module(module_name), attribute, None)
     except ImportError as error:
-        raise _unknown(path, f"be importable ({error})") from None
+        raise refused(path, f"be importable ({error})") from None
     if not callable(target):
-        raise _unknown(path, f"be a function in {module_name}")
+        raise refused(path, f"be a function in {module_name}")
     return target
 
 

@@ -86,6 +86,7 @@ def load_problems(
     system_prompt: str | None = None,
     prompt_format: str = "{problem}",
     conversational: bool = True,
+    keep_columns: bool = False,
     most_parsed: int | None = MOST_PARSED,
     deduplicate: bool = False,
     evaluation_sets: Mapping[str, Sequence[str]] | None = None,
@@ -109,6 +110,7 @@ def load_problems(
             messages, the problem is what the user says last.
         conversational: Whether `prompt` is a list of messages, to which the chat template applies,
             or plain text.
+        keep_columns: Whether to keep the other columns, under their names, as the file has them.
         most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
             read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
         deduplicate: Whether to leave out rows whose problem an earlier row has, whatever their
@@ -181,7 +183,12 @@ def load_problems(
             earlier = messages[:-1]
             prompt = [*([] if messages[0]["role"] == "system" else system), *earlier, last]
         prompts.append(prompt)
-    usable = Dataset.from_dict({"prompt": prompts, "solution": [answers[k] for k in kept]})
+    made = {"prompt": prompts, "solution": [answers[k] for k in kept]}
+    if keep_columns:
+        others: Any = raw.select(kept).to_dict()
+        del others[problem_column], others[answer_column]
+        made = others | made
+    usable = Dataset.from_dict(made)
     path = Path(path_or_id)
     usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
     return usable, report

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ..data import load_problems
 
@@ -73,11 +74,13 @@ class Problem(NamedTuple):
         id: Its row from 0, where rows that cannot be used are counted, too.
         text: The question, without the prompt's template.
         solution: The true answer, bare.
+        columns: The other columns of its row, if they are kept: environments may take them.
     """
 
     id: int
     text: str
     solution: str
+    columns: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Benchmark(NamedTuple):
@@ -131,18 +134,20 @@ def parse_benchmarks(text: str | None) -> dict[str, Source]:
 
 
 def load_benchmarks(
-    sources: Mapping[str, Source], *, limit: int | None = None
+    sources: Mapping[str, Source], *, limit: int | None = None, keep_columns: bool = False
 ) -> dict[str, _Benchmark]:
     """Return the problems in the first `limit` rows of each benchmark, by name; None: in all rows.
+
+    With `keep_columns` the problems keep the other columns of their rows.
 
     Raises:
         ConnectionError: If a data set cannot be had from the Hub.
         ValueError: If a column is missing or no row can be used.
     """
-    return {name: _load(source, limit) for name, source in sources.items()}
+    return {name: _load(source, limit, keep_columns) for name, source in sources.items()}
 
 
-def _load(source: Source, limit: int | None) -> _Benchmark:
+def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
     from datasets.exceptions import DatasetNotFoundError
 
     problems: list[Problem] = []
@@ -157,6 +162,7 @@ def _load(source: Source, limit: int | None) -> _Benchmark:
                 problem_column=source.problem_column,
                 answer_column=source.answer_column,
                 conversational=False,
+                keep_columns=keep_columns,
             )
         except (ConnectionError, DatasetNotFoundError) as error:
             raise ConnectionError(
@@ -172,8 +178,8 @@ def _load(source: Source, limit: int | None) -> _Benchmark:
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
         problems += [
-            Problem(rows + row, text, solution)
-            for row, text, solution in zip(kept, data["prompt"], data["solution"], strict=True)
+            Problem(rows + row, columns.pop("prompt"), columns.pop("solution"), columns)
+            for row, columns in zip(kept, data, strict=True)
         ]
         rows += report.rows
     end = rows if limit is None else limit

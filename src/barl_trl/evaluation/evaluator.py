@@ -68,16 +68,18 @@ def evaluate(
     for key in keys:
         prompt_ids = template.encode(tokenizer, prompts[key[0]])
         # the seed differs between samples but not between machines
-        jobs.append(Job(key, prompt_ids, crc32(f"{seed} {name} {key}".encode())))
+        jobs.append(Job(key, prompt_ids, crc32(f"{seed} {name} {key}".encode()), by_id[key[0]]))
     done = set(file.responses)
     count = len(done.intersection(keys))
     progress(count, len(keys))
     for batch in backend.complete(jobs, done):
         new = [(job.key, completion) for job, completion in batch if job.key not in done]
-        ids = [completion.token_ids for _, completion in new]
-        texts = [tokenizer.decode(row, skip_special_tokens=True) for row in ids]
+        texts = [completion.text(tokenizer) for _, completion in new]
         solutions = [by_id[i].solution for (i, _), _ in new]
-        answers = [grader.extract_answer(text) for text in texts]
+        answers = [
+            completion.answer(text, grader.extract_answer)
+            for (_, completion), text in zip(new, texts, strict=True)
+        ]
         verdicts: Any = grader.grade(zip(solutions, answers, strict=True))
         file.append(
             Response(
@@ -88,12 +90,13 @@ def evaluate(
                 solution=by_id[i].solution,
                 prompt=prompts[i],
                 response=text,
-                tokens=len(completion.token_ids),
+                tokens=completion.num_tokens,
                 truncated=completion.truncated,
                 answer=answer,
                 reward=float(verdict.correct),
                 reason=verdict.reason,
                 drawing=settings,
+                messages=completion.messages,
             )
             for ((i, sample), completion), text, answer, verdict in zip(
                 new, texts, answers, verdicts, strict=True

@@ -7,7 +7,7 @@ has one JSON line per response.
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,9 @@ class Response:
         reason: Rule by which the grader decided, or `"timeout"` or `"crash"`.
         drawing: How the tokens were drawn: the settings of [`~.decoding.Drawing`], by name. Files
             of older versions do not say; it is None there.
+        messages: The whole rollout of an agent: the prompt's messages, those of all turns, and what
+            tools returned. `response` and `tokens` are what the model wrote in all turns. None if
+            there are no tools.
     """
 
     benchmark: str
@@ -52,6 +55,7 @@ class Response:
     reward: float
     reason: str
     drawing: Mapping[str, float] | None = None
+    messages: Sequence[Mapping[str, Any]] | None = None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -147,6 +151,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "answer": ("a text or null", lambda value: value is None or _is_text(value)),
     "reward": ("0 or 1", lambda value: type(value) in (int, float) and value in (0, 1)),
     "drawing": ("an object or null", lambda value: isinstance(value, dict | None)),
+    "messages": ("a list or null", lambda value: isinstance(value, list | None)),
 }
 """Field of a response -> what its value must be, in words and as a test."""
 

@@ -1,7 +1,7 @@
 """Greedy evaluation on benchmarks during training, by the trainer's own generation."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +12,7 @@ from transformers import GenerationConfig, Trainer
 from trl import GRPOTrainer
 
 from ..rewards import AccuracyReward
-from ..steps import turns_of
-from .rollouts.agents import AgentMixin, Episode
+from .rollouts.agents import AgentMixin
 
 # transformers warns of a sampling setting that greedy decoding ignores, unless it is the default
 GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "min_p": None}
@@ -94,7 +93,6 @@ class BenchmarkEvaluationMixin(AgentMixin):
         """
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
         most = len(dataset) if self.use_vllm else self.args.per_device_eval_batch_size
-        ends = [*self.eos_token_ids, self._tokenizer.pad_token_id]
         results, start = [], 0
         while start < len(dataset):
             size = min(most, math.ceil((len(dataset) - start) / world))
@@ -107,7 +105,7 @@ class BenchmarkEvaluationMixin(AgentMixin):
                 [episode.given_answer for episode in episodes],
             )
             local = [
-                (math.nan if reward is None else reward, _num_own_tokens(episode, ends))
+                (math.nan if reward is None else reward, episode.num_tokens)
                 for reward, episode in zip(rewards, episodes, strict=True)
             ]
             local = torch.tensor(local, dtype=torch.float32, device=self.accelerator.device)
@@ -133,12 +131,6 @@ def check_benchmarks(benchmarks: Mapping[str, Dataset]) -> None:
                 f"{len(dataset)} rows with {dataset.column_names} in {name!r}: "
                 "barl_trl.data.load_problems makes them."
             )
-
-
-def _num_own_tokens(episode: Episode, end_ids: Collection[int]) -> int:
-    """Return how many tokens the model wrote, without the token that ends its last turn."""
-    turns = turns_of(episode.completion_ids, episode.mask, end_ids)
-    return sum(episode.mask[: turns[-1].end]) if turns else 0
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -64,6 +65,7 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     grader = get_grader(args.grader, args.extraction)
     sources, output_dir = parse_benchmarks(args.benchmarks), Path(args.output_dir)
     _refuse_others_files(sources, output_dir)
+    agent: dict[str, Any] = _agent(args) if args.is_agent else {}
 
     # these imports take seconds, and the mistakes above are reported without them
     import datasets
@@ -77,6 +79,15 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     datasets.disable_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
     template = choose_template(args.template, tokenizer, args.system_prompt)
+    make_backend: Any = BACKENDS[args.backend]
+    if agent:
+        from ...evaluation.generation.agents import AgentBackend, telling_of_tools
+
+        template = telling_of_tools(template, tokenizer, **agent)
+        limits = {"max_tool_calling_iterations": args.max_tool_calling_iterations}
+        make_backend = partial(
+            AgentBackend, template=template, tokenizer=tokenizer, **agent, **limits
+        )
     settings = _settings_of(args, tokenizer, template, grader)
     # refuses results of other settings, before benchmarks are loaded
     for name, row in open_results(settings, output_dir)["benchmarks"].items():
@@ -85,7 +96,7 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 f"limit must be at least {row['num_problems']}, got {args.limit}: {output_dir} has "
                 f"responses to that many problems of {name}. Name another output_dir."
             )
-    loaded = load_benchmarks(sources, limit=args.limit)
+    loaded = load_benchmarks(sources, limit=args.limit, keep_columns=args.is_agent)
     print_note(f"template: {template.name}")
     end_ids = template.end_ids(tokenizer)
     decoding = Decoding(end_ids, args.max_tokens, args.drawing, args.batch_size)
@@ -93,7 +104,7 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     path, so_far = output_dir / "results.json", f"The responses so far are kept in {output_dir}."
     with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
         results = open_results(settings, output_dir)
-        backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
+        backend = make_backend(args.model, decoding, **args.init_kwargs)
         write_json(path, results)  # not before the model is loaded, which may fail
         from ...evaluation.provenance import run_record
 
@@ -137,6 +148,25 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     return results
 
 
+def _agent(args: EvaluateArguments) -> dict[str, Any]:
+    """Return the tools and the environment that the options name; refuse what TRL cannot play."""
+    from ...rewards import import_callable
+
+    sharded = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+    for name, alone in {"WORLD_SIZE": "1", **dict.fromkeys(sharded, "false")}.items():
+        if os.environ.get(name, alone) != alone:
+            raise ValueError(
+                f"barl evaluate must run as one process that has the whole model with tools, got "
+                f"{name}={os.environ[name]}: start it without `accelerate launch`. It spreads the "
+                "model over all GPUs."
+            )
+    path = args.environment_factory
+    return {
+        "tools": [import_callable(path, "tools") for path in args.tools or ()],
+        "environment_factory": path and import_callable(path, "environment_factory"),
+    }
+
+
 def _refuse_others_files(sources: Mapping[str, Source], output_dir: Path) -> None:
     """Refuse to write to a benchmark's own file, and to continue a file without responses."""
     files = {output_dir / f"{name}.jsonl" for name in sources}
@@ -174,6 +204,9 @@ def _settings_of(
         "batch_size": args.batch_size,
         "seed": args.seed,
         "grader": grader.label,
+        "tools": args.tools,
+        "environment_factory": args.environment_factory,
+        "max_tool_calling_iterations": args.max_tool_calling_iterations,
         "trained_by": tokenizer.init_kwargs.get(TRAINED_BY),
         "versions": versions,
     }

@@ -22,6 +22,10 @@ def _only_drawn(name: str) -> Rule:
     return Rule(name, holds, "be left out with temperature 0", way_out)
 
 
+def _is_agent(s: Any) -> bool:
+    return bool(s.tools or s.environment_factory)
+
+
 def _at_least_one(name: str) -> Rule:
     return Rule(name, lambda s: getattr(s, name) >= 1, "be at least 1", "choose a larger number")
 
@@ -34,9 +38,15 @@ _RULES = (
     Rule("top_k", lambda s: s.top_k >= 0, "be 0 or more", "0 keeps all tokens"),
     Rule("min_p", lambda s: 0 <= s.min_p <= 1, "lie between 0 and 1", "0 keeps all tokens"),
     *map(_only_drawn, NO_CUT_OFF),
-    *map(_at_least_one, ("num_samples", "max_tokens", "batch_size", "limit")),
+    *map(_at_least_one, ("num_samples", "max_tokens", "batch_size", "limit",
+                         "max_tool_calling_iterations")),
     Rule("num_samples", lambda s: s.num_samples == 1 or s.temperature, "be 1 with temperature 0",
          "all would be the same. The paper samples with temperature 1"),
+    Rule("backend", lambda s: s.backend == "transformers" or not _is_agent(s),
+         "be 'transformers' with tools or environment_factory",
+         "TRL plays the episodes, with transformers' generate"),
+    Rule("max_tool_calling_iterations", _is_agent, "be left out without tools",
+         "name some with tools or environment_factory"),
 )
 # fmt: on
 
@@ -82,6 +92,20 @@ class EvaluateArguments:
     )
     num_samples: int = option(1, "Responses to each problem. Greedy decoding allows one.")
     max_tokens: int = option(2048, "Most tokens of a response.")
+    tools: list[str] | None = option(
+        None,
+        "Functions that the model may call: dotted paths such as my_lib.tools.search. Whole "
+        "episodes are played by TRL's loop, and then max_tokens counts all that follows the "
+        "prompt, also what tools return.",
+    )
+    environment_factory: str | None = option(
+        None,
+        "Environment of each episode: the dotted path of a class, as TRL's argument. `reset` gets "
+        "the problem's columns; its `answer`, if it has one, is judged.",
+    )
+    max_tool_calling_iterations: int | None = option(
+        None, "Most turns with calls of tools in an episode. Without it, max_tokens ends them."
+    )
     seed: int = option(0, "Seed of all samples.")
     batch_size: int = option(64, "Responses that are generated at a time. Fewer need less memory.")
     limit: int | None = option(None, "Evaluate only the first LIMIT rows of each benchmark.")
@@ -105,6 +129,11 @@ class EvaluateArguments:
                     'instance {"max_model_len": 4096}.'
                 ) from None
         refuse_broken(_RULES, self)
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether the model plays whole episodes."""
+        return _is_agent(self)
 
     @property
     def drawing(self) -> Drawing:

@@ -5,7 +5,7 @@ transformers computes the same batches, each with a seed. There the samples are 
 vLLM's batches depend on what else is in its queue, and the rounding depends on the batch.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from transformers.utils import find_adapter_config_file
 
 from ...steps import chain_of_thought
 from ...trainer.checks.environment import refuse_missing_vllm
+from ..benchmarks import Problem
 from .decoding import NO_CUT_OFF, Drawing
 
 Key = tuple[int, int]
@@ -27,6 +28,7 @@ class Job(NamedTuple):
     key: Key
     prompt_ids: list[int]
     seed: int
+    problem: Problem | None = None
 
 
 class CompletionTokens(NamedTuple):
@@ -34,6 +36,20 @@ class CompletionTokens(NamedTuple):
 
     token_ids: list[int]
     truncated: bool
+    messages = None
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of its tokens."""
+        return len(self.token_ids)
+
+    def text(self, tokenizer: Any) -> str:
+        """Return its text, without special tokens."""
+        return tokenizer.decode(self.token_ids, skip_special_tokens=True)
+
+    def answer(self, text: str, extract_answer: Callable[[str], str | None]) -> str | None:
+        """Return the answer in its text; None without one."""
+        return extract_answer(text)
 
     @classmethod
     def of(cls, token_ids: Sequence[int], end_ids: Collection[int]) -> "CompletionTokens":
@@ -112,23 +128,24 @@ class TransformersBackend:
         """
         # the longest prompts come first: they show whether memory suffices
         ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
+        for start in range(0, len(ordered), self.decoding.batch_size):
+            batch = ordered[start : start + self.decoding.batch_size]
+            if not all(job.key in done for job in batch):
+                yield list(zip(batch, self._complete_batch(batch), strict=True))
+
+    def _complete_batch(self, batch: Sequence[Job]) -> Sequence[Any]:
         decoding, options = self.decoding, {"do_sample": False}
         if decoding.drawing.temperature:
             options = {"do_sample": True, **NO_CUT_OFF, **decoding.drawing.settings}
-        for start in range(0, len(ordered), decoding.batch_size):
-            batch = ordered[start : start + decoding.batch_size]
-            if all(job.key in done for job in batch):
-                continue
-            torch.manual_seed(batch[0].seed)
-            completions = complete_batch(
-                self.model,
-                [job.prompt_ids for job in batch],
-                max_tokens=decoding.max_tokens,
-                end_ids=decoding.end_ids,
-                pad_id=decoding.end_ids[0],
-                **options,
-            )
-            yield list(zip(batch, completions, strict=True))
+        torch.manual_seed(batch[0].seed)
+        return complete_batch(
+            self.model,
+            [job.prompt_ids for job in batch],
+            max_tokens=decoding.max_tokens,
+            end_ids=decoding.end_ids,
+            pad_id=decoding.end_ids[0],
+            **options,
+        )
 
     def describe(self) -> dict[str, Any]:
         """Return device, dtype, attention and the batch size, for `results.json`."""

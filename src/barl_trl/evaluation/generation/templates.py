@@ -32,15 +32,18 @@ class Template:
     variables: Mapping[str, Any] = field(default_factory=dict)
     marker: str = ""
 
+    def messages(self, problem: str) -> list[dict[str, str]]:
+        """Return the messages of the prompt; the template must not be plain."""
+        # Not str.format: problems are full of TeX braces.
+        said = [("system", self.system_prompt), ("user", self.user.replace("{problem}", problem))]
+        return [{"role": role, "content": content} for role, content in said if content]
+
     def prompt(self, tokenizer, problem: str) -> str:
         """Return the whole prompt as text, special tokens included."""
-        # Not str.format: problems are full of TeX braces.
-        text = (self.plain or self.user).replace("{problem}", problem)
         if self.plain:
-            return text
-        messages = [("system", self.system_prompt), ("user", text)]
+            return self.plain.replace("{problem}", problem)
         return tokenizer.apply_chat_template(
-            [{"role": role, "content": content} for role, content in messages if content],
+            self.messages(problem),
             tokenize=False,
             add_generation_prompt=True,
             **self.variables,

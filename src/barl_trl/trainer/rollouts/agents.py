@@ -16,7 +16,7 @@ from trl import GRPOTrainer
 
 from ...hypotheses import plain_text
 from ...rewards import Completion, GivenAnswer, calls_tool
-from ...steps import Turn, turns_of
+from ...steps import Turn, might_go_on, turns_of
 
 ROLLOUT_ANSWER = "rollout_answer"
 """Column in which reward functions get the answers that agents gave, [`GivenAnswer`]s."""
@@ -25,12 +25,16 @@ ROLLOUT_ANSWER = "rollout_answer"
 class Episode(NamedTuple):
     """What an agent did with one problem."""
 
+    prompt: Completion
+    """The text or messages with which it began, with what the environment's `reset` told."""
     completion: Completion
     """The messages of all turns, or the text if there are no tools."""
-    completion_ids: list[int]
-    """Token ids of the completion."""
-    mask: list[int]
-    """1 for each completion token that the model wrote, 0 for the others."""
+    text: str
+    """What the model wrote in all turns, with line breaks for what others wrote."""
+    num_tokens: int
+    """Number of tokens that the model wrote, without the one that ends its last turn."""
+    is_cut_off: bool
+    """Whether it ended within a turn, or with a call and without an answer."""
     given_answer: GivenAnswer | None
     """The answer that its environment or the `rollout_func` tells; None: the completion has it."""
 
@@ -123,9 +127,33 @@ class AgentMixin(GRPOTrainer):
             self._log_turns(completion_ids, completions, turns)
         if self._only_plays:
             told = given or [None] * len(completions)
-            self._played = [*map(Episode, completions, completion_ids, own, told)]
+            self._played = [
+                self._episode(*rollout)
+                for rollout in zip(prompts, completions, completion_ids, own, told, strict=True)
+            ]
             raise _PlayedError
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
+
+    def _episode(
+        self,
+        prompt: Completion,
+        completion: Completion,
+        ids: list[int],
+        mask: list[int],
+        given: GivenAnswer | None,
+    ) -> Episode:
+        turns = turns_of(ids, mask, self._turn_end_ids)
+        own = mask[: turns[-1].end] if turns else []
+        is_unanswered = given is None or given.answer is None
+        return Episode(
+            prompt,
+            completion,
+            _own_text(ids[: len(own)], own, self._tokenizer),
+            sum(own),
+            might_go_on(ids, turns, self._turn_end_ids)
+            or (is_unanswered and calls_tool(completion)),
+            given,
+        )
 
     def _given_answers(self, columns: dict[str, Any]) -> list[GivenAnswer | None] | None:
         """Return the answers that environments or a `rollout_func` tell; None if they tell none."""

@@ -174,11 +174,10 @@ class HypothesisScorer:
                 hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
             )
         local_answers = answers[start : start + len(truths)]
-        might_go_on = map(self._might_go_on, generated.completion_ids, spans)
         is_cut_off = [
-            is_open or (answer is None and calls_tool(completion))
-            for is_open, answer, completion in zip(
-                might_go_on, local_answers, completions, strict=True
+            might_go_on(ids, turns, self.end_ids) or (answer is None and calls_tool(completion))
+            for ids, turns, answer, completion in zip(
+                generated.completion_ids, spans, local_answers, completions, strict=True
             )
         ]
         scored = Scored(answers, sets, local_sets, step_ends, spans, is_cut_off, likelihoods)
@@ -208,14 +207,6 @@ class HypothesisScorer:
             if member is not None:
                 logps[n, len(ends), member] = 0.0
         return scored._replace(likelihoods=scored.likelihoods._replace(answer_logps=logps))
-
-    def _might_go_on(self, completion_ids: Sequence[int], turns: Sequence[Turn]) -> bool:
-        """Return whether the longest completion was reached before the last turn ended."""
-        if not turns:
-            return True
-        if turns[-1].has_observation:  # the model has not taken its next turn
-            return completion_ids[-1] not in self.end_ids
-        return turns[-1].end == len(completion_ids)
 
     def _merge(self, truth: str, answers: list[str | None]) -> HypothesisSet | None:
         return merge_hypotheses(

@@ -1,0 +1,176 @@
+"""Whole episodes of agents, which TRL's loop of tools and environments plays."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from datasets import Dataset
+from transformers import GenerationConfig, set_seed
+from transformers.utils import get_json_schema
+from transformers.utils.chat_template_utils import (
+    DocstringParsingException,
+    TypeHintParsingException,
+)
+
+from ...rewards import format_reward, rollout_answers
+from ...trainer import BARLConfig
+from ...trainer.baseline_trainer import BaselineTrainer
+from ...trainer.benchmark_evaluation import greedy
+from ...trainer.rollouts.agents import Episode
+from .backends import Decoding, Job, TransformersBackend
+from .decoding import NO_CUT_OFF
+from .templates import Template
+
+
+def telling_of_tools(
+    template: Template,
+    tokenizer: Any,
+    *,
+    tools: Sequence[Callable[..., Any]],
+    environment_factory: Callable[[], Any] | None,
+) -> Template:
+    """Return a template whose prompts tell of tools, and of those of an environment.
+
+    Args:
+        template: The template without tools.
+        tokenizer: The model's tokenizer.
+        tools: Functions that the model may call.
+        environment_factory: Makes an environment, whose public methods are tools, too.
+
+    Raises:
+        ValueError: Prompts of the template have no messages, or do not show tools; or the types or
+            the docstring of a tool do not say what its arguments are.
+    """
+    if template.plain:
+        raise ValueError(
+            f"template must have messages with tools, got {template.name!r}, which is plain text: "
+            "the model calls tools as a chat template writes it. Evaluate a model that has one."
+        )
+    environment = environment_factory and environment_factory()
+    methods = [
+        getattr(environment, name)
+        for name, _ in inspect.getmembers(type(environment), inspect.isfunction)
+        if not name.startswith("_") and name not in ("reset", "get_reward")
+    ]
+    variables = {**template.variables, "tools": [*map(_schema, [*tools, *methods])]}
+    telling = replace(template, variables=variables)
+    if telling.prompt(tokenizer, "?") == template.prompt(tokenizer, "?"):
+        raise ValueError(
+            f"template must show tools, got {template.name!r}: the tokenizer's chat template "
+            "leaves them out, so the model would not know of them. Evaluate a model that was "
+            "trained with tools."
+        )
+    return telling
+
+
+def _schema(tool: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_json_schema(tool)
+    except (DocstringParsingException, TypeHintParsingException) as error:
+        raise ValueError(
+            f"tools must have types and a docstring with a line for each argument, got "
+            f"{tool.__qualname__} ({error}): write them."
+        ) from None
+
+
+class AgentCompletion(NamedTuple):
+    """An episode, as the completion of a problem's prompt."""
+
+    episode: Episode
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages of the prompt, of all turns and of tools."""
+        return [*self.episode.prompt, *self.episode.completion]
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens that the model wrote."""
+        return self.episode.num_tokens
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it ended within a turn, or with a call and without an answer."""
+        return self.episode.is_cut_off
+
+    def text(self, tokenizer: Any) -> str:
+        """Return what the model wrote in all turns."""
+        return self.episode.text
+
+    def answer(self, text: str, extract_answer: Callable[[str], str | None]) -> str | None:
+        """Return the environment's answer, or that in the last message; None without one."""
+        [answer] = rollout_answers(
+            [self.episode.completion], extract_answer, [self.episode.given_answer]
+        )
+        return answer
+
+
+class AgentBackend(TransformersBackend):
+    """A backend that lets TRL's loop play an episode with each problem of a batch.
+
+    `max_tokens` limits all that follows the prompt, as TRL's `max_completion_length`.
+
+    Args:
+        model, decoding, **init_kwargs: As in [`TransformersBackend`].
+        template: Makes the prompts, as [`telling_of_tools`] returned it.
+        tokenizer: The model's tokenizer.
+        tools, environment_factory, max_tool_calling_iterations: As in TRL.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        decoding: Decoding,
+        *,
+        template: Template,
+        tokenizer: Any,
+        tools: Sequence[Callable[..., Any]],
+        environment_factory: Callable[[], Any] | None,
+        max_tool_calling_iterations: int | None,
+        **init_kwargs: Any,
+    ):
+        super().__init__(model, decoding, **init_kwargs)
+        self.model.generation_config = GenerationConfig(eos_token_id=list(decoding.end_ids))
+        self._template = template
+        is_sampled = decoding.drawing.temperature > 0
+        drawing: dict[str, Any] = NO_CUT_OFF | decoding.drawing.settings if is_sampled else {}
+        variables = {name: v for name, v in template.variables.items() if name != "tools"}
+        with TemporaryDirectory() as folder:  # trainers want one
+            args = BARLConfig(
+                folder,
+                use_cpu=self.model.device.type == "cpu",
+                bf16=False,
+                gradient_checkpointing=False,
+                report_to="none",
+                max_completion_length=decoding.max_tokens,
+                max_tool_calling_iterations=max_tool_calling_iterations,
+                chat_template_kwargs=variables,
+                **drawing,
+            )
+            self._trainer = BaselineTrainer(
+                self.model,
+                format_reward,  # TRL wants one; nothing is rewarded here
+                args,
+                Dataset.from_list([{"prompt": template.messages("?")}]),
+                processing_class=tokenizer,
+                tools=[*tools],
+                environment_factory=environment_factory,
+            )
+        self._decode = nullcontext if is_sampled else lambda: greedy(self._trainer)
+
+    def _complete_batch(self, batch: Sequence[Job]) -> list[AgentCompletion]:
+        problems: list[Any] = [job.problem for job in batch]
+        rows = [
+            {
+                **problem.columns,
+                "prompt": self._template.messages(problem.text),
+                "solution": problem.solution,
+            }
+            for problem in problems
+        ]
+        set_seed(batch[0].seed)  # environments may draw numbers, too
+        with self._decode():
+            return [*map(AgentCompletion, self._trainer.play(rows))]

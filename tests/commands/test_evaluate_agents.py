@@ -1,0 +1,173 @@
+"""`barl evaluate` with tools and environments: episodes of a model that was taught to call."""
+
+import json
+import random
+
+import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from barl_trl import cli
+from barl_trl.data import PAPER_SYSTEM_PROMPT
+from barl_trl.evaluation.responses import read_response_file
+
+from ..tiny import tiny_model
+from ..trainer.playing import agent_tokenizer, call, taught
+
+HERE = "tests.commands.test_evaluate_agents"
+PROBLEMS = [{"problem": f"Look at {n}", "answer": str(n + 6), "shift": n + 5} for n in range(3)]
+
+
+def look(key: int) -> str:
+    """Look up a key.
+
+    Args:
+        key: The key.
+
+    Returns:
+        Its value.
+    """
+    return f"not \\boxed{{9}} but {key + 6}"
+
+
+def untold(key):
+    """Look up a key."""
+
+
+class Game:
+    """`look` tells the secret and some noise; the answer is what was looked at last."""
+
+    def reset(self, solution, shift, **row):
+        self.secret, self.shift, self.answer = int(solution), int(shift), None
+        return f" shift {shift}"
+
+    def look(self, key: int) -> str:
+        """Look up a key.
+
+        Args:
+            key: The key.
+
+        Returns:
+            Its value.
+        """
+        self.answer = key + 6
+        return f"{self.secret == self.answer} {self.shift} {random.random():.9f}"
+
+
+DIALOG = [
+    {"role": "user", "content": "Look at 1"},
+    {"role": "assistant", "content": call("look", key=1)},
+    {"role": "tool", "content": look(1)},
+    {"role": "assistant", "content": r"So \boxed{8}"},
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = agent_tokenizer()
+    untaught = tiny_model(tokenizer, hidden_size=64, std=0.05)
+    untaught.config.max_position_embeddings = 1024
+    taught(untaught, tokenizer, [DIALOG], tools=[look], steps=80).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def evaluate(model, tmp_path, monkeypatch):
+    """Runs the command in this process; returns its results and its responses."""
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in PROBLEMS))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+
+    def run(folder="out", **options):
+        settings = {"model": model, "benchmarks": f"mine={path}", "max_tokens": 300}
+        settings |= {"output_dir": tmp_path / folder, "template": "qwen2.5-math"}
+        pairs = ((f"--{name}", str(value)) for name, value in (settings | options).items())
+        cli.main(["evaluate", *(text for pair in pairs for text in pair)])
+        results = json.loads((tmp_path / folder / "results.json").read_text())
+        return results, read_response_file(tmp_path / folder / "mine.jsonl")
+
+    return run
+
+
+def test_an_episode_is_a_response_with_all_its_turns(evaluate, model):
+    results, responses = evaluate(tools=f"{HERE}.look")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    prompt = [{"role": "system", "content": PAPER_SYSTEM_PROMPT}]
+    for problem, response in zip(PROBLEMS, responses, strict=True):
+        asked = [*prompt, {"role": "user", "content": problem["problem"]}]
+        assert response.messages[:2] == asked
+        called, told, last = response.messages[2:]
+        assert called["tool_calls"][0]["function"] == {"name": "look", "arguments": {"key": 1}}
+        assert told == {"role": "tool", "name": "look", "content": look(1)}
+        assert last == {"role": "assistant", "content": r"So \boxed{8}"}
+        text = tokenizer.apply_chat_template(
+            asked, tools=[look], tokenize=False, add_generation_prompt=True
+        )
+        assert response.prompt == text
+        written = '{"name": "look", "arguments": {"key": 1}} So \\boxed{8}'
+        assert response.response.split() == written.split()
+        turns = [DIALOG[1]["content"], DIALOG[3]["content"]]
+        assert response.tokens == sum(len(tokenizer.encode(turn)) for turn in turns) + 1
+        assert not response.truncated
+        assert (response.answer, response.reward) == ("8", float(problem["answer"] == "8"))
+    assert results["benchmarks"]["mine"]["accuracy"] == pytest.approx(1 / 3)
+    assert results["tools"] == [f"{HERE}.look"]
+
+
+def test_an_environment_gets_the_row_and_tells_the_answer(evaluate, capsys):
+    environment = {"environment_factory": f"{HERE}.Game"}
+    results, responses = evaluate(**environment)
+    assert [response.answer for response in responses] == ["7"] * 3
+    assert [response.reward for response in responses] == [0.0, 1.0, 0.0]
+    told = [response.messages[-2]["content"].split() for response in responses]
+    assert [words[:2] for words in told] == [["False", "5"], ["True", "6"], ["False", "7"]]
+    assert responses[0].messages[1]["content"] == "Look at 0 shift 5"
+    _, cut_off = evaluate("short", **environment, max_tokens=30)
+    assert {(one.truncated, len(one.messages)) for one in cut_off} == {(True, 3)}
+    capped = {"max_tool_calling_iterations": 1}
+    _, once = evaluate("once", **environment, **capped)
+    assert [one.response for one in once] == [one.response for one in responses]
+    for name, value in (capped | {"tools": f"{HERE}.look"}).items():
+        with pytest.raises(SystemExit, match=f"{name} must be None as in the responses in"):
+            evaluate(**environment, **{name: value})
+
+
+SAMPLED = {"environment_factory": f"{HERE}.Game", "temperature": 1.3, "top_k": 9}
+SAMPLED |= {"num_samples": 2, "batch_size": 4}
+
+
+def test_a_sampled_run_that_was_killed_goes_on_to_the_same_episodes(evaluate, tmp_path, capsys):
+    results, whole = evaluate("whole", **SAMPLED)
+    lines = (tmp_path / "whole" / "mine.jsonl").read_bytes().splitlines(keepends=True)
+    evaluate("killed", **SAMPLED)
+    path = tmp_path / "killed" / "mine.jsonl"
+    path.write_bytes(b"".join(lines[:3]) + lines[3][:40])
+    assert evaluate("killed", **SAMPLED)[1] == whole
+    assert len({response.response for response in whole}) > 1
+    assert results["benchmarks"]["mine"]["pass@k"].keys() == {"1", "2"}
+    assert all(one.drawing == {"temperature": 1.3, "top_k": 9} for one in whole)
+    folders = [str(tmp_path / name) for name in ("whole", "killed")]
+    cli.main(["analyze", "compare", f"a={folders[0]}", f"b={folders[1]}"])
+    assert "mine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tools": "look"}, "tools must be a dotted path, got 'look': name it as MODULE.NAME"),
+        ({"tools": "no_module.look"}, r"tools must be importable \(No module named 'no_module'\)"),
+        ({"tools": f"{HERE}.PROBLEMS"}, f"tools must be a function in {HERE}, got '{HERE}.PROB"),
+        ({"environment_factory": f"{HERE}.Gone"}, "environment_factory must be a function in"),
+        ({"backend": "vllm"}, "backend must be 'transformers' with tools or environment_factory"),
+        ({"template": "plain"}, "template must have messages with tools, got 'plain', which is pl"),
+        ({"template": "Q: {problem}"}, "template must have messages with tools, got 'Q: {problem}"),
+        ({"tools": f"{HERE}.untold"}, r"tools must have types and a docstring .*, got untold \("),
+    ],
+)
+def test_what_cannot_be_played_is_refused_before_a_model_is_loaded(
+    evaluate, monkeypatch, options, message
+):
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", None)
+    with pytest.raises(SystemExit, match=f"barl evaluate: {message}"):
+        evaluate(**{"tools": f"{HERE}.look"} | options)
