@@ -204,7 +204,7 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
     if name in _REGISTRY:
         return _REGISTRY[name](max_completion_length)
     refuse_unknown_reward(name)
-    return _import(name)
+    return _import_users(name, _unknown)
 
 
 def import_callable(path: str, option: str) -> Callable[..., Any]:
@@ -226,7 +226,7 @@ def import_callable(path: str, option: str) -> Callable[..., Any]:
 
     if not _is_dotted(path):
         raise refused(path, "be a dotted path")
-    return _import(path, refused)
+    return _import_users(path, refused)
 
 
 def refuse_unknown_reward(name: str) -> None:
@@ -284,14 +284,18 @@ def _is_dotted(name: str) -> bool:
     return "." in name and all(part.isidentifier() for part in name.split("."))
 
 
-def _import(path: str, refused: Callable[[str, str], ValueError] | None = None) -> Any:
-    """Return the callable with a dotted path; `refused` makes the error for one that has none."""
-    refused = refused or _unknown
+def _import_users(path: str, refused: Callable[[str, str], ValueError]) -> Any:
+    """Return the callable with a dotted path, also in the working directory."""
     # A console script, unlike `python -m`, does not have the working directory on its path. It is
     # put at the end, because it must not shadow an installed package. It stays there, because it
     # also has what a reward imports when it is called, or in processes of its own.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
+    return _import(path, refused)
+
+
+def _import(path: str, refused: Callable[[str, str], ValueError]) -> Any:
+    """Return the callable with a dotted path; `refused` makes the error for one that has none."""
     module_name, _, attribute = path.rpartition(".")
     try:
         target = getattr(importlib.import_module(module_name), attribute, None)
@@ -308,7 +312,7 @@ def _soft_overlong_punishment(max_completion_length: int | None) -> RewardFunc:
             "max_completion_length must be set with the reward get_soft_overlong_punishment, got "
             "None: the default is 1024."
         )
-    punishment = _import("trl.rewards.get_soft_overlong_punishment")
+    punishment = _import("trl.rewards.get_soft_overlong_punishment", _unknown)
     return punishment(max_completion_length, max_completion_length // 5)
 
 
@@ -319,7 +323,7 @@ _REGISTRY: dict[str, Callable[[int | None], RewardFunc]] = {
     "accuracy_reward": lambda _: accuracy_reward,
     **{name: lambda _, name=name: AccuracyReward(GRADERS[name], name) for name in GRADERS},
     "format_reward": lambda _: format_reward,
-    "think_format_reward": lambda _: _import("trl.rewards.think_format_reward"),
+    "think_format_reward": lambda _: _import("trl.rewards.think_format_reward", _unknown),
     "get_soft_overlong_punishment": _soft_overlong_punishment,
 }
 

@@ -8,9 +8,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from barl_trl import cli
 from barl_trl.data import PAPER_SYSTEM_PROMPT
+from barl_trl.evaluation.beliefs.response_values import believe
 from barl_trl.evaluation.responses import read_response_file
 
-from ..tiny import tiny_model
+from ..tiny import tiny_model, tiny_tokenizer
 from ..trainer.playing import agent_tokenizer, call, taught
 
 HERE = "tests.commands.test_evaluate_agents"
@@ -53,12 +54,20 @@ class Game:
         return f"{self.secret == self.answer} {self.shift} {random.random():.9f}"
 
 
-DIALOG = [
-    {"role": "user", "content": "Look at 1"},
-    {"role": "assistant", "content": call("look", key=1)},
-    {"role": "tool", "content": look(1)},
-    {"role": "assistant", "content": r"So \boxed{8}"},
-]
+CALL, LAST = call("look", key=1), r"So \boxed{8}"
+
+
+def dialog(question, result):
+    return [
+        {"role": "system", "content": PAPER_SYSTEM_PROMPT},
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": CALL},
+        {"role": "tool", "content": result},
+        {"role": "assistant", "content": LAST},
+    ]
+
+
+DIALOGS = [dialog("Look at 1", look(1)), dialog("Look at 1 shift 6", "True 6 0.123456789")]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +76,7 @@ def model(tmp_path_factory):
     tokenizer = agent_tokenizer()
     untaught = tiny_model(tokenizer, hidden_size=64, std=0.05)
     untaught.config.max_position_embeddings = 1024
-    taught(untaught, tokenizer, [DIALOG], tools=[look], steps=80).save_pretrained(folder)
+    taught(untaught, tokenizer, DIALOGS, tools=[look], steps=120).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -93,38 +102,36 @@ def evaluate(model, tmp_path, monkeypatch):
 def test_an_episode_is_a_response_with_all_its_turns(evaluate, model):
     results, responses = evaluate(tools=f"{HERE}.look")
     tokenizer = AutoTokenizer.from_pretrained(model)
-    prompt = [{"role": "system", "content": PAPER_SYSTEM_PROMPT}]
     for problem, response in zip(PROBLEMS, responses, strict=True):
-        asked = [*prompt, {"role": "user", "content": problem["problem"]}]
+        asked = dialog(problem["problem"], look(1))[:2]
         assert response.messages[:2] == asked
         called, told, last = response.messages[2:]
         assert called["tool_calls"][0]["function"] == {"name": "look", "arguments": {"key": 1}}
         assert told == {"role": "tool", "name": "look", "content": look(1)}
-        assert last == {"role": "assistant", "content": r"So \boxed{8}"}
+        assert last == {"role": "assistant", "content": LAST}
         text = tokenizer.apply_chat_template(
             asked, tools=[look], tokenize=False, add_generation_prompt=True
         )
         assert response.prompt == text
         written = '{"name": "look", "arguments": {"key": 1}} So \\boxed{8}'
         assert response.response.split() == written.split()
-        turns = [DIALOG[1]["content"], DIALOG[3]["content"]]
-        assert response.tokens == sum(len(tokenizer.encode(turn)) for turn in turns) + 1
+        assert response.tokens == len(tokenizer.encode(CALL)) + 1 + len(tokenizer.encode(LAST))
         assert not response.truncated
         assert (response.answer, response.reward) == ("8", float(problem["answer"] == "8"))
     assert results["benchmarks"]["mine"]["accuracy"] == pytest.approx(1 / 3)
     assert results["tools"] == [f"{HERE}.look"]
+    _, cut_off = evaluate("short", tools=f"{HERE}.look", max_tokens=30)
+    assert {(one.truncated, one.answer, len(one.messages)) for one in cut_off} == {(True, None, 3)}
 
 
-def test_an_environment_gets_the_row_and_tells_the_answer(evaluate, capsys):
+def test_an_environment_gets_the_row_and_tells_the_answer(evaluate):
     environment = {"environment_factory": f"{HERE}.Game"}
-    results, responses = evaluate(**environment)
+    _, responses = evaluate(**environment)
     assert [response.answer for response in responses] == ["7"] * 3
     assert [response.reward for response in responses] == [0.0, 1.0, 0.0]
     told = [response.messages[-2]["content"].split() for response in responses]
     assert [words[:2] for words in told] == [["False", "5"], ["True", "6"], ["False", "7"]]
     assert responses[0].messages[1]["content"] == "Look at 0 shift 5"
-    _, cut_off = evaluate("short", **environment, max_tokens=30)
-    assert {(one.truncated, len(one.messages)) for one in cut_off} == {(True, 3)}
     capped = {"max_tool_calling_iterations": 1}
     _, once = evaluate("once", **environment, **capped)
     assert [one.response for one in once] == [one.response for one in responses]
@@ -163,6 +170,7 @@ def test_a_sampled_run_that_was_killed_goes_on_to_the_same_episodes(evaluate, tm
         ({"template": "plain"}, "template must have messages with tools, got 'plain', which is pl"),
         ({"template": "Q: {problem}"}, "template must have messages with tools, got 'Q: {problem}"),
         ({"tools": f"{HERE}.untold"}, r"tools must have types and a docstring .*, got untold \("),
+        ({"max_tool_calling_iterations": 0}, "max_tool_calling_iterations must be at least 1, got"),
     ],
 )
 def test_what_cannot_be_played_is_refused_before_a_model_is_loaded(
@@ -171,3 +179,24 @@ def test_what_cannot_be_played_is_refused_before_a_model_is_loaded(
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", None)
     with pytest.raises(SystemExit, match=f"barl evaluate: {message}"):
         evaluate(**{"tools": f"{HERE}.look"} | options)
+
+
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "ACCELERATE_USE_FSDP"])
+def test_a_launch_is_refused(evaluate, monkeypatch, name):
+    monkeypatch.setenv(name, "2")
+    with pytest.raises(SystemExit, match=f"one process .* with tools, got {name}=2: start it with"):
+        evaluate(tools=f"{HERE}.look", model="never/loaded")
+
+
+def test_a_chat_template_without_tools_is_refused(evaluate, model, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer.chat_template = tiny_tokenizer().chat_template
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    with pytest.raises(SystemExit, match=r"template must show tools, got 'qwen2.5-math': the toke"):
+        evaluate(tools=f"{HERE}.look", model=tmp_path / "tokenizer")
+
+
+def test_beliefs_of_agents_responses_are_refused(evaluate):
+    _, responses = evaluate(tools=f"{HERE}.look")
+    with pytest.raises(ValueError, match="responses must be of one turn, got agents' in mine: th"):
+        believe(None, None, responses)

@@ -38,6 +38,10 @@ def test_more_arguments_of_the_model_are_json():
         ({"temperature": -1.0}, "temperature must be a number of 0 or more, got -1.0: 0 is"),
         ({"temperature": float("nan")}, "temperature must be a number of 0 or more, got nan"),
         ({"num_samples": 6}, "num_samples must be 1 with temperature 0, got 6"),
+        (
+            {"max_tool_calling_iterations": 2},
+            "max_tool_calling_iterations must be left out with",
+        ),
         ({"top_p": 0.9}, "top_p must be left out with temperature 0, got 0.9: greedy"),
         ({"temperature": 0.0, "top_k": 5}, "top_k must be left out with temperature 0, got"),
         ({"temperature": 0.0, "min_p": 0.1}, "min_p must be left out with temperature 0"),

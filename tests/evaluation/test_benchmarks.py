@@ -174,6 +174,16 @@ def test_problems_keep_their_row_numbers(tmp_path):
     assert load_benchmarks(sources, limit=1)["mine"].skipped == {}
 
 
+def test_problems_keep_the_other_columns_on_request(tmp_path):
+    rows = [{"problem": "p", "answer": n, "solution": "worked", "level": n} for n in ("", "1", "2")]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    sources = parse_benchmarks(f"mine={path}")
+    kept = load_benchmarks(sources, keep_columns=True)["mine"].problems
+    assert kept == [Problem(1, "p", "1", {"level": "1"}), Problem(2, "p", "2", {"level": "2"})]
+    assert not load_benchmarks(sources)["mine"].problems[0].columns
+
+
 def test_several_benchmarks_are_named_at_once(tmp_path):
     (tmp_path / "mine.jsonl").write_text('{"problem": "p", "answer": "1"}\n')
     sources = parse_benchmarks(f"gsm8k, mine={tmp_path / 'mine.jsonl'},math500")

@@ -116,6 +116,7 @@ def test_the_first_line_of_a_killed_run_is_known_by_its_beginning(tmp_path):
         ({"answer": 7}, "answer must be a text or null, got 7"),
         ({"response": "\ud800"}, "response must be a text, got "),
         ({"drawing": [1]}, "drawing must be an object or null"),
+        ({"messages": "m"}, "messages must be a list or null"),
         ({"other": 1}, "unexpected keyword argument 'other'"),
         ({"benchmark": "gsm8k"}, "it is one to gsm8k"),
         ({"solution": "3"}, "another problem 0 stands before it"),

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 from accelerate import PartialState
+from datasets import Dataset
 
-from .playing import call, played
+from .playing import call, played, speaking
 from .test_agents import Guess, agent
 
 TRUTHS = [3, 5, 6]
@@ -20,6 +21,8 @@ PLAYS = [
     for n in range(12)
 ]
 CREDITS = ["barl", "belief_critic"]
+BENCHMARK = ROWS[:11]
+"""It does not divide by two: the second process repeats its last problem."""
 
 
 def main(folder: str) -> None:
@@ -35,6 +38,8 @@ def main(folder: str) -> None:
             environment_factory=Guess,
             credit=credit,
             per_device_train_batch_size=size,
+            per_device_eval_batch_size=size,
+            benchmarks={"games": Dataset.from_list(BENCHMARK)},
         )
         output = played(trainer, ROWS[here], PLAYS[here])
         lengths = output["completion_mask"].sum(dim=1)
@@ -42,6 +47,9 @@ def main(folder: str) -> None:
             row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)
         ]
     (Path(folder) / f"{state.process_index}.json").write_text(json.dumps(weights))
+    speaking(trainer.model, trainer._tokenizer, PLAYS[here])
+    metrics = trainer.evaluate()
+    (Path(folder) / f"metrics-{state.process_index}.json").write_text(json.dumps(metrics))
     state.destroy_process_group()
 
 

@@ -388,23 +388,32 @@ def maker(method):
 
 @pytest.fixture(scope="module")
 def on_processes(tmp_path_factory):
-    """Token weights of the worker's agents, on two processes and on one."""
-    folder = tmp_path_factory.mktemp("two")
+    """Token weights of the worker's agents on one process and on two, and all their metrics."""
+    folder = tmp_path_factory.mktemp("processes")
     launch("cpu/ddp.yaml", "tests.trainer.agents_worker", str(folder))
     first, second = (json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1))
-    alone = tmp_path_factory.mktemp("one")
+    (alone := folder / "one").mkdir()
     launch_one = [sys.executable, "-m", "tests.trainer.agents_worker", str(alone)]
     subprocess.run(launch_one, check=True, cwd=ROOT)
     whole = json.loads((alone / "0.json").read_text())
-    return {credit: (rows, first[credit] + second[credit]) for credit, rows in whole.items()}
+    weights = {credit: (rows, first[credit] + second[credit]) for credit, rows in whole.items()}
+    return weights, [json.loads(path.read_text()) for path in folder.rglob("metrics-*.json")]
 
 
 @pytest.mark.parametrize("credit", ["barl", "belief_critic"])
 def test_a_group_that_straddles_two_processes(on_processes, credit):
-    expected, got = on_processes[credit]
+    expected, got = on_processes[0][credit]
     assert [*map(len, got)] == [*map(len, expected)]
     for row, want in zip(got, expected, strict=True):
         assert row == pytest.approx(want, abs=1e-4)
+
+
+def test_benchmarks_of_agents_on_two_processes(on_processes):
+    metrics = on_processes[1]
+    assert len(metrics) == 3
+    for one in metrics:  # the answers are 0, 1, ..., 6, 0, ..., 3, the truths four 3, four 5, 6
+        assert one["eval_games/accuracy"] == pytest.approx(2 / 11)
+        assert one["eval_games/mean_tokens"] == metrics[0]["eval_games/mean_tokens"]
 
 
 # Training

@@ -177,9 +177,10 @@ def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
         reasons += [(rows + finding.row - 1, finding.reason) for finding in report.skipped]
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
+        loaded: Any = data
         problems += [
             Problem(rows + row, columns.pop("prompt"), columns.pop("solution"), columns)
-            for row, columns in zip(kept, data, strict=True)
+            for row, columns in zip(kept, loaded, strict=True)
         ]
         rows += report.rows
     end = rows if limit is None else limit

@@ -87,7 +87,16 @@ def believe(
         model: A causal language model of transformers: the policy whose beliefs are read.
         scorer: The scorer that [`response_scorer`] made.
         responses: The responses to the problem.
+
+    Raises:
+        ValueError: The responses are agents'.
     """
+    if any(response.messages for response in responses):
+        raise ValueError(
+            f"responses must be of one turn, got agents' in {responses[0].benchmark}: their texts "
+            "lack what tools returned, so beliefs would be wrong. `barl train --log_beliefs true` "
+            "records agents' beliefs."
+        )
     generated = tokenized(scorer.tokenizer, responses)
     scored = scorer.score(
         model,

@@ -14,7 +14,7 @@ from ...plausibility.answer_logps import AnswerLogLikelihoods, answer_log_likeli
 from ...plausibility.elicitation import Elicitation
 from ...plausibility.kv_cache import GenerationCache
 from ...rewards import GivenAnswer, calls_tool, rollout_answers
-from ...steps import StepSegmenter, Turn, turn_step_ends, turns_of
+from ...steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
 from ..barl_fields import BARLFields
 from .shared_verdicts import share_hypotheses
 
