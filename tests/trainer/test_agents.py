@@ -535,3 +535,29 @@ def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path,
     assert metrics["eval_games/mean_tokens"] == pytest.approx(sum(words) / 4)
     assert not trainer._metrics["eval"] and not trainer._logs["completion"]
     assert trainer.num_generations_eval == 4
+
+
+@pytest.mark.parametrize(
+    ("games", "fields", "batches", "said"),
+    [
+        ([[r"\boxed{1}"]] * 4, {}, 10, "no rollout calls a tool. Ask for calls in the prompt"),
+        (
+            [[call("look", key=n), call("look", key=n)] for n in range(4)],
+            {"max_tool_calling_iterations": 1},
+            3,
+            "still call a tool when max_tool_calling_iterations=1 is used up",
+        ),
+        (
+            [[call("look", key=200)]] * 4,
+            {"max_completion_length": 60},
+            3,
+            "does not fit into max_completion_length=60, which counts results",
+        ),
+    ],
+    ids=["no call", "turn limit", "no room"],
+)
+def test_runs_of_agents_that_cannot_learn_say_so(tmp_path, caplog, games, fields, batches, said):
+    trainer = agent(tmp_path, tools=[look], max_steps=batches, credit="rloo", **fields)
+    speaking(trainer.model, trainer._tokenizer, games)
+    trainer.train()
+    assert sum(said in text for text in caplog.messages) == 1
