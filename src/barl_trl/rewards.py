@@ -9,13 +9,15 @@ are boxed first.
 import copy
 import difflib
 import logging
+import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
-from .dotted_paths import callable_at
 from .graders import GRADERS, Grader, extract_answer, get_grader
 from .graders.extraction import Extraction
 from .hypotheses import is_truth, truth_answer
@@ -211,6 +213,51 @@ def refuse_unknown_reward(name: str) -> None:
     is_path = "." in name and all(part.isidentifier() for part in name.split("."))
     if name not in _REGISTRY and not is_path:
         raise _unknown(name, "be a known name or a dotted path")
+
+
+def refuse_no_path(path: str, argument: str) -> None:
+    """Refuse a text that is no dotted path; nothing is imported.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if "." not in path or not all(part.isidentifier() for part in path.split(".")):
+        raise ValueError(
+            f"{argument} must be the dotted path of a callable, got {path!r}: name it as "
+            "my_module.my_function, with my_module.py in the working directory or installed."
+        )
+
+
+def callable_at(path: str, argument: str) -> Callable[..., Any]:
+    """Import the callable at a dotted path, also from the working directory.
+
+    Args:
+        path: The path, such as `my_module.my_function`.
+        argument: What an error message calls it.
+
+    Raises:
+        ValueError: There is none.
+    """
+    refuse_no_path(path, argument)
+    # A console script, unlike `python -m`, does not have the working directory on its path. It is
+    # put at the end, because it must not shadow an installed package. It stays there, because it
+    # also has what a function imports when it is called, or in processes of its own.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    module_name, _, name = path.rpartition(".")
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise ValueError(
+            f"{argument} must be importable, got {path!r} ({error}): put its module beside the "
+            "script, or on PYTHONPATH."
+        ) from None
+    target = getattr(module, name, None)  # not vars(): TRL's modules load their names lazily
+    if not callable(target):
+        near = difflib.get_close_matches(name, [key for key in dir(module) if key[0] != "_"], n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "name another."
+        raise ValueError(f"{argument} must be a callable in {module_name}, got {path!r}: {hint}")
+    return target
 
 
 def completion_text(completion: Completion) -> str:

@@ -7,9 +7,8 @@ from typing import Any
 
 from ...data import PAPER_SYSTEM_PROMPT
 from ...data.files import refuse_missing_file
-from ...dotted_paths import refuse_no_path
 from ...evaluation.benchmarks import parse_benchmarks
-from ...rewards import refuse_unknown_reward
+from ...rewards import refuse_no_path, refuse_unknown_reward
 from ...trainer.barl_fields import (
     LENGTH_CONTROLLED_TOKENS,
     METHODS,

@@ -15,9 +15,8 @@ from packaging.version import Version
 from transformers import AutoTokenizer
 from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
 
-from ...dotted_paths import callable_at
 from ...evaluation.checkpoints import record_training
-from ...rewards import get_reward_func
+from ...rewards import callable_at, get_reward_func
 from ...trainer import BARLConfig
 from ...trainer.checkpoints.files import last_complete_checkpoint
 from ...trainer.checkpoints.output_folder import left_in
