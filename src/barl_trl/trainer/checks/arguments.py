@@ -43,7 +43,9 @@ def check_trainer_arguments(
             "fields."
         )
     refuse_broken(CREDIT_RULES, args)
-    args.warn_of_weights(have_fixed_steps=kwargs.get("step_segmenter") is None)
+    have_turns = kwargs.get("tools") or kwargs.get("environment_factory")
+    have_fixed_steps = kwargs.get("step_segmenter") is None and not have_turns
+    args.warn_of_weights(have_fixed_steps=have_fixed_steps)
     if kwargs.get("answer_extractor") and args.extraction != "boxed":
         raise ValueError(
             f"extraction must be left at 'boxed' with an answer_extractor, got "
