@@ -186,9 +186,7 @@ def train(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
         ids, labels = batch_of(tokenizer, prompt_ids, rng)
         # Padding is on the right and has no loss: under the causal mask it needs no other mask.
         logits = model(input_ids=ids, use_cache=False).logits[:, :-1]
-        loss = F.cross_entropy(
-            logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED
-        )
+        loss = F.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

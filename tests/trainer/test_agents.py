@@ -407,6 +407,17 @@ def test_a_group_that_straddles_two_processes(on_processes, credit):
         assert row == pytest.approx(want, abs=1e-4)
 
 
+def test_what_observations_tell_is_logged_of_a_credit_without_other_hypotheses(tmp_path):
+    trainer = agent(tmp_path, environment_factory=Guess, credit="belief_critic", step_size=99)
+    played(trainer, ROWS, GAMES)
+    scored = trainer.scored
+    p = scored.likelihoods.answer_logps[:, :, 0].exp()
+    gains = [p[n, t + 1] - p[n, t] for n, t in ((0, 0), (0, 1), (1, 0), (3, 0), (3, 1), (3, 2))]
+    assert [*map(len, scored.step_ends)] == [3, 2, 1, 4]
+    logged = trainer._metrics["train"]["barl/observation_gain"][-1]
+    assert logged == pytest.approx(sum(gains).item() / 6, abs=1e-6) != 0
+
+
 # Training
 
 
