@@ -22,16 +22,7 @@ MARKUP += ["<|begin_of_text|>", "<|eom_id|>", "<|python_tag|>"]
 
 
 WORDS = ['{"name": "', '", "arguments": {"', '", "parameters": {"', "}}", "compare", "submit"]
-WORDS += [
-    "number",
-    "look",
-    '": ',
-    "description",
-    '"type": "',
-    "function",
-    "properties",
-    "tool_call",
-]
+WORDS += ["number", "look", '": ', "description", '"type": "', "function", "properties", "tool_call"]
 WORDS += ["arguments", "signature", "object", "required", "return", " the ", "You ", "with "]
 """Texts that are one token, so that tests are quick."""
 
