@@ -15,13 +15,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 import torch
 from playwright.sync_api import Page, sync_playwright
 
 from barl_trl.posterior import posterior, values_under
 from barl_trl.report.inspector.page import asset_files, folder_page, formulas_shard
 from barl_trl.report.inspector.site import Site
-from barl_trl.report.rollout_records import credit_metadata, file_name, write_records
+from barl_trl.report.rollout_records import SCHEMA, file_name, write_records
 from barl_trl.trainer.barl_fields import BARLFields
 
 FILE_ROLLOUTS, GROUP, STEPS, STEP_TOKENS, HYPOTHESES = 1_000, 8, 8, 16, 4
@@ -85,10 +86,11 @@ def batch(number: int, rollouts: int) -> Iterator[dict[str, Any]]:
 
 def make(folder: Path, rollouts: int) -> tuple[float, int]:
     """Write records and their page; return CPU seconds for the page, and its bytes with data."""
-    metadata = {"reward_names": ["accuracy"], **credit_metadata(BARLFields().settings)}
+    metadata = {"reward_names": ["accuracy"], "settings": BARLFields().settings}
     for number, first in enumerate(range(0, rollouts, FILE_ROLLOUTS)):
         records = list(batch(number, min(FILE_ROLLOUTS, rollouts - first)))
-        write_records(folder / "beliefs" / file_name(number), records, metadata)
+        table = pa.Table.from_pylist(records, SCHEMA)
+        write_records(folder / "beliefs" / file_name(number), [table], metadata)
     start = time.process_time()
     Site([folder / "beliefs"], ["benchmark"], folder / "page").update()
     seconds = time.process_time() - start

@@ -186,7 +186,7 @@ def measured_batch(prompts: int, output_dir: str) -> dict[str, Any]:
         sent = _written(records)
     path = Path(output_dir, file_name(0))
     with peak_memory(found, "file"):
-        write_records(path, records, {})
+        write_records(path, [records], {})
     number = len(records)
     found |= {"rollouts": number, "sent bytes": len(sent) / number}
     return found | {"bytes_per_rollout": path.stat().st_size / number}

@@ -70,7 +70,7 @@ from barl_trl.plausibility.tree import rows, tree_attention
 from barl_trl.plausibility.tree.micro_batches import MicroBatch, padded_micro_batches
 from barl_trl.plausibility.tree.rows import shared_prefix_rows
 from barl_trl.plausibility.tree.tree_attention import attending_by, tree_mask
-from barl_trl.report.figures.styles import finish, headline, line_style, plt, styled
+from barl_trl.report.figures.styles import finish, line_style, plt, styled
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 ELICITATION = list(range(3, 15))
@@ -458,8 +458,7 @@ def plot(records: Sequence[dict], path: str) -> None:
         axis.set_xticklabels(map(str, values))
         axis.minorticks_off()
     axes[0].set_ylabel("seconds per rollout")
-    headline(figure, "What it costs to read the beliefs of one rollout")
-    finish(figure, path, names=len(DRAWN))
+    finish(figure, path, "What it costs to read the beliefs of one rollout")
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ WITHOUT_TORCH = [
     ("inspect nowhere", "RUN must have records of rollouts"),
     ("demo --help", "--method"),
     ("demo --method ppo", "method"),
-    ("demo --sedes 3", "did you mean --seeds"),
+    ("demo --metod grpo", "did you mean --method"),
 ]
 """Commands, and what they say; none of it needs torch or TRL, whose import takes seconds."""
 

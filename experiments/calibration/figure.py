@@ -2,15 +2,7 @@
 
 from pathlib import Path
 
-from barl_trl.report.figures.styles import (
-    error_line,
-    finish,
-    headline,
-    line_style,
-    panels,
-    plain,
-    styled,
-)
+from barl_trl.report.figures.styles import finish, line_style, panels, plain, styled
 from barl_trl.report.json_files import read_json
 
 TITLES = {
@@ -42,11 +34,10 @@ def draw(results: str | Path, path: str | Path) -> None:
                 if row["quantity"] != quantity or not is_shown:
                     continue
                 bins = [b for b in row["bins"] if b["number"] >= FEWEST * row["num_points"]]
-                error_line(
-                    axis,
+                axis.errorbar(
                     [b["believed"] for b in bins],
                     [b["share"] for b in bins],
-                    [b["standard_error"] for b in bins],
+                    yerr=[b["standard_error"] or 0 for b in bins],
                     label=plain(row["variant"]),
                     **line_style(variants.index(row["variant"])),
                 )
@@ -54,5 +45,5 @@ def draw(results: str | Path, path: str | Path) -> None:
         line[0].set_ylabel(share)
     for axis, kind in zip(axes[0], kinds, strict=True):
         axis.set_title(f"by {kind}")
-    headline(figure, "What is believed, and how often it comes true; bars: ± one standard error")
-    finish(figure, path, names=len(variants))
+    title = "What is believed, and how often it comes true; bars: ± one standard error"
+    finish(figure, path, title)

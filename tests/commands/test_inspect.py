@@ -62,12 +62,14 @@ def test_two_runs_make_one_page(run_folder, tmp_path, capsys):
         ("", "required: RUN"),
         ("{0}/run --port 99999", "must be a port, 0 to 65535, got '99999'"),
         ("{0}/run --output {0}/file", "--output must be a folder, got the file"),
+        ("{0}/run --output {0}", "--output must be a new folder or an earlier page, got"),
         ("{0}/run --port 99", "--port must be left out, got 99: it is one of --serve."),
         ("{0}/run --sevre", "did you mean --serve?"),
     ],
 )
 def test_mistakes_end_in_one_line(run_folder, tmp_path, capsys, options, said):
     (tmp_path / "file").touch()
+    (tmp_path / "index.html").touch()
     with pytest.raises(SystemExit) as end:
         main(options.format(tmp_path).split())
     error = capsys.readouterr().err

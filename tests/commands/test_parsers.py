@@ -14,7 +14,7 @@ ANALYSES = {
 COMMANDS = {
     "train": ("--step_size", "--dataset_name x --model_name_or_path y"),
     "plan": ("--num_processes", "--dataset_name x --model_name_or_path y"),
-    "demo": ("--seeds", ""),
+    "demo": ("--step_size", ""),
     "evaluate": ("--max_tokens", "--model x --benchmarks gsm8k"),
     "data check": (None, "x"),
     "reproduce triplets": ("--seeds", ""),

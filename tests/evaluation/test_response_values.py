@@ -7,8 +7,9 @@ import torch
 from tokenizers.processors import TemplateProcessing
 
 from barl_trl.evaluation.beliefs.response_values import (
+    believe,
     response_scorer,
-    response_values,
+    value_records,
     values_by_timestep,
 )
 from barl_trl.graders import get_grader
@@ -28,6 +29,10 @@ RESPONSES = [
     response(5, 3, 0, text=""),
 ]
 ANSWERS = ["2", "11"]
+
+
+def records_of(model, scorer, responses):
+    return [*value_records(believe(model, scorer, responses), scorer)]
 
 
 @pytest.fixture
@@ -66,7 +71,7 @@ def plain_log_likelihoods(model, tokenizer, prompt, text):
 def test_values_of_responses_are_those_of_states_and_answers_read_one_by_one(
     model, tokenizer, scorer
 ):
-    records = list(response_values(model, scorer(), RESPONSES))
+    records = records_of(model, scorer(), RESPONSES)
     assert len(records) == 4
     for record, one in zip(records, RESPONSES, strict=True):
         ell = plain_log_likelihoods(model, tokenizer, one.prompt, one.response)
@@ -90,7 +95,7 @@ def test_values_of_responses_are_those_of_states_and_answers_read_one_by_one(
 
 def test_a_problem_without_a_usable_truth_has_no_values(model, scorer):
     responses = [replace(one, solution="\\frac{1") for one in RESPONSES]
-    assert list(response_values(model, scorer(), responses)) == []
+    assert records_of(model, scorer(), responses) == []
 
 
 def test_token_that_begins_a_text_is_not_written_twice(model, scorer):
@@ -103,7 +108,7 @@ def test_token_that_begins_a_text_is_not_written_twice(model, scorer):
     written = [replace(one, prompt="<|im_start|>" + one.prompt) for one in RESPONSES]
     with_scorer = scorer(beginning)
     plain, written = (
-        [record["posterior"] for record in response_values(model, with_scorer, responses)]
+        [record["posterior"] for record in records_of(model, with_scorer, responses)]
         for responses in (RESPONSES, written)
     )
     assert plain == written

@@ -15,19 +15,10 @@ from .drawings import curves, legend, styles
 
 
 def efficiency_rows(benchmark, model, with_greedy):
-    return [
-        {
-            "benchmark": benchmark,
-            "model": model,
-            "with_greedy": with_greedy,
-            "k": k,
-            "accuracy": k / 4,
-            "standard_error": None if k == 1 else 0.1,
-            "tokens": 100.0 * k,
-            "num_problems": 9,
-        }
-        for k in (1, 2)
-    ]
+    place = {"benchmark": benchmark, "model": model, "with_greedy": with_greedy, "num_problems": 9}
+    first = {"k": 1, "accuracy": 0.25, "standard_error": None, "tokens": 100.0}
+    second = {"k": 2, "accuracy": 0.5, "standard_error": 0.1, "tokens": 200.0}
+    return [place | first, place | second]
 
 
 def test_efficiency_has_a_panel_for_each_benchmark_and_a_line_for_each_model(drawn):
@@ -59,11 +50,8 @@ def test_efficiency_without_the_greedy_response(drawn):
 
 
 def test_a_standard_error_is_as_long_as_it_says(drawn):
-    [axis] = drawn(
-        draw_efficiency,
-        {"rows": efficiency_rows("math", "barl", True)},
-        with_greedy=True,
-    ).axes
+    rows = efficiency_rows("math", "barl", True)
+    [axis] = drawn(draw_efficiency, {"rows": rows}, with_greedy=True).axes
     [bars] = axis.containers[0][2]
     lengths = [top - bottom for (_, bottom), (_, top) in bars.get_segments()]
     assert lengths == [0, 20]  # in percent, to both sides; of one response there is none
@@ -73,19 +61,10 @@ def test_a_standard_error_is_as_long_as_it_says(drawn):
 
 
 def value_rows(model, means, *, responses="all", value="bayesian_values", num_problems=9):
-    return [
-        {
-            "benchmark": "math",
-            "model": model,
-            "value": value,
-            "responses": responses,
-            "timestep": timestep,
-            "mean": mean,
-            "standard_error": 0.1,
-            "num_problems": num_problems,
-        }
-        for timestep, mean in [*enumerate(means), (None, 7.0)]
-    ]
+    place = {"benchmark": "math", "model": model, "value": value, "responses": responses}
+    place |= {"standard_error": 0.1, "num_problems": num_problems}
+    steps = [*enumerate(means), (None, 7.0)]
+    return [place | {"timestep": timestep, "mean": mean} for timestep, mean in steps]
 
 
 def results(rows):
@@ -108,12 +87,7 @@ def test_values_by_timestep_of_all_correct_and_wrong_responses(drawn):
     assert everything.get_title(loc="left") == "math (n = 9)"
     assert wrong.get_xlabel() == "timestep t (step: 128 tokens)"
     assert legend(figure) == ["barl", "grpo"]
-
-
-def test_training_values_have_a_figure_of_their_own(drawn):
-    name = "posterior_weighted_values"
-    rows = value_rows("barl", [1.0]) + value_rows("barl", [9.0], value=name)
-    first, *_ = drawn(draw_values, results(rows), value=name).axes
+    first, *_ = drawn(draw_values, results(rows), value="posterior_weighted_values").axes
     assert curves(first) == [[(0, 9.0)]]
     assert first.get_ylabel().startswith("posterior-weighted value")
 
@@ -185,16 +159,7 @@ def test_reflections_draw_the_first_benchmark_dashed_and_the_second_solid(drawn)
 
 
 def test_more_benchmarks_than_dashes_are_refused(drawn):
-    rows = [
-        {
-            "benchmark": name,
-            "model": "m",
-            "difficulty": 0,
-            "frequency": 0.5,
-            "low": 0.1,
-            "high": 0.9,
-        }
-        for name in "abcdef"
-    ]
+    values = {"model": "m", "difficulty": 0, "frequency": 0.5, "low": 0.1, "high": 0.9}
+    rows = [values | {"benchmark": name} for name in "abcdef"]
     with pytest.raises(ValueError, match="must be at most 5 in one figure, got a, b, c, d, e, f"):
         drawn(draw_reflections, {"rows": rows, "settings": {"num_samples": 1}})

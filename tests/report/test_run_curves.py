@@ -6,8 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.analyze.curves import arms
-from barl_trl.report.figures.run_curves import MEAN, TRAINING, curves_of, summarize
+from barl_trl.report.figures.run_curves import MEAN, TRAINING, summarize
 
 
 def write(folder, seed=0, steps=6, gain=0.1):
@@ -21,6 +20,7 @@ def write(folder, seed=0, steps=6, gain=0.1):
                 "rewards/accuracy_reward/mean": accuracy,
                 "rewards/format_reward/mean": 1.0,
                 "completions/mean_length": 100 - 5 * step + seed,
+                "barl/truth_mass": accuracy / 2,
             }
         )
         if step % 2 == 0:
@@ -37,10 +37,21 @@ def write(folder, seed=0, steps=6, gain=0.1):
     return folder
 
 
+def curves_of(folder):
+    """The curves of a single run, by set of problems and kind, as values by step."""
+    curves = summarize({"run": [folder]})["run"]["curves"]
+    return {
+        (name, kind): dict(zip(curve["steps"], curve["mean"], strict=True))
+        for name, kinds in curves.items()
+        for kind, curve in kinds.items()
+    }
+
+
 def test_a_run_has_the_curves_of_training_and_of_each_benchmark(tmp_path):
     found = curves_of(write(tmp_path / "run"))
     assert found[TRAINING, "accuracy"] == pytest.approx({n: n / 10 for n in range(1, 7)})
     assert found[TRAINING, "mean_tokens"][6] == 70
+    assert found[TRAINING, "truth_mass"][6] == pytest.approx(0.3)
     assert found["math500", "accuracy"] == pytest.approx({2: 0.1, 4: 0.2, 6: 0.3})
     assert found["math500", "mean_tokens"] == {2: 80.0, 4: 80.0, 6: 80.0}
     assert found[MEAN, "accuracy"][6] == pytest.approx(0.3)
@@ -63,13 +74,16 @@ def test_the_band_is_the_standard_error_over_seeds_at_the_steps_of_all(tmp_path)
     assert accuracy["standard_error"] == pytest.approx([0.01, 0.01])
 
 
-def test_seeds_are_put_together_and_drawn(tmp_path):
+def test_seeds_are_put_together_and_drawn(tmp_path, capsys):
+    named = tmp_path / "\x1b[2J"
     for seed in range(3):
-        write(tmp_path / f"barl-seed{seed}", seed)
+        write(named / f"barl-seed{seed}", seed)
     grpo = write(tmp_path / "other", gain=0.05)
-    folders = [str(tmp_path / f"barl-seed{seed}") for seed in range(3)]
+    folders = [str(named / f"barl-seed{seed}") for seed in range(3)]
     options = ["--output_dir", str(tmp_path / "out")]
     cli.main(["analyze", "curves", *folders, f"GRPO={grpo}", *options])
+    said = f"barl: {', '.join(folders)}".replace("\x1b", r"\x1b")
+    assert said in capsys.readouterr().out
     summary = json.loads((tmp_path / "out" / "curves.json").read_text())
     assert {arm: results["seeds"] for arm, results in summary.items()} == {"barl": 3, "GRPO": 1}
     assert list(summary["barl"]["curves"]) == [TRAINING, "math500", MEAN]
@@ -78,16 +92,9 @@ def test_seeds_are_put_together_and_drawn(tmp_path):
     assert accuracy["mean"] == pytest.approx([0.11, 0.21, 0.31])
     assert accuracy["standard_error"] == pytest.approx([0.01 / 3**0.5] * 3)
     assert summary["GRPO"]["curves"][MEAN]["accuracy"]["standard_error"] is None
-    height, *_ = plt.imread(tmp_path / "out" / "curves.png").shape
+    height, width, _ = plt.imread(tmp_path / "out" / "curves.png").shape
     assert height == pytest.approx(130 * (0.7 + 3 * 2.6), rel=0.05)  # a row for each
-
-
-@pytest.mark.parametrize(
-    ("folder", "arm"),
-    [("runs/barl-2", "barl"), ("runs/grpo_s3", "grpo"), ("runs/7", "7"), ("A=runs/b-1", "A")],
-)
-def test_folders_are_grouped_by_their_names_or_as_said(folder, arm):
-    assert [*arms([folder])] == [arm]
+    assert width == pytest.approx(130 * 3 * 3.3, rel=0.05)  # accuracy, tokens, truth mass
 
 
 def test_folders_without_curves_are_refused(tmp_path):

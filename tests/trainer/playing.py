@@ -7,6 +7,7 @@ for each rollout.
 import json
 from pathlib import Path
 
+import torch
 import trl
 from transformers import LogitsProcessor
 
@@ -22,7 +23,7 @@ MARKUP += ["<|begin_of_text|>", "<|eom_id|>", "<|python_tag|>"]
 
 
 WORDS = ['{"name": "', '", "arguments": {"', '", "parameters": {"', "}}", "compare", "submit"]
-WORDS += ["number", "look", '": ', "description", '"type": "', "function", "properties", "tool_call"]
+WORDS += ["number", "look", '": ', "description", '"type": "', "function", "properties"]
 WORDS += ["arguments", "signature", "object", "required", "return", " the ", "You ", "with "]
 """Texts that are one token, so that tests are quick."""
 
@@ -113,6 +114,30 @@ def played(trainer, rows, plays):
     output = trainer._generate_and_score_completions([dict(row) for row in rows])
     trainer.script = script
     return output
+
+
+def taught(model, tokenizer, dialogs, *, tools, steps=150):
+    """Train a model until it says the assistant's messages of these dialogs."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    texts = []
+    for dialog in dialogs:
+        for n, message in enumerate(dialog):
+            if message["role"] == "assistant":
+                before = tokenizer.apply_chat_template(
+                    dialog[:n], tools=tools, add_generation_prompt=True, tokenize=False
+                )
+                whole = tokenizer.apply_chat_template(dialog[: n + 1], tools=tools, tokenize=False)
+                assert whole.startswith(before)
+                ids = tokenizer.encode(whole.rstrip("\n"), add_special_tokens=False)
+                texts.append((torch.tensor([ids]), len(tokenizer.encode(before))))
+    for step in range(steps):
+        ids, start = texts[step % len(texts)]
+        labels = ids.clone()
+        labels[:, :start] = -100
+        model(input_ids=ids, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model
 
 
 class Keeping(BARLTrainer):

@@ -527,3 +527,22 @@ def test_the_last_state_may_be_the_answer(tmp_path, last_state):
     certain = [[0.0, -100.0], [-100.0, 0.0], [-100.0, -100.0], [0.0, -100.0]]
     assert (found == certain) == (last_state == "answer")
     assert logps[0, 0, 0] < -0.1
+
+
+# Benchmarks
+
+
+@pytest.mark.parametrize("method", ["barl", "grpo"])
+def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path, method):
+    rows = [row | {"solution": str(12 - n % 3)} for n, row in enumerate(ROWS)]
+    fields = {"per_device_eval_batch_size": 4, "log_completions": True}
+    kwargs = {"reward_funcs": [], "environment_factory": Guess, "cls": maker(method)}
+    trainer = agent(tmp_path, benchmarks={"games": Dataset.from_list(rows)}, **fields, **kwargs)
+    speaking(trainer.model, trainer._tokenizer, GAMES)
+    metrics = trainer.evaluate()
+    # the answers are 12, 9, none and 12, the truths 12, 11, 10 and 12
+    assert metrics["eval_games/accuracy"] == 0.5
+    words = [sum(len(trainer._tokenizer.encode(text)) + 1 for text in game) - 1 for game in GAMES]
+    assert metrics["eval_games/mean_tokens"] == pytest.approx(sum(words) / 4)
+    assert not trainer._metrics["eval"] and not trainer._logs["completion"]
+    assert trainer.num_generations_eval == 4

@@ -200,21 +200,6 @@ def test_benchmarks_that_cannot_be_evaluated_are_refused(model, tokenizer, tmp_p
         )
 
 
-@pytest.mark.parametrize("name", ["tools", "environment_factory"])
-def test_benchmarks_are_one_turn(tmp_path, name):
-    rows, given = BENCHMARKS["search"], {name: [print]}
-    with pytest.raises(ValueError, match=rf"benchmarks must be left out with {name}, got \['a'\]"):
-        make_trainer(
-            "grpo",
-            model="nowhere",
-            reward_funcs=accuracy_reward,
-            args=config(tmp_path),
-            train_dataset=rows,
-            benchmarks={"a": rows},
-            **given,
-        )
-
-
 @pytest.fixture
 def no_grader_starts(monkeypatch):
     monkeypatch.setattr(grader, "compare", ProcessPool())

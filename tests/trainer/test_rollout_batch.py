@@ -148,7 +148,7 @@ def scored_as(members, step_ends=(), sets=()):
         max_tokens=1,
         check_seconds=0.0,
     )
-    return Scored([], [], list(sets), list(step_ends), likelihoods)
+    return Scored([], [], list(sets), list(step_ends), [], [], likelihoods)
 
 
 def test_outcome_of_each_hypothesis(model, tokenizer, tmp_path):

@@ -136,8 +136,8 @@ def test_turns_that_no_mask_tells_apart_are_refused(model, tokenizer, tmp_path):
         model, tokenizer, config(tmp_path), rows=ROWS, rollout_func=playing(*parts, masked=False)
     )
     message = (
-        "rollout_func must mark in env_mask what the model did not write, got rollout 0 with an end "
-        f"of turn at token {first} of {whole} and tokens of the model behind it"
+        "rollout_func must mark in env_mask what the model did not write, got rollout 0 with an "
+        f"end of turn at token {first} of {whole} and tokens of the model behind it"
     )
     with pytest.raises(ValueError, match=message):
         barl_trainer.train()

@@ -139,6 +139,19 @@ def test_a_base_models_completions_end_where_its_template_ends_a_message(tmp_pat
     assert log["completions/max_length"] <= 96
 
 
+def test_agents(tmp_path):
+    launch(
+        "cpu.yaml", "tests.vllm.agents", str(tmp_path), deadline=400, python=[sys.executable, "-m"]
+    )
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert max(result["turns"]) == 2 and "12" in result["answers"]
+    first, last = result["steps"]
+    assert first["barl/turns_per_rollout"] > 1.5 and first["tools/call_frequency"] > 0.5
+    for step in (first, last):  # the trainer's log-probabilities are vLLM's, also behind results
+        assert step["sampling/sampling_logp_difference/mean"] < 1e-4
+    assert first["barl/first_ratio"] == pytest.approx(1, abs=1e-4)
+
+
 def evaluate(folder, model, backend, *options):
     """`barl evaluate`; the responses to `examples/problems.jsonl`, as texts with their lengths."""
     problems = f"problems={ROOT / 'examples' / 'problems.jsonl'}"

@@ -43,7 +43,7 @@ def draw(results: str | Path, path: str | Path) -> None:
             axis.axhline(border - 0.5, color="0.85", linewidth=0.6)
     axes[0].set_yticks(range(len(arms)), arms)
     axes[0].set_ylim(len(arms) - 0.5, -0.5)
-    finish(figure, path, names=len(models) + 1)
+    finish(figure, path)
 
 
 def _draw_model(

@@ -1,17 +1,13 @@
 """`barl inspect`: a page of what every rollout believed, and why each token was praised."""
 
-import argparse
 import os
+from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..report.inspector.page import foreign_file
+from ..report.inspector.page import page_files
 from .shell.console import mistakes_in_one_line, refuse_overwriting
 from .shell.interruption import kept
 from .shell.parsers import OneLineParser, printable
-
-if TYPE_CHECKING:
-    from ..report.inspector.site import Site
 
 
 def main(argv: list[str]) -> None:
@@ -51,27 +47,28 @@ def main(argv: list[str]) -> None:
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output must be a folder, got the file {output}: name another.")
         refuse_overwriting([output, output / "data", output / "assets"], folders)
-        if foreign := foreign_file(output):
+        if (output / "index.html").exists() and not page_files(output):
             raise ValueError(
-                f"--output must be a new folder or an earlier page, got {output} with "
-                f"{foreign.relative_to(output)}: name another folder."
+                f"--output must be a new folder or an earlier page, got {output} with an "
+                "index.html of others: name another folder."
             )
         if options.port is not None and not options.serve:
             raise ValueError(f"--port must be left out, got {options.port}: it is one of --serve.")
-        from ..report.inspector.site import Site
+        _make(folders, _names(options.runs), output, options)
 
-        site = Site(folders, _names(options.runs), output, is_live=options.serve)
-        if options.serve:
-            _serve(site, output, 8321 if options.port is None else options.port)
-            return
+
+def _make(folders: list[Path], names: list[str], output: Path, options: Namespace) -> None:
+    """Make the page, and serve it if that is wanted."""
+    from ..report.inspector.server import make_server, serve
+    from ..report.inspector.site import Site
+
+    site = Site(folders, names, output, is_live=options.serve)
+    if not options.serve:
         site.update()
         print(f"{site.rollouts:,} rollouts. Open {printable(str(output.resolve()))}/index.html")
-
-
-def _serve(site: "Site", output: Path, port: int) -> None:
-    from ..report.inspector.server import make_server, serve
-
-    server = make_server(output, port=port)  # a port that is taken is a mistake, found at once
+        return
+    # a port that is taken is a mistake, found at once
+    server = make_server(output, port=8321 if options.port is None else options.port)
     site.update()
     print(f"Serving {site.rollouts:,} rollouts at http://127.0.0.1:{server.server_address[1]}/")
     print("Ctrl-C ends it.", flush=True)
@@ -113,5 +110,5 @@ def _names(runs: list[Path]) -> list[str]:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"must be a port, 0 to 65535, got {text!r}")
+        raise ArgumentTypeError(f"must be a port, 0 to 65535, got {text!r}")
     return int(text)

@@ -82,7 +82,11 @@ def read_json(path: str | Path, **kinds: type) -> Any:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write content as JSON; a process that is killed meanwhile leaves what was there before."""
+    """Write content as JSON, and make the folder if it is missing.
+
+    A process that is killed meanwhile leaves what was there before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     partial.replace(path)

@@ -5,9 +5,7 @@ A folder holds one parquet file per rollout batch, `rollouts_00005.parquet`. A r
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +25,21 @@ SCHEMA = pa.schema(
         pa.field("prompt_id", pa.string(), nullable=False),
         pa.field("prompt", pa.string(), nullable=False),
         pa.field("solution", pa.string()),
-        pa.field("token_ids", pa.list_(pa.int32()), nullable=False),
-        pa.field("tokens", pa.list_(pa.string()), nullable=False),
-        pa.field("token_logps", pa.list_(pa.float32())),
-        pa.field("importance_ratios", pa.list_(pa.float32())),
-        pa.field("token_weights", pa.list_(pa.float32())),
-        pa.field("step_ends", pa.list_(pa.int32()), nullable=False),
-        pa.field("step_values", pa.list_(pa.float32())),
-        pa.field("rewards", pa.list_(pa.float32()), nullable=False),
+        pa.field("token_ids", pa.list_(pa.int32()), nullable=False),  # L
+        pa.field("tokens", pa.list_(pa.string()), nullable=False),  # L
+        pa.field("token_logps", pa.list_(pa.float32())),  # L
+        pa.field("importance_ratios", pa.list_(pa.float32())),  # L
+        pa.field("token_weights", pa.list_(pa.float32())),  # L
+        pa.field("step_ends", pa.list_(pa.int32()), nullable=False),  # T, ascending
+        pa.field("step_values", pa.list_(pa.float32())),  # T
+        pa.field("rewards", pa.list_(pa.float32()), nullable=False),  # one per reward function
         pa.field("outcome", pa.float32()),
         pa.field("advantage", pa.float32()),
         pa.field("answer", pa.string()),
-        pa.field("hypotheses", pa.list_(pa.string())),
+        pa.field("hypotheses", pa.list_(pa.string())),  # H, the truth first
         pa.field("member", pa.int32()),
-        pa.field("answer_logps", pa.list_(pa.list_(pa.float32()))),
-        pa.field("posterior", pa.list_(pa.list_(pa.float32()))),
+        pa.field("answer_logps", pa.list_(pa.list_(pa.float32()))),  # S rows of H, nats
+        pa.field("posterior", pa.list_(pa.list_(pa.float32()))),  # S rows of H
         pa.field("reason", pa.string()),
         pa.field("is_cut_off", pa.bool_()),
         pa.field("scored_tokens", pa.int32()),
@@ -49,33 +47,9 @@ SCHEMA = pa.schema(
 )
 """Columns of a record of T steps, S = T + 1 states, H hypotheses and L completion tokens.
 
-| column | meaning |
-|---|---|
-| `step` | optimizer steps that were done when the rollout was generated |
-| `group`, `rollout` | place of its prompt, and its own place, among the rollouts of that step |
-| `prompt_id` | the first 12 hex digits of the prompt's SHA-256: the same in all batches |
-| `prompt`, `solution` | the texts, messages as the model reads them; `solution` is the row's |
-| `token_ids`, `tokens` | the L token ids, and their texts; the texts joined are the completion |
-| `token_logps` | log-probability of each token under the policy that is trained, L, in nats |
-| `importance_ratios` | ratio that corrects for another engine's sampling, L |
-| `token_weights` | weight of each token in the policy gradient, L; 0 where there is none |
-| `step_ends` | tokens up to the end of each step, T, ascending; later tokens have no step |
-| `step_values` | the credit's value of each step, not whitened, T; null without truth or outcome |
-| `rewards` | one per reward function (names: `reward_names` of the metadata); NaN without one |
-| `outcome` | weighted sum of the rewards, the outcome reward v |
-| `advantage` | what GRPO gives every token: (v - mean of the group) / standard deviation |
-| `answer` | the answer of the completion |
-| `hypotheses` | answers of the H hypotheses; the first is the truth |
-| `member` | index of the hypothesis that is the rollout's answer |
-| `answer_logps` | log-likelihood of each hypothesis at each state, S rows of H, in nats |
-| `posterior` | belief in each hypothesis at each state, S rows of H, each of sum 1 |
-| `reason` | why the grader judged so |
-| `is_cut_off` | whether the completion reached its longest length before its end |
-| `scored_tokens` | tokens that were fed to score its answers; shared ones count for the first |
-
-A column is null where the run has no such thing.
+The table in docs/inspector.md says what each means. A column is null where the run has no such
+thing.
 """
-
 
 FOLDER = "beliefs"
 """Name of the folder of records in the folder of a run."""
@@ -153,81 +127,30 @@ def record_table(columns: Mapping[str, Any]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def credit_metadata(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of the metadata that says how values were computed.
-
-    [`credit_settings`] reads the settings back.
-
-    Args:
-        settings: The settings of scoring and credit by their names in [`BARLFields`], and those of
-            the credit alone.
-    """
-    named = {name: settings[name] for name in ("credit", "consistency_beta")}
-    return named | {"settings": dict(settings)}
-
-
-def credit_settings(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings by which values were computed; an empty mapping without values."""
-    return metadata.get("settings", {})
-
-
-def write_records(
-    path: Path, records: pa.Table | Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]
-) -> None:
-    """Write the records of a batch to a file. The file appears once it is complete.
+def write_records(path: Path, tables: Sequence[pa.Table], metadata: Mapping[str, Any]) -> None:
+    """Write records to a file. The file appears once it is complete.
 
     Args:
         path: The file. Its folder is made if it is missing.
-        records: A table ([`record_table`]), or one mapping per record from the columns of
-            [`SCHEMA`] to values. A column that a record lacks is null.
-        metadata: What holds for all records, as JSON values: for instance `reward_names`, `model`,
-            [`credit_metadata`] and the seconds that the batch took.
-    """
-    with record_writer(path, metadata) as write:
-        write(records)
-
-
-@contextmanager
-def record_writer(
-    path: Path, metadata: Mapping[str, Any]
-) -> Iterator[Callable[[pa.Table | Sequence[Mapping[str, Any]]], None]]:
-    """Write records to a file, part by part. The file appears once all are written.
-
-    Args:
-        path: The file. Its folder is made if it is missing.
-        metadata: What holds for all records, as JSON values.
-
-    Yields:
-        A function that writes a part of the records: a table, or one mapping per record.
+        tables: The records, in parts that [`record_table`] made.
+        metadata: What holds for all records, as JSON values: for instance `model`, `reward_names`,
+            the seconds that the batch took, and `settings`: those of scoring and credit, by their
+            names in [`BARLFields`]. A model's absolute path is reduced to the folder's name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    texts = {b"barl_trl": json.dumps({"version": VERSION, **_without_path(metadata)}).encode()}
-    schema = SCHEMA.with_metadata(texts)
+    model = metadata.get("model")
+    shown = {"model": Path(model).name} if model and Path(model).is_absolute() else {}
+    texts = {"barl_trl": json.dumps({"version": VERSION, **metadata, **shown})}
     partial = path.with_suffix(".partial")
-    with pq.ParquetWriter(
+    pq.write_table(
+        pa.concat_tables(tables).replace_schema_metadata(texts),
         partial,
-        schema,
+        row_group_size=ROWS_TOGETHER,
         compression="zstd",
         use_dictionary=_TEXTS,
         column_encoding=dict.fromkeys(_NUMBERS, "BYTE_STREAM_SPLIT"),
-    ) as writer:
-        waiting: list[pa.Table] = []
-
-        def write(records: pa.Table | Sequence[Mapping[str, Any]]) -> None:
-            table: Any = records
-            if not isinstance(records, pa.Table):
-                table = pa.Table.from_pylist(list(records), schema=schema)
-            waiting.append(table.replace_schema_metadata(texts))
-            if sum(map(len, waiting)) >= ROWS_TOGETHER:
-                flush()
-
-        def flush() -> None:
-            if waiting:
-                writer.write_table(pa.concat_tables(waiting), row_group_size=ROWS_TOGETHER)
-                waiting.clear()
-
-        yield write
-        flush()
+        write_page_checksum=True,
+    )
     partial.replace(path)
 
 
@@ -237,25 +160,17 @@ def read_metadata(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: The file is no file of records.
     """
-    return _read(path, columns=())[0]
+    return _read(path, [])[0]
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Read the metadata and the records of a file.
 
     Raises:
-        ValueError: The file is no file of records, a column is missing, or a record contradicts
-            itself.
+        ValueError: The file is no file of records, or is damaged, or a column is missing.
     """
-    metadata, table = _read(path)
-    if not table.schema.equals(SCHEMA):
-        wrong = [field.name for field in SCHEMA if table.schema.field(field.name) != field]
-        raise ValueError(f"{path} must have the columns of {', '.join(wrong)}, got others.")
-    records = table.to_pylist()
-    for number, record in enumerate(records):
-        if fault := _fault(record):
-            raise ValueError(f"{path} must have whole records, got {fault} in row {number}.")
-    return metadata, records
+    metadata, table = _read(path, SCHEMA.names)
+    return metadata, table.to_pylist()
 
 
 def read_records(folder: Path, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -266,19 +181,17 @@ def read_records(folder: Path, *, columns: Sequence[str] | None = None) -> Itera
         columns: Names of the columns to read. None: all.
     """
     for _, path in record_files(folder):
-        yield from _read(path, columns=columns)[1].to_pylist()
+        yield from _read(path, columns or SCHEMA.names)[1].to_pylist()
 
 
-def _read(path: Path, columns: Sequence[str] | None = None) -> tuple[dict[str, Any], pa.Table]:
-    """Return metadata and records of a file. `columns` are those to read; None: all."""
+def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]:
+    """Return the metadata of a file, and these columns of its records."""
     try:
-        with pq.ParquetFile(regular(path)) as file:
-            texts = file.schema_arrow.metadata or {}
-            wanted = SCHEMA.names if columns is None else columns
-            lacking = {*wanted} - {*file.schema_arrow.names}
-            table = file.read([*wanted])
+        with pq.ParquetFile(regular(path), page_checksum_verification=True) as file:
+            found = file.schema_arrow
+            table = file.read([*columns])
             table.validate(full=True)
-        metadata = parse_json(texts.get(b"barl_trl", b"null").decode())
+        metadata = parse_json((found.metadata or {}).get(b"barl_trl", b"null").decode())
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} must be a file of rollout records, got {reason}.") from None
@@ -289,37 +202,11 @@ def _read(path: Path, columns: Sequence[str] | None = None) -> tuple[dict[str, A
             f"path must have records of version {VERSION} at most, got {metadata['version']} in "
             f"{path}: update barl-trl."
         )
-    if lacking:
-        raise ValueError(f"{path} must have the columns {', '.join(sorted(lacking))}, got none.")
-    return _without_path(metadata), table
-
-
-def _fault(record: Mapping[str, Any]) -> str | None:
-    """Return in words what contradicts itself in a record; None if nothing does."""
-    ends, tokens = record["step_ends"], len(record["tokens"])
-    steps, size = len(ends), len(record["hypotheses"] or ())
-    if None in ends or any(a >= b for a, b in pairwise([0, *ends])) or (ends or [0])[-1] > tokens:
-        return f"step_ends {ends!r:.40}, which do not ascend up to {tokens},"
-    lengths = {"token_ids": tokens, "step_values": steps} | dict.fromkeys(
-        ("token_logps", "importance_ratios", "token_weights"), tokens
-    )
-    if size:
-        lengths |= dict.fromkeys(("answer_logps", "posterior"), steps + 1)
-    for name, length in lengths.items():
-        if record[name] is not None and len(record[name]) != length:
-            return f"{len(record[name])} {name} where there must be {length}"
-    for name in ("answer_logps", "posterior"):
-        rows = record[name] or [] if size else []
-        if any(row is None or len(row) != size or None in row for row in rows):
-            return f"{name} of another number of hypotheses"
-    if (size and record["answer_logps"] is None) or any(
-        None in (record[name] or ()) for name in ("tokens", "token_ids", "hypotheses")
-    ):
-        return "an empty token or hypothesis, or one without answer_logps,"
-    return None
-
-
-def _without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata in which an absolute path of the model is reduced to the folder's name."""
-    model = str(metadata.get("model"))
-    return {**metadata, **({"model": Path(model).name} if Path(model).is_absolute() else {})}
+    wrong = [
+        name
+        for name in columns
+        if [SCHEMA.field(name)] != [found.field(n) for n in found.get_all_field_indices(name)]
+    ]
+    if wrong:
+        raise ValueError(f"{path} must have the columns {', '.join(wrong)}, got none or others.")
+    return metadata, table

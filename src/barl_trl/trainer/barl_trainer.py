@@ -210,7 +210,13 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         cache = recorder.cache(rows) if is_of_use else None
         self._say_once("cache", recorder.advice(cache) if is_of_use else None)
         self._batch.generated = Generated(
-            prompt_ids, completion_ids, completions, cache, masks, columns.get(ROLLOUT_ANSWER)
+            prompt_ids,
+            completion_ids,
+            completions,
+            cache,
+            masks,
+            columns.get(ROLLOUT_ANSWER),
+            has_tools=bool(self.tools),
         )
         self._batch.asks_for_old_logps = asks
         # score now: the cache is large, and the weights are still those that generated it

@@ -17,12 +17,11 @@ from .checkpoints.stop_together import StopTogether
 from .checks.datasets import refuse_unusable_tokenizer
 from .hub.pushes import HubMixin
 from .logging.health import HealthCallback, HealthMixin, logger
-from .rollouts.agents import AgentMixin
 from .rollouts.turns import tell_ends
 
 
 class BaselineTrainer(
-    HealthMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, AgentMixin, GRPOTrainer
+    HealthMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer
 ):
     """[`~trl.GRPOTrainer`] with exact resuming, benchmarks, model cards and health lines.
 
@@ -36,9 +35,9 @@ class BaselineTrainer(
             benchmarks, evaluation needs no `eval_dataset`.
 
     Raises:
-        ValueError: A benchmark has no problems or lacks a column; there are benchmarks and tools;
-            an earlier run has left something in `output_dir`, or another run writes into it; or the
-            tokenizer lacks a chat template or a token that ends a turn.
+        ValueError: A benchmark has no problems or lacks a column; an earlier run has left something
+            in `output_dir`, or another run writes into it; or the tokenizer lacks a chat template
+            or a token that ends a turn.
         RuntimeError: A grader's process cannot be started. This is raised before the model is
             loaded.
     """
@@ -59,7 +58,7 @@ class BaselineTrainer(
     ):
         self._said: set[Hashable] = set()
         self.benchmarks = dict(benchmarks or {})
-        check_benchmarks(self.benchmarks, kwargs)
+        check_benchmarks(self.benchmarks)
         if self.benchmarks and kwargs.get("eval_dataset") is None:
             kwargs["eval_dataset"] = {}  # `Trainer` refuses to evaluate without a data set
         length: Any = args.max_completion_length

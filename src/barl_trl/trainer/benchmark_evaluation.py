@@ -1,7 +1,7 @@
 """Greedy evaluation on benchmarks during training, by the trainer's own generation."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,19 +12,22 @@ from transformers import GenerationConfig, Trainer
 from trl import GRPOTrainer
 
 from ..rewards import AccuracyReward
-from ..steps import chain_of_thought
+from ..steps import turns_of
+from .rollouts.agents import AgentMixin, Episode
 
 # transformers warns of a sampling setting that greedy decoding ignores, unless it is the default
 GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "min_p": None}
 
 
-class BenchmarkEvaluationMixin(GRPOTrainer):
+class BenchmarkEvaluationMixin(AgentMixin):
     """Evaluate greedily on benchmarks whenever TRL evaluates.
 
     TRL's own evaluation samples as in training. This one decodes each problem's completion
-    greedily. It logs `eval_<benchmark>/accuracy` (0 to 1), `eval_<benchmark>/mean_tokens` (trackers
-    show them as `eval/<benchmark>/…`) and `eval_accuracy`, the mean over the benchmarks. Each of
-    them can be `metric_for_best_model`. Training goes on as if there had been no evaluation.
+    greedily. With tools or an environment it plays a whole episode; a `rollout_func` samples as it
+    does in training. It logs `eval_<benchmark>/accuracy` (0 to 1), `eval_<benchmark>/mean_tokens`
+    (trackers show them as `eval/<benchmark>/…`) and `eval_accuracy`, the mean over the benchmarks.
+    Each of them can be `metric_for_best_model`. Training goes on as if there had been no
+    evaluation.
 
     With a dict of evaluation sets TRL logs the metrics of every set under the same names, such as
     `eval_reward`, so that only the last set's remain. This class also logs them with the set's
@@ -33,9 +36,9 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
     It extends `evaluate` instead of adding a callback, because `Trainer` looks for the best model
     in what `evaluate` returns.
 
-    What it relies on in TRL: `_tokenize_prompts` and `_generate_single_turn` make completions of
-    prompts; `vllm_generation.generation_kwargs` decide how vLLM samples; `generation_config` and
-    `generation_kwargs` decide how transformers samples; `log` averages and logs `_metrics["eval"]`.
+    What it relies on in TRL: `vllm_generation.generation_kwargs` decide how vLLM samples;
+    `generation_config` and `generation_kwargs` decide how transformers samples; `log` averages and
+    logs `_metrics["eval"]`.
     """
 
     use_vllm: bool
@@ -86,8 +89,8 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
         problems do not divide, the last problem is repeated, and the copies are dropped.
 
         Returns:
-            The reward of each problem's completion, (N,), NaN without one; and its number of
-            tokens, (N,), without the token that ends the turn.
+            The reward of each problem's completion, (N,), NaN without one; and the number of tokens
+            that the model wrote in it, (N,), without the token that ends the last turn.
         """
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
         most = len(dataset) if self.use_vllm else self.args.per_device_eval_batch_size
@@ -96,15 +99,16 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
         while start < len(dataset):
             size = min(most, math.ceil((len(dataset) - start) / world))
             places = range(start + rank * size, start + (rank + 1) * size)
-            problems = dataset[[min(place, len(dataset) - 1) for place in places]]
-            self.model.eval()  # generation in continuous batches ends in training mode
-            prompt_ids, *_ = self._tokenize_prompts(list(problems["prompt"]))
-            completion_ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
-            texts = self.processing_class.batch_decode(completion_ids, skip_special_tokens=True)
-            rewards = self._judge(texts, list(problems["solution"]))
+            rows = [dataset[min(place, len(dataset) - 1)] for place in places]
+            episodes = self.play(rows)
+            rewards = self._judge(
+                [episode.completion for episode in episodes],
+                [row["solution"] for row in rows],
+                [episode.given_answer for episode in episodes],
+            )
             local = [
-                (math.nan if reward is None else reward, len(chain_of_thought(ids, ends)))
-                for reward, ids in zip(rewards, completion_ids, strict=True)
+                (math.nan if reward is None else reward, _num_own_tokens(episode, ends))
+                for reward, episode in zip(rewards, episodes, strict=True)
             ]
             local = torch.tensor(local, dtype=torch.float32, device=self.accelerator.device)
             results.append(self.accelerator.gather(local))
@@ -113,16 +117,14 @@ class BenchmarkEvaluationMixin(GRPOTrainer):
         return rewards, lengths
 
 
-def check_benchmarks(benchmarks: Mapping[str, Dataset], kwargs: Mapping[str, Any]) -> None:
+def check_benchmarks(benchmarks: Mapping[str, Dataset]) -> None:
     """Refuse benchmarks that cannot be evaluated.
 
     Args:
         benchmarks: Benchmark name -> its problems.
-        kwargs: The trainer's other arguments.
 
     Raises:
-        ValueError: A benchmark has no problems or lacks a column, or there are benchmarks and
-            tools.
+        ValueError: A benchmark has no problems or lacks a column.
     """
     for name, dataset in benchmarks.items():
         if not len(dataset) or not {"prompt", "solution"} <= set(dataset.column_names):
@@ -131,12 +133,12 @@ def check_benchmarks(benchmarks: Mapping[str, Dataset], kwargs: Mapping[str, Any
                 f"{len(dataset)} rows with {dataset.column_names} in {name!r}: "
                 "barl_trl.data.load_problems makes them."
             )
-    for name in ("tools", "environment_factory"):
-        if benchmarks and kwargs.get(name):
-            raise ValueError(
-                f"benchmarks must be left out with {name}, got {[*benchmarks]}: they are "
-                "answered in one turn. Evaluate with eval_dataset."
-            )
+
+
+def _num_own_tokens(episode: Episode, end_ids: Collection[int]) -> int:
+    """Return how many tokens the model wrote, without the token that ends its last turn."""
+    turns = turns_of(episode.completion_ids, episode.mask, end_ids)
+    return sum(episode.mask[: turns[-1].end]) if turns else 0
 
 
 @contextmanager

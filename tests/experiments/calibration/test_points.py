@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.evaluation.beliefs.response_values import response_scorer, response_values
+from barl_trl.evaluation.beliefs.response_values import believe, response_scorer, value_records
 from barl_trl.graders import get_grader
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.steps import fixed_size_steps
@@ -103,7 +103,7 @@ def test_beliefs_stand_beside_the_shares_of_their_answers(model, tokenizer, scor
     assert {point.problem_id for point in found} == {5}
 
     expected, masses = [], []
-    records = list(response_values(model, scorer, RESPONSES))
+    records = list(value_records(believe(model, scorer, RESPONSES), scorer))
     for n, (response, record) in enumerate(zip(RESPONSES, records, strict=True)):
         first = 1 if n else 0  # all responses begin with one state
         logps = plain_log_likelihoods(model, tokenizer, response.prompt, response.response)

@@ -7,16 +7,17 @@ import random
 from copy import copy
 from dataclasses import replace
 
+import pyarrow as pa
 import torch
 
 from barl_trl.posterior import posterior, values_under
+from barl_trl.report import rollout_records
 from barl_trl.report.rollout_records import (
     FOLDER,
-    credit_metadata,
+    SCHEMA,
     file_name,
     read_metadata,
     read_records,
-    write_records,
 )
 from barl_trl.trainer.barl_fields import BARLFields
 
@@ -34,8 +35,8 @@ from ...trainer.rollouts import (
 
 def metadata_of(**settings):
     """What a run with these settings says of its records."""
-    how = credit_metadata(BARLFields(**settings).settings)
-    return {"reward_names": ["accuracy"], "model": "tiny"} | how
+    how = BARLFields(**settings).settings
+    return {"reward_names": ["accuracy"], "model": "tiny", "settings": how}
 
 
 METADATA = metadata_of()
@@ -98,6 +99,12 @@ def make_batch(step, *, groups=3, size=4):
         for g in range(groups)
         for n in range(size)
     ]
+
+
+def write_records(path, records, metadata):
+    """Writes records that are mappings from the columns' names; one that is missing is null."""
+    table = pa.Table.from_pylist(records, SCHEMA)
+    rollout_records.write_records(path, [table], metadata)
 
 
 def write_run(

@@ -3,7 +3,7 @@
 import pytest
 
 from barl_trl.report.inspector.derived import derive
-from barl_trl.report.inspector.filters import FILTERS, is_right, kinds, mean_weight
+from barl_trl.report.inspector.filters import FILTERS, kinds, mean_weight
 
 from .rollouts import METADATA, make_record
 
@@ -29,7 +29,6 @@ PAIR = [weighted(make_record(n, rollout=n, outcome=float(n)), 0.0) for n in rang
         (0, lambda r: r | {"is_cut_off": True}, "truncated"),
         (0, lambda r: r | {"answer": None, "member": None}, "no_answer"),
         (0, lambda r: r | {"reason": "timeout"}, "timed_out"),
-        (1, lambda r: r | {"step_values": [v + 1 for v in r["step_values"]]}, "differs"),
     ],
 )
 def test_kinds(place, change, added):
@@ -50,11 +49,15 @@ def test_equal_outcomes_with_weights_apart_are_a_kind_of_the_whole_group():
 
 
 def test_right_is_the_truth_and_without_hypotheses_a_reward():
-    record = make_record(1, outcome=0.0)
-    assert not is_right(record | {"outcome": 0.2})  # a reward for form, say
-    unscored = record | {"hypotheses": None, "member": None}
-    assert not is_right(unscored) and is_right(unscored | {"outcome": 1.0})
-    assert not is_right(unscored | {"outcome": None})
+    wrong = weighted(make_record(1, outcome=0.0), 0.0)
+    unscored = wrong | {"hypotheses": None, "member": None}
+    for record, kind in (
+        (wrong | {"outcome": 0.2}, "wrong"),  # a reward for form, say
+        (unscored, "wrong"),
+        (unscored | {"outcome": 1.0}, "right"),
+        (unscored | {"outcome": None}, "wrong"),
+    ):
+        assert names([record]) == [{kind}]
 
 
 def test_mean_weight_counts_tokens():

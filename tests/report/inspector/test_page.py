@@ -11,7 +11,6 @@ from barl_trl.report.inspector.page import (
     asset_files,
     folder_page,
     formulas_shard,
-    shard_script,
     single_page,
 )
 
@@ -77,7 +76,3 @@ def test_own_scripts_never_parse_markup():
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", path.read_text()
         )
-
-
-def test_shard_hands_its_json_over():
-    assert shard_script("a-00001", '{"x":1}') == 'barl.receive("a-00001",{"x":1});\n'

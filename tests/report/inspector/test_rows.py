@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from barl_trl.report.inspector.rows import COLUMNS, groups_of, rounded, shared_ends
+from barl_trl.report.inspector.rows import COLUMNS, groups_of
 
 from .rollouts import METADATA, make_batch, make_record
 
@@ -42,11 +42,20 @@ def test_weights_that_differ_inside_a_step_are_kept():
 def test_snippets_leave_the_chat_template_out():
     heads = [group.head[3] for group in groups_of(make_batch(5), METADATA)]
     assert heads == [f"What is {g} and 5?" for g in range(3)]
-    assert shared_ends({"one prompt\n"}) == (0, 0)
-    assert shared_ends({"a\nb\n", "a\nb\nc\n"})[0] <= 4
+    [alone] = groups_of([make_record(0, prompt="one prompt\n")], METADATA)
+    assert alone.head[3] == "one prompt"
+    prompts = ("a\nb\n", "a\nb\nc\n")
+    records = [make_record(n, group=n, prompt=prompt) for n, prompt in enumerate(prompts)]
+    assert [group.head[3] for group in groups_of(records, METADATA)] == ["a\nb", "a\nb\nc"]
 
 
 def test_numbers_are_rounded_and_finite():
-    assert rounded([0.123456789, -1e-9]) == [0.12346, 0.0]
-    assert rounded([[float("-inf"), 1.0], [float("nan"), 2.0]]) == [[None, 1.0], [None, 2.0]]
-    assert rounded(None) is None
+    inf, nan = float("inf"), float("nan")
+    record = make_record(0, steps=1) | {
+        "token_logps": [-0.123456789, -1e-9, -inf, nan],
+        "rewards": [nan, 1 / 3],
+        "importance_ratios": None,
+    }
+    [rollout] = groups_of([record], METADATA)[0].details["rollouts"]
+    assert rollout["logps"] == [-0.1235, 0.0, None, None]
+    assert (rollout["rewards"], rollout["ratios"]) == ([None, 0.33333], None)

@@ -5,12 +5,7 @@ import os
 import threading
 from contextlib import contextmanager
 
-import pytest
-
-from barl_trl.report.inspector.server import make_server, serve
-from barl_trl.report.inspector.site import Site
-
-from .rollouts import write_run
+from barl_trl.report.inspector.server import make_server
 
 
 @contextmanager
@@ -41,33 +36,6 @@ def test_files_are_served_to_this_machine_and_never_kept(tmp_path):
         assert (status, body, headers["Cache-Control"]) == (200, b"a page", "no-store")
         assert get(address, "/../secret")[0] == 404
         assert get(address, "/", Host="evil.example:80")[0] == 421
-
-
-def test_new_files_are_taken_in_until_the_end(tmp_path):
-    run = tmp_path / "run"
-    write_run(run, steps=[0])
-    made = Site([run / "beliefs"], ["run"], tmp_path / "page", is_live=True)
-    made.update()
-    server = make_server(tmp_path / "page", port=0)
-    address = server.server_address
-    seen = []
-
-    class End(Exception):
-        pass
-
-    class Watched:
-        def update(self):
-            seen.append(get(address, "/data/index.js")[1])
-            if len(seen) == 2:
-                raise End
-            write_run(run, steps=[10])
-            assert made.update() == 1
-
-    with pytest.raises(End):
-        serve(Watched(), server, seconds=0.01)
-    assert b'"rollouts":12' in seen[0] and b'"rollouts":24' in seen[1]
-    with pytest.raises(ConnectionRefusedError):
-        get(address, "/")
 
 
 def test_no_other_site_no_listing_and_nothing_outside_is_served(tmp_path):

@@ -17,43 +17,27 @@ def test_json_is_ascii_without_a_tag():
     assert json.loads(text) == {HOSTILE: [HOSTILE]}
 
 
-def test_numbers_that_json_lacks_are_texts():
-    infinity, nan = float("inf"), float("nan")
-    text = script_json({"beta": infinity, "more": [1, -infinity, (0.5, nan)]})
-    assert json.loads(text) == {"beta": "inf", "more": [1, "-inf", [0.5, "nan"]]}
-
-
 def run_of(steps, change=lambda records: records):
     run, written = RunData("a"), {}
     for step in steps:
         written |= run.add(groups_of(change(make_batch(step)), METADATA))
-    return run, written | dict(run.open_list())
+    return run, {name: json.loads(text) for name, text in written.items()}
 
 
 def test_shards_hold_all_groups_once(monkeypatch):
     monkeypatch.setattr(shards, "SHARD_CHARACTERS", 6_000)
     run, written = run_of([0, 10])
-    data = [json.loads(text) for name, text in written.items() if "list" not in name]
-    assert len(data) > 2 and sum(len(shard["groups"]) for shard in data) == 6
-    [listed] = [json.loads(written[name]) for name in run.lists()]
-    for number, (step, group, *_, name) in enumerate(listed["heads"]):
-        shard = json.loads(written[name])
-        found = shard["groups"][number - shard["first"]]
+    assert len(written) > 2 and sum(len(shard["groups"]) for shard in written.values()) == 6
+    for number, (step, group, *_, name) in enumerate(run.list["heads"]):
+        found = written[name]["groups"][number - written[name]["first"]]
         assert (found["step"], found["group"]) == (step, group)
-    assert run.rollouts == len(listed["group"]) == 24
-
-
-def test_full_lists_are_closed(monkeypatch):
-    monkeypatch.setattr(shards, "LINES_PER_LIST", 8)
-    run, written = run_of([0, 10])
-    lists = [json.loads(written[name]) for name in run.lists()]
-    assert [len(part["group"]) for part in lists] == [8, 8, 8]
-    assert [g for part in lists for g in part["group"]] == [g for g in range(6) for _ in range(4)]
+    assert run.list["group"] == [g for g in range(6) for _ in range(4)]
+    assert run.rollouts == 24
 
 
 def test_scale_covers_nearly_all_weights():
     run, written = run_of([0])
-    [shard] = [json.loads(text) for name, text in written.items() if "list" not in name]
+    [shard] = written.values()
     rollouts = [r for group in shard["groups"] for r in group["rollouts"]]
     largest = max(abs(w) for r in rollouts for w in [*r["weights"], r["advantage"]])
     assert 0.5 * largest < run.bound() <= 1.05 * largest

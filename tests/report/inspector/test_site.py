@@ -7,9 +7,9 @@ import pytest
 
 from barl_trl.report.inspector import site
 from barl_trl.report.inspector.site import Site
-from barl_trl.report.rollout_records import file_name, write_records
+from barl_trl.report.rollout_records import file_name
 
-from .rollouts import METADATA, make_batch, metadata_of, write_run
+from .rollouts import METADATA, make_batch, metadata_of, write_records, write_run
 
 
 def shard(output, name):
@@ -31,37 +31,31 @@ def test_larger_run_is_a_folder(tmp_path, monkeypatch):
     index = shard(tmp_path / "page", "index")
     [run] = index["runs"]
     assert (run["name"], run["rollouts"], index["live"]) == ("run", 36, False)
-    heads = [head for name in run["lists"] for head in shard(tmp_path / "page", name)["heads"]]
+    heads = shard(tmp_path / "page", "a-list")["heads"]
     groups = [
         g for name in {h[-1] for h in heads} for g in shard(tmp_path / "page", name)["groups"]
     ]
     assert sum(len(group["rollouts"]) for group in groups) == 36
 
 
-def test_live_page_takes_in_new_files(tmp_path):
+def test_live_page_takes_in_new_files_and_begins_anew_where_one_was_replaced(tmp_path):
     run = tmp_path / "run"
     write_run(run, steps=[0])
     made = Site([run / "beliefs"], ["run"], tmp_path / "page", is_live=True)
+
+    def shown():
+        index = shard(tmp_path / "page", "index")
+        return index["runs"][0]["rollouts"], index["begun"]
+
     assert made.update() == 1
     first = (tmp_path / "page" / "data" / "a-00001.js").read_bytes()
     assert made.update() == 0
     write_run(run, steps=[10])
-    assert made.update() == 1
-    index = shard(tmp_path / "page", "index")
-    assert (index["runs"][0]["rollouts"], index["begun"]) == (24, 1)
+    assert made.update() == 1 and shown() == (24, 1)
     assert (tmp_path / "page" / "data" / "a-00001.js").read_bytes() == first
-
-
-def test_file_that_was_written_again_begins_anew(tmp_path):
-    run = tmp_path / "run"
-    write_run(run, steps=[0, 10])
-    made = Site([run / "beliefs"], ["run"], tmp_path / "page", is_live=True)
-    made.update()
     (run / "beliefs" / "rollouts_00010.parquet").unlink()
     write_records(run / "beliefs" / "rollouts_00000.parquet", make_batch(0)[:4], METADATA)
-    assert made.update() == 1
-    index = shard(tmp_path / "page", "index")
-    assert (index["runs"][0]["rollouts"], index["begun"]) == (4, 2)
+    assert made.update() == 1 and shown() == (4, 2)
 
 
 def test_page_that_is_made_again_leaves_nothing_of_the_old_and_touches_nothing_else(

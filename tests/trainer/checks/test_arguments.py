@@ -23,8 +23,7 @@ ROWS = Dataset.from_dict({"prompt": ["1+1?"], "solution": ["2"]})
 @pytest.mark.parametrize(
     ("kwargs", "error", "message"),
     [
-        ({"tools": [print]}, ValueError, "tools must be None"),
-        ({"environment_factory": dict}, ValueError, "environment_factory must be None"),
+        ({"tools": [print]}, ValueError, "train_dataset must have messages as prompts with tools"),
         ({"reward_funcs": None}, ValueError, "reward_funcs must hold at least one function"),
         (
             {"reward_funcs": "math_verfy"},

@@ -12,11 +12,11 @@ from ..shell.parsers import OneLineParser
 ANALYSES = {
     "efficiency": "draw pass@k against the tokens of k responses",
     "reflections": "count how often responses reflect, by the difficulty of the problem",
-    "curves": "draw accuracy and response length over training, from run folders",
+    "curves": "draw accuracy, response length and beliefs over training, from run folders",
     "compare": "say whether one arm is better than another, over training seeds and problems",
     "values": "compute the Bayesian value of each step of responses, under a checkpoint's belief",
 }
-"""Each is a module of `barl_trl.commands.analyze`."""
+"""Each is a module here. Its `add_options` adds its options, and says what runs."""
 
 
 def main(argv: list[str]) -> None:
@@ -35,9 +35,7 @@ def main(argv: list[str]) -> None:
                 default=Path("outputs/analysis"),
                 help="folder of the results",
             )
-            analysis = import_module(f".{name}", __package__)
-            analysis.add_options(command)
-            command.set_defaults(run=analysis.run)
+            import_module(f".{name}", __package__).add_options(command)
     options = parser.parse_args(argv)
     with mistakes_in_one_line("barl analyze"):
         options.run(options)

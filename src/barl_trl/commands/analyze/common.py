@@ -1,7 +1,7 @@
 """What the analyses share: named folders, results as rows, tables."""
 
 import argparse
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,6 @@ def add_grader_options(command: argparse.ArgumentParser) -> None:
 
 def write(path: Path, settings: dict[str, Any], rows: Rows) -> Path:
     """Write results as JSON: what they were made with, and the rows that the figures draw."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"settings": settings, "rows": rows})
     return path
 
@@ -50,12 +49,6 @@ def read_models(
     """Return the responses of each model to each benchmark, as `--names` and `--benchmarks` say."""
     by_name = named(options.names, folders)
     return {name: read_responses(folder, options.benchmarks) for name, folder in by_name.items()}
-
-
-def fewest_samples(models: Mapping[str, Mapping[str, ResponsesByProblem]]) -> int:
-    """Return the smallest number of responses to a problem, over all models and benchmarks."""
-    benchmarks = (problems for of_model in models.values() for problems in of_model.values())
-    return min(len(responses) for problems in benchmarks for responses in problems.values())
 
 
 def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Path]:
@@ -70,7 +63,13 @@ def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Pat
     return dict(zip(names, folders, strict=True))
 
 
-def as_many(option: str, arguments: Sequence, folders: Collection) -> Sequence:
+def fewest_samples(models: Mapping[str, Mapping[str, ResponsesByProblem]]) -> int:
+    """Return the smallest number of responses to a problem, over all models and benchmarks."""
+    benchmarks = (problems for of_model in models.values() for problems in of_model.values())
+    return min(len(responses) for problems in benchmarks for responses in problems.values())
+
+
+def as_many(option: str, arguments: Sequence, folders: Sequence) -> Sequence:
     """Return the values of an option, checked to be one for each folder.
 
     Raises:

@@ -77,6 +77,7 @@ def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
+    command.set_defaults(run=_run)
     text = (
         "an arm's folders of responses, one for each training seed; all are compared with the last"
     )
@@ -88,7 +89,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Compare every arm but the last with the last one: `compare.json`, `compare.png`, tables."""
     from ...report.figures.analysis_figures import draw_comparison
 

@@ -1,4 +1,4 @@
-"""`barl analyze curves`: accuracy and response length over training, from run folders."""
+"""`barl analyze curves`: accuracy, response length and beliefs over training, from run folders."""
 
 import argparse
 import re
@@ -12,11 +12,11 @@ from ..shell.parsers import printable
 _SEED = re.compile(r"[-_](seed|s)?[-_]?\d+$")
 
 
-def arms(runs: Sequence[str]) -> dict[str, list[Path]]:
+def _arms(runs: Sequence[str]) -> dict[str, list[Path]]:
     """Group `[ARM=]RUN_DIR` by arm: without one, by the folder's name up to the seed's number.
 
     Example:
-        >>> sorted(arms(["runs/barl-seed1", "runs/barl-seed2", "GRPO=runs/other"]))
+        >>> sorted(_arms(["runs/barl-seed1", "runs/barl-seed2", "GRPO=runs/other"]))
         ['GRPO', 'barl']
     """
     grouped = defaultdict(list)
@@ -29,6 +29,7 @@ def arms(runs: Sequence[str]) -> dict[str, list[Path]]:
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
+    command.set_defaults(run=_run)
     command.add_argument(
         "runs",
         nargs="+",
@@ -38,12 +39,11 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Write `curves.json` and `curves.png`, and print the folders of each arm."""
     from ...report.figures import run_curves
 
-    grouped = arms(options.runs)
-    options.output_dir.mkdir(parents=True, exist_ok=True)
+    grouped = _arms(options.runs)
     path = options.output_dir / "curves.json"
     write_json(path, run_curves.summarize(grouped))
     run_curves.draw(path, options.output_dir / "curves.png")

@@ -11,6 +11,7 @@ from .common import Rows, add_model_options, as_many, fewest_samples, read_model
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
+    command.set_defaults(run=_run)
     add_model_options(command)
     sampled = "samples (temperature 1) of each model: a folder that `barl evaluate` wrote"
     command.add_argument(
@@ -23,7 +24,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Write `efficiency.json` and `efficiency_sampled.png`, and show a table.
 
     With greedy responses there is also `efficiency.png`, where one of the k is greedy.

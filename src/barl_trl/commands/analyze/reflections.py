@@ -12,6 +12,7 @@ from .common import Rows, add_model_options, fewest_samples, read_models, show, 
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
+    command.set_defaults(run=_run)
     add_model_options(command)
     command.add_argument(
         "sampled",
@@ -30,7 +31,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--num_samples", type=int, help=text)
 
 
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Write `reflections.json` and `reflections.png`, and show a table."""
     from ...report.figures.analysis_figures import draw_reflections
 

@@ -13,16 +13,7 @@ from ...report.json_files import read_json
 from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
 from ..shell.console import at_least_one, progress_bar, refuse_overwriting
 from ..shell.parsers import printable
-from .common import (
-    Rows,
-    add_grader_options,
-    add_model_options,
-    as_many,
-    named,
-    read_models,
-    show,
-    write,
-)
+from .common import Rows, add_grader_options, add_model_options, named, read_models, show, write
 
 SCORING_FIELDS = (
     "step_size",
@@ -40,6 +31,7 @@ SCORING_FIELDS = (
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the analysis's own options."""
+    command.set_defaults(run=_run)
     add_model_options(command)
     command.add_argument(
         "responses",
@@ -48,11 +40,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="responses of each model: a folder that `barl evaluate` wrote",
     )
-    model = (
-        "checkpoint whose beliefs are read; repeat the option to give each folder its own "
-        "(default: the model that gave the responses)"
-    )
-    command.add_argument("--model", action="append", help=model)
+    text = "checkpoint whose beliefs are read (default: the model that gave the responses)"
+    command.add_argument("--model", help=text)
     command.add_argument(
         "--step_delimiter",
         metavar="TEXT",
@@ -74,7 +63,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
             )
 
 
-def run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> None:
     """Compute the Bayesian value, and the posterior-weighted one, of every step of responses.
 
     Writes `<name>/<benchmark>.jsonl` with the beliefs and values of every response, the same and
@@ -88,16 +77,15 @@ def run(options: argparse.Namespace) -> None:
 
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     output_dir, delimiter = options.output_dir, options.step_delimiter
-    names = named(options.names, options.responses)
-    refuse_overwriting([output_dir / name for name in names], options.responses)
-    checkpoints = options.model or [model_of(folder) for folder in options.responses]
-    if len(checkpoints) == 1:
-        checkpoints = checkpoints * len(names)
-    models = dict(zip(names, as_many("--model", checkpoints, names), strict=True))
+    responses_of = read_models(options, options.responses)
+    refuse_overwriting([output_dir / name for name in responses_of], options.responses)
+    models = {
+        name: options.model or model_of(folder)
+        for name, folder in named(options.names, options.responses).items()
+    }
     args = BARLFields(**{name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")})
     grader = get_grader(options.grader, options.extraction)
     rows, unusable = [], 0
-    responses_of = read_models(options, options.responses)
     with progress_bar() as progress:
         for name, by_benchmark in responses_of.items():
             model, scorer = load(models[name], args, grader=grader, step_delimiter=delimiter)
@@ -140,18 +128,18 @@ def _write(
     """Write the beliefs and values of responses to a benchmark; return the values by problem."""
     from ...evaluation.beliefs.response_records import belief_table, record_path, response_metadata
     from ...evaluation.beliefs.response_values import believe, value_records
-    from ...report.rollout_records import credit_metadata, record_writer
+    from ...report.rollout_records import write_records
     from ...report.token_texts import TokenTexts
 
-    tokenizer, how = scorer.tokenizer, credit_metadata(scorer.args.settings)
-    metadata = response_metadata(checkpoint, benchmark, **how)
-    by_problem, first, texts = [], 0, TokenTexts(tokenizer)
-    with record_writer(record_path(folder, benchmark), metadata) as write:
-        for responses in groups:
-            believed = believe(model, scorer, responses)
-            write(belief_table(texts, believed, first=first, tokenizer=tokenizer))
-            by_problem.append([*value_records(believed, scorer)])
-            first += len(responses)
+    tokenizer, texts = scorer.tokenizer, TokenTexts(scorer.tokenizer)
+    by_problem, tables, first = [], [], 0
+    for responses in groups:
+        believed = believe(model, scorer, responses)
+        tables.append(belief_table(texts, believed, first=first, tokenizer=tokenizer))
+        by_problem.append([*value_records(believed, scorer)])
+        first += len(responses)
+    metadata = response_metadata(checkpoint, benchmark, settings=scorer.args.settings)
+    write_records(record_path(folder, benchmark), tables, metadata)
     lines = (json.dumps(record) + "\n" for record in chain.from_iterable(by_problem))
     (folder / f"{benchmark}.jsonl").write_text("".join(lines), encoding="utf-8")
     return by_problem

@@ -4,13 +4,11 @@ The shipped model knows the arithmetic of the search task and explores badly. It
 problems with BARL (or a baseline), and evaluated on held-out ones before and after.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from ...evaluation.statistics.metrics import interval, mean_and_standard_error
+from ...evaluation.statistics.metrics import interval
 from ...synthetic.search import STEP_DELIMITER
 from ...trainer.barl_fields import BARLFields, check_method, option
 from ..recipes import FOLDERS
@@ -41,15 +39,8 @@ class DemoArguments:
         "Credit of each step, by a name that `barl train --method` takes.",
     )
 
-    seeds: int = option(
-        1,
-        "Number of trainings. Their seeds count up from `seed`; each takes as long as one.",
-    )
-
     def __post_init__(self):
         check_method(self.method)
-        if self.seeds < 1:
-            raise ValueError(f"seeds must be at least 1, got {self.seeds}: the default is 1.")
 
 
 def main(argv: list[str]) -> None:
@@ -67,12 +58,11 @@ def main(argv: list[str]) -> None:
 
         args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER  # nobody's work lies there
         if not args.overwrite_output_dir:
-            for folder in [Path(args.output_dir), *Path(args.output_dir).glob("seed-*")]:
-                refuse_used(folder, is_resumable=False)
+            refuse_used(Path(args.output_dir), is_resumable=False)
         make_output_dir(str(args.output_dir))
-    from .run import run_seeds
+    from .run import run
 
-    _print_summary(run_seeds(demo_args.method, args, demo_args.seeds), args.output_dir)
+    _print_summary(run(demo_args.method, args), args.output_dir)
 
 
 def _refuse_what_changes_nothing(args: Any) -> None:
@@ -92,39 +82,26 @@ def _all_arguments():
     return DemoArguments, BARLConfig
 
 
-def _print_summary(summaries: Sequence[dict[str, Any]], output_dir: str) -> None:
-    """Print the summaries of the seeds as one table."""
-    first = summaries[0]
+def _print_summary(summary: dict[str, Any], output_dir: str) -> None:
     rows = []
     for label, name in (("sampled accuracy", "sampled"), ("greedy accuracy", "greedy")):
-        cells = {when: _accuracy([s[when] for s in summaries], name) for when in _WHEN}
-        rows.append({"": label} | cells)
+        rows.append({"": label} | {when: _accuracy(summary[when], name) for when in _WHEN})
     for label, name in (("mean tokens", "tokens"), ("repeats per rollout", "repeats")):
-        cells = {
-            when: f"{fmean(s[when][f'sampled_{name}'] for s in summaries):.2f}" for when in _WHEN
-        }
+        cells = {when: f"{summary[when][f'sampled_{name}']:.2f}" for when in _WHEN}
         rows.append({"": label} | cells)
-    number = f"{len(summaries)} seeds" if len(summaries) > 1 else "1 seed"
-    title = f"{first['held_out_problems']} held-out problems, {first['method']}, {number}"
+    title = f"{summary['held_out_problems']} held-out problems, {summary['method']}"
     print_table(title, rows, align="right")
-    over = "seeds" if len(summaries) > 1 else "problems"
     print_note(
-        f"In brackets: interval of 95 % over {over}. {sum(s['seconds'] for s in summaries):.0f} s. "
-        f"In {output_dir}: the model, training.png, beliefs.png, summary.json, trainer_state.json"
-        + (" of each seed." if len(summaries) > 1 else ".")
+        f"In brackets: interval of 95 % over problems. {summary['seconds']:.0f} s. "
+        f"In {output_dir}: the model, training.png, curves.json, summary.json, trainer_state.json."
     )
-    pages = [summary["page"] for summary in summaries if summary["page"]]
-    if pages:
+    if summary["page"]:
         print_note("What every rollout believed, and what its tokens were worth, in a browser:")
-        print(*map(printable, pages), sep="\n")
+        print(printable(summary["page"]))
 
 
-def _accuracy(evaluations: Sequence[dict[str, Any]], name: str) -> str:
-    """Format an accuracy in percent, with its interval over seeds, or over problems with one."""
-    accuracies = [evaluation[f"{name}_accuracy"] for evaluation in evaluations]
-    mean, error = mean_and_standard_error(accuracies)
-    number = len(accuracies)
-    if number == 1:
-        error, number = evaluations[0][f"{name}_standard_error"], evaluations[0]["problems"]
-    low, high = interval(mean, error or 0.0, number)
+def _accuracy(evaluation: dict[str, Any], name: str) -> str:
+    """Format an accuracy in percent, with its interval over problems."""
+    mean, error = (evaluation[f"{name}_{key}"] for key in ("accuracy", "standard_error"))
+    low, high = interval(mean, error, evaluation["problems"])
     return f"{100 * mean:.1f} % [{100 * max(low, 0):.1f}, {100 * min(high, 1):.1f}]"

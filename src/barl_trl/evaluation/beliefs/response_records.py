@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from ...credit.outcome import standardized_in_group
 from ...report.json_files import read_json
 from ...report.record_columns import ragged_of
-from ...report.rollout_records import FOLDER, file_name, record_table, record_writer
+from ...report.rollout_records import FOLDER, file_name, record_table, write_records
 from ...report.token_texts import TokenTexts
 from ...trainer.logging.rollout_table import prompt_columns, rollout_table
 from ..responses import Response, read_responses
@@ -142,11 +142,11 @@ def convert_responses(folder: Path) -> list[Path]:
     kept_settings = {name: settings.get(name) for name in _RESULTS}
     texts, paths = TokenTexts(tokenizer), []
     for benchmark, by_problem in problems.items():
-        path, first = record_path(folder, benchmark), 0
+        tables, first = [], 0
+        for responses in by_problem.values():
+            tables.append(response_table(texts, responses, first=first, tokenizer=tokenizer))
+            first += len(responses)
         metadata = response_metadata(settings["model"], benchmark, **kept_settings)
-        with record_writer(path, metadata) as write:
-            for responses in by_problem.values():
-                write(response_table(texts, responses, first=first, tokenizer=tokenizer))
-                first += len(responses)
-        paths.append(path)
+        paths.append(record_path(folder, benchmark))
+        write_records(paths[-1], tables, metadata)
     return paths

@@ -30,7 +30,7 @@ _VALUES = ("bayesian_values", "posterior_weighted_values")
 def load(
     name: str, args: BARLFields, *, grader: Grader, step_delimiter: str | None = None
 ) -> tuple[nn.Module, HypothesisScorer]:
-    """Load a checkpoint, with the scorer that [`response_values`] needs.
+    """Load a checkpoint, with the scorer that [`believe`] needs.
 
     Args:
         name: Local folder or Hub id of a causal language model.
@@ -120,32 +120,21 @@ def believe(
     return BelievedResponses(responses, generated, scored, rollouts, values)
 
 
-def response_values(
-    model: nn.Module, scorer: HypothesisScorer, responses: Sequence[Response]
-) -> Iterator[dict[str, Any]]:
-    """Compute the beliefs, Bayesian values and posterior-weighted values of responses to a problem.
-
-    Args:
-        model: A causal language model of transformers: the policy whose beliefs are read.
-        scorer: The scorer that [`response_scorer`] made.
-        responses: The responses to the problem.
-
-    Yields:
-        A record of each response: its `benchmark`, `problem_id`, `sample`, `prompt` and `reward`,
-        the `answers` of the hypotheses (H, the truth first), the texts of the `steps` (T), the
-        `posterior` (T + 1 rows of H), the `bayesian_values` (T) and the
-        `posterior_weighted_values` (T). If the solution cannot be used as the truth, there are no
-        records.
-    """
-    yield from value_records(believe(model, scorer, responses), scorer)
-
-
 def value_records(
     believed: BelievedResponses, scorer: HypothesisScorer
 ) -> Iterator[dict[str, Any]]:
     """Yield a record of the beliefs and both values of each response to a problem.
 
-    [`response_values`] lists the keys of a record.
+    Args:
+        believed: What [`believe`] returned.
+        scorer: The scorer that read the beliefs.
+
+    Yields:
+        The `benchmark`, `problem_id`, `sample`, `prompt` and `reward` of the response, the
+        `answers` of the hypotheses (H, the truth first), the texts of the `steps` (T), the
+        `posterior` (T + 1 rows of H), the `bayesian_values` (T) and the
+        `posterior_weighted_values` (T). If the solution cannot be used as the truth, there are no
+        records.
     """
     [hypotheses] = believed.scored.sets
     if hypotheses is None:
@@ -194,7 +183,7 @@ def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]
     each problem, then over problems. The standard error is over problems.
 
     Args:
-        records: The records that [`response_values`] yields.
+        records: The records that [`value_records`] yields.
 
     Returns:
         Rows with the keys `value` (its name), `responses` (`"all"`, `"correct"` or `"wrong"`),

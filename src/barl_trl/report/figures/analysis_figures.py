@@ -1,7 +1,7 @@
 """Figures of `barl analyze` on responses: token efficiency, values, reflections, comparisons.
 
-Each figure is drawn from the JSON file that the analysis wrote. The `rows` in it have a `benchmark`
-and, except for comparisons, a `model`.
+Each is drawn from the JSON file that the analysis wrote. The `rows` in it have a `benchmark` and,
+except for comparisons, a `model`.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from ..json_files import read_json
-from .styles import DASHES, error_line, finish, headline, line_style, panels, plain, styled
+from .styles import DASHES, finish, line_style, panels, plain, styled
 
 VALUE_TITLES = {
     "bayesian_values": "Bayesian value",
@@ -39,22 +39,20 @@ def draw_efficiency(results: str | Path, path: str | Path, *, with_greedy: bool)
         with_greedy: Whether to draw the rows in which the greedy response is one of the k, or the
             rows in which all k responses are sampled.
     """
-    rows = read_json(results, rows=list)["rows"]
-    rows = [row for row in rows if row["with_greedy"] == with_greedy]
-    benchmarks, models = _names(rows, "benchmark"), _names(rows, "model")
+    rows = _where(read_json(results, rows=list)["rows"], with_greedy=with_greedy)
+    benchmarks = _names(rows, "benchmark")
     figure, axes = panels(len(benchmarks))
     for axis, benchmark in zip(axes[0], benchmarks, strict=True):
-        of_benchmark = [row for row in rows if row["benchmark"] == benchmark]
-        for n, model in enumerate(models):
-            points = [row for row in of_benchmark if row["model"] == model]
-            _draw_model(axis, n, model, points, "tokens", "accuracy", scale=100)
-        axis.set(title=_title(of_benchmark), xlabel="mean total tokens of k responses")
+        for n, model in enumerate(_names(rows, "model")):
+            points = _where(rows, benchmark=benchmark, model=model)
+            _draw_model(axis, n, points, "tokens", "accuracy", scale=100)
+        axis.set(title=_title(rows, benchmark), xlabel="mean total tokens of k responses")
         axis.set_xlim(left=0)
     ks = [row["k"] for row in rows]
     greedy = "one of them greedy" if with_greedy else "all sampled"
     axes[0][0].set_ylabel(f"pass@k (%), k = {min(ks)} … {max(ks)},\n{greedy}")
-    headline(figure, "Accuracy against what it costs; bars: ± one standard error over problems")
-    finish(figure, path, names=len(models))
+    title = "Accuracy against what it costs; bars: ± one standard error over problems"
+    finish(figure, path, title)
 
 
 @styled
@@ -69,24 +67,22 @@ def draw_values(results: str | Path, path: str | Path, *, value: str = "bayesian
     """
     data = read_json(results, rows=list, settings=dict)
     rows = [row for row in data["rows"] if row["value"] == value and row["timestep"] is not None]
-    benchmarks, models = _names(rows, "benchmark"), _names(rows, "model")
+    benchmarks = _names(rows, "benchmark")
     figure, axes = panels(len(benchmarks), len(_SELECTIONS))
     for line, selection in zip(axes, _SELECTIONS, strict=True):
         for axis, benchmark in zip(line, benchmarks, strict=True):
-            for n, model in enumerate(models):
-                place = (benchmark, model, selection)
-                points = [r for r in rows if (r["benchmark"], r["model"], r["responses"]) == place]
+            for n, model in enumerate(_names(rows, "model")):
+                points = _where(rows, benchmark=benchmark, model=model, responses=selection)
                 fewest = _DRAWN_SHARE * max((row["num_problems"] for row in points), default=0)
                 points = [row for row in points if row["num_problems"] >= fewest]
-                _draw_model(axis, n, model, points, "timestep", "mean")
+                _draw_model(axis, n, points, "timestep", "mean")
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         line[0].set_ylabel(f"{VALUE_TITLES[value]} (reward)\n{selection} responses")
     for top, bottom, benchmark in zip(axes[0], axes[-1], benchmarks, strict=True):
-        top.set_title(_title([row for row in rows if row["benchmark"] == benchmark]))
+        top.set_title(_title(rows, benchmark))
         bottom.set_xlabel(plain(f"timestep t (step: {data['settings']['step']})"))
     title = VALUE_TITLES[value].capitalize()
-    headline(figure, f"{title} of each step; bars: ± one standard error over problems")
-    finish(figure, path, names=len(models))
+    finish(figure, path, f"{title} of each step; bars: ± one standard error over problems")
 
 
 @styled
@@ -102,42 +98,32 @@ def draw_reflections(results: str | Path, path: str | Path) -> None:
         ValueError: There are more benchmarks than ways to dash a line.
     """
     data = read_json(results, rows=list, settings=dict)
-    rows = data["rows"]
-    benchmarks, models = _names(rows, "benchmark"), _names(rows, "model")
+    rows, num_samples = data["rows"], data["settings"]["num_samples"]
+    benchmarks = _names(rows, "benchmark")
     if len(benchmarks) > len(_BENCHMARK_DASHES):
         raise ValueError(
             f"benchmarks must be at most {len(_BENCHMARK_DASHES)} in one figure, got "
             f"{', '.join(benchmarks)}: choose them with --benchmarks."
         )
-    dashes_of = dict(zip(benchmarks, _BENCHMARK_DASHES, strict=False))
     figure, [[axis]] = panels(1)
-    for n, model in enumerate(models):
+    for n, model in enumerate(_names(rows, "model")):
         style = line_style(n)
-        label = {key: style[key] for key in ("color", "marker", "markerfacecolor")}
-        axis.add_line(Line2D([], [], linestyle="", label=plain(model), **label))
-        for benchmark, dashes in dashes_of.items():
-            points = [
-                row
-                for row in rows
-                if (row["benchmark"], row["model"]) == (benchmark, model)
-                and row["frequency"] is not None
-            ]
-            middles, lows, highs = (
-                [100 * row[end] for row in points] for end in ("frequency", "low", "high")
-            )
-            error_line(
-                axis,
+        marker = {key: style[key] for key in ("color", "marker", "markerfacecolor")}
+        axis.add_line(Line2D([], [], linestyle="", label=plain(model), **marker))
+        for benchmark, dashes in zip(benchmarks, _BENCHMARK_DASHES, strict=False):
+            points = _where(rows, benchmark=benchmark, model=model)
+            points = [row for row in points if row["frequency"] is not None]
+            axis.errorbar(
                 [row["difficulty"] for row in points],
-                middles,
-                [(m - lo, hi - m) for m, lo, hi in zip(middles, lows, highs, strict=True)],
+                [100 * row["frequency"] for row in points],
+                yerr=_to_both_sides(points, "frequency", 100),
                 **style | {"linestyle": dashes},
             )
     lines = [
-        Line2D([], [], color="0.2", linestyle=dashes, label=_with_number(benchmark, rows))
-        for benchmark, dashes in dashes_of.items()
+        Line2D([], [], color="0.2", linestyle=dashes, label=_with_number(rows, benchmark))
+        for benchmark, dashes in zip(benchmarks, _BENCHMARK_DASHES, strict=False)
     ]
     figure.legend(handles=lines, loc="outside upper center", ncols=min(len(lines), 4))
-    num_samples = data["settings"]["num_samples"]
     axis.set(
         xlabel=f"difficulty (wrong responses of {num_samples})",
         ylabel="problems with a reflection (%)",
@@ -146,7 +132,7 @@ def draw_reflections(results: str | Path, path: str | Path) -> None:
         xticks=range(num_samples + 1),
     )
     axis.set_ylim(bottom=0)
-    finish(figure, path, names=len(models))
+    finish(figure, path)
 
 
 @styled
@@ -163,19 +149,15 @@ def draw_comparison(results: str | Path, path: str | Path) -> None:
     figure, axes = panels(len(metrics))
     figure.set_figheight(1.6 + 0.35 * len(benchmarks) * len(arms))
     for axis, metric in zip(axes[0], metrics, strict=True):
-        of_metric = [row for row in rows if row["metric"] == metric]
-        value = "ratio" if "ratio" in of_metric[0] else "difference"
+        value = "ratio" if "ratio" in _where(rows, metric=metric)[0] else "difference"
         scale = 1 if value == "ratio" or metric == "tokens" else 100
         for n, arm in enumerate(arms):
-            points = [row for row in of_metric if row["arm"] == arm]
+            points = _where(rows, metric=metric, arm=arm)
             offset = 0.6 * (n - (len(arms) - 1) / 2) / len(arms)
             axis.errorbar(
                 [scale * row[value] for row in points],
                 [benchmarks.index(row["benchmark"]) + offset for row in points],
-                xerr=[
-                    [scale * (row[value] - row["low"]) for row in points],
-                    [scale * (row["high"] - row[value]) for row in points],
-                ],
+                xerr=_to_both_sides(points, value, scale),
                 label=plain(f"{arm} against {rows[0]['base']}"),
                 **line_style(n) | {"linestyle": "none", "capsize": 3, "elinewidth": 1.4},
             )
@@ -186,34 +168,46 @@ def draw_comparison(results: str | Path, path: str | Path) -> None:
         names = benchmarks if axis is axes[0][0] else []
         axis.set_yticks(range(len(names)), [*map(plain, names)])
         axis.grid(axis="y", visible=False)
-    headline(figure, "Differences with intervals of 95 %")
-    finish(figure, path, names=len(arms))
+    finish(figure, path, "Differences with intervals of 95 %")
 
 
 def _names(rows: _Rows, key: str) -> list[str]:
     return list(dict.fromkeys(row[key] for row in rows))
 
 
-def _title(rows: _Rows) -> str:
-    return f"{plain(rows[0]['benchmark'])} (n = {max(row['num_problems'] for row in rows)})"
+def _where(rows: _Rows, **values: Any) -> _Rows:
+    """Return the rows that have these values."""
+    return [row for row in rows if all(row[key] == value for key, value in values.items())]
 
 
-def _with_number(benchmark: str, rows: _Rows) -> str:
+def _title(rows: _Rows, benchmark: str) -> str:
+    number = max(row["num_problems"] for row in _where(rows, benchmark=benchmark))
+    return f"{plain(benchmark)} (n = {number})"
+
+
+def _with_number(rows: _Rows, benchmark: str) -> str:
     """Return the benchmark's name, with the number of its problems over all difficulties."""
     numbers: Counter[str] = Counter()
-    for row in rows:
-        if row["benchmark"] == benchmark:
-            numbers[row["model"]] += row["num_problems"]
+    for row in _where(rows, benchmark=benchmark):
+        numbers[row["model"]] += row["num_problems"]
     return plain(f"{benchmark} (n = {max(numbers.values())})")
 
 
-def _draw_model(axis, n: int, model: str, points: _Rows, x: str, y: str, scale=1) -> None:
+def _to_both_sides(points: _Rows, value: str, scale: float) -> list[list[float]]:
+    """Return how far the ends `low` and `high` of intervals are from the values."""
+    return [
+        [scale * (row[value] - row["low"]) for row in points],
+        [scale * (row["high"] - row[value]) for row in points],
+    ]
+
+
+def _draw_model(axis, n: int, points: _Rows, x: str, y: str, scale: float = 1) -> None:
     """Draw the n-th model's line through points at keys `x` and `y`, with standard errors."""
-    error_line(
-        axis,
-        [row[x] for row in points],
-        [scale * row[y] for row in points],
-        [scale * (row["standard_error"] or 0) for row in points],
-        label=plain(model),
-        **line_style(n),
-    )
+    if points:
+        axis.errorbar(
+            [row[x] for row in points],
+            [scale * row[y] for row in points],
+            yerr=[scale * (row["standard_error"] or 0) for row in points],
+            label=plain(points[0]["model"]),
+            **line_style(n),
+        )

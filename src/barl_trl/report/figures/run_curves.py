@@ -1,4 +1,4 @@
-"""The paper's curves over training: accuracy and response length, by arm, from run folders."""
+"""Curves over training, by arm, from run folders: accuracy, response length and beliefs."""
 
 import re
 from collections import defaultdict
@@ -11,33 +11,68 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ..json_files import read_json
-from .styles import finish, headline, line_style, panels, plain, styled
+from .styles import finish, line_style, panels, plain, styled
 
 TRAINING = "training rollouts"
 MEAN = "mean over benchmarks"
 _EVALUATED = re.compile(r"eval_(?P<set>.+)/(?P<kind>accuracy|mean_tokens)")
-_LABELS = {"accuracy": "accuracy (%)", "mean_tokens": "response length (tokens)"}
+_LABELS = {
+    "accuracy": "accuracy (%)",
+    "mean_tokens": "response length (tokens)",
+    "posterior_entropy": "posterior entropy (nats)",
+    "truth_mass": "posterior mass on the truth",
+}
+"""Kind of a curve -> label of its axis. The first two are the paper's."""
+_OF_TRAINING = {
+    "completions/mean_length": "mean_tokens",
+    "barl/posterior_entropy": "posterior_entropy",
+    "barl/truth_mass": "truth_mass",
+}
+"""Metric that training logs -> kind of its curve."""
 
 _Curve = dict[int, float]
 
 
-def curves_of(folder: str | Path) -> dict[tuple[str, str], _Curve]:
-    """Read the curves of a run.
+def summarize(runs: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
+    """Average the curves of runs over seeds, at the steps that all seeds have.
 
     Args:
-        folder: Folder of a run, finished or not. If it has no `trainer_state.json`, the one of the
-            last checkpoint is read.
+        runs: Arm -> the folders of its runs, one for each seed. A run may be unfinished: without
+            a `trainer_state.json`, the one of its last checkpoint is read.
 
     Returns:
-        For each pair of a set of problems and `"accuracy"` or `"mean_tokens"`, the values by
-        optimizer step. The accuracy on training rollouts is the mean of the first reward.
+        Arm -> the number of `seeds`, and `curves`. A curve, by set of problems and kind (a key of
+        `_LABELS`), has `steps`, `mean` and `standard_error` (None for a single seed). The mean over
+        benchmarks comes last. The accuracy on training rollouts is the mean of the first reward.
 
     Raises:
-        FileNotFoundError: There is no `trainer_state.json`.
-        ValueError: Neither training nor evaluation was logged.
+        FileNotFoundError: A folder has no `trainer_state.json`, nor has a checkpoint in it.
+        ValueError: A run logged neither rewards nor evaluations.
     """
+    summary = {}
+    for arm, folders in runs.items():
+        seeds = [_curves_of(folder) for folder in folders]
+        curves: dict[str, Any] = {}
+        for name, kind in sorted({place for run in seeds for place in run}, key=_order):
+            of_place = [run[name, kind] for run in seeds if (name, kind) in run]
+            steps = sorted(set.intersection(*map(set, of_place)))
+            values = np.array([[curve[step] for step in steps] for curve in of_place], dtype=float)
+            errors = None
+            if len(of_place) > 1:
+                errors = (values.std(axis=0, ddof=1) / len(of_place) ** 0.5).tolist()
+            curves.setdefault(name, {})[kind] = {
+                "steps": steps,
+                "mean": values.mean(axis=0).tolist(),
+                "standard_error": errors,
+            }
+        summary[arm] = {"seeds": len(folders), "curves": curves}
+    return summary
+
+
+def _curves_of(folder: Path) -> dict[tuple[str, str], _Curve]:
+    """Read the curves of a run: by set of problems and kind, the values by optimizer step."""
     curves: dict[tuple[str, str], _Curve] = defaultdict(dict)
-    for log in _log_history(Path(folder)):
+    for log in _log_history(folder):
         for name, value in log.items():
             place = _place(name, log)
             if place and value is not None:
@@ -47,7 +82,7 @@ def curves_of(folder: str | Path) -> dict[tuple[str, str], _Curve]:
             f"{folder} must have rewards or evaluations logged, got none: train with "
             "--logging_steps or --eval_benchmarks."
         )
-    return dict(curves)
+    return curves
 
 
 def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
@@ -56,8 +91,8 @@ def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
         return match["set"], match["kind"]
     if name == "eval_accuracy":
         return MEAN, "accuracy"
-    if name == "completions/mean_length":
-        return TRAINING, "mean_tokens"
+    if name in _OF_TRAINING:
+        return TRAINING, _OF_TRAINING[name]
     rewards = [key for key in log if key.startswith("rewards/") and key.endswith("/mean")]
     return (TRAINING, "accuracy") if rewards and name == rewards[0] else None
 
@@ -75,42 +110,6 @@ def _log_history(folder: Path) -> list[dict[str, Any]]:
     )
 
 
-def summarize(runs: Mapping[str, Sequence[str | Path]]) -> dict[str, Any]:
-    """Average the curves of runs over seeds, at the steps that all seeds have.
-
-    Args:
-        runs: Arm -> the folders of its runs, one for each seed.
-
-    Returns:
-        Arm -> the number of `seeds`, and `curves`. A curve, by set of problems and kind, has
-        `steps`, `mean` and `standard_error` (None for a single seed). The mean over benchmarks
-        comes last.
-
-    Raises:
-        FileNotFoundError: A folder has no `trainer_state.json`, nor has a checkpoint in it.
-        ValueError: A run logged neither rewards nor evaluations.
-    """
-    summary = {}
-    for arm, folders in runs.items():
-        seeds = [curves_of(folder) for folder in folders]
-        places = sorted({place for curves in seeds for place in curves}, key=_order)
-        curves: dict[str, Any] = {}
-        for name, kind in places:
-            of_place = [run[name, kind] for run in seeds if (name, kind) in run]
-            steps = sorted(set.intersection(*map(set, of_place)))
-            values = np.array([[curve[step] for step in steps] for curve in of_place], dtype=float)
-            errors = None
-            if len(of_place) > 1:
-                errors = (values.std(axis=0, ddof=1) / len(of_place) ** 0.5).tolist()
-            curves.setdefault(name, {})[kind] = {
-                "steps": steps,
-                "mean": values.mean(axis=0).tolist(),
-                "standard_error": errors,
-            }
-        summary[arm] = {"seeds": len(folders), "curves": curves}
-    return summary
-
-
 def _order(place: tuple[str, str]) -> tuple[int, str, str]:
     name, kind = place
     return (name == MEAN) - (name == TRAINING), name, kind
@@ -118,31 +117,33 @@ def _order(place: tuple[str, str]) -> tuple[int, str, str]:
 
 @styled
 def draw(summary: str | Path, path: str | Path) -> None:
-    """Draw accuracy and response length over the optimizer steps, a row for each set of problems.
+    """Draw what was logged over the optimizer steps, a row for each set of problems.
 
     Args:
         summary: JSON file of what [`summarize`] returned.
         path: PNG to write.
     """
     arms = read_json(summary)
-    names = {name for arm in arms.values() for name in arm["curves"]}
-    names = sorted(names, key=lambda name: _order((name, "")))
-    figure, axes = panels(2, rows=len(names))
+    curves = [arm["curves"] for arm in arms.values()]
+    places = {(name, kind) for of_arm in curves for name in of_arm for kind in of_arm[name]}
+    names = list(dict.fromkeys(name for name, _ in sorted(places, key=_order)))
+    kinds = [kind for kind in _LABELS if kind in {kind for _, kind in places}]
+    figure, axes = panels(len(kinds), rows=len(names))
     for row, name in zip(axes, names, strict=True):
-        for axis, kind in zip(row, _LABELS, strict=True):
+        for axis, kind in zip(row, kinds, strict=True):
             for n, (arm, results) in enumerate(arms.items()):
+                seeds = "1 seed" if results["seeds"] == 1 else f"{results['seeds']} seeds"
                 if curve := results["curves"].get(name, {}).get(kind):
-                    _draw_curve(axis, curve, n, plain(f"{arm} ({_seeds(results)})"), kind)
-            if not axis.lines:  # a mean over benchmarks has no length
+                    _draw_curve(axis, curve, n, plain(f"{arm} ({seeds})"), kind)
+            if not axis.lines:  # a mean over benchmarks has no length, and only training beliefs
                 axis.axis("off")
                 continue
             axis.set(title=plain(name), xlabel="optimizer step", ylabel=_LABELS[kind])
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
             axis.tick_params(labelbottom=True)  # the panel below may be empty
             axis.set_ylim(bottom=0)
-    if any(results["seeds"] > 1 for results in arms.values()):
-        headline(figure, "Mean over seeds; band: ± one standard error")
-    finish(figure, path, names=len(arms))
+    has_bands = any(results["seeds"] > 1 for results in arms.values())
+    finish(figure, path, "Mean over seeds; band: ± one standard error" if has_bands else None)
 
 
 def _draw_curve(axis, curve, n, label, kind):
@@ -152,10 +153,5 @@ def _draw_curve(axis, curve, n, label, kind):
     axis.plot(steps, means, **style, markevery=max(1, len(steps) // 8), label=label)
     if curve["standard_error"] is not None:
         errors = scale * np.array(curve["standard_error"])
-        axis.fill_between(
-            steps, means - errors, means + errors, color=style["color"], alpha=0.2, linewidth=0
-        )
-
-
-def _seeds(results) -> str:
-    return "1 seed" if results["seeds"] == 1 else f"{results['seeds']} seeds"
+        band = {"color": style["color"], "alpha": 0.2, "linewidth": 0}
+        axis.fill_between(steps, means - errors, means + errors, **band)

@@ -1,6 +1,7 @@
 """The figure of the paper's tree: the belief-dependent policy leaf by leaf, and the returns."""
 
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 from matplotlib.patches import FancyArrowPatch
@@ -47,8 +48,25 @@ def _draw_tree(axis, example, attempt):
     for node, children in enumerate(example["children"]):
         for child in children:
             axis.plot(*zip(places[node], places[child], strict=True), color=_GREY, lw=1, zorder=1)
-    for start, end in zip(attempt["path"], attempt["path"][1:], strict=False):
-        _draw_move(axis, example, start, end)
+    firsts = {children[0] for children in example["children"] if children}
+    for start, end in pairwise(attempt["path"]):
+        down = end in example["children"][start]
+        bend = 0 if down else -0.35 if start in firsts else 0.35  # away from the sibling's edge
+        axis.add_patch(
+            FancyArrowPatch(
+                places[start],
+                places[end],
+                arrowstyle="-|>",
+                mutation_scale=13,
+                shrinkA=_NODE_RADIUS,
+                shrinkB=_NODE_RADIUS,
+                color=_BLACK,
+                linewidth=2.2 if down else 1.2,
+                linestyle="-" if down else (0, (3, 2)),
+                connectionstyle=f"arc3,rad={bend}",
+                zorder=2,
+            )
+        )
     believed = dict(zip(example["leaves"], attempt["belief"], strict=True))
     for node, (x, y) in enumerate(places):
         _draw_node(axis, x, y, f"$s_{{{node}}}$", believed.get(node))
@@ -71,28 +89,6 @@ def _places(children, leaves):
     return places
 
 
-def _draw_move(axis, example, start, end):
-    places = _places(example["children"], example["leaves"])
-    down = end in example["children"][start]
-    is_left = any(start in children[:1] for children in example["children"])
-    bend = 0 if down else -0.35 if is_left else 0.35  # away from the sibling's edge
-    axis.add_patch(
-        FancyArrowPatch(
-            places[start],
-            places[end],
-            arrowstyle="-|>",
-            mutation_scale=13,
-            shrinkA=_NODE_RADIUS,
-            shrinkB=_NODE_RADIUS,
-            color=_BLACK,
-            linewidth=2.2 if down else 1.2,
-            linestyle="-" if down else (0, (3, 2)),
-            connectionstyle=f"arc3,rad={bend}",
-            zorder=2,
-        )
-    )
-
-
 def _draw_node(axis, x, y, name, belief):
     """Draw a node. A leaf is shaded by its belief, written below it; belief 0 is crossed out."""
     shade = str(1 - 0.75 * (belief or 0))
@@ -107,15 +103,11 @@ def _draw_node(axis, x, y, name, belief):
 
 
 def _draw_returns(axis, trees):
-    curves = [("adaptive, either way", "root", "adaptive", "o-")]
-    curves += [
-        (f"stochastic Markovian,\n{_BACK['root']}", "root", "stochastic_markovian", "s--"),
-        (
-            f"stochastic Markovian,\n{_BACK['parent']} (best found)",
-            "parent",
-            "stochastic_markovian",
-            "^-.",
-        ),
+    stochastic = "stochastic Markovian,\n"
+    curves = [
+        ("adaptive, either way", "root", "adaptive", "o-"),
+        (stochastic + _BACK["root"], "root", "stochastic_markovian", "s--"),
+        (f"{stochastic}{_BACK['parent']} (best found)", "parent", "stochastic_markovian", "^-."),
         ("Markovian, single pass\nor deterministic", "root", "single_pass_markovian", "v:"),
     ]
     for label, back, name, style in curves:

@@ -1,24 +1,19 @@
 """The numbers that the page shows of rollouts: beliefs, values, weights, and other credits."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import entr
 from torch.nn.utils.rnn import pad_sequence
 
 from ...credit import CREDITS
 from ...credit.barl import hypothesis_outcomes
 from ...credit.rollouts import ScoredRollouts
 from ...credit.token_weights import weigh_steps, whitened_tokens
-from ...posterior import StepValues, posterior, q_values, values_under
-from ..rollout_records import credit_settings
-
-_TOLERANCE = 1e-3
-"""Least difference between a computed and a recorded value that counts as a difference.
-
-It is relative to the recorded value where that exceeds 1. The page shows three decimals.
-"""
+from ...posterior import StepValues, q_values
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -46,11 +41,6 @@ class Derived(NamedTuple):
     """Weight of each step in the policy gradient, (T)."""
     methods: dict[str, np.ndarray]
     """Value of each step under every credit that can be computed, (T)."""
-    difference: float | None
-    """Largest difference between the recorded step values and those computed for the run's credit.
-
-    None if there is no such difference, or the values cannot be computed.
-    """
 
 
 def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
@@ -61,74 +51,56 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
 
     Args:
         records: All records of a file, at least one.
-        metadata: Metadata of the file. Its [`credit_settings`] are used.
+        metadata: Metadata of the file. The values follow from its `settings`.
 
     Returns:
         The numbers of each rollout.
     """
-    settings = credit_settings(metadata)
-    rollouts = scored_rollouts(records, beta=settings.get("consistency_beta", 1.0))
+    settings = metadata.get("settings", {})
+    rollouts = _scored_rollouts(records)
     methods = _method_values(rollouts, settings)
-    mode = settings.get("outcome_mode", "ground_truth")
-    weights = _weights(records)
+    plausibilities = rollouts.answer_logps.clamp(max=0).exp().numpy()
+    all_q, all_v = _under_hypotheses(rollouts, settings.get("outcome_mode", "ground_truth"))
     derived = []
-    numbers = _numbers(rollouts, mode) if rollouts.answer_logps.shape[-1] else None
-    for row, record in enumerate(records):
+    for row, (record, weights) in enumerate(zip(records, _weights(records), strict=True)):
         steps, size = len(record["step_ends"]), len(record["hypotheses"] or ())
-        scored: tuple[Any, ...] = (None,) * 6
-        if numbers is not None and size:
-            p, q, v, values = (of_all[row] for of_all in numbers)
+        p = w = q = v = values = entropy = None
+        if size:
+            p = plausibilities[row, : steps + 1, :size]
             w = rollouts.belief[row, : steps + 1, :size].numpy()
-            valued = (None,) * 3
+            entropy = entr(w).sum(axis=-1) / np.log(max(size, 2))
             if rollouts.is_judged[row]:
-                valued = q[:steps, :size], v[:size], values[:steps]
-            scored = p[: steps + 1, :size], w, *valued, normalized_entropy(w)
+                q, v = all_q[row, :steps, :size], all_v[row, :size]
+                values = (w[:-1] * q).sum(axis=-1)
         step_values = {}
         if rollouts.is_judged[row]:
             step_values = {name: of_all[row, :steps] for name, of_all in methods.items()}
-        credit = str(settings.get("credit"))
-        difference = _difference(step_values.get(credit), record["step_values"])
-        derived.append(Derived._make((*scored, weights[row], step_values, difference)))
+        derived.append(Derived(p, w, q, v, values, entropy, weights, step_values))
     return derived
 
 
-def _numbers(rollouts: ScoredRollouts, mode: str) -> tuple[np.ndarray, ...]:
-    """Return `p`, `q`, `v` and `values` of [`Derived`] of all rollouts, padded to one shape."""
-    logps, outcomes = rollouts.answer_logps, rollouts.outcomes
-    if mode == "hypothesis":
-        outcomes = hypothesis_outcomes(rollouts)
-    masks: dict[str, Any] = {"state_mask": rollouts.state_mask, "outcome": mode}
-    q = q_values(logps, outcomes, **masks)
-    values = values_under(rollouts.belief, logps, outcomes, **masks).steps
+def _under_hypotheses(rollouts: ScoredRollouts, mode: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return `q` and `v` of [`Derived`] of all rollouts, padded to one shape."""
+    outcomes = hypothesis_outcomes(rollouts) if mode == "hypothesis" else rollouts.outcomes
+    if not rollouts.answer_logps.shape[-1]:
+        return rollouts.answer_logps[:, 1:].numpy(), rollouts.answer_logps[:, 0].numpy()
+    q = q_values(rollouts.answer_logps, outcomes, state_mask=rollouts.state_mask, outcome=mode)
     v = outcomes if outcomes.ndim == 2 else outcomes[:, None].expand_as(rollouts.hypothesis_mask)
-    return tuple(x.numpy() for x in (logps.clamp(max=0).exp(), q, v, values))
+    return q.numpy(), v.numpy()
 
 
-def scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
-    """Convert a batch of records to the rollouts that estimators of credit take.
-
-    Args:
-        records: The records of the batch.
-        beta: Consistency coefficient, by which the posterior is computed where none was recorded.
-    """
-    states = max(len(r["step_ends"]) for r in records) + 1
-    size = max(len(r["hypotheses"] or ()) for r in records)
-    logps = torch.zeros(len(records), states, size)
-    belief = torch.zeros(len(records), states, size)
-    hypothesis_mask = torch.zeros(len(records), size, dtype=torch.bool)
+def _scored_rollouts(records: Records) -> ScoredRollouts:
+    """Convert a batch of records to the rollouts that estimators of credit take."""
+    steps = torch.tensor([len(r["step_ends"]) for r in records])
+    sizes = torch.tensor([len(r["hypotheses"] or ()) for r in records])
+    logps = torch.zeros(len(records), int(steps.max()) + 1, int(sizes.max()))
+    belief = torch.zeros_like(logps)
     for row, record in enumerate(records):
-        num_answers, steps = len(record["hypotheses"] or ()), len(record["step_ends"])
-        hypothesis_mask[row, :num_answers] = True
-        if num_answers:
-            logps[row, : steps + 1, :num_answers] = torch.tensor(record["answer_logps"])
-            recorded = record["posterior"]
-            belief[row, : steps + 1, :num_answers] = (
-                torch.tensor(recorded)
-                if recorded is not None
-                else posterior(logps[row : row + 1, : steps + 1, :num_answers], beta=beta)[0]
-            )
-    lengths = torch.tensor([len(r["step_ends"]) for r in records])
-    outcomes = torch.tensor([_number(r["outcome"]) for r in records])
+        if record["hypotheses"]:
+            place = row, slice(len(record["step_ends"]) + 1), slice(len(record["hypotheses"]))
+            logps[place] = torch.tensor(record["answer_logps"])
+            belief[place] = torch.tensor(record["posterior"])
+    outcomes = torch.tensor([math.nan if r["outcome"] is None else r["outcome"] for r in records])
     has_value = torch.tensor([r["step_values"] is not None for r in records])
     is_judged = ~outcomes.isnan() & (has_value if has_value.any() else True)
     return ScoredRollouts(
@@ -136,9 +108,9 @@ def scored_rollouts(records: Records, *, beta: float) -> ScoredRollouts:
         is_judged=is_judged,
         is_cut_off=torch.tensor([bool(r["is_cut_off"]) for r in records]),
         groups=torch.tensor([r["group"] for r in records]),
-        state_mask=torch.arange(states) <= lengths[:, None],
+        state_mask=torch.arange(logps.shape[1]) <= steps[:, None],
         answer_logps=logps,
-        hypothesis_mask=hypothesis_mask,
+        hypothesis_mask=torch.arange(logps.shape[2]) < sizes[:, None],
         belief=belief,
         members=[r["member"] for r in records],
     )
@@ -163,58 +135,36 @@ def _method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dic
     return values
 
 
-def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -> float | None:
-    """Return the largest difference of computed and recorded values; None if it does not count."""
-    if computed is None or not recorded:
-        return None
-    apart = np.abs(computed - recorded)
-    is_apart = apart > _TOLERANCE * np.maximum(1.0, np.abs(recorded))
-    return float(apart.max()) if is_apart.any() else None
-
-
-def normalized_entropy(belief: np.ndarray) -> np.ndarray:
-    """Return the entropy of each row of beliefs as a share of log H; 0 for one hypothesis."""
-    size = belief.shape[-1]
-    if size < 2:
-        return np.zeros(len(belief))
-    terms = np.where(belief > 0, -belief * np.log(np.maximum(belief, 1e-45)), 0.0)
-    return terms.sum(axis=-1) / np.log(size)
-
-
 def _weights(records: Records) -> list[np.ndarray]:
     """Return the weight of each step, (T), of each rollout.
 
     It is the mean weight of the step's tokens: the recorded weights, or, if no record has weights,
     the recorded step values standardised over the batch. A rollout without either has weights of 0.
     """
-    ends = [record["step_ends"] for record in records]
     weights = [record["token_weights"] for record in records]
     if all(row is None for row in weights):
         weights = _standardized(records)
-    return [_means(*pair) for pair in zip(weights, ends, strict=True)]
+    return [_means(row, r["step_ends"]) for row, r in zip(weights, records, strict=True)]
 
 
-def _standardized(records: Records) -> list[list[float] | None]:
+def _standardized(records: Records) -> Sequence[Sequence[float]]:
     """Return weights of tokens: the recorded step values, whitened over the batch's tokens.
 
-    A record without step values has None, and does not change the others.
+    A record without step values has weights of 0, and does not change the others.
     """
-    valued = [record for record in records if record["step_values"]]
-    if not valued:
-        return [None] * len(records)
-    ends = [record["step_ends"] for record in valued]
-    values = [torch.tensor(record["step_values"]) for record in valued]
-    lengths = torch.tensor([row[-1] for row in ends])
+    ends = [record["step_ends"] for record in records]
+    values = [torch.tensor(r["step_values"] or [0.0] * len(r["step_ends"])) for r in records]
+    lengths = torch.tensor([row[-1] if row else 0 for row in ends])
+    has_value = torch.tensor([record["step_values"] is not None for record in records])
     weighed = whitened_tokens(
-        StepValues(pad_sequence(values, batch_first=True), torch.zeros(len(valued))),
+        StepValues(pad_sequence(values, batch_first=True), torch.zeros(len(records))),
         ends,
-        torch.arange(int(lengths.max())) < lengths[:, None],
-        torch.zeros(len(valued), dtype=torch.long),
+        (torch.arange(int(lengths.max())) < lengths[:, None]) & has_value[:, None],
+        torch.zeros(len(records), dtype=torch.long),
         num_groups=1,
         normalization="batch",
     )
-    weights = iter(weighed.weights.tolist())
-    return [next(weights) if record["step_values"] else None for record in records]
+    return weighed.weights.tolist()
 
 
 def _means(token_weights: Sequence[float] | None, ends: Sequence[int]) -> np.ndarray:
@@ -224,14 +174,3 @@ def _means(token_weights: Sequence[float] | None, ends: Sequence[int]) -> np.nda
     starts = [0, *ends[:-1]]
     sums = np.add.reduceat(np.asarray(token_weights[: ends[-1]], dtype=float), starts)
     return sums / np.diff([0, *ends])
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def closing_value(record: Mapping[str, Any]) -> float | None:
-    """Return the weight of the tokens after the last step, if any has one."""
-    end = record["step_ends"][-1] if record["step_ends"] else 0
-    weights = record["token_weights"] or ()
-    return weights[end] if len(weights) > end else None

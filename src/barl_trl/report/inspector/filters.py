@@ -17,10 +17,6 @@ FILTERS = {
     "truncated": ("truncated", "it reached the longest length before its end"),
     "no_answer": ("no answer", "no final answer was read"),
     "timed_out": ("timed out", "the grader ran out of time"),
-    "differs": (
-        "values differ",
-        "the recorded step values are not those that the recorded settings give",
-    ),
     "right": ("right", "its answer is the truth"),
     "wrong": ("wrong", "its answer is not the truth, or there is none"),
 }
@@ -30,7 +26,7 @@ _SPREAD = 0.05
 """Weights of a group count as spread if the largest minus the smallest exceeds this."""
 
 
-def is_right(record: Mapping[str, Any]) -> bool:
+def _is_right(record: Mapping[str, Any]) -> bool:
     """Return whether a rollout's answer is the truth.
 
     Without hypotheses, it is taken to be the truth if the outcome is above 0.
@@ -63,7 +59,7 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
     is_spread = len(group) > 1 and len(outcomes) == 1 and weights.size and np.ptp(weights) > _SPREAD
     group_kinds = []
     for record, derived in group:
-        right, mean = is_right(record), mean_weight(record, derived)
+        right, mean = _is_right(record), mean_weight(record, derived)
         holds = {
             "wrong_praised": not right and mean > 0,
             "right_blamed": right and mean < 0,
@@ -71,7 +67,6 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
             "truncated": record["is_cut_off"],
             "no_answer": record["answer"] is None,
             "timed_out": record["reason"] == "timeout",
-            "differs": derived.difference is not None,
             "right": right,
             "wrong": not right,
         }

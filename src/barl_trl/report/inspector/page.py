@@ -3,7 +3,7 @@
 import base64
 import gzip
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 ASSETS = Path(__file__).parent / "assets"
@@ -36,25 +36,11 @@ def page_files(folder: Path) -> list[Path]:
     if not index.is_file():
         return []
     with index.open(encoding="utf-8", errors="replace") as file:
-        return [index, *_parts(folder)] if _TITLE in file.read(2_000) else []
-
-
-def foreign_file(folder: Path) -> Path | None:
-    """Return a file in a folder without a finished page that is no part of an unfinished one.
-
-    None if there is no such file, or the folder has a finished page.
-    """
-    if page_files(folder):
-        return None
-    parts = _parts(folder)  # of a page that was not finished
-    return next((path for path in folder.rglob("*") if path.is_file() and path not in parts), None)
-
-
-def _parts(folder: Path) -> list[Path]:
-    """Return the files of a page in a folder, without its `index.html`."""
+        if _TITLE not in file.read(2_000):
+            return []
     assets = [folder / "assets" / name for name in (*_STYLES, *_SCRIPTS, *_LICENCES)]
     shards = [path for pattern in SHARDS for path in (folder / "data").glob(pattern)]
-    return [*filter(Path.exists, assets), *shards]
+    return [index, *filter(Path.exists, assets), *shards]
 
 
 def folder_page() -> str:
@@ -86,12 +72,7 @@ def single_page(shards: Iterable[tuple[str, str]]) -> str:
     return _page(nonce, styles, [*data, *scripts])
 
 
-def shard_script(name: str, text: str) -> str:
-    """Return the script of a shard. It hands the shard's JSON to the page."""
-    return f'barl.receive("{name}",{text});\n'
-
-
-def asset_files() -> Mapping[str, bytes]:
+def asset_files() -> dict[str, bytes]:
     """Return the content of all files of the page's `assets` by their names."""
     return {name: (ASSETS / name).read_bytes() for name in (*_STYLES, *_SCRIPTS, *_LICENCES)}
 

@@ -1,12 +1,12 @@
 """Records as JSON for the page: a rollout's line in the list, and its details."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .derived import Derived, closing_value, derive
+from .derived import Derived, derive
 from .filters import kinds, mean_weight
 
 _SNIPPET = 160
@@ -16,6 +16,10 @@ _DECIMALS = 5
 
 COLUMNS = ("group", "rollout", "outcome", "tokens", "cost", "mean", "spread", "kinds", "answer")
 """Columns of the list of rollouts. `group` is the number of the group in the run."""
+
+_AS_RECORDED = ("rollout", "hypotheses", "member", "answer", "reason", "is_cut_off")
+_AS_RECORDED += ("scored_tokens", "tokens", "token_ids", "step_ends")
+"""Columns of records that the page gets as they are; numbers are rounded, or computed."""
 
 
 class Group(NamedTuple):
@@ -43,14 +47,14 @@ def groups_of(records: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any])
     for record, numbers in zip(records, derived, strict=True):
         place = record["group"], record["prompt_id"]
         members_of.setdefault(place, []).append((record, numbers))
-    start, stop = shared_ends({members[0][0]["prompt"] for members in members_of.values()})
+    start, stop = _shared_ends({members[0][0]["prompt"] for members in members_of.values()})
     return [_group(members, metadata, start, stop) for members in members_of.values()]
 
 
-def shared_ends(prompts: Collection[str]) -> tuple[int, int]:
+def _shared_ends(prompts: Collection[str]) -> tuple[int, int]:
     r"""Return how many characters at the beginning and end of all prompts are the chat template's.
 
-    >>> shared_ends({"<s>\nTwo and two?</s>", "<s>\nTwo and three?</s>"})
+    >>> _shared_ends({"<s>\nTwo and two?</s>", "<s>\nTwo and three?</s>"})
     (4, 4)
     """
     if len(prompts) < 2:
@@ -65,11 +69,8 @@ def shared_ends(prompts: Collection[str]) -> tuple[int, int]:
 
 def _common_beginning(texts: Collection[str]) -> str:
     """Return the longest text with which all texts begin."""
-    low, high = min(texts), max(texts)
-    length = next(
-        (k for k, pair in enumerate(zip(low, high, strict=False)) if len({*pair}) > 1), None
-    )
-    return low[:length]
+    pairs = zip(min(texts), max(texts), strict=False)
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _group(
@@ -105,33 +106,30 @@ def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
     weights = derived.weights
     return [
         record["rollout"],
-        rounded(record["outcome"], 4),
+        _rounded(record["outcome"], 4),
         len(record["token_ids"]),
         record["scored_tokens"],
-        rounded(mean_weight(record, derived), 4),
-        rounded(np.ptp(weights) if len(weights) else 0.0, 4),
+        _rounded(mean_weight(record, derived), 4),
+        _rounded(np.ptp(weights) if len(weights) else 0.0, 4),
         bits,
         None if record["answer"] is None else record["answer"][:_SNIPPET],
     ]
 
 
 def _details(record: Mapping[str, Any], derived: Derived, bits: int) -> dict[str, Any]:
-    names = ("rollout", "hypotheses", "member", "answer", "reason", "is_cut_off", "scored_tokens")
-    names += ("tokens", "token_ids", "step_ends")
-    return {name: record[name] for name in names} | {
+    return {name: record[name] for name in _AS_RECORDED} | {
         "kinds": bits,
-        "outcome": rounded(record["outcome"]),
-        "advantage": rounded(record["advantage"]),
-        "rewards": rounded(record["rewards"]),
-        "logps": rounded(record["token_logps"], 4),
-        "ratios": rounded(record["importance_ratios"], 4),
-        "step_values": rounded(record["step_values"]),
+        "outcome": _rounded(record["outcome"]),
+        "advantage": _rounded(record["advantage"]),
+        "rewards": _rounded(record["rewards"]),
+        "logps": _rounded(record["token_logps"], 4),
+        "ratios": _rounded(record["importance_ratios"], 4),
+        "step_values": _rounded(record["step_values"]),
         "token_weights": _uneven(record, derived),
-        "difference": rounded(derived.difference),
-        "closing": rounded(closing_value(record)),
-        "weights": rounded(derived.weights),
-        "methods": {name: rounded(values) for name, values in derived.methods.items()},
-        **{name: rounded(getattr(derived, name)) for name in Derived._fields[:6]},
+        "closing": _rounded(_closing_value(record)),
+        "weights": _rounded(derived.weights),
+        "methods": {name: _rounded(values) for name, values in derived.methods.items()},
+        **{name: _rounded(getattr(derived, name)) for name in Derived._fields[:6]},
     }
 
 
@@ -139,23 +137,26 @@ def _uneven(record: Mapping[str, Any], derived: Derived) -> Any:
     """Return the recorded weights of tokens; None if the weights of steps say the same."""
     recorded, ends = record["token_weights"], record["step_ends"]
     if not recorded or not ends:
-        return rounded(recorded, 4)
+        return _rounded(recorded, 4)
     flat = np.repeat(derived.weights, np.diff([0, *ends]))
     is_even = np.allclose(recorded[: ends[-1]], flat, atol=1e-6)
-    return None if is_even and len(set(recorded[ends[-1] :])) < 2 else rounded(recorded, 4)
+    return None if is_even and len(set(recorded[ends[-1] :])) < 2 else _rounded(recorded, 4)
 
 
-def rounded(values: Any, decimals: int = _DECIMALS) -> Any:
+def _closing_value(record: Mapping[str, Any]) -> float | None:
+    """Return the weight of the tokens after the last step, if any has one."""
+    end = record["step_ends"][-1] if record["step_ends"] else 0
+    weights = record["token_weights"] or ()
+    return weights[end] if len(weights) > end else None
+
+
+def _rounded(values: Any, decimals: int = _DECIMALS) -> Any:
     """Return numbers rounded, as JSON can hold them: None for numbers that are not finite."""
     if values is None:
         return None
     array = np.round(np.asarray(values, dtype=float), decimals) + 0.0  # no negative zero
-    if np.isfinite(array).all():
-        return array.tolist()
-    return _finite(array.tolist())
-
-
-def _finite(values: Any) -> Any:
-    if isinstance(values, list):
-        return [_finite(value) for value in values]
-    return values if math.isfinite(values) else None
+    is_finite = np.isfinite(array)
+    if not is_finite.all():
+        array = array.astype(object)
+        array[~is_finite] = None
+    return array.tolist()

@@ -1,6 +1,7 @@
 """A server of the page of a live run, which only this machine can reach."""
 
 import threading
+import time
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,16 +34,12 @@ class _Handler(SimpleHTTPRequestHandler):
             self.send_error(403)
             return None
         path = Path(self.translate_path(self.path)).resolve()
-        if not path.is_relative_to(Path(self.directory).resolve()) or not (
-            path.is_file() or path.is_dir()
-        ):
+        if path.is_dir():  # never a list of its files
+            path /= "index.html"
+        if not path.is_relative_to(Path(self.directory).resolve()) or not path.is_file():
             self.send_error(404)
             return None
         return super().send_head()
-
-    def list_directory(self, path):
-        """Refuse to list a folder."""
-        self.send_error(404)
 
     def log_message(self, format, *args):
         """Log nothing."""
@@ -53,19 +50,17 @@ def make_server(folder: Path, *, port: int) -> ThreadingHTTPServer:
     return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
 
 
-def serve(site: Site, server: ThreadingHTTPServer, *, seconds: float = _SECONDS) -> None:
+def serve(site: Site, server: ThreadingHTTPServer) -> None:
     """Serve a page, and take in new files of records, until the process is interrupted.
 
     Args:
         site: The page, after its first update.
         server: The server that [`make_server`] returned. It is closed at the end.
-        seconds: Seconds between two looks for new files.
     """
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    wake = threading.Event()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        while not wake.wait(seconds):
+        while True:
+            time.sleep(_SECONDS)
             site.update()
     finally:
         server.shutdown()

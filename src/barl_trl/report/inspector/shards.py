@@ -1,9 +1,7 @@
 """The shards of a page: JSON that is safe inside a script, in files of limited size."""
 
 import json
-import math
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,33 +10,15 @@ from .rows import COLUMNS, Group
 
 SHARD_CHARACTERS = 300_000
 """Number of characters at which a shard of groups ends. It is parsed in some milliseconds."""
-LINES_PER_LIST = 10_000
-"""Number of rollouts at which a shard of the list ends."""
 
 
 def script_json(value: Any) -> str:
     r"""Return JSON in ASCII without `<`, so that no text in it can end a script or begin a tag.
 
-    Infinities and NaN, which JSON lacks, become texts.
-
-    >>> print(script_json("</script>\u2028"), script_json({"beta": float("inf")}))
-    "\u003c/script>\u2028" {"beta":"inf"}
+    >>> print(script_json("</script>\u2028"))
+    "\u003c/script>\u2028"
     """
-    dumps = partial(json.dumps, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    try:
-        text = dumps(value)
-    except ValueError:  # only then, for a look at each value is slow
-        text = dumps(_named(value))
-    return text.replace("<", "\\u003c")
-
-
-def _named(value: Any) -> Any:
-    """Return a JSON value in which infinities and NaN are texts."""
-    if isinstance(value, dict):
-        return {name: _named(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [*map(_named, value)]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 class RunData:
@@ -50,77 +30,47 @@ class RunData:
     Attributes:
         rollouts: Number of rollouts that were added.
         keys: Prompt id of each rollout, and a hash of its prompt id and completion.
+        list: The list of all rollouts: `heads` of the groups, and the columns of the rollouts.
     """
 
     def __init__(self, letter: str):
         self.letter = letter
         self.rollouts = 0
         self.keys: list[tuple[str, int]] = []
+        self.list: dict[str, list[Any]] = {"heads": [], **{name: [] for name in COLUMNS}}
         self._magnitudes: list[np.ndarray] = []
-        self._shards = self._groups = 0
-        self._list: dict[str, Any] = {"heads": [], **{name: [] for name in COLUMNS}}
-        self._lists = 0
+        self._shards = 0
 
     def add(self, groups: list[Group]) -> Iterator[tuple[str, str]]:
         """Add the groups of a file. Yield name and JSON of each shard that is to be written."""
         pending: list[str] = []
-        size = 0
         for n, group in enumerate(groups):
             if not pending:
                 self._shards += 1
-                first = self._groups
-            self._take(group)
+                name, first = f"{self.letter}-{self._shards:05d}", len(self.list["heads"])
+            self._take(group, name)
             pending.append(script_json(group.details))
-            size += len(pending[-1])
-            if size >= SHARD_CHARACTERS or n == len(groups) - 1:
-                yield (
-                    self._name(self._shards),
-                    f'{{"first":{first},"groups":[{",".join(pending)}]}}',
-                )
-                pending, size = [], 0
-            if len(self._list["group"]) >= LINES_PER_LIST:
-                yield self._close_list()
-
-    def open_list(self) -> Iterator[tuple[str, str]]:
-        """Yield name and JSON of the shard of the list that is not full yet, if there is one."""
-        if self._list["group"]:
-            yield self._list_name(self._lists), script_json(self._list)
+            if sum(map(len, pending)) >= SHARD_CHARACTERS or n == len(groups) - 1:
+                yield name, f'{{"first":{first},"groups":[{",".join(pending)}]}}'
+                pending = []
 
     def bound(self) -> float:
         """Return the magnitude at which the colours of weights saturate, one for the whole run."""
         magnitudes = np.concatenate([np.zeros(1), *self._magnitudes])
         return float(f"{np.quantile(magnitudes, 0.995):.2g}") or 1.0
 
-    def lists(self) -> list[str]:
-        """Return the names of the shards of the list."""
-        has_open = bool(self._list["group"])
-        return [self._list_name(n) for n in range(self._lists + has_open)]
-
-    def _take(self, group: Group) -> None:
+    def _take(self, group: Group, shard: str) -> None:
         """Add a group to the list, the magnitudes and the counts."""
-        self._list["heads"].append([*group.head, self._name(self._shards)])
+        number = len(self.list["heads"])
+        self.list["heads"].append([*group.head, shard])
         for line in group.lines:
-            for name, value in zip(COLUMNS, (self._groups, *line), strict=True):
-                self._list[name].append(value)
+            for name, value in zip(COLUMNS, (number, *line), strict=True):
+                self.list[name].append(value)
         rollouts = group.details["rollouts"]
         shown = [*(x for r in rollouts for x in (*r["weights"], r["advantage"])), 0.0]
         self._magnitudes.append(np.abs(np.array([x or 0.0 for x in shown], dtype=np.float32)))
-        self._groups += 1
         self.rollouts += len(group.lines)
         self.keys += group.keys
-
-    def _close_list(self) -> tuple[str, str]:
-        """Return name and JSON of the full shard of the list, and begin the next."""
-        closed = self._list_name(self._lists), script_json(self._list)
-        self._lists += 1
-        self._list = {name: [] for name in self._list}
-        return closed
-
-    def _name(self, number: int) -> str:
-        return f"{self.letter}-{number:05d}"
-
-    def _list_name(self, number: int) -> str:
-        return f"{self.letter}-list-{number:03d}"
 
 
 def pairs(ours: RunData, theirs: RunData) -> dict[str, list]:

@@ -1,22 +1,15 @@
 """The page of one or two runs, written from their records and updated while a run goes on."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...credit import CREDITS
-from ..rollout_records import credit_settings, read_file, record_files
+from ..rollout_records import read_file, record_files
 from .filters import FILTERS
-from .page import (
-    FORMULAS,
-    SHARDS,
-    asset_files,
-    folder_page,
-    formulas_shard,
-    shard_script,
-    single_page,
-)
-from .rows import COLUMNS, groups_of
+from .page import FORMULAS, SHARDS, asset_files, folder_page, formulas_shard, single_page
+from .rows import groups_of
 from .shards import RunData, pairs, script_json
 
 SINGLE_FILE_ROLLOUTS = 2_000
@@ -86,16 +79,14 @@ class Site:
         self._seen = {}
         self._begun += 1
         self._kept = None if self.is_live else {}
-        data = self.output / "data"
-        data.mkdir(parents=True, exist_ok=True)
         for pattern in SHARDS:
-            for path in data.glob(pattern):
+            for path in (self.output / "data").glob(pattern):
                 path.unlink()
 
     def _write(self, name: str, text: str) -> None:
         """Keep a shard in memory while the page may become a single file; later write it."""
         if self._kept is None:
-            _replace(self.output / "data" / f"{name}.js", shard_script(name, text))
+            _replace(self.output / "data" / f"{name}.js", f'barl.receive("{name}",{text});\n')
             return
         self._kept[name] = text
         if self.rollouts > SINGLE_FILE_ROLLOUTS:
@@ -106,17 +97,14 @@ class Site:
     def _finish(self) -> None:
         """Write the shards that close the page, and the page itself."""
         for run in self.runs:
-            for shard in run.open_list():
-                self._write(*shard)
+            self._write(f"{run.letter}-list", script_json(run.list))
         if len(self.runs) == 2:
             self._write("pairs", script_json(pairs(*self.runs)))
         self._write(FORMULAS, formulas_shard())
         index = script_json(self._index())
         if self._kept is not None:
-            (self.output / "data").rmdir()
-            _replace(
-                self.output / "index.html", single_page([*self._kept.items(), ("index", index)])
-            )
+            page = single_page([*self._kept.items(), ("index", index)])
+            _replace(self.output / "index.html", page)
             return
         for name, content in asset_files().items():
             path = self.output / "assets" / name
@@ -130,7 +118,6 @@ class Site:
         return {
             "live": self.is_live,
             "begun": self._begun,
-            "columns": COLUMNS,
             "filters": [{"id": name, "label": a, "help": b} for name, (a, b) in FILTERS.items()],
             "likelihoods": {name: credit.answer_likelihood for name, credit in CREDITS.items()},
             "runs": [
@@ -139,17 +126,22 @@ class Site:
                     "letter": run.letter,
                     "rollouts": run.rollouts,
                     "bound": run.bound(),
-                    "lists": run.lists(),
-                    "metadata": metadata,
-                    "settings": credit_settings(metadata),
+                    "model": metadata.get("model"),
+                    "settings": _json_values(metadata.get("settings", {})),
                 }
                 for name, run, metadata in zip(self.names, self.runs, self._metadata, strict=True)
             ],
         }
 
 
+def _json_values(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in which infinity, which JSON lacks, is a text."""
+    return {name: "inf" if value == math.inf else value for name, value in settings.items()}
+
+
 def _replace(path: Path, text: str) -> None:
-    """Write a file that readers see whole, before or after."""
+    """Write a file that readers see whole, before or after. Its folder is made if missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)

@@ -11,13 +11,7 @@ from transformers import TrainerCallback
 
 from ...credit.rollouts import ScoredRollouts
 from ...credit.token_weights import TokenWeights
-from ...report.rollout_records import (
-    FOLDER,
-    credit_metadata,
-    file_name,
-    forget_from,
-    write_records,
-)
+from ...report.rollout_records import FOLDER, file_name, forget_from, write_records
 from ...report.token_texts import TokenTexts
 from ..rollouts.rollout_batch import RolloutBatch
 from .rollout_table import optional, prompt_columns, rollout_table, token_column
@@ -78,7 +72,7 @@ class RolloutRecorder(TrainerCallback):
             tables = [*map(_read, gather_object([_written(table)]))]
         if accelerator.is_main_process:
             path = self._folder / file_name(step, self._parts)
-            write_records(path, pa.concat_tables(tables), self._metadata(batch, started))
+            write_records(path, tables, self._metadata(batch, started))
         self._began_before = batch.began
         seconds = time.perf_counter() - started
         self._trainer._metrics["train"]["barl/recording_seconds"].append(seconds)
@@ -129,7 +123,7 @@ class RolloutRecorder(TrainerCallback):
             "num_generations": trainer.num_generations,
             "temperature": trainer.temperature,
             "max_completion_length": trainer.args.max_completion_length,
-            **credit_metadata(trainer.args.settings),
+            "settings": trainer.args.settings,
             "seconds": {
                 "rollouts": now - batch.began,
                 "scoring": trainer._metrics["train"]["barl/scoring_seconds"][-1],

@@ -4,11 +4,12 @@ TRL runs the loop of tools and environments, or a `rollout_func` does. What they
 here.
 """
 
+import copy
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import compress
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from accelerate.utils import gather_object
 from trl import GRPOTrainer
@@ -19,6 +20,23 @@ from ...steps import Turn, turns_of
 
 ROLLOUT_ANSWER = "rollout_answer"
 """Column in which reward functions get the answers that agents gave, [`GivenAnswer`]s."""
+
+
+class Episode(NamedTuple):
+    """What an agent did with one problem."""
+
+    completion: Completion
+    """The messages of all turns, or the text if there are no tools."""
+    completion_ids: list[int]
+    """Token ids of the completion."""
+    mask: list[int]
+    """1 for each completion token that the model wrote, 0 for the others."""
+    given_answer: GivenAnswer | None
+    """The answer that its environment or the `rollout_func` tells; None: the completion has it."""
+
+
+class _PlayedError(Exception):
+    """Ends TRL's method once the episodes of a batch are played."""
 
 
 class AgentMixin(GRPOTrainer):
@@ -43,6 +61,32 @@ class AgentMixin(GRPOTrainer):
     eos_token_ids: list[int]
     environments: list[Any] | None
     tools: list[Any]
+    _played: list[Episode] | None = None
+    _only_plays = False
+
+    def play(self, rows: Sequence[dict[str, Any]]) -> list[Episode]:
+        """Play an episode with each of some rows of a data set, by TRL's own loop.
+
+        Nothing is rewarded or logged. All processes must call this together where TRL generates on
+        all of them together.
+
+        Args:
+            rows: The rows, with the columns that environments take.
+        """
+        was_training, number = self.model.training, self.num_generations_eval
+        metrics = copy.deepcopy(self._metrics["eval"])
+        self.model.eval()
+        self._only_plays, self.num_generations_eval = True, 1
+        try:
+            self._generate_and_score_completions([dict(row) for row in rows])
+        except _PlayedError:
+            pass
+        finally:
+            self._only_plays, self.num_generations_eval = False, number
+            self._metrics["eval"] = metrics
+            self.model.train(was_training)
+        episodes, self._played = self._played or [], None
+        return episodes
 
     @property
     def _turn_end_ids(self) -> list[int]:
@@ -77,6 +121,10 @@ class AgentMixin(GRPOTrainer):
             ]
         if masks:
             self._log_turns(completion_ids, completions, turns)
+        if self._only_plays:
+            told = given or [None] * len(completions)
+            self._played = [*map(Episode, completions, completion_ids, own, told)]
+            raise _PlayedError
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
 
     def _given_answers(self, columns: dict[str, Any]) -> list[GivenAnswer | None] | None:

@@ -32,6 +32,8 @@ class Generated(NamedTuple):
     """1 for each completion token that the model generated, else 0; None if it generated all."""
     given_answers: list[GivenAnswer | None] | None = None
     """Answers that environments or a `rollout_func` tell; None: all are read from completions."""
+    has_tools: bool = False
+    """Whether the model could call tools, so that its prompts, too, are starts of turns."""
 
 
 class Scored(NamedTuple):
@@ -140,7 +142,8 @@ class HypothesisScorer:
             segmenter = None if is_whole and not self.divides_turns else self.step_segmenter
             ends = turn_step_ends(completion_ids, is_own, turns, segmenter)
             chain = completion_ids[: ends[-1]] if ends else []
-            starts = [0, *(turn.stop for turn in turns if turn.has_observation)] if mask else []
+            starts = [0] if generated.has_tools or is_whole else []
+            starts += [turn.stop for turn in turns if turn.has_observation]
             spans.append(turns)
             step_ends.append(ends)
             rollouts.append(

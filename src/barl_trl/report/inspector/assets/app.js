@@ -157,11 +157,11 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { shown = ""; show(); });
 
   async function live() {
-    const before = JSON.stringify(store.index.runs.map((run) => [run.rollouts, run.lists]));
-    const { begun } = store.index;
-    const index = await barl.load("index", true).catch(() => store.index);
-    if (index.begun !== begun) location.reload();
-    if (JSON.stringify(index.runs.map((run) => [run.rollouts, run.lists])) !== before) {
+    const rollouts = (index) => index.runs.map((run) => run.rollouts).join();
+    const before = store.index;
+    const index = await barl.load("index", true).catch(() => before);
+    if (index.begun !== before.begun) location.reload();
+    if (rollouts(index) !== rollouts(before)) {
       await store.open(true);
       if (store.parse().rollout === null) shown = "";
       show();

@@ -38,18 +38,13 @@ barl.arithmetic = (() => {
     names.some(isOther) ? el("p", { class: "note" }, "* takes the likelihood of an answer otherwise than this run did; read from this run's.") : null];
   }
 
-  // The recorded value of step t, and whether the run's settings give the same value.
+  // The recorded value of step t, and what was done with it.
   function recorded(rollout, t, { settings }) {
     if (!rollout.step_values) return ".";
     const { credit_baseline: baseline, value_normalization: normalization } = settings;
     const how = [baseline && baseline !== "none" ? `less the baseline "${baseline}"` : null,
       normalization && normalization !== "none" ? "before whitening" : null].filter(Boolean);
     return `, from the recorded step value ${number(rollout.step_values[t])}${how.length ? ` (${how.join(", ")})` : ""}.`;
-  }
-  function warning(rollout, run) {
-    return rollout.difference === null ? null : el("p", { class: "wrong" },
-      `The recorded step values differ by up to ${number(rollout.difference)} from those that this page computes with the `
-      + "run's settings: what it computes may not be what the run did.");
   }
 
   // The panel on step t of a rollout.
@@ -62,7 +57,6 @@ barl.arithmetic = (() => {
     const from = t ? rollout.step_ends[t - 1] : 0;
     return el("div", {},
       el("h3", {}, `Step ${t}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
-      warning(rollout, run),
       el("p", { class: "equation" }, rollout.values
         ? `V(${t}) = Σ w(${t}) · Q(${t}) = ${number(rollout.values[t])}, where Q(${t}) = p(${steps}) − p(${t}) + v`
         : rollout.w ? "This rollout has no outcome: its steps have no values." : "This rollout was not scored: it has no beliefs."),

@@ -87,16 +87,10 @@ const barl = (() => {
   const plural = (count, noun) => `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 
   // A colour is a class and a share, so that a change of the theme needs no drawing.
-  function shade(value, bound) {
-    if (value === null || value === undefined) return { class: "none", share: "0%" };
-    const share = Math.min(1, Math.abs(value) / bound);
-    return { class: value < 0 ? "neg" : "pos", share: `${Math.round(share * 100)}%` };
-  }
   function shaded(element, value, bound, sequential) {
-    const { class: name, share } = shade(value, bound);
-    element.classList.remove("neg", "pos", "seq", "none");
-    element.classList.add(sequential && name === "pos" ? "seq" : name);
-    element.style.setProperty("--x", share);
+    if (value === null || value === undefined) return element;
+    element.classList.add(value < 0 ? "neg" : sequential ? "seq" : "pos");
+    element.style.setProperty("--x", `${Math.round(100 * Math.min(1, Math.abs(value) / bound))}%`);
     return element;
   }
 
@@ -110,6 +104,6 @@ const barl = (() => {
 
   function say(text) { document.getElementById("say").textContent = text; }
 
-  return { receive, load, unpack, el, svg, visible, cut, number, signed, whole, plural, shade,
-    shaded, legend, say, received };
+  return { receive, load, unpack, el, svg, visible, cut, number, signed, whole, plural,
+    shaded, legend, say };
 })();

@@ -146,7 +146,7 @@ barl.overview = (() => {
       el("h1", {}, listed.name),
       el("p", { class: "lead" }, lead(rollouts, praised, tied)),
       facts([["rollouts", whole(rollouts)], ["prompt groups", whole(listed.heads.length)],
-        ["steps", whole(summary.length)], ["credit", settings.credit], ["model", listed.metadata.model],
+        ["steps", whole(summary.length)], ["credit", settings.credit], ["model", listed.model],
         ["consistency beta", settings.consistency_beta],
         ["mean outcome", number(total((i) => i.outcome) / Math.max(1, total((i) => i.judged)))]]),
       comparison(),

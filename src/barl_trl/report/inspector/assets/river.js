@@ -108,5 +108,5 @@ barl.river = (() => {
     return `${path}; step ${greatest} moves it most (${barl.signed(changes[greatest])}).`;
   }
 
-  return { panel, titleOf, bandsOf };
+  return { panel, titleOf };
 })();

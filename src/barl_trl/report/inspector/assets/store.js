@@ -12,23 +12,18 @@ barl.store = (() => {
   let selection = [];
   let selected = "";
 
-  // Reads the index and all lists. Lists that were full before are not read again.
+  // Reads the index and the lists of the runs.
   async function open(again) {
     index = await barl.load("index", again);
     for (const [k, run] of index.runs.entries()) {
-      const old = runs[k];
-      const lists = await Promise.all(run.lists.map((name, n) =>
-        barl.load(name, again && n >= (old ? old.lists.length - 1 : 0))));
-      runs[k] = { ...run, ...columns(lists) };
+      runs[k] = { ...run, ...columns(await barl.load(`${run.letter}-list`, again)) };
     }
     joined = index.runs.length > 1 ? await barl.load("pairs", again) : null;
     selected = "";
   }
 
-  function columns(lists) {
-    const rows = {};
-    for (const name of index.columns) rows[name] = [].concat(...lists.map((list) => list[name]));
-    const heads = [].concat(...lists.map((list) => list.heads))
+  function columns({ heads: listed, ...rows }) {
+    const heads = listed
       .map(([step, group, prompt, text, solution, shard]) => ({ step, group, prompt, text, solution, shard }));
     const starts = new Int32Array(heads.length + 1);
     for (const group of rows.group) starts[group + 1] += 1;

@@ -1,0 +1,49 @@
+"""Runs on its own: two steps of agents whose turns vLLM generates. The model calls a tool."""
+
+import json
+import sys
+from pathlib import Path
+
+from datasets import Dataset
+
+from barl_trl.rewards import accuracy_reward
+from tests.tiny import tiny_model
+from tests.trainer.playing import Keeping, agent_config, agent_tokenizer, call, taught
+from tests.trainer.test_agents import QUESTION, ROWS, look
+from tests.vllm import cpu  # noqa: F401 (what vLLM's CPU build needs)
+
+DIALOG = [
+    *QUESTION,
+    {"role": "assistant", "content": call("look", key=1)},
+    {"role": "tool", "content": look(1)},
+    {"role": "assistant", "content": r"So \boxed{12}"},
+]
+
+
+def main(folder: str) -> None:
+    tokenizer = agent_tokenizer()
+    # vLLM's attention on CPUs wants heads of at least 32
+    model = tiny_model(tokenizer, hidden_size=64, num_attention_heads=2, std=0.05)
+    model.config.max_position_embeddings = 1024
+    taught(model, tokenizer, [DIALOG], tools=[look]).save_pretrained(f"{folder}/model")
+    tokenizer.save_pretrained(f"{folder}/model")
+    fields = {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 1024}
+    args = agent_config(Path(folder) / "run", max_steps=2, max_tool_calling_iterations=2, **fields)
+    args.per_device_train_batch_size = 8
+    trainer = Keeping(
+        f"{folder}/model",
+        accuracy_reward,
+        args,
+        Dataset.from_list(ROWS),
+        processing_class=tokenizer,
+        tools=[look],
+    )
+    trainer.train()
+    result = {"steps": [row for row in trainer.state.log_history if "loss" in row]}
+    result["turns"] = [*map(len, trainer.scored.turns)]
+    result["answers"] = trainer.scored.answers
+    (Path(folder) / "result.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
