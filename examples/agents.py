@@ -50,23 +50,23 @@ def main() -> None:
             "outputs/agents",
             overwrite_output_dir=True,  # what an earlier run left there is deleted
             credit="belief_critic",
-            max_steps=20,
+            max_steps=60,
             per_device_train_batch_size=128,  # 16 games with 8 rollouts
             max_completion_length=96,  # of all turns, with what the tools returned
             max_tool_calling_iterations=5,  # four questions and the answer
-            learning_rate=1e-3,
-            logging_steps=1,
+            learning_rate=6e-4,
+            logging_steps=10,  # of which each log has the means
             use_cpu=True,
             bf16=False,
             log_beliefs=True,  # for barl inspect
         ),
-        train_dataset=Dataset.from_list(number_rows(320, seed=0)),
+        train_dataset=Dataset.from_list(number_rows(960, seed=0)),
         environment_factory=NumberGame,
     )
     trainer.train()
     for name in ("reward", "barl/turns_per_rollout", "barl/observation_gain"):
         values = [log[name] for log in trainer.state.log_history if name in log]
-        print(f"{name}: {values[0]:.2f} in the first step, {values[-1]:.2f} in the last")
+        print(f"{name}: {values[0]:.2f} in the first ten steps, {values[-1]:.2f} in the last ten")
 
 
 if __name__ == "__main__":

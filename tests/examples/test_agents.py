@@ -29,7 +29,8 @@ def test_the_page_shows_the_example():
 
 def test_it_trains(tmp_path, monkeypatch, capsys):
     def short(*args, config=barl_trl.BARLConfig, **kwargs):
-        return config(*args, **kwargs | {"max_steps": 2, "per_device_train_batch_size": 16})
+        sizes = {"max_steps": 2, "per_device_train_batch_size": 16, "logging_steps": 1}
+        return config(*args, **kwargs | sizes)
 
     monkeypatch.setattr(barl_trl, "BARLConfig", short)
     monkeypatch.chdir(tmp_path)
