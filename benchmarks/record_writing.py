@@ -39,7 +39,7 @@ from barl_trl.plausibility.answer_logps import AnswerLogLikelihoods
 from barl_trl.report.rollout_records import file_name, write_records
 from barl_trl.report.token_texts import TokenTexts
 from barl_trl.trainer.logging.rollout_recorder import _written
-from barl_trl.trainer.logging.rollout_table import prompt_columns, rollout_table, token_column
+from barl_trl.trainer.logging.rollout_table import prompt_columns, rollout_table
 from barl_trl.trainer.rollouts.hypothesis_scorer import Generated, Scored
 
 WAYS = ("with", "without")
@@ -138,14 +138,12 @@ def made_up(prompts: int, halves: list[int]) -> Callable[[TokenTexts], pa.Table]
             scored,
             rollouts,
             values=values,
+            of_tokens={"token_logps": old, "importance_ratios": ratios, "token_weights": weights},
             step=[0] * number,
             group=[n // GENERATIONS for n in range(number)],
             rollout=[*range(number)],
             **prompt_columns(asked, [[0]] * number, None),
             solution=["42"] * number,
-            token_logps=token_column(old, ids),
-            importance_ratios=token_column(ratios, ids),
-            token_weights=token_column(weights, ids),
             rewards=outcomes[:, None].tolist(),
             outcome=outcomes.tolist(),
             advantage=outcomes.tolist(),

@@ -83,7 +83,7 @@ class Explorer:
 
     def answer_after(self, problem: SearchProblem, chain: str, rng: random.Random) -> str:
         """What it would answer after a chain that was cut anywhere: only whole lines count."""
-        tried = list(parse_chain(problem, chain).tried)
+        tried, _ = parse_chain(chain)
         if int(problem.solution) in tried:
             return problem.solution
         return self.pick(problem, tried, rng)
@@ -175,7 +175,7 @@ def training_rows(
         if rng.random() >= ASKED_SHARE:
             yield prompt_ids + chain_ids + [tokenizer.eos_token_id], len(prompt_ids)
             continue
-        state, answer = chain, parse_chain(problem, chain).answer
+        state, (_, answer) = chain, parse_chain(chain)
         if rng.random() < 0.8:
             cut_ids = chain_ids[: rng.randrange(len(chain_ids))]
             state = tokenizer.decode(cut_ids).partition(ELICITATION.lstrip("\n"))[0].rstrip("\n")

@@ -13,6 +13,7 @@ from barl_trl.steps import (
     fixed_size_steps,
     segmenter_of,
     spread_over_tokens,
+    step_ends_of,
     turn_step_ends,
     turns_of,
 )
@@ -54,6 +55,16 @@ def test_delimiter_inside_a_token_ends_the_step_with_that_token():
 def test_empty_delimiter_is_refused():
     with pytest.raises(ValueError, match="delimiter must not be empty"):
         delimited_steps([1], **CHARS, delimiter="")
+
+
+@pytest.mark.parametrize("ends", ["steps", ["first", "second"], [2, 3], [3, 2, 4], 4, None])
+def test_a_segmenter_that_returns_no_ends_is_refused(ends):
+    with pytest.raises(ValueError, match="step_segmenter must return strictly ascending ends"):
+        step_ends_of(range(4), lambda ids: ends)
+
+
+def test_ends_of_a_segmenter_may_be_a_tensor():
+    assert step_ends_of(range(4), lambda ids: torch.tensor([2, len(ids)])) == [2, 4]
 
 
 def test_nothing_behind_the_end_of_turn_is_reasoning():

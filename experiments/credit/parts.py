@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from barl_trl.commands.shell.jobs import FileJob
-from barl_trl.evaluation.statistics.metrics import mean_and_standard_error, paired_difference
+from barl_trl.evaluation.statistics.metrics import interval, mean_and_standard_error
 from barl_trl.report.json_files import read_json
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
@@ -295,8 +295,10 @@ def _mean(accuracies: Sequence[float]) -> str:
 def _difference(of_arms: dict[str, dict[str, list[float]]], arm: str, name: str) -> str:
     if arm == "grpo" or len(of_arms[arm][name]) < 2:
         return ""
-    gain = paired_difference(of_arms[arm][name], of_arms["grpo"][name])
-    return f"{100 * gain.mean:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
+    pairs = zip(of_arms[arm][name], of_arms["grpo"][name], strict=True)  # of the same seeds
+    gain, error = mean_and_standard_error([first - second for first, second in pairs])
+    low, high = interval(gain, error or 0.0, len(of_arms[arm][name]))
+    return f"{100 * gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
 def _with_error(value: Sequence[float], *, sign: str = "") -> str:

@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> None:
     command = argv[0] if argv else "--help"
     if command in COMMANDS:
         # the command's libraries are imported only now: `barl --help` answers at once
-        with ended_in_one_line(argv):
+        with ended_in_one_line(command):
             import_module(f".commands.{MODULES.get(command, command)}", __package__).main(argv[1:])
         return
     if command == "--version":

@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -216,7 +216,7 @@ def refuse_unknown_reward(name: str) -> None:
     """Refuse a name that is neither a reward function's nor a dotted path; nothing is imported."""
     is_path = "." in name and all(part.isidentifier() for part in name.split("."))
     if name not in _REGISTRY and not is_path:
-        raise _unknown(name, "be a known name or a dotted path", name, _REGISTRY)
+        raise _unknown(name, "be a known name or a dotted path")
 
 
 def completion_text(completion: Completion) -> str:
@@ -268,13 +268,11 @@ def _import(path: str) -> Any:
     """Return the callable with a dotted path."""
     module_name, _, attribute = path.rpartition(".")
     try:
-        module = importlib.import_module(module_name)
+        target = getattr(importlib.import_module(module_name), attribute, None)
     except ImportError as error:
-        raise _unknown(path, f"be importable ({error})", path, _REGISTRY) from None
-    target = getattr(module, attribute, None)  # not vars(): TRL's modules load their names lazily
+        raise _unknown(path, f"be importable ({error})") from None
     if not callable(target):
-        callables = [key for key, value in vars(module).items() if callable(value)]
-        raise _unknown(path, f"be a function in {module_name}", attribute, callables)
+        raise _unknown(path, f"be a function in {module_name}")
     return target
 
 
@@ -300,11 +298,9 @@ _REGISTRY: dict[str, Callable[[int | None], RewardFunc]] = {
 }
 
 
-def _unknown(name: str, rule: str, wanted: str, candidates: Iterable[str]) -> ValueError:
-    """Return the error for a name that breaks a rule, with the nearest of the candidates."""
-    candidates = sorted(candidates)
-    nearest = difflib.get_close_matches(wanted, candidates, n=3, cutoff=0.5) or candidates[:10]
+def _unknown(name: str, rule: str) -> ValueError:
+    """Return the error for a name that breaks a rule, with the nearest known names."""
+    nearest = difflib.get_close_matches(name, _REGISTRY, n=3, cutoff=0.5) or sorted(_REGISTRY)
     return ValueError(
-        f"reward function must {rule}, got {name!r}: "
-        f"did you mean one of {', '.join(nearest) or '(none)'}?"
+        f"reward function must {rule}, got {name!r}: did you mean one of {', '.join(nearest)}?"
     )

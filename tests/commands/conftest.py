@@ -42,14 +42,13 @@ def plan(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def search_recipe(tmp_path, recipe):
-    """The demo's model on problems of a file with Big-Math's columns, and held-out ones."""
+    """The demo's model on problems of a file, and held-out ones."""
 
     def write(**settings):
         for name, held_out in {"train": False, "held_out": True}.items():
             rows = [
                 {"problem": row["prompt"].strip(), "answer": row["solution"], "source": "search"}
-                | {"llama8b_solve_rate": n / 10}
-                for n, row in enumerate(search_rows(11, seed=5, held_out=held_out))
+                for row in search_rows(11, seed=5, held_out=held_out)
             ]
             (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
         return recipe(

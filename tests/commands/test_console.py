@@ -21,19 +21,6 @@ def test_a_table_has_a_line_for_each_row(capsys, monkeypatch):
     assert [line for line in lines if line.startswith("│")] == ["│ barl │   1 │", "│ grpo │ 200 │"]
 
 
-def test_a_note_is_wrapped_to_the_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "20")
-    print_note("one two three four five six seven")
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 20
-
-
-def test_progress_is_counted(capsys):
-    with progress_bar(width=10) as progress:
-        task = progress.add_task("work", total=3)
-        progress.advance(task, 2)
-    assert "2/3" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])
 def test_a_count_is_a_whole_number_of_at_least_1(text):
     assert at_least_one("12") == 12

@@ -32,12 +32,18 @@ def test_more_arguments_of_the_model_are_json():
             "model_init_kwargs must be a JSON object, got another text",
         ),
         ({"model_init_kwargs": "[1]"}, "model_init_kwargs must be a JSON object, got another text"),
-        ({"batch_size": 0}, "batch_size must be at least 1, got 0."),
-        ({"limit": -3}, "limit must be at least 1, got -3."),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0:"),
+        ({"limit": -3}, "limit must be at least 1, got -3:"),
         ({"temperature": float("inf")}, "temperature must be a number of 0 or more, got inf"),
+        ({"temperature": -1.0}, "temperature must be a number of 0 or more, got -1.0: 0 is"),
+        ({"temperature": float("nan")}, "temperature must be a number of 0 or more, got nan"),
         ({"num_samples": 6}, "num_samples must be 1 with temperature 0, got 6"),
-        ({"top_p": 0.9}, "top_p must be left out with temperature 0, got 0.9"),
-        ({"sampling": "r1", "min_p": 0.1}, "min_p must be left out with sampling=r1, got 0.1"),
+        ({"top_p": 0.9}, "top_p must be left out with temperature 0, got 0.9: greedy"),
+        ({"temperature": 0.0, "top_k": 5}, "top_k must be left out with temperature 0, got"),
+        ({"temperature": 0.0, "min_p": 0.1}, "min_p must be left out with temperature 0"),
+        ({"temperature": 1.0, "top_p": 0.0}, "top_p must lie above 0 and not above 1, got 0"),
+        ({"temperature": 1.0, "top_k": -1}, "top_k must be 0 or more, got -1: 0 keeps all"),
+        ({"temperature": 1.0, "min_p": 1.5}, "min_p must lie between 0 and 1, got 1.5"),
     ],
 )
 def test_a_value_that_breaks_its_rule_is_refused(changed, message):
@@ -45,6 +51,13 @@ def test_a_value_that_breaks_its_rule_is_refused(changed, message):
         EvaluateArguments(**FIXED | changed)
 
 
-def test_a_familys_sampling_takes_several_samples():
-    arguments = EvaluateArguments(**FIXED, sampling="r1", num_samples=6)
-    assert arguments.drawing == Drawing(0.6, top_p=0.95)
+def test_values_that_cut_nothing_off_are_as_good_as_none():
+    """`--top_p 1` and no `--top_p` go on in the same folder."""
+    given = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
+    assert EvaluateArguments(**FIXED, **given, temperature=1.0).drawing == Drawing(1.0)
+    assert EvaluateArguments(**FIXED, **given).drawing == Drawing()
+
+
+def test_how_tokens_are_drawn_in_words():
+    assert str(Drawing()) == "greedy"
+    assert str(Drawing(0.6, top_p=0.95, top_k=20)) == "temperature 0.6, top_p 0.95, top_k 20"

@@ -84,7 +84,6 @@ import sys
 from pathlib import Path
 from barl_trl.commands.shell.jobs import FileJob, run_jobs
 from barl_trl.report.json_files import write_json
-from barl_trl.report.json_files import write_json
 from tests.commands.test_jobs import start_others
 run_jobs([FileJob(Path(sys.argv[1]), start_others, (True,))], lambda: None)
 """
@@ -140,12 +139,3 @@ def test_missing_files_are_made_and_others_kept_also_where_a_job_fails(tmp_path)
 
 def test_without_jobs_nothing_is_done():
     assert all_said([]) == []
-
-
-def test_a_file_is_whole_or_not_there(tmp_path):
-    path = tmp_path / "barl-0.json"
-    with pytest.raises(TypeError):
-        write_json(path, {"not": object()})
-    assert not path.exists()
-    write_json(path, {"a": [1, None]})
-    assert json.loads(path.read_text()) == {"a": [1, None]}

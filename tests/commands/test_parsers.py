@@ -18,7 +18,6 @@ COMMANDS = {
     "evaluate": ("--max_tokens", "--model x --benchmarks gsm8k"),
     "data check": (None, "x"),
     "reproduce triplets": ("--seeds", ""),
-    "reproduce tree": (None, ""),
     "reproduce paper": ("--seeds", ""),
 } | {f"analyze {name}": found for name, found in ANALYSES.items()}
 """Commands: an option that takes a whole number, and the options that they must have."""
@@ -80,7 +79,7 @@ def test_a_value_of_another_type(command, capsys):
         ("analyze", "the following arguments are required: ANALYSIS."),
         ("train r.yaml", "a recipe must come after --config, got r.yaml: barl train --config r.ya"),
         ("train --max_steps 3 r.yaml", "a recipe must come after --config, got r.yaml: barl train"),
-        ("reproduce tree x", "unexpected argument 'x': `barl reproduce tree --help` lists the opt"),
+        ("reproduce triplets x", "unexpected argument 'x': `barl reproduce triplets --help` lists"),
         ("data check nowhere.jsonl", "FILE must name an existing file, got nowhere.jsonl"),
         ("analyze reflections /nowhere", "a folder of responses must hold <benchmark>.jsonl"),
         (

@@ -30,8 +30,6 @@ def test_docs_show_the_plan_of_a_recipe_and_a_refusal(plan):
         ),
         (["--rollouts_per_optimizer_step", "100"], "rollouts_per_optimizer_step = 96 or 104"),
         (["--num_processes", "0"], "num_processes must be at least 1, got 0"),
-        (["--step_size", "0"], "step_size must be at least 1"),
-        (["--prompt_template", "Solve:"], "prompt_template must contain {problem}"),
         (
             ["--max_steps", "-1", "--num_train_rows", "1000"],
             "num_train_rows must be at least 1024, .* got 1000",

@@ -6,13 +6,7 @@ import math
 
 import pytest
 
-from barl_trl.commands.plan.planned_run import (
-    PlanConfig,
-    Shape,
-    _scored_tokens,
-    _Sharding,
-    total_steps,
-)
+from barl_trl.commands.plan.planned_run import PlanConfig, Shape, _Sharding
 
 from ..paths import ROOT
 from ..trainer.rollouts import config, trainer
@@ -73,11 +67,11 @@ def test_tokens_of_a_group(max_hypotheses):
     num = max_hypotheses or 6
     shape = Shape(prompt=512, completion=1024, step=128, hypotheses=num)
     branch = 12 + 1 + 6 * num
-    assert _scored_tokens(5, shape) == 5 * (1536 + 8 * branch) + branch
-    assert _scored_tokens(2, shape) == 2 * (1536 + 8 * branch) + branch
+    assert shape._scored_tokens(5) == 5 * (1536 + 8 * branch) + branch
+    assert shape._scored_tokens(2) == 2 * (1536 + 8 * branch) + branch
     # a sequence for each state and answer: the state, the elicitation, all but the answer's last
     states = sum(range(512, 1536 + 1, 128))
-    assert _scored_tokens(1, shape, "reencode") == num * (states + 9 * (12 + 7))
+    assert shape._scored_tokens(1, "reencode") == num * (states + 9 * (12 + 7))
 
 
 @pytest.mark.parametrize("num_iterations", [1, 2])
@@ -99,7 +93,7 @@ def test_a_run_takes_the_steps_of_its_plan(model, tokenizer, tmp_path, num_itera
     planned = PlanConfig(
         "out", num_generations=4, num_train_rows=5, num_processes=1, bf16=False, **settings
     )
-    steps, batches = total_steps(planned, planned.batch_settings())
+    steps, batches = planned.total_steps()
     assert run.state.global_step == steps
     assert batches == math.ceil(
         steps * settings["gradient_accumulation_steps"] / 2 / num_iterations

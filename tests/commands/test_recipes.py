@@ -6,14 +6,14 @@ import pytest
 import yaml
 
 from barl_trl import cli
-from barl_trl.commands.recipes import FOLDERS, file_of, names
+from barl_trl.commands.recipes import FOLDERS, _names, file_of
 
 
 def test_all_are_listed_with_what_they_are_for(capsys):
     cli.main(["recipes"])
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line)
     for option in FOLDERS:
-        for name in names(option):
+        for name in _names(option):
             assert listed[name].endswith(".")
 
 
@@ -32,7 +32,7 @@ def test_what_is_not_listed_cannot_be_shown(capsys):
 
 @pytest.mark.parametrize("option", FOLDERS)
 def test_every_shipped_file_has_a_name(option):
-    found = {file_of(option, name) for name in names(option)}
+    found = {file_of(option, name) for name in _names(option)}
     assert found == set(FOLDERS[option].rglob("*.yaml"))
     assert all(isinstance(yaml.safe_load(path.read_text()), dict) for path in found)
 

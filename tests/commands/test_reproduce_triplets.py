@@ -72,5 +72,6 @@ def test_runs_of_a_command_that_was_stopped_are_kept_until_the_results_are_there
     settings = replace(Settings(), iterations=1)
     results = triplets(tmp_path, seeds=2, settings=settings, arms={"rl": ARMS["rl"]})
     assert results["records"] == [record for records in before for record in records]
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"results.json", "curves.csv"}
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+    with pytest.raises(ValueError, match=r"output_dir must be new, got .* with results"):
+        triplets(tmp_path, seeds=2, settings=settings, arms={"rl": ARMS["rl"]})

@@ -12,13 +12,6 @@ from barl_trl.commands.train.arguments import BARLScriptArguments
 from barl_trl.trainer import BARLConfig
 
 
-def test_benchmarks_without_a_time_to_evaluate_them_are_refused(search_recipe):
-    with pytest.raises(
-        SystemExit, match=r"barl train: eval_strategy must be set with eval_benchmarks"
-    ):
-        cli.main(["train", "--config", search_recipe(), "--eval_benchmarks", "a=b.jsonl"])
-
-
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="has a GPU")
 @pytest.mark.parametrize(
     ("setting", "said"),
@@ -44,29 +37,20 @@ def test_without_a_gpu_the_cpu_and_float32_are_the_defaults_and_are_said(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"reward_funcs": ["acuracy_reward"]}, "did you mean one of accuracy_reward"),
-        ({"dataset_name": "nowhere.jsonl"}, "must name an existing file"),
         (
             {"answer_column": "answers"},
             "did you mean --answer_column 'answer'",
         ),
         ({"solution_column": "answer"}, "name the file's column with answer_column"),
-        ({"prompt_template": "Solve:"}, "prompt_template must contain {problem}"),
         (
             {"prompt_template": "{problem}", "system_prompt": "Think."},
             "system_prompt must be left out with prompt_template",
         ),
         ({"max_prompt_length": 1}, "max_prompt_length must leave at least one row"),
-        ({"model_name_or_path": None}, "model_name_or_path must be set"),
-        (
-            {"model_name_or_path": "./nowhere"},
-            "model_name_or_path must be a Hub id or an existing folder, got './nowhere'",
-        ),
         (
             {"eval_strategy": "steps", "eval_steps": 1},
             "split must be 'train' or slices",
         ),
-        ({"step_sizes": 3}, "step_sizes"),
         (
             {"resume_from_checkpoint": True, "model_name_or_path": "no/where"},
             "resume_from_checkpoint must find a complete checkpoint, got none in",
@@ -75,11 +59,6 @@ def test_without_a_gpu_the_cpu_and_float32_are_the_defaults_and_are_said(
             {"output_dir": "/dev/null/out", "model_name_or_path": "no/where"},
             r"output_dir must be a folder that can be made, got '/dev/null/out' \(Not a dir",
         ),
-        (
-            {"method": "progress", "outcome_mode": "hypothesis"},
-            "outcome_mode must be 'ground_truth' with credit='progress', got 'hypothesis'",
-        ),
-        ({"method": "ppo"}, "method must be one of"),
         pytest.param(
             {"use_vllm": True, "method": "grpo", "model_name_or_path": "no/where"},
             "use_vllm must be False without vLLM",

@@ -8,7 +8,6 @@ from transformers import AutoTokenizer
 
 from barl_trl import cli
 from barl_trl.evaluation.generation.templates import choose_template
-from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from .training import EVALUATION, logs
 
@@ -58,12 +57,6 @@ def test_a_checkpoint_says_how_its_model_was_asked(tmp_path, recipe):
     for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-1"):
         template = choose_template("auto", AutoTokenizer.from_pretrained(folder))
         assert (template.name, template.system_prompt) == ("as trained", "Be brief.")
-
-
-def test_the_demos_model_trains_on_the_problem_file(tmp_path, recipe):
-    plain = {"model_name_or_path": str(TINY_MODEL_DIR), "prompt_template": "{problem}\n"}
-    cli.main(["train", "--config", recipe(**plain)])
-    assert logs(tmp_path / "out")[0]["barl/hypotheses_per_prompt"] >= 1
 
 
 def test_benchmarks_are_evaluated_during_training(tmp_path, search_recipe):

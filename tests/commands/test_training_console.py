@@ -8,8 +8,8 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 from barl_trl import cli
 from barl_trl.commands.train.training_console import (
     ROWS_PER_HEADER,
-    TrainingRows,
-    evaluation_in_words,
+    _evaluation_in_words,
+    _TrainingRows,
 )
 
 LOGS = {
@@ -30,7 +30,7 @@ def rows(tmp_path, capsys):
     state = TrainerState(max_steps=200, is_world_process_zero=True)
     args = TrainingArguments(str(tmp_path), use_cpu=True, bf16=False)
     args.log_completions = False
-    callback = TrainingRows()
+    callback = _TrainingRows()
     callback.on_train_begin(args, state, TrainerControl())
 
     def run(*logs, **changed):
@@ -69,7 +69,7 @@ def test_evaluations_and_the_end_are_lines(rows):
 
 def test_many_benchmarks_are_wrapped():
     logs = {f"eval_{name * 9}/accuracy": 0.5 for name in "abcdefgh"}
-    assert max(map(len, evaluation_in_words(logs, 5).splitlines())) < 80
+    assert max(map(len, _evaluation_in_words(logs, 5).splitlines())) < 80
 
 
 def test_other_processes_print_nothing(rows):

@@ -28,7 +28,7 @@ def test_with_none_to_try_no_row_is_suspected(write):
 
 
 def test_a_row_that_is_skipped_is_not_looked_at():
-    assert suspicions(["", "p", "p"], ["n/a", "1", "1"]) == [(3, "duplicate", "1")]
+    assert suspicions(["", "p", "p"], ["n/a", "1", "1"]) == [None, None, "duplicate"]
 
 
 def test_problems_are_equal_whatever_their_spaces_and_capitals():

@@ -10,7 +10,7 @@ from barl_trl.evaluation.benchmarks import (
     BENCHMARKS,
     MATH_SUBJECTS,
     Problem,
-    load_benchmark,
+    load_benchmarks,
     parse_benchmarks,
 )
 
@@ -95,8 +95,8 @@ def hub_folder(folder, name, rows, kind="parquet"):
 
 
 def load(text, **options):
-    (source,) = parse_benchmarks(text).values()
-    return load_benchmark(source, **options).problems
+    (loaded,) = load_benchmarks(parse_benchmarks(text), **options).values()
+    return loaded.problems
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -145,7 +145,7 @@ def test_a_missing_subject_is_refused(tmp_path):
     card = yaml.safe_load((folder / "README.md").read_text().split("---")[1])
     del card["configs"][0]
     (folder / "README.md").write_text(f"---\n{yaml.safe_dump(card)}---\n")
-    with pytest.raises(ValueError, match="must have the configuration algebra, got count"):
+    with pytest.raises(ValueError, match=r"algebra' not found. Available: .*counting"):
         load(f"math={folder}")
 
 
@@ -169,9 +169,9 @@ def test_problems_keep_their_row_numbers(tmp_path):
         Problem(3, "three", "3"),
     ]
     assert load(f"mine={path}", limit=3) == [Problem(0, "one", "1"), Problem(2, "two", "2")]
-    (source,) = parse_benchmarks(f"mine={path}").values()
-    assert load_benchmark(source).skipped == {"no_answer": 1}
-    assert load_benchmark(source, limit=1).skipped == {}
+    sources = parse_benchmarks(f"mine={path}")
+    assert load_benchmarks(sources)["mine"].skipped == {"no_answer": 1}
+    assert load_benchmarks(sources, limit=1)["mine"].skipped == {}
 
 
 def test_several_benchmarks_are_named_at_once(tmp_path):

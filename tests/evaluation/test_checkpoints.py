@@ -3,12 +3,13 @@
 import os
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import torch
 from huggingface_hub import constants
 from transformers import AutoModelForCausalLM
 
-from barl_trl.evaluation.checkpoints import checkpoint_id, git_commit
+from barl_trl.evaluation.checkpoints import checkpoint_id, record_training
 
 
 def test_other_weights_in_the_same_folder_are_another_checkpoint(model_path, tmp_path):
@@ -42,20 +43,27 @@ def git(*command, folder="."):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def noted_commit():
+    tokenizer = SimpleNamespace(init_kwargs={})
+    prompts = ("system_prompt", "prompt_template", "chat_template_kwargs")
+    record_training(tokenizer, **dict.fromkeys(prompts))
+    return tokenizer.init_kwargs["barl_trained_by"]["commit"]
+
+
 def test_the_commit_of_training_says_whether_files_differ(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert git_commit() is None
+    assert noted_commit() is None
     git("init")
-    assert git_commit() is None
+    assert noted_commit() is None
     (tmp_path / "train.py").write_text("1")
     git("add", ".")
     git("commit", "-m", "one")
-    assert git_commit() == git("rev-parse", "HEAD")
+    assert noted_commit() == git("rev-parse", "HEAD")
     os.utime(tmp_path / "train.py", (0, 0))
-    assert git_commit() == git("rev-parse", "HEAD")
+    assert noted_commit() == git("rev-parse", "HEAD")
     (tmp_path / "train.py").write_text("2")
-    assert git_commit() == git("rev-parse", "HEAD") + "-dirty"
+    assert noted_commit() == git("rev-parse", "HEAD") + "-dirty"
 
 
 def test_no_program_of_a_repository_is_run(tmp_path, monkeypatch):
@@ -82,5 +90,5 @@ def test_no_program_of_a_repository_is_run(tmp_path, monkeypatch):
         file.write('[filter "a\tb"]\n\tclean = cat\n')
     (outer / ".git" / "hooks" / "post-index-change").symlink_to(trap)
     monkeypatch.chdir(outer)
-    assert git_commit() == git("rev-parse", "HEAD")
+    assert noted_commit() == git("rev-parse", "HEAD")
     assert not ran.exists()

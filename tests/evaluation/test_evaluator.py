@@ -11,7 +11,6 @@ from barl_trl.evaluation.generation.backends import (
     CompletionTokens,
     Decoding,
     TransformersBackend,
-    seed_of,
 )
 from barl_trl.evaluation.generation.decoding import Drawing
 from barl_trl.evaluation.generation.templates import TEMPLATES
@@ -101,9 +100,10 @@ def test_the_backend_is_asked_with_the_templates_prompt_and_a_seed_for_each_samp
     run(evaluator(backend, template="qwen2.5-math"))
     template = TEMPLATES["qwen2.5-math"]
     assert [job.key for job in backend.jobs] == [*TEXTS]
+    assert len({job.seed for job in backend.jobs}) == len(TEXTS)
+    assert backend.jobs[0].seed == 1596064283  # on every machine
     for job, text in zip(backend.jobs, ["1 + 1?"] * 2 + ["Half of one?"] * 2, strict=True):
         assert tokenizer.decode(job.prompt_ids) == template.prompt(tokenizer, text)
-        assert job.seed == seed_of(7, "sums", job.key)
 
 
 class BrokenOff:

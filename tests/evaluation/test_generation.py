@@ -1,5 +1,6 @@
 """Completions, against decoding one token after the other without any batch."""
 
+from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -14,7 +15,6 @@ from barl_trl.evaluation.generation.backends import (
     Job,
     TransformersBackend,
     VLLMBackend,
-    seed_of,
 )
 from barl_trl.evaluation.generation.decoding import Drawing
 
@@ -28,7 +28,7 @@ def prompts(tokenizer):
 
 def jobs_of(prompts, samples=1):
     keys = [(i, sample) for i in range(len(prompts)) for sample in range(samples)]
-    return [Job(key, prompts[key[0]], seed_of(0, "b", key)) for key in keys]
+    return [Job(key, prompts[key[0]], seed) for seed, key in enumerate(keys)]
 
 
 def decoding(tokenizer, **changes):
@@ -116,12 +116,29 @@ def test_the_backend_cuts_off(model_path, model, tokenizer, prompts):
         assert [made[i, 0] for i in range(len(prompts))] == expected
 
 
-def test_a_sample_depends_on_its_seed_alone(model_path, tokenizer, prompts):
-    """Not on the batch that it is drawn in."""
+def test_samples_have_the_probabilities_of_the_softmax(model_path, model, tokenizer, prompts):
+    """All of them: without a cut-off, transformers' own default of 50 tokens is not applied."""
+    heated = Drawing(1.5)
+    generator = backend(model_path, tokenizer, drawing=heated, max_tokens=1, batch_size=1000)
+    jobs = jobs_of(prompts[:1], samples=4000)
+    made = completions(generator, jobs)
+    drawn = Counter(token for made_of_job in made.values() for token in made_of_job.token_ids)
+    logits = model(torch.tensor([prompts[0]])).logits[0, -1]
+    probabilities = (logits / heated.temperature).softmax(dim=0).tolist()
+    assert len(drawn) > 50
+    for token, count in drawn.most_common(20):
+        probability = probabilities[token]
+        deviation = (probability * (1 - probability) * len(jobs)) ** 0.5
+        assert abs(count - probability * len(jobs)) <= 4.5 * deviation
+
+
+def test_samples_follow_from_the_seeds(model_path, tokenizer, prompts):
     jobs = jobs_of(prompts, samples=3)
-    made = completions(backend(model_path, tokenizer, drawing=Drawing(1.0)), jobs)
-    alone = completions(backend(model_path, tokenizer, drawing=Drawing(1.0), batch_size=1), jobs)
-    assert made == alone
+    generator = backend(model_path, tokenizer, drawing=Drawing(1.0))
+    made = completions(generator, jobs)
+    assert completions(generator, jobs) == made
+    others = [job._replace(seed=job.seed + 1) for job in jobs]
+    assert completions(generator, others) != made
     assert len({tuple(made[1, sample].token_ids) for sample in range(3)}) == 3
 
 
@@ -132,13 +149,6 @@ def test_batches_that_are_done_are_left_out_and_others_made_again(model_path, to
     assert [len(batch) for batch in batches] == [3, 3, 3, 3]
     done = {job.key for job, _ in [*batches[0], *batches[1], batches[2][0]]}
     assert list(generator.complete(jobs, done)) == batches[2:]
-
-
-def test_every_sample_has_a_seed_of_its_own():
-    keys = [(problem, sample) for problem in range(50) for sample in range(50)]
-    seeds = {seed_of(seed, name, key) for seed in (0, 1) for name in ("a", "b") for key in keys}
-    assert len(seeds) > 0.999 * 4 * len(keys)
-    assert seed_of(0, "gsm8k", (1, 2)) == 184558494  # on every machine
 
 
 # vLLM

@@ -13,7 +13,6 @@ from barl_trl.evaluation.beliefs.response_records import (
     belief_table,
     convert_responses,
     record_path,
-    response_table,
 )
 from barl_trl.evaluation.beliefs.response_values import believe, response_scorer, value_records
 from barl_trl.graders import get_grader
@@ -45,14 +44,14 @@ def scorer(tokenizer):
     )
 
 
-def assert_known(records, first):
+def assert_known(records):
     """What needs no belief."""
     rewards = [one.reward for one in RESPONSES]
     for n, (record, one) in enumerate(zip(records, RESPONSES, strict=True)):
         expected = {
             "step": 0,
             "group": 5,
-            "rollout": first + n,
+            "rollout": n,
             "prompt": "1 + 1?\n",
             "solution": "2",
             "rewards": [one.reward],
@@ -70,10 +69,11 @@ def assert_known(records, first):
         assert record["advantage"] == pytest.approx(advantage, rel=1e-4)
 
 
-def test_responses_without_beliefs(tokenizer):
-    texts = TokenTexts(tokenizer)
-    records = response_table(texts, RESPONSES, first=7, tokenizer=tokenizer).to_pylist()
-    assert_known(records, 7)
+def test_responses_without_beliefs(tmp_path, model_path, tokenizer):
+    folder = write_responses(tmp_path, {5: RESPONSES}, model=model_path)
+    [path] = convert_responses(folder)
+    records = [*read_records(path.parent)]
+    assert_known(records)
     for record, one in zip(records, RESPONSES, strict=True):
         assert record["token_ids"] == tokenizer.encode(one.response)
         assert record["step_ends"] == [] and not any(record[name] for name in BELIEFS)
@@ -82,8 +82,8 @@ def test_responses_without_beliefs(tokenizer):
 def test_beliefs_are_those_of_analyze_values(model, tokenizer, scorer):
     texts, found = TokenTexts(tokenizer), believe(model, scorer, RESPONSES)
     records = belief_table(texts, found, first=0, tokenizer=tokenizer).to_pylist()
-    assert_known(records, 0)
-    values = value_records(believe(model, scorer, RESPONSES), scorer)
+    assert_known(records)
+    values = value_records(found, scorer)
     for record, value, member in zip(records, values, [0, 1, None, None], strict=True):
         assert (record["hypotheses"], record["member"]) == (["2", "11"], member)
         assert len(record["step_ends"]) == len(value["steps"])

@@ -1,27 +1,14 @@
-"""Response files and what they amount to."""
-
-import json
-from dataclasses import asdict
+"""What responses amount to."""
 
 import pytest
 
-from barl_trl.evaluation.responses import Response, ResponseFile, read_response_file
-from barl_trl.evaluation.results import summarize, table_rows, write_results
+from barl_trl.evaluation.results import summarize, table_rows
+
+from .files import response as response_of
 
 
 def response(problem_id, sample=0, reward=1.0, **changes):
-    fields = {
-        "benchmark": "b",
-        "problem": "1 + 1?",
-        "solution": "2",
-        "prompt": "1 + 1?\n",
-        "response": "\\boxed{2}, é\n\u2028",
-        "tokens": 10,
-        "truncated": False,
-        "answer": "2",
-        "reason": "numbers",
-    }
-    return Response(problem_id=problem_id, sample=sample, reward=reward, **fields | changes)
+    return response_of(problem_id, sample, reward, **{"benchmark": "b", "answer": "2"} | changes)
 
 
 RESPONSES = [
@@ -30,36 +17,6 @@ RESPONSES = [
     response(3, 0, 0.0, tokens=30, reason="timeout"),
     response(3, 1, 0.0, tokens=40, reason="crash"),
 ]
-
-
-def test_responses_come_back_in_order(tmp_path):
-    file = ResponseFile(tmp_path / "b.jsonl")
-    file.append(RESPONSES[2:])
-    file.append(RESPONSES[:2])
-    assert read_response_file(tmp_path / "b.jsonl") == RESPONSES
-    lines = (tmp_path / "b.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [
-        asdict(one) for one in (*RESPONSES[2:], *RESPONSES[:2])
-    ]
-
-
-@pytest.mark.parametrize("cut", [2, 50])
-def test_a_line_that_was_cut_off_is_dropped(tmp_path, cut):
-    path = tmp_path / "b.jsonl"
-    ResponseFile(path).append(RESPONSES)
-    path.write_bytes(path.read_bytes()[:-cut])
-    file = ResponseFile(path)
-    assert list(file.responses.values()) == RESPONSES[:3]
-    file.append(RESPONSES[3:])
-    assert read_response_file(path) == RESPONSES
-
-
-def test_a_file_of_something_else_is_refused(tmp_path):
-    path = tmp_path / "b.jsonl"
-    path.write_text('{"problem": "p"}\n')
-    with pytest.raises(ValueError, match=r"b.jsonl:1 must be a response to b, got '{\"problem"):
-        ResponseFile(path)
-    assert path.read_text() == '{"problem": "p"}\n'
 
 
 def test_the_summary_by_hand():
@@ -80,14 +37,8 @@ def test_the_summary_by_hand():
     }
 
 
-def test_results_are_json_and_a_table(tmp_path):
-    results = {
-        "model": "m",
-        "num_samples": 2,
-        "benchmarks": {"b": {"skipped": {"no_answer": 3}, **summarize(RESPONSES)}},
-    }
-    write_results(results, tmp_path)
-    assert json.loads((tmp_path / "results.json").read_text()) == results
+def test_results_are_a_table():
+    results = {"benchmarks": {"b": {"skipped": {"no_answer": 3}, **summarize(RESPONSES)}}}
     assert table_rows(results) == [
         {
             "benchmark": "b",
@@ -99,17 +50,12 @@ def test_results_are_json_and_a_table(tmp_path):
             "not judged": "50.0 %",
         }
     ]
-    text = (tmp_path / "results.md").read_text()
-    assert '- model: `"m"`' in text
-    row = "| b | 2 (skipped: 3) | 25.0 ± 25.0 % | 25.0 | 25.0 % | 25.0 % | 50.0 % |"
-    assert row in text
 
 
 @pytest.mark.parametrize("reward", [0, 1])
-def test_where_all_or_none_are_right_an_interval_takes_the_place_of_no_error(tmp_path, reward):
+def test_where_all_or_none_are_right_an_interval_takes_the_place_of_no_error(reward):
     responses = [response(n, reward=float(reward)) for n in range(60)]
     results = {"num_samples": 1, "benchmarks": {"b": {"skipped": {}, **summarize(responses)}}}
-    write_results(results, tmp_path)
     end = 100 * (1 - 0.025 ** (1 / 60))  # so likely is none of 60 right with 2.5 %
     ends = f"{100 - end:.1f}, 100.0" if reward else f"0.0, {end:.1f}"
     assert table_rows(results)[0]["accuracy"] == f"{100 * reward:.1f} [{ends}] %"
@@ -119,13 +65,3 @@ def test_a_share_of_one_problem_has_no_error():
     responses = [response(0, sample=n, reward=float(n)) for n in range(2)]
     results = {"num_samples": 1, "benchmarks": {"b": {"skipped": {}, **summarize(responses)}}}
     assert table_rows(results)[0]["accuracy"] == "50.0 %"
-
-
-def test_names_and_values_are_no_markup(tmp_path):
-    responses = [response(0, sample=n, reward=float(n)) for n in range(2)]
-    benchmarks = {"a|b <i>": {"skipped": {}, **summarize(responses)}}
-    results = {"num_samples": 1, "template": "`{problem}`", "benchmarks": benchmarks}
-    write_results(results, tmp_path)
-    text = (tmp_path / "results.md").read_text()
-    assert '- template: ``"`{problem}`"``' in text
-    assert r"| a\|b \<i> | 1 | 50.0 % |" in text

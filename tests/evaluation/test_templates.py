@@ -8,7 +8,8 @@ import trl
 from transformers import AutoTokenizer
 
 from barl_trl.data.loading import PAPER_SYSTEM_PROMPT
-from barl_trl.evaluation.generation.templates import TEMPLATES, choose_template, record_prompt
+from barl_trl.evaluation.checkpoints import record_training
+from barl_trl.evaluation.generation.templates import TEMPLATES, choose_template
 
 PROBLEM = r"Simplify $\frac{2}{4}$."
 
@@ -26,44 +27,35 @@ def tokenizer_with(tokenizer):
     return make
 
 
-def test_qwen_has_the_system_prompt_of_its_own_evaluation(tokenizer_with):
-    tokenizer = tokenizer_with((CHAT_TEMPLATES / "qwen2_5.jinja").read_text())
-    template = choose_template("auto", tokenizer)
-    assert template.name == "qwen2.5-math"
-    assert template.prompt(tokenizer, PROBLEM) == (
+PROMPTS = {
+    "qwen2.5-math": (  # the system prompt of its own evaluation
+        *("qwen2_5.jinja", None),
         f"<|im_start|>system\n{PAPER_SYSTEM_PROMPT}<|im_end|>\n"
-        f"<|im_start|>user\n{PROBLEM}<|im_end|>\n<|im_start|>assistant\n"
-    )
-
-
-def test_r1_is_instructed_in_the_users_message(tokenizer_with):
-    chat = (CHAT_TEMPLATES / "deepseek_r1_distill.jinja").read_text()
-    tokenizer = tokenizer_with(chat, bos_token="<｜begin▁of▁sentence｜>")
-    template = choose_template("auto", tokenizer)
-    assert template.name == "r1-distill"
-    assert template.prompt(tokenizer, PROBLEM) == (
-        f"<｜begin▁of▁sentence｜><｜User｜>{PROBLEM}\n{PAPER_SYSTEM_PROMPT}<｜Assistant｜><think>\n"
-    )
-
-
-def test_llamas_prompt_is_the_same_every_day(tokenizer_with):
-    chat = (CHAT_TEMPLATES / "llama3_2.jinja").read_text()
-    tokenizer = tokenizer_with(chat, bos_token="<|begin_of_text|>")
-    template = choose_template("auto", tokenizer)
-    assert template.name == "llama-3"
-    assert template.prompt(tokenizer, PROBLEM) == (
+        f"<|im_start|>user\n{PROBLEM}<|im_end|>\n<|im_start|>assistant\n",
+    ),
+    "r1-distill": (  # instructed in the user's message
+        *("deepseek_r1_distill.jinja", "<｜begin▁of▁sentence｜>"),
+        f"<｜begin▁of▁sentence｜><｜User｜>{PROBLEM}\n{PAPER_SYSTEM_PROMPT}<｜Assistant｜><think>\n",
+    ),
+    "llama-3": (  # the same every day
+        *("llama3_2.jinja", "<|begin_of_text|>"),
         "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
         "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
         f"{PAPER_SYSTEM_PROMPT}<|eot_id|>"
         f"<|start_header_id|>user<|end_header_id|>\n\n{PROBLEM}<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n"
-    )
+        "<|start_header_id|>assistant<|end_header_id|>\n\n",
+    ),
+    "plain": (None, None, f"{PROBLEM}\n"),
+}
 
 
-def test_plain_is_the_problem_and_a_line_break(tokenizer_with):
-    tokenizer = tokenizer_with(None)
+@pytest.mark.parametrize("family", PROMPTS)
+def test_a_family_is_asked_in_its_own_way(tokenizer_with, family):
+    file, bos_token, prompt = PROMPTS[family]
+    chat = (CHAT_TEMPLATES / file).read_text() if file else None
+    tokenizer = tokenizer_with(chat, bos_token)
     template = choose_template("auto", tokenizer)
-    assert (template.name, template.prompt(tokenizer, PROBLEM)) == ("plain", PROBLEM + "\n")
+    assert (template.name, template.prompt(tokenizer, PROBLEM)) == (family, prompt)
 
 
 def test_a_template_of_ones_own_is_plain_text(tokenizer):
@@ -79,7 +71,7 @@ def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat)
     tokenizer = tokenizer_with((CHAT_TEMPLATES / chat).read_text() if chat else None)
     thinking = {"enable_thinking": False}
     if chat:
-        record_prompt(tokenizer, **TRAINED | {"chat_template_kwargs": thinking})
+        record_training(tokenizer, **TRAINED | {"chat_template_kwargs": thinking})
         messages = [("system", "Be brief."), ("user", PROBLEM)]
         expected = tokenizer.apply_chat_template(
             [{"role": role, "content": content} for role, content in messages],
@@ -88,7 +80,7 @@ def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat)
             **thinking,
         )
     else:
-        record_prompt(tokenizer, **TRAINED | {"prompt_template": "Q: {problem}"})
+        record_training(tokenizer, **TRAINED | {"prompt_template": "Q: {problem}"})
         expected = f"Q: {PROBLEM}"
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)

@@ -59,11 +59,6 @@ def test_points_with_the_greedy_response(k):
     )
 
 
-def test_k_of_one_with_greedy_is_greedy_decoding():
-    first = efficiency_curve(sampled(), greedy(), max_k=1)[0]
-    assert (first.accuracy, first.tokens) == (fmean(GREEDY), fmean(GREEDY_TOKENS))
-
-
 def test_accuracy_never_falls_with_k_and_one_problem_has_no_standard_error():
     curve = efficiency_curve(problems([REWARDS[0]]), max_k=5)
     assert [p.accuracy for p in curve] == sorted(p.accuracy for p in curve)

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.graders import extract_answer, get_grader
+from barl_trl.graders import extract_answer
 from barl_trl.graders.extraction import EXTRACTIONS
 from barl_trl.hypotheses import truth_answer, why_inadmissible
-from barl_trl.rewards import AccuracyReward
 
 from .hostile_texts import MILLION, soup
 
@@ -238,18 +237,6 @@ def test_any_text_can_be_read_in_any_way_and_a_box_goes_first(text):
         r"\boxed" + " " * MILLION,
         "\\" * MILLION,
         r"\boxed{" + "9" * MILLION + "}",
-    ],
-)
-def test_extraction_is_linear_in_the_text(text):
-    start = time.process_time()
-    extract_answer(text)
-    truth_answer(text)
-    assert time.process_time() - start < 5
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         "answer" + " " * LONG,
         "answer to " * (LONG // 10),
         "answer:\n" * (LONG // 8),
@@ -272,31 +259,8 @@ def test_extraction_is_linear_in_the_text(text):
         "</think>" * (LONG // 8),
     ],
 )
-def test_reading_statements_is_linear_too(text):
+def test_extraction_is_linear_in_the_text(text):
     start = time.process_time()
     extract_answer(text, "last_number")  # which reads all the others
+    truth_answer(text)
     assert time.process_time() - start < 5, "of CPU time; what is quadratic takes minutes"
-
-
-@pytest.mark.parametrize(
-    "completion",
-    [
-        "5",
-        "The answer is 5.",
-        r"\boxed 5",
-        r"\\boxed{5}",
-        r"\boxed{5",
-        r"\boxed{5} \boxed{6",
-        r"\boxed{5} \boxed{6}",
-        r"\boxed{5} or \boxed{6}",
-        r"\boxed{5} \fbox{6}",
-        r"\boxed{5}\boxed{}",
-        r"\boxed{\boxed{5}, \boxed{6}}",
-        r"\boxed{\boxed{5}\boxed{6}}",
-        r"\boxed{5\}",
-        "\\boxed{5\n6}",
-    ],
-)
-def test_a_reward_is_for_one_closed_last_box(completion):
-    reward = AccuracyReward(get_grader("math_verify"), "accuracy_reward")
-    assert reward([completion, r"\boxed{5}"], ["5", "5"]) == [0.0, 1.0]

@@ -7,26 +7,11 @@ accepted there and refused here, each of `MORE` the other way round. Real proces
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
-from barl_trl.graders import default
 from barl_trl.graders.qwen import extract_answer, verify
 
-MILLION = 10**6
-
-# What the rules look for, halves of it, and characters that no encoder would take.
-# fmt: off
-PIECES = [
-    "boxed", r"\boxed{", "{", "}", "(", ")", "[", "]", "\\", r"\\", "&", r"\frac", r"\sqrt",
-    r"\text{", r"\begin{pmatrix}", r"\end{pmatrix}", r"\begin{array}{", r"\cup", r"\pm",
-    "he answer is", "final answer is $", "$. I hope", "答案是", "$", r"\%", "^", "_", r"\circ", "x",
-    "x=", "=", "<", ".", ",", "1", "12", "0.5", "1e9", "two", "and", "or", "cm", "i", "j", "'", "-",
-    "/", "*", "!", " ", "\n", "\x00", "é", "１", "\ud800",
-]
-# fmt: on
-latex = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
-
+from .hostile_texts import MILLION, soup
 
 # Extraction
 
@@ -201,34 +186,13 @@ def test_what_is_compared_as_a_string_only(gold, answer, reason):
     assert verify(gold, answer) == (False, reason)
 
 
-def test_a_comparison_that_takes_too_long_is_a_no(pool, monkeypatch):
-    monkeypatch.setattr(default, "compare", pool)
-    # To compare, sympy computes 7^9999 to the power of 9999: a number of 84 million digits.
-    assert verify("x", "(7^{9999}+x)^{9999}") == (False, "timeout")
-    assert verify("x+1", "1+x").correct
-
-
-def test_nothing_is_evaluated(tmp_path):
-    marker = tmp_path / "marker"
-    for code in (f'open("{marker}","w")', f"__import__('os').mkdir('{marker}')", "exit()", "x.y"):
-        assert not verify("1", code).correct
-    assert not marker.exists()
-
-
 # Robustness
 
 
-@given(latex)
+@given(soup)
 def test_extraction_takes_any_text_and_is_done_after_one_go(text):
     answer = extract_answer(text)
     assert answer is None or (answer and answer == answer.strip())
-
-
-@settings(max_examples=60)
-@given(latex, latex)
-def test_any_two_strings_get_a_verdict(gold, answer):
-    verdict = verify(gold, answer)
-    assert isinstance(verdict.correct, bool) and verdict.reason
 
 
 @pytest.mark.parametrize(

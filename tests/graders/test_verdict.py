@@ -3,7 +3,6 @@
 import pytest
 
 from barl_trl.graders import Grader, Verdict, extract_answer
-from barl_trl.hypotheses import is_truth
 from barl_trl.rewards import AccuracyReward
 
 from .hostile_texts import TRUTH
@@ -56,13 +55,3 @@ def test_more_than_two_percent_of_failures_are_warned_of_once(caplog, failures, 
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == is_warned_of
     assert all(f"{failures} of 100" in record.getMessage() for record in warnings)
-
-
-def test_a_failure_costs_its_completion_alone_and_a_skipped_row_is_none():
-    reward = AccuracyReward(Grader("slow", "1", extract_answer, judge_slowly), "slow")
-    completions = [r"\boxed{slow 1}", r"\boxed{42}", r"\boxed{42}", "42"]
-    metrics = {}
-    solutions = [TRUTH, TRUTH, "{", TRUTH]
-    assert not is_truth("{")
-    assert reward(completions, solutions, log_metric=metrics.__setitem__) == [0.0, 1.0, None, 0.0]
-    assert metrics == {"verification_failures": 1 / 4}

@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 
@@ -14,7 +13,6 @@ from barl_trl.graders.processes import ProcessPool
 
 from ..paths import ROOT
 from .grader_processes import cpu_seconds, linux
-from .hostile_texts import HANGS
 
 WORKER = [sys.executable, "-m", "barl_trl.graders.worker", "1"]
 
@@ -62,11 +60,6 @@ def test_it_ends_at_the_first_request_that_it_does_not_understand():
     done = work(["1", "1"], ["1"], ["1", "1"])
     assert done.stdout == "ready\nequal\n"
     assert done.returncode == 1
-
-
-def test_it_ends_when_a_comparison_has_used_its_cpu_time():
-    done = work(["1", HANGS], ["1", "1"])
-    assert (done.stdout, done.returncode) == ("ready\n", -signal.SIGPROF)
 
 
 def test_under_a_runtime_that_cannot_read_a_percent_sign_it_says_which_is_needed(tmp_path):
@@ -182,16 +175,3 @@ def test_another_one_compares_again_when_a_hard_limit_on_cpu_time_ends_one():
     assert pool("1/2", "0.5") == "equal"
     assert [process.pid for process in pool._idle] != [pid]
     pool.close()
-
-
-def test_a_large_parent_leaves_its_processes_alone():
-    # A process starts with the peak memory of the one that started it.
-    held = b"x" * (600 << 20)
-    pool = ProcessPool(size=1)
-    processes = []
-    for _ in range(3):
-        assert pool("1/2", "0.5") == "equal"
-        processes.append(pool._idle[0].pid)
-    pool.close()
-    assert len(set(processes)) == 1
-    assert len(held) == 600 << 20

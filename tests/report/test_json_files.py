@@ -57,7 +57,7 @@ def test_nothing_else_reads_json_or_parquet():
         if re.search(r"json\.loads?\(|read_parquet|pq\.(read|ParquetFile)", path.read_text())
     }
     own = {"report/json_files.py", "report/rollout_records.py"}
-    copies = {"commands/reproduce/paper/run.py", "trainer/checkpoints/settings.py"}
+    copies = {"trainer/checkpoints/settings.py"}
     assert found == own | copies | {"graders/worker.py"}  # a pipe
 
 

@@ -67,32 +67,21 @@ def is_strictly_uncertainty_adaptive(tree: DecisionTree, policy: Policy) -> bool
     return is_uncertainty_adaptive(tree, policy) and not is_markovian(policy)
 
 
-def exhibits_reflective_exploration(
-    policy: Policy, *, phi: Callable[[int], Hashable] = lambda node: node
-) -> bool:
+def exhibits_reflective_exploration(policy: Policy) -> bool:
     r"""Definition 2: two histories of different length, the same $\varphi(s_t)$, different actions.
 
-    Its conditions on $\varphi$, by default the node itself, which is the latent state here:
+    Its conditions on $\varphi$, here the node itself, which is the latent state:
 
     1. $\pi(\cdot | h_t) = \vartheta(\cdot | \varphi(s_t), r_{0:t-1})$, checked as it stands: the
        actions depend on $(\varphi(s_t), t)$ alone.
     2. Minimality, "if $\pi(\cdot | h_t) = \upsilon(\cdot | X_t)$ then $X_t = \psi(\varphi(s_t))$",
-       is checked for $X_t = s_t$ alone, as in the proof of theorem 1: where the node decides the
-       actions, $\varphi$ must tell the nodes apart. For every process it cannot be met: with
+       holds for $X_t = s_t$, as in the proof of theorem 1. For every process it cannot be met: with
        $X_t = h_t$, equal $\varphi$ would mean equal histories, and no policy would be reflective.
     """
-    nodes = {history[-1] for history in policy}
-    factorises = _depends_only_on(policy, lambda history: (phi(history[-1]), len(history)))
-    minimal = not is_markovian(policy) or len({phi(node) for node in nodes}) == len(nodes)
-    return (
-        factorises
-        and minimal
-        and any(
-            len(one) != len(other)
-            and phi(one[-1]) == phi(other[-1])
-            and policy[one] != policy[other]
-            for one, other in combinations(policy, 2)
-        )
+    factorises = _depends_only_on(policy, lambda history: (history[-1], len(history)))
+    return factorises and any(
+        len(one) != len(other) and one[-1] == other[-1] and policy[one] != policy[other]
+        for one, other in combinations(policy, 2)
     )
 
 

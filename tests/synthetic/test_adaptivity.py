@@ -3,8 +3,6 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from barl_trl.synthetic.decision_tree import DecisionTree, adaptive_action
 
@@ -56,11 +54,6 @@ def test_histories_are_those_in_which_the_episode_goes_on():
     assert set(every) - set(own) == {(0, 2), (0, 2, 0), (0, 1, 0, 1), (0, 2, 0, 2)}
 
 
-def test_actions_without_probability_are_left_out():
-    policy = tabulate(DecisionTree(2), lambda history: {"left": 1, "right": 0}, horizon=1)
-    assert policy == {(0,): {"left": 1}}
-
-
 # The Bayes-optimal policy
 
 
@@ -101,47 +94,7 @@ def test_markovian_policy_is_adaptive_in_name_only(tree, horizon):
         assert judged(policy, tree) == (True, True, False, False)
 
 
-@settings(max_examples=40)
-@given(st.data())
-def test_no_markovian_policy_is_reflective_whatever_phi(data):
-    """Theorem 1: a phi that merges nodes is not minimal, one that does not sees equal actions."""
-    table = [
-        data.draw(st.sampled_from([dict.fromkeys(moves, 1 / len(moves)), {min(moves): 1}]))
-        for moves in FIGURE.moves
-    ]
-    labels = [data.draw(st.integers(0, 3)) for _ in FIGURE.moves]
-    policy = tabulate(FIGURE, lambda h: table[h[-1]], horizon=6)
-    assert is_markovian(policy)
-    assert not exhibits_reflective_exploration(policy, phi=lambda node: labels[node])
-
-
-@settings(max_examples=40)
-@given(st.randoms(use_true_random=False))
-def test_reflective_policies_are_not_markovian(rng):
-    tree = DecisionTree(2)
-    policy = tabulate(
-        tree,
-        lambda h: {"back": 1} if h[-1] else rng.choice([COIN, {"left": 1}]),
-        horizon=6,
-        off_policy=True,
-    )
-    assert not (exhibits_reflective_exploration(policy) and is_markovian(policy))
-    assert is_strictly_uncertainty_adaptive(tree, policy) <= (not is_markovian(policy))
-
-
 # Policies of node and belief, of node and time
-
-
-@settings(max_examples=40)
-@given(st.randoms(use_true_random=False))
-def test_any_function_of_node_and_belief_is_uncertainty_adaptive(rng):
-    drawn = {}
-
-    def choose(history):
-        key = history[-1], FIGURE.untried(history)
-        return drawn.setdefault(key, {rng.choice(list(FIGURE.moves[history[-1]])): 1})
-
-    assert is_uncertainty_adaptive(FIGURE, tabulate(FIGURE, choose, horizon=6, off_policy=True))
 
 
 def test_a_clock_that_ignores_rewards_is_not_uncertainty_adaptive():

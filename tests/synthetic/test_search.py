@@ -8,10 +8,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from barl_trl.synthetic.search import (
-    CANDIDATE_COUNT,
     ELICITATION,
     TINY_MODEL_DIR,
-    ChainReport,
     SearchProblem,
     parse_chain,
     problems,
@@ -48,12 +46,12 @@ def test_exactly_one_candidate_satisfies_the_equation(held_out):
             if problem.slope * number + problem.offset == problem.target
         ]
         assert [str(hit) for hit in hits] == [problem.solution]
-        assert len(set(problem.candidates)) == CANDIDATE_COUNT
+        assert len(set(problem.candidates)) == 7
 
 
 def test_solution_is_at_every_place_of_the_list():
     places = [p.candidates.index(int(p.solution)) for p in take(1400, seed=2)]
-    counts = [places.count(place) for place in range(CANDIDATE_COUNT)]
+    counts = [places.count(place) for place in range(7)]
     assert min(counts) > 150 and max(counts) < 250  # 200 expected; 4 standard deviations
 
 
@@ -101,34 +99,26 @@ ANSWER = "\nBased on the above reasoning, the final answer is \\boxed{21}."
 
 
 @pytest.mark.parametrize(
-    ("completion", "report"),
+    ("completion", "tried", "answer"),
     [
-        (f"{NO_18}\n{YES}{ANSWER}", ChainReport((18, 21), 0, 0, "21")),
-        (f"{NO_18}\n{NO_3}\n{NO_18}\n{NO_18}{ANSWER}", ChainReport((18, 3, 18, 18), 0, 0, "21")),
-        # A wrong sum, a sum of another equation, a wrong verdict.
-        (f"Try 18: 3*18 + 7 = 62, no.{ANSWER}", ChainReport((18,), 1, 0, "21")),
-        (f"Try 18: 2*18 + 7 = 43, no.{ANSWER}", ChainReport((18,), 1, 0, "21")),
-        (f"Try 18: 3*18 + 7 = 61, yes.{ANSWER}", ChainReport((18,), 1, 0, "21")),
+        (f"{NO_18}\n{YES}{ANSWER}", [18, 21], "21"),
+        (f"{NO_18}\n{NO_3}\n{NO_18}\n{NO_18}{ANSWER}", [18, 3, 18, 18], "21"),
+        (f"Try 18: 2*18 + 7 = 62, yes.{ANSWER}", [18], "21"),  # whatever its sum and verdict
         # No answer: cut off in a line, behind a line, in the answer; or not the end.
-        (f"{NO_18}\nTry 3: 3*3", ChainReport((18,), 0, 1, None)),
-        (f"{NO_18}\n", ChainReport((18,), 0, 0, None)),
-        (f"{YES}{ANSWER[:-2]}", ChainReport((21,), 0, 1, None)),
-        (f"{YES}{ANSWER}\n{NO_18}", ChainReport((21, 18), 0, 1, None)),
-        (f"{YES}{ANSWER}{ANSWER}", ChainReport((21,), 0, 1, "21")),
+        (f"{NO_18}\nTry 3: 3*3", [18], None),
+        (f"{NO_18}\n", [18], None),
+        (f"{YES}{ANSWER[:-2]}", [21], None),
+        (f"{YES}{ANSWER}\n{NO_18}", [21, 18], None),
+        (f"{YES}{ANSWER}{ANSWER}", [21], "21"),
         # Degenerate chains.
-        ("", ChainReport((), 0, 0, None)),
-        (ANSWER, ChainReport((), 0, 0, "21")),
-        (ANSWER.lstrip(), ChainReport((), 0, 0, "21")),
-        ("Let me think.\nTry harder.", ChainReport((), 0, 2, None)),
+        ("", [], None),
+        (ANSWER, [], "21"),
+        (ANSWER.lstrip(), [], "21"),
+        ("Let me think.\nTry harder.", [], None),
     ],
 )
-def test_parse_chain(completion, report):
-    assert parse_chain(PROBLEM, completion) == report
-
-
-def test_repeats_are_tries_of_a_number_tried_before():
-    report = parse_chain(PROBLEM, "\n".join([NO_18, NO_3, NO_18, NO_18]))
-    assert (len(report.tried), report.repeats) == (4, 2)
+def test_parse_chain(completion, tried, answer):
+    assert parse_chain(completion) == (tried, answer)
 
 
 # The tokenizer
@@ -181,9 +171,12 @@ def test_greedy_chains_are_well_formed_and_their_sums_right(model, tokenizer):
     completions = tokenizer.batch_decode(
         output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
     )
-    reports = [parse_chain(p, text) for p, text in zip(held_out, completions, strict=True)]
-    assert all(report.answer is not None for report in reports)
-    assert all(report.malformed_lines == 0 for report in reports)
-    tries = sum(len(report.tried) for report in reports)
-    assert tries >= 8
-    assert sum(report.arithmetic_errors for report in reports) <= 0.1 * tries
+    right = tries = 0
+    for problem, text in zip(held_out, completions, strict=True):
+        tried, answer = parse_chain(text)
+        assert answer is not None
+        lines = text.partition(ELICITATION)[0].split("\n")
+        assert len(lines) == len(tried), "each line tries a number"
+        tries += len(tried)
+        right += sum(map(str.__eq__, lines, map(problem.try_line, tried)))
+    assert tries >= 8 and right >= 0.9 * tries

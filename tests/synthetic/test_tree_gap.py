@@ -4,7 +4,6 @@ searched and simulated, beside the closed form.
 
 import json
 import math
-import random
 from fractions import Fraction
 from itertools import product
 
@@ -142,11 +141,6 @@ def test_a_single_pass_finds_one_leaf_of_n_adaptive_or_not(tree, data):
     assert adaptive_return(fewest_steps(tree), single) == Fraction(1, 4)
 
 
-@pytest.mark.parametrize("tree", [PROOF, FIGURE], ids=str)
-def test_in_the_long_run_chance_finds_every_leaf(tree):
-    assert walked(tree, uniform(tree), horizon=400) > Fraction(999, 1000)
-
-
 # The figure's tree: back to the parent
 
 
@@ -170,21 +164,6 @@ def test_no_policy_on_a_grid_exceeds_the_one_found(best_on_the_figures_tree):
         policy[[2, 3, 5, 6], 2] = 1
         grid.append(markovian_return(FIGURE, policy, horizon=10).item())
     assert found - 0.005 < max(grid) < found + 1e-9
-
-
-def test_the_one_found_simulated(best_on_the_figures_tree):
-    policy, found = best_on_the_figures_tree
-    rng = random.Random(0)
-    paid = 0
-    for _ in range(20_000):
-        truth, node = rng.choice(FIGURE.leaves), 0
-        for _ in range(10):
-            action = rng.choices(ACTIONS, policy[node].tolist())[0]
-            node = FIGURE.moves[node][action]
-            if node == truth:
-                paid += 1
-                break
-    assert paid / 20_000 == pytest.approx(found, abs=4 * 0.5 / math.sqrt(20_000))
 
 
 @settings(max_examples=60)

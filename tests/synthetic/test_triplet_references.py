@@ -52,17 +52,6 @@ def simulated_success(policy, episodes=4000) -> float:
     return solved / 3
 
 
-@pytest.mark.slow
-def test_no_random_policy_is_better_than_the_best_one(values):
-    torch.manual_seed(0)
-    memoryless = values["best Markovian policy, 3 hypotheses"]
-    with_memory = values["best policy that sees the last action, 3 hypotheses"]
-    for _ in range(30):
-        row = torch.rand(3).softmax(0)
-        assert simulated_success(row.expand(4, 3), 1000) <= memoryless + 0.03
-        assert simulated_success((3 * torch.rand(4, 3)).softmax(-1), 1000) <= with_memory + 0.03
-
-
 def test_a_known_policy_attains_nearly_the_best_with_one_action_of_memory(values):
     """Repeat with probability q, else go on to the next token: scanned over q."""
     best = 0.0
@@ -91,13 +80,3 @@ def test_the_novel_sequence_completes_a_triplet_at_each_step_from_the_third_on()
     assert sorted(triplets) == sorted(ALL_TRIPLETS)
     assert len(actions) == NUM_STEPS
     assert mean_steps(actions, ALL_TRIPLETS) == sum(range(3, 30)) / 27
-
-
-def test_the_references_are_in_their_order(values):
-    assert (
-        values["uniform policy, a repeat"]
-        < values["best Markovian policy, 3 hypotheses"]
-        < values["best policy that sees the last action, 3 hypotheses"]
-        < values["best policy that sees the last 2 actions, 3 hypotheses"]
-        < values["optimal adaptive policy"]
-    )

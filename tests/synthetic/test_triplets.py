@@ -117,27 +117,6 @@ def test_equal_seeds_give_equal_runs():
     assert train(ARMS["barl-27"], 1, setting) == train(ARMS["barl-27"], 1, setting)
 
 
-def final(arm, iterations):
-    torch.set_num_threads(1)
-    setting = Settings(iterations=iterations, evaluations=1, completions=500)
-    last = train(ARMS[arm], 0, setting)[-1]
-    return last["train_accuracy"], last["unseen_accuracy"]
-
-
-@pytest.mark.slow
-def test_rl_memorises_the_training_prompts():
-    seen, unseen = final("rl", 20)
-    assert seen >= 0.95
-    assert unseen <= 0.15
-
-
-@pytest.mark.slow
-def test_barl_solves_a_prompt_that_it_has_not_seen():
-    seen, unseen = final("barl-3", 50)
-    assert seen >= 0.95
-    assert unseen >= 0.9
-
-
 def test_the_evaluation_counts_solved_completions():
     torch.manual_seed(0)
     policy = Policy(32)

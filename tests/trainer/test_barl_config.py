@@ -70,16 +70,6 @@ def test_a_state_that_was_configured_before_stays():
 
 
 @pytest.mark.parametrize(
-    ("name", "near"),
-    [("stepsize", "step_size"), ("max_completions_length", "max_completion_length")],
-)
-def test_a_misspelt_field_is_named_with_the_nearest_one(name, near):
-    rule = f"BARLConfig must get fields that it has, got '{name}': did you mean '{near}'"
-    with pytest.raises(TypeError, match=rule):
-        BARLConfig("out", **{name: 8}, **CPU)
-
-
-@pytest.mark.parametrize(
     "setting", [{"top_p": 0.9}, {"top_k": 20}, {"min_p": 0.1}, {"repetition_penalty": 1.1}]
 )
 def test_sampling_that_biases_the_importance_ratio_is_warned_of(setting):

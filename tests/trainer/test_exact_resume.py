@@ -312,10 +312,3 @@ def test_a_checkpoint_that_cannot_be_written_says_what_is_free(tmp_path, model_p
     [note] = caught.value.__notes__
     assert re.fullmatch(rf"{tmp_path}/checkpoint-3 is incomplete; \d+ MiB are free in .*", note)
     assert checkpoint_to_resume("auto", config(tmp_path)) is None
-
-
-def test_a_missing_optimizer_is_said(tmp_path, model_path, tokenizer, caplog):
-    short_run(tmp_path, model_path, tokenizer)
-    (tmp_path / "checkpoint-3" / "optimizer.pt").unlink()
-    short_run(tmp_path, model_path, tokenizer, str(tmp_path / "checkpoint-3"))
-    assert "has no optimizer.pt: the optimizer and the learning rate start anew" in caplog.text

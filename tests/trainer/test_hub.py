@@ -6,11 +6,12 @@ import json
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from barl_trl.trainer.hub.pushes import hub_dataset
+from barl_trl.trainer.hub.pushes import push
 
 from ..commands.qwen import RECIPE, SHALLOW, qwen, rows
 from ..distributed.launching import LAUNCH
@@ -34,8 +35,11 @@ for kind, name, folder in ((AutoModelForCausalLM, *sys.argv[1:3]),
 
 
 def test_only_a_name_that_can_be_on_the_hub_stands_as_data_set_in_the_metadata(tmp_path):
-    assert hub_dataset("openai/gsm8k") == "openai/gsm8k"
-    assert [hub_dataset(name) for name in (str(tmp_path), "generator", None)] == [None] * 3
+    names = []
+    trainer = SimpleNamespace(push_to_hub=lambda dataset_name: names.append(dataset_name))
+    for name in ("openai/gsm8k", str(tmp_path), "generator", None):
+        push(trainer, dataset_name=name)
+    assert names == ["openai/gsm8k", None, None, None]
 
 
 @pytest.mark.slow
@@ -80,6 +84,7 @@ def check_card(card):
         "| consistency_beta | `1.0` |",
         "| learning_rate | `0.001` |",
         "| max_completion_length | `16` |",
+        "| eos_token_id | `[",
         "| data set | `problems.jsonl` |",
         "| rows | `248` |",
         "| reward | `1 accuracy_reward` |",
@@ -138,18 +143,6 @@ def test_a_token_that_is_revoked_during_training(tmp_path, recipe, hub, run):
     assert pushed["model.safetensors"] == (out / "model.safetensors").read_bytes()
     assert "README.md" in pushed
     assert not [path for path in pushed if Path(path).parts[0].startswith("checkpoint")]
-
-
-@pytest.mark.slow
-def test_a_baseline_says_so_too_and_has_a_model_card(tmp_path, recipe, hub, run):
-    hub.revoke_after = 1
-    done = run(*TRAIN, recipe(), "--method", "grpo", "--hub_model_id", "me/grpo")
-    out = tmp_path / "out"
-    assert f"{out}/checkpoint-2 was not pushed to me/grpo, training goes on: " in done.stderr
-    assert f"the model is saved in {out}, but was not pushed to me/grpo: " in done.stderr
-    card = hub.files("me/grpo")["README.md"].decode()
-    assert "trained with GRPO" in card and "BARL" not in card
-    assert "Results, as last logged in 1 steps" in card
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import copy
 import gc
 from functools import partial
 
-import pandas as pd
 import pytest
 import torch
 from peft import LoraConfig
@@ -12,6 +11,7 @@ from transformers import DynamicCache
 
 from barl_trl import BARLTrainer
 from barl_trl.plausibility.kv_cache import GenerationCache
+from barl_trl.report.rollout_records import FOLDER, read_records
 from barl_trl.steps import delimited_steps
 
 from . import by_hand
@@ -24,13 +24,13 @@ def test_answer_extractor_and_equivalence_are_the_users(model, tokenizer, tmp_pa
     barl_trainer = trainer(
         model,
         tokenizer,
-        config(tmp_path, log_completions=True),
+        config(tmp_path, log_beliefs=True),
         answer_extractor=lambda text: text.split()[-1] if text else None,
         answer_equivalence=lambda a, b: False,
     )
     barl_trainer.train()
-    table = pd.read_parquet(tmp_path / "completions" / "completions_00001.parquet")
-    assert list(table["hypotheses"][0]) == ["2", r"\boxed{2}", r"\boxed{3}", "idea", r"\boxed{2.0}"]
+    first, *_ = read_records(tmp_path / FOLDER)
+    assert first["hypotheses"] == ["2", r"\boxed{2}", r"\boxed{3}", "idea", r"\boxed{2.0}"]
 
 
 def test_answers_that_become_no_hypothesis_are_dropped_and_counted(model, tokenizer, tmp_path):
@@ -39,7 +39,7 @@ def test_answers_that_become_no_hypothesis_are_dropped_and_counted(model, tokeni
     barl_trainer = trainer(
         model,
         tokenizer,
-        config(tmp_path, log_completions=True, **settings),
+        config(tmp_path, log_beliefs=True, **settings),
         rows=PROBLEMS[:1],
         rollout_func=given_rollouts({"1+1?": list(answers)}),
         answer_extractor=answers.get,
@@ -48,8 +48,8 @@ def test_answers_that_become_no_hypothesis_are_dropped_and_counted(model, tokeni
     log = barl_trainer.state.log_history[0]
     reasons = ("too_long", "special_token", "over_max_hypotheses")
     assert [log[f"barl/dropped/{reason}"] for reason in reasons] == [0.25, 0.25, 0.25]
-    table = pd.read_parquet(tmp_path / "completions" / "completions_00001.parquet")
-    assert list(table["hypotheses"][0]) == ["2", "5"]
+    first, *_ = read_records(tmp_path / FOLDER)
+    assert first["hypotheses"] == ["2", "5"]
 
 
 def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):

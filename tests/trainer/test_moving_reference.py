@@ -30,7 +30,6 @@ def test_the_reference_is_saved_and_restored(tmp_path, run):
 def test_a_checkpoint_without_it_is_said_to_lack_it(tmp_path, run):
     args = run("whole").args
     checkpoint = tmp_path / "whole" / "checkpoint-3"
-    (checkpoint / "complete.json").unlink()
     (checkpoint / "reference.pt").unlink()
     expected = "reference*.pt: the reference starts from the original model"
     assert missing_states(str(checkpoint), args) == [expected]

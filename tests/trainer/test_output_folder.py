@@ -1,10 +1,8 @@
 """An output folder belongs to one run."""
 
-import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from filelock import Timeout
@@ -125,6 +123,16 @@ def test_python_refuses_a_used_folder_before_it_writes(tmp_path, model, tokenize
         again.train()
 
 
+@pytest.mark.parametrize(("place", "reason"), [("file", "File exists"), ("file/run", "Not a dir")])
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, model, tokenizer, place, reason):
+    (tmp_path / "file").touch()
+    message = (
+        rf"output_dir must be a folder that can be made, got '.*/{place}' \({reason}.*\): name"
+    )
+    with pytest.raises(ValueError, match=message):
+        trainer(model, tokenizer, config(tmp_path / place))
+
+
 @pytest.mark.parametrize("place", ["", "checkpoint-5"])
 def test_a_model_is_not_deleted_before_it_is_trained(tmp_path, model, tokenizer, place):
     model.save_pretrained(tmp_path / place)
@@ -142,22 +150,3 @@ def test_the_command_refuses_a_used_folder_before_it_loads_a_model(tmp_path, rec
     assert raised.value.code == 2
     assert "--overwrite_output_dir true" in capsys.readouterr().err
     assert files(tmp_path / "out") - {"_lock"} == set(OWN)
-
-
-@pytest.mark.slow
-def test_of_two_trainings_in_one_folder_the_second_ends_at_once(tmp_path, recipe):
-    command = [sys.executable, "-m", "barl_trl.cli", "train", "--config"]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    first = subprocess.Popen(
-        [*command, recipe(max_steps=500)], env=environment, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        while not (tmp_path / "out" / "_lock").exists():
-            assert first.poll() is None
-            time.sleep(0.2)
-        second = subprocess.run([*command, recipe(max_steps=1)], capture_output=True, text=True)
-        assert second.returncode == 2
-        assert f"into which process {first.pid} on" in second.stderr
-    finally:
-        first.kill()
-        first.wait()

@@ -2,10 +2,7 @@
 
 import hashlib
 
-import pytest
-import torch
-
-from barl_trl.trainer.logging.rollout_table import array, optional, prompt_columns, token_column
+from barl_trl.trainer.logging.rollout_table import prompt_columns
 
 
 def test_a_prompt_is_known_by_its_text(tokenizer):
@@ -21,22 +18,3 @@ def test_a_prompt_is_known_by_its_text(tokenizer):
 def test_a_text_that_no_encoding_has_is_a_prompt_nevertheless(tokenizer):
     [digest] = prompt_columns(["\ud800"], [[1]], tokenizer)["prompt_id"]
     assert len(digest) == 12
-
-
-@pytest.mark.parametrize("width", [1, 3])
-def test_numbers_of_tokens_are_cut_to_the_completion(width):
-    values = torch.tensor([[0.5, 1.0, 2.0], [3.0, 4.0, 5.0]])[:, :width]
-    ids = [[7, 8], []]
-    expected = [[0.5, 0.5 if width == 1 else 1.0], []]
-    assert token_column(values, ids).to_pylist() == expected
-    assert token_column(None, ids) is None
-
-
-def test_an_outcome_that_is_not_there_is_none():
-    assert optional(torch.tensor([1.0, torch.nan, 0.0])) == [1.0, None, 0.0]
-
-
-def test_half_precision_and_gradients_are_no_hindrance():
-    values = torch.tensor([0.5], dtype=torch.bfloat16, requires_grad=True)
-    assert array(values).tolist() == [0.5]
-    assert array(torch.tensor([True])).dtype == bool

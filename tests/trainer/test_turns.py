@@ -56,7 +56,7 @@ def test_a_base_models_completions_end_where_its_template_ends_a_message(
     base.create_model_card()
     expected = ends(base.processing_class)
     assert GenerationConfig.from_pretrained(tmp_path).eos_token_id == expected
-    assert f"eos_token_id={expected}, return_full_text" in (tmp_path / "README.md").read_text()
+    assert f"| eos_token_id | `{expected}` |" in (tmp_path / "README.md").read_text()
     if method == "barl":
         assert log["barl/no_answer"] < 0.5
         assert set(expected) <= set(base.scorer.end_ids)
@@ -173,7 +173,7 @@ def test_answers_and_rewards_are_read_from_the_models_own_text(
         cls=Keeping,
     )
     inputs = [{"prompt": prompt, "solution": truth} for prompt, truth in rows for _ in range(4)]
-    barl_trainer.scorer.elicitation.closing_token_ids = None  # scoring fails if a thought is open
+    barl_trainer.scorer.elicitation._forms[True, False] = None  # scoring fails if a thought is open
     weights = weights_of(barl_trainer, inputs)
     text = "So \\boxed{2}\n ends."
     assert seen == [[{"role": "assistant", "content": text}] if conversational else text] * 8

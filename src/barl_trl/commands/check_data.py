@@ -2,9 +2,9 @@
 
 import sys
 
-from ..data import Selection, load_problems
+from ..data import load_problems
 from ..data.suspicions import SUSPICIONS
-from ..evaluation.benchmarks import load_benchmarks
+from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from .shell.console import mistakes_in_one_line
 from .shell.parsers import OneLineParser
 
@@ -36,13 +36,13 @@ def main(argv: list[str]) -> None:
     options = vars(parser.parse_args(argv))
     del options["command"]
     with mistakes_in_one_line("barl data check", path_or_id="FILE"):
-        held_out = load_benchmarks(options.pop("against"))
+        held_out = load_benchmarks(parse_benchmarks(options.pop("against")))
         texts = {name: benchmark.texts for name, benchmark in held_out.items()}
         _, report = load_problems(
             options.pop("data"),
             **options,
             most_parsed=None,
-            selection=Selection(evaluation_sets=texts),
+            evaluation_sets=texts,
         )
     for title, findings in (
         ("skipped", report.skipped),

@@ -15,7 +15,7 @@ _TITLES = {
 }
 
 
-def names(option: str) -> list[str]:
+def _names(option: str) -> list[str]:
     """Return the names of shipped files that an option of [`FOLDERS`] takes."""
     folder = FOLDERS[option]
     paths = sorted(folder.rglob("*.yaml"))
@@ -31,7 +31,7 @@ def file_of(option: str, value: str) -> Path:
     for path in (Path(value), FOLDERS[option] / f"{value}.yaml"):
         if path.is_file():
             return path
-    nearest = get_close_matches(Path(value).stem, names(option), n=1)
+    nearest = get_close_matches(Path(value).stem, _names(option), n=1)
     hint = f"did you mean {nearest[0]}?" if nearest else "`barl recipes` lists them."
     raise ValueError(f"--{option} must be a YAML file or a shipped name, got {value}: {hint}")
 
@@ -49,14 +49,14 @@ def main(argv: list[str]) -> None:
     if options.command is None:
         for option, title in _TITLES.items():
             print(f"{title}\n")
-            shipped = names(option)
+            shipped = _names(option)
             width = max(map(len, shipped)) + 2
             for name in shipped:
                 print(f"  {name:{width}}{_first_comment(file_of(option, name))}")
             print()
         print("barl recipes show NAME > my.yaml: a copy to change.")
         return
-    every = {name: folder / f"{name}.yaml" for o, folder in FOLDERS.items() for name in names(o)}
+    every = {name: folder / f"{name}.yaml" for o, folder in FOLDERS.items() for name in _names(o)}
     if options.name not in every:
         parser.error(f"NAME must be one that `barl recipes` lists, got {options.name}")
     sys.stdout.write(every[options.name].read_text(encoding="utf-8"))

@@ -15,16 +15,11 @@ class EvaluationProblems:
     """Evaluation problems by the words they consist of.
 
     A text is one of them if its words are the same, or if both share a run of 10 words and more
-    than 60 % of the evaluation problem's words stand in the text, in the same order. The run alone
-    would take turns of phrase for problems. The two conditions are those of Cosmopedia
-    (https://github.com/huggingface/cosmopedia, `decontamination`), which asks for 50 %: but the
-    "where m and n are relatively prime positive integers, find m + n" of competitions is more than
-    half of some problems.
+    than 60 % of the evaluation problem's words stand in the text, in the same order. The two
+    conditions are those of Cosmopedia (https://github.com/huggingface/cosmopedia), which asks for
+    50 %; but the "find m + n" sentence of competitions is more than half of some problems.
     Words are compared in small letters, without punctuation, braces, dollars and backslashes;
-    numbers and signs of arithmetic count as words.
-
-    Args:
-        sets: Texts of the problems by the name of their set.
+    numbers and signs of arithmetic count as words. `sets` has the texts by the name of their set.
 
     Example:
         >>> held_out = EvaluationProblems({"mine": ["How many apples are 3 + 4 apples?"]})

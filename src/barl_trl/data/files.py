@@ -37,17 +37,9 @@ def find_column(
     *,
     taken: str | None = None,
 ) -> str:
-    """Find a column by its name, or by the first of several, whatever the case.
+    """Find the column that the value of an option names, or the first of the candidates.
 
-    Args:
-        columns: Columns of the data set.
-        option: The option that names the column, for the error.
-        wanted: The name that was given, if any.
-        candidates: Names to look for otherwise, in this order.
-        taken: A column that has another use.
-
-    Raises:
-        ValueError: If there is no such column.
+    Case does not matter. A ValueError says that there is none, beside the `taken` one.
     """
     free = {column.lower(): column for column in columns if column != taken}
     names = candidates if wanted is None else [wanted]
@@ -71,7 +63,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file cannot be read.
+        ValueError: If the file cannot be read or has no rows, or there is no such split.
     """
     from datasets import load_dataset
     from datasets.exceptions import DatasetGenerationError
@@ -109,18 +101,10 @@ def refuse_missing_file(path: Path) -> None:
 
 
 def _read_text_file(path: Path, split: str) -> "Dataset":
-    """Read a JSON array, JSON lines or CSV file.
+    """Read a JSON array, JSON lines or CSV file, whose only split is `train`.
 
-    Args:
-        path: A file whose name ends in one of `_TEXT_SUFFIXES`.
-        split: `"train"`, which is all of the file, or slices of it such as `"train[:100]"`.
-
-    Returns:
-        The rows. Each column is text or messages, as its first cell is; a row has None where it
-        lacks the column or has something else. A line that cannot be read has None in all columns.
-
-    Raises:
-        ValueError: If the file is empty or no text, or has no such split.
+    Each column is text or messages, as its first cell is. A row has None where it lacks the column
+    or has something else; a line that cannot be read has None in all columns.
     """
     from datasets import Dataset, ReadInstruction
 
@@ -146,10 +130,7 @@ def _read_text_file(path: Path, split: str) -> "Dataset":
 
 
 def messages_of(value: Any) -> list[dict[str, str]] | None:
-    """Return the messages that a cell holds, each with a role and a text; None if it holds none.
-
-    Other fields of a message are dropped.
-    """
+    """Return the roles and texts of the messages that a cell holds; None if it holds none."""
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         return None
     messages = [{name: message.get(name) for name in ("role", "content")} for message in value]

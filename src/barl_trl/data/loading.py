@@ -1,7 +1,7 @@
 """Data set row -> `{"prompt", "solution"}`, from the Hub or a local file, whatever its columns."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..graders.normal_form import MAX_TRUTH_CHARS
 from ..hypotheses import plain_text, truth_answer, why_inadmissible
 from .files import find_column, messages_of, read_rows
-from .selection import Selection
+from .selection import select
 from .suspicions import Finding, suspicions
 
 if TYPE_CHECKING:
@@ -21,16 +21,11 @@ PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer wi
 PROBLEM_COLUMNS = ("problem", "question", "prompt")
 """Columns to look for the problem in, in this order."""
 
+# `solution` mostly holds a worked solution, with the answer in its box.
 _ANSWER_COLUMNS = ("answer", "final_answer", "solution")
-"""Columns to look for the true answer in, in this order. `solution` mostly holds a worked solution
-with the answer in its box.
-"""
 
 MOST_PARSED = 1000
 """Most true answers of a data set that are tried on the grader's parser."""
-
-NO_SELECTION = Selection()
-"""The selection that leaves nothing out."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +36,8 @@ class DataReport:
         rows: Rows read.
         skipped: Rows that cannot be trained on, with the reason: `"no_problem"`, `"no_answer"`
             (missing, empty, or neither text nor a number), `"messages"` (where prompts are plain
-            text), what [`~barl_trl.hypotheses.why_inadmissible`] says of the true answer, or why a
-            [`Selection`] leaves them out: `"duplicate"`, `"too_hard"`, `"too_easy"`,
-            `"no_solve_rate"`, `"in …"` (the evaluation sets that it is in).
+            text), what [`~barl_trl.hypotheses.why_inadmissible`] says of the true answer, or on
+            request `"duplicate"` and `"in …"` (the evaluation sets).
         suspicious: Rows that are kept and deserve a look, by
             [`~barl_trl.data.suspicions.SUSPICIONS`].
         contaminated: Rows that are kept and are evaluation problems, with the names of the sets.
@@ -93,7 +87,9 @@ def load_problems(
     prompt_format: str = "{problem}",
     conversational: bool = True,
     most_parsed: int | None = MOST_PARSED,
-    selection: Selection = NO_SELECTION,
+    deduplicate: bool = False,
+    evaluation_sets: Mapping[str, Sequence[str]] | None = None,
+    decontaminate: Collection[str] = (),
 ) -> tuple["Dataset", DataReport]:
     """Load problems with their true answers, in the form in which a trainer takes them.
 
@@ -115,8 +111,11 @@ def load_problems(
             or plain text.
         most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
             read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
-        selection: Which other rows to leave out, and evaluation sets to compare with. By default
-            there are none.
+        deduplicate: Whether to leave out rows whose problem an earlier row has, whatever their
+            answer.
+        evaluation_sets: Evaluation problems by the name of their set, whose occurrences are
+            counted.
+        decontaminate: Names of the evaluation sets whose problems are left out.
 
     Returns:
         The data set with the columns `prompt` and `solution` (the bare true answer), and what
@@ -149,12 +148,18 @@ def load_problems(
     answers = [truth_answer(cell) for cell in raw[answer_column]]
     rows = zip(cells, problems, answers, strict=True)
     reasons = [_why_skipped(*row, conversational=conversational) for row in rows]
-    left_out, found_in = selection.apply(_without(problems, reasons), selection.rates_of(raw))
+    left_out, found_in = select(
+        _without(problems, reasons),
+        deduplicate=deduplicate,
+        evaluation_sets=evaluation_sets or {},
+        decontaminate=decontaminate,
+    )
     reasons = [a or b for a, b in zip(reasons, left_out, strict=True)]
+    suspected = suspicions(_without(problems, reasons), answers, most_parsed=most_parsed)
     report = DataReport(
         rows=len(raw),
         skipped=_findings(reasons, answers),
-        suspicious=suspicions(_without(problems, reasons), answers, most_parsed=most_parsed),
+        suspicious=_findings(suspected, answers),
         contaminated=_findings(_without(found_in, reasons), answers),
     )
     if not report.kept:
@@ -203,17 +208,7 @@ def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Fin
 def make_prompt(
     problem: str, *, system_prompt: str | None, prompt_format: str, conversational: bool
 ) -> Any:
-    """Return the prompt of a problem.
-
-    Args:
-        problem: Text of the problem.
-        system_prompt: Content of a system message before it; None for no such message.
-        prompt_format: Text of the user message, or of the plain prompt, with `{problem}` in it.
-        conversational: Whether the prompt is a list of messages or plain text.
-
-    Returns:
-        A text, or messages with a role and a content.
-    """
+    """Return a problem's prompt, a text or messages, by the options of [`load_problems`]."""
     # Not str.format: problems and templates are full of TeX braces.
     text = prompt_format.replace("{problem}", problem)
     messages = [("system", system_prompt), ("user", text)]

@@ -39,34 +39,26 @@ class Finding(NamedTuple):
 
 def suspicions(
     problems: Sequence[str], answers: Sequence[str], *, most_parsed: int | None = None
-) -> list[Finding]:
-    """Return what deserves a look in rows that can be trained on, in their order.
+) -> list[str | None]:
+    """Return why each row deserves a look, one of [`SUSPICIONS`]; None if it does not.
 
-    Args:
-        problems: Problem of each row; empty for a row that is not to be looked at.
-        answers: True answer of each row.
-        most_parsed: Most answers that are tried on a parser, which takes some milliseconds each.
-            The first ones are tried; by default all. With 0, nothing is looked at.
+    Rows with an empty problem are not looked at. Only the first `most_parsed` answers are tried on
+    a parser, some milliseconds each; None: all. With 0, nothing is looked at.
     """
+    reasons: list[str | None] = [None] * len(problems)
     if most_parsed == 0:
-        return []
-    unread = unreadable(
-        [answer for problem, answer in zip(problems, answers, strict=True) if problem], most_parsed
-    )
-    first_answers: dict[str, str] = {}
-    findings = []
-    for row, (problem, answer) in enumerate(zip(problems, answers, strict=True), 1):
-        if not problem:
-            continue
+        return reasons
+    looked_at = [place for place, problem in enumerate(problems) if problem]
+    unread = unreadable([answers[place] for place in looked_at], most_parsed)
+    firsts: dict[str, int] = {}
+    for place in looked_at:
+        problem, answer = problems[place], answers[place]
         reason = _suspicion(problem, answer) or ("unreadable" if answer in unread else None)
-        key = problem_key(problem)
-        if reason is None and key in first_answers:
-            is_same = verify(first_answers[key], answer)
-            reason = "duplicate" if is_same else "contradiction"
-        first_answers.setdefault(key, answer)
-        if reason:
-            findings.append(Finding(row, reason, answer))
-    return findings
+        first = firsts.setdefault(problem_key(problem), place)
+        if reason is None and first != place:
+            reason = "duplicate" if verify(answers[first], answer) else "contradiction"
+        reasons[place] = reason
+    return reasons
 
 
 def problem_key(problem: str) -> str:

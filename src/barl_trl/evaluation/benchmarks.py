@@ -1,14 +1,13 @@
 """Benchmarks: their problems with true answers, from the Hub or from local files."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 from ..data import load_problems
-from .generated import LIBRARY, GeneratedBenchmark, generate_problems, parse_generated
 
 
 @dataclass(frozen=True)
@@ -18,10 +17,9 @@ class Source:
     Attributes:
         path: Id on the Hub, or a local file or folder.
         split: The split that is evaluated on.
-        configs: The data set's configurations. Their problems are joined in this order.
+        configs: The data set's configurations, whose problems are joined in this order.
         problem_column: Column of the problem. None: the loader looks for it.
-        answer_column: Column of the true answer, bare or in a worked solution. None: the loader
-            looks for it.
+        answer_column: Column of the true answer, bare or in a worked solution, likewise.
     """
 
     path: str
@@ -69,23 +67,24 @@ benchmark.
 
 
 class Problem(NamedTuple):
-    """A problem of a benchmark."""
+    """A problem of a benchmark.
+
+    Attributes:
+        id: Its row from 0, where rows that cannot be used are counted, too.
+        text: The question, without the prompt's template.
+        solution: The true answer, bare.
+    """
 
     id: int
-    """Row of the problem in the benchmark, from 0. Rows that cannot be used are counted, too."""
     text: str
-    """The question, without the prompt's template."""
     solution: str
-    """The true answer, bare."""
 
 
 class _Benchmark(NamedTuple):
-    """The problems of a benchmark that can be judged, and why its other rows cannot."""
+    """The problems of a benchmark that can be judged; reason -> number of rows skipped for it."""
 
     problems: list[Problem]
-    """The problems, in the order of their rows."""
     skipped: dict[str, int]
-    """Reason -> number of rows that were skipped for it."""
 
     @property
     def texts(self) -> list[str]:
@@ -93,25 +92,23 @@ class _Benchmark(NamedTuple):
         return [problem.text for problem in self.problems]
 
 
-def parse_benchmarks(text: str) -> dict[str, Source | GeneratedBenchmark]:
+def parse_benchmarks(text: str | None) -> dict[str, Source]:
     """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
 
     Args:
         text: Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from
             a local file or folder with the same columns. Any other name stands for a user's own
-            file, whose columns [`~barl_trl.data.load_problems`] looks for. `reasoning_gym:TASK`
-            makes problems (see [`parse_generated`]); its name is the task's if none is given.
+            file, whose columns [`~barl_trl.data.load_problems`] looks for. None: no benchmarks.
 
     Raises:
-        ImportError: If problems are to be made and the library for it is missing.
         ValueError: If a name stands twice, or is unknown and has no path.
         FileNotFoundError: If there is no such file or folder.
     """
-    sources: dict[str, Source | GeneratedBenchmark] = {}
+    sources: dict[str, Source] = {}
+    if text is None:
+        return sources
     for item in filter(None, map(str.strip, text.split(","))):
-        name, _, path = item.rpartition("=") if LIBRARY in item else item.partition("=")
-        made = parse_generated(path) if path.startswith(LIBRARY) else None
-        name = name or (made.task if made else "")
+        name, _, path = item.partition("=")
         if name in sources:
             raise ValueError(f"benchmarks must name each one once, got {name!r} again: remove it.")
         if not path and name not in BENCHMARKS:
@@ -127,27 +124,25 @@ def parse_benchmarks(text: str) -> dict[str, Source | GeneratedBenchmark]:
                 "become names of files."
             )
         source = BENCHMARKS.get(name, Source(path))
-        sources[name] = made or (_local(source, Path(path)) if path else source)
+        sources[name] = _local(source, Path(path)) if path else source
     if not sources:
         raise ValueError(f"benchmarks must name at least one, got {text!r}: for instance gsm8k.")
     return sources
 
 
-def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = None) -> _Benchmark:
-    """Return the problems of a benchmark.
-
-    Args:
-        source: Where the benchmark lies, or how it is made.
-        limit: Number of rows to read, the first ones. None: all.
+def load_benchmarks(
+    sources: Mapping[str, Source], *, limit: int | None = None
+) -> dict[str, _Benchmark]:
+    """Return the problems in the first `limit` rows of each benchmark, by name; None: in all rows.
 
     Raises:
-        ConnectionError: If the data set cannot be had from the Hub.
+        ConnectionError: If a data set cannot be had from the Hub.
         ValueError: If a column is missing or no row can be used.
     """
-    if isinstance(source, GeneratedBenchmark):
-        made, skipped = generate_problems(source, limit)
-        return _Benchmark([Problem(*row) for row in made], skipped)
+    return {name: _load(source, limit) for name, source in sources.items()}
 
+
+def _load(source: Source, limit: int | None) -> _Benchmark:
     from datasets.exceptions import DatasetNotFoundError
 
     problems: list[Problem] = []
@@ -186,19 +181,6 @@ def load_benchmark(source: Source | GeneratedBenchmark, *, limit: int | None = N
     return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 
 
-def load_benchmarks(text: str | None) -> dict[str, _Benchmark]:
-    """Return the benchmarks that a text names, by name; no benchmarks if the text is None.
-
-    Raises:
-        FileNotFoundError: A local file or folder does not exist.
-        ConnectionError: A data set cannot be had from the Hub.
-        ImportError: Problems are to be made and the library for it is missing.
-        ValueError: A name is unknown or stands twice, a column is missing, or no row can be used.
-    """
-    sources = parse_benchmarks(text) if text is not None else {}
-    return {name: load_benchmark(source) for name, source in sources.items()}
-
-
 def _local(source: Source, path: Path) -> Source:
     """Return the source of a local file or folder that has the columns of `source`."""
     if not path.exists():
@@ -215,18 +197,13 @@ def _local(source: Source, path: Path) -> Source:
     names = get_dataset_config_names(str(path))
     # A copy of the Hub's repository has its configurations; any other folder has a nameless one.
     if len(names) > 1 or set(names) & set(source.configs):
-        local = replace(local, configs=_named_in(path, "configuration", source.configs, names))
+        local = replace(local, configs=source.configs)
     splits = get_dataset_split_names(str(path), local.configs[0])
-    wanted = splits if len(splits) == 1 else [source.split]
-    return replace(local, split=_named_in(path, "split", wanted, splits)[0])
-
-
-def _named_in(path: Path, what: str, wanted: Sequence, names: Sequence[str]) -> tuple:
-    """Return the wanted names; a ValueError says which of them are not among `names`."""
-    missing = [name for name in wanted if name not in names]
-    if missing:
+    if len(splits) == 1:
+        return replace(local, split=splits[0])
+    if source.split not in splits:
         raise ValueError(
-            f"{path} must have the {what} {', '.join(map(str, missing))}, got "
-            f"{', '.join(names)}: add its files, or name one file."
+            f"{path} must have the split {source.split}, got {', '.join(splits)}: add its files, "
+            "or name one file."
         )
-    return tuple(wanted)
+    return replace(local, split=source.split)

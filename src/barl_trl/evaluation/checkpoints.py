@@ -3,7 +3,7 @@
 import os
 import subprocess
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from transformers.utils import cached_file
 from transformers.utils.hub import extract_commit_hash
 
 from ..report.json_files import regular
+from ..trainer.hub.redaction import redacted
+from .generation.templates import PROMPT
 
 TRAINED_BY = "barl_trained_by"
 """Key of `tokenizer_config.json` under which training notes the version of its code."""
@@ -43,53 +45,52 @@ def checkpoint_id(model: str, revision: str | None = None) -> str | None:
     return f"{checksum:08x}"
 
 
-def record_training(tokenizer: Any) -> None:
-    """Note in a tokenizer by which code a model was trained; the note is saved with the tokenizer.
+def record_training(
+    tokenizer: Any,
+    *,
+    system_prompt: str | None,
+    prompt_template: str | None,
+    chat_template_kwargs: Mapping[str, Any] | None,
+) -> None:
+    """Note in a tokenizer how a model was trained; the notes are saved with the tokenizer.
 
-    The note holds this package's version and the commit of the git repository in which `barl train`
-    runs. The commit ends with `-dirty` if files differ from it, and is `None` outside of a
-    repository.
+    They say how training wrote prompts, without secrets, and by which code it ran: this package's
+    version, and the commit of the git repository in which `barl train` runs.
     """
-    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": git_commit()}
+    tokenizer.init_kwargs[PROMPT] = {
+        "system_prompt": None if prompt_template else system_prompt,
+        "prompt_template": prompt_template,
+        "chat_template_kwargs": redacted(chat_template_kwargs or {}),
+    }
+    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": _git_commit()}
 
 
-def git_commit() -> str | None:
+def _git_commit() -> str | None:
     """Return the commit of the working directory's repository; None outside of a repository.
 
-    The repository may be a stranger's. No program that it names is run: no `core.fsmonitor`, hook,
-    filter or transport for missing objects, and none of its submodules' programs.
+    It ends with `-dirty` if files differ from it. The repository may be a stranger's. No program
+    that it names is run: no `core.fsmonitor`, hook, filter or transport for missing objects, and
+    none of its submodules' programs.
     """
-    settings = {}
     try:
         filters = _git("config", "--show-scope", "--name-only", "--get-regexp", r"^filter\.").stdout
-        for scope, key in (line.split("\t", 1) for line in filters.splitlines()):
-            if scope in ("local", "worktree"):
-                settings[key] = ""
+        scoped = (line.split("\t", 1) for line in filters.splitlines())
+        keys = [key for scope, key in scoped if scope in ("local", "worktree")]
         commit = _git("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
         differ = ("diff", "--quiet", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
-        is_dirty = _git(*differ, "HEAD", settings=settings).returncode
+        is_dirty = _git(*differ, "HEAD", emptied=keys).returncode
     except OSError:  # there is no git
         return None
     return f"{commit}-dirty" if commit and is_dirty else commit or None
 
 
-def _git(*command: str, settings: Mapping[str, str] = {}) -> subprocess.CompletedProcess[str]:
-    """Run git without the programs that a repository's configuration names.
-
-    Args:
-        *command: Arguments of git.
-        settings: Further settings of git, key -> value, which override the repository's.
-    """
-    num_inherited = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
-    environment = {
-        "GIT_CONFIG_COUNT": str(num_inherited + len(settings)),
-        "GIT_ALLOW_PROTOCOL": "none",
-    }
-    for number, (key, value) in enumerate(settings.items(), num_inherited):  # a key may have a "="
-        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+def _git(*command: str, emptied: Iterable[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run git without the programs that a repository's settings name; those `emptied` are none."""
+    settings = ["-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}"]
+    settings += [f"--config-env={key}=BARL_NOTHING" for key in emptied]  # a key may have a "="
     return subprocess.run(
-        ["git", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}", *command],
-        env=os.environ | environment,
+        ["git", *settings, *command],
+        env=os.environ | {"GIT_ALLOW_PROTOCOL": "none", "BARL_NOTHING": ""},
         capture_output=True,
         encoding="utf-8",
         errors="replace",

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from ..graders import Grader
 from .benchmarks import Problem
-from .generation.backends import Backend, Job, seed_of
+from .generation.backends import Backend, Job
 from .generation.decoding import Drawing
 from .generation.templates import Template
 from .responses import Response, ResponseFile
@@ -28,8 +29,10 @@ def evaluate(
 ) -> list[Response]:
     """Generate and grade the responses that a benchmark lacks, and return all of them.
 
+    They are in the order of problems and samples.
+
     Args:
-        name: The benchmark's name.
+        name: The benchmark's name, also of its file in `output_dir`.
         problems: The benchmark's problems.
         backend: Generates the responses.
         tokenizer: The model's tokenizer.
@@ -40,9 +43,6 @@ def evaluate(
         seed: Seed of all samples.
         drawing: How the backend draws tokens. It is noted with every response.
         progress: Called with the number of responses that are done, and the number of all.
-
-    Returns:
-        The responses in the order of problems and samples, those of an earlier run included.
 
     Raises:
         ValueError: The earlier run had other problems or prompts, or drew tokens otherwise.
@@ -64,10 +64,11 @@ def evaluate(
                 f"{response.drawing}, got {settings}: choose another output_dir."
             )
     keys = [(i, sample) for i in by_id for sample in range(num_samples)]
-    jobs = [
-        Job(key, template.encode(tokenizer, prompts[key[0]]), seed_of(seed, name, key))
-        for key in keys
-    ]
+    jobs = []
+    for key in keys:
+        prompt_ids = template.encode(tokenizer, prompts[key[0]])
+        # the seed differs between samples but not between machines
+        jobs.append(Job(key, prompt_ids, crc32(f"{seed} {name} {key}".encode())))
     done = set(file.responses)
     count = len(done.intersection(keys))
     progress(count, len(keys))

@@ -1,18 +1,15 @@
-"""How a run was made: when, by which command, on which machine, with which kernels."""
+"""How a run was made: when, by which command, on which machine."""
 
 import os
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import psutil
 import torch
-from torch.nn.functional import scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
 from torch.utils import collect_env
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..trainer.hub.redaction import redacted_command
 
@@ -24,19 +21,18 @@ def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any
 
     Args:
         argv: The run's command line. Secrets in it are left out of the record.
-        made_by: What the backend's `describe` returned: device, dtype, attention, its kernels and
-            the batch size.
+        made_by: What the backend's `describe` returned: device, dtype, attention and batch size.
     """
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": redacted_command(argv),
         **made_by,
-        "hardware": hardware(),
+        "hardware": _hardware(),
         "python": platform.python_version(),
     }
 
 
-def hardware() -> dict[str, Any]:
+def _hardware() -> dict[str, Any]:
     """Return processor, usable cores, memory in GiB, GPUs, driver and version of CUDA or ROCm."""
     cpu_info = collect_env.get_cpu_info(collect_env.run)
     name = re.search(r"^Model name:\s*(.+)$", cpu_info, re.MULTILINE)
@@ -56,41 +52,3 @@ def hardware() -> dict[str, Any]:
         "driver": driver,
         "cuda": torch.version.cuda or torch.version.hip,
     }
-
-
-def attention_kernels(forward: Callable[[], Any]) -> list[str]:
-    """Return the operators by which attention was really computed while a function ran.
-
-    For `sdpa`, torch chooses one of several kernels by device, dtype, mask and shape; the kernel
-    `math` is made of matrix products. The operators of `eager`, and kernels from outside of
-    torch's dispatcher, leave no name.
-    """
-    with _Calls() as calls, _Operators() as operators:
-        forward()
-    if calls.are_seen and not operators.names:
-        return ["scaled_dot_product_attention_math"]
-    return sorted(operators.names)
-
-
-class _Calls(TorchFunctionMode):
-    """Note whether `scaled_dot_product_attention` was called."""
-
-    are_seen = False
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.are_seen |= func is scaled_dot_product_attention
-        return func(*args, **(kwargs or {}))
-
-
-class _Operators(TorchDispatchMode):
-    """Note the names of fused operators that compute attention."""
-
-    def __init__(self):
-        super().__init__()
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = re.sub(r"^\w+::_?", "", func.name())
-        if "attention" in name or "flash_attn" in name:
-            self.names.add(name)
-        return func(*args, **(kwargs or {}))

@@ -1,16 +1,14 @@
-"""The summary of the responses to benchmarks: `results.json` and `results.md`."""
+"""The summary of the responses to benchmarks: `results.json`."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..report.json_files import read_json, write_json
-from ..report.markdown import code, escape
+from ..report.json_files import read_json
 from .responses import Response, by_problem
 from .statistics.metrics import accuracy, clopper_pearson
-from .statistics.several_samples import sample_rows, summarize_samples
+from .statistics.several_samples import summarize_samples
 
 _FAILURES = ("timeout", "crash")
 """Reasons of verdicts that were given without judging the answer."""
@@ -30,8 +28,8 @@ def summarize(
 
     Args:
         responses: All responses to the benchmark.
-        equivalent: Whether the second answer is the same as the first, taken as true. Without it
-            there is no cons@k.
+        equivalent: Whether two answers are the same, the first taken as true. Without it there is
+            no cons@k.
     """
     groups = [*by_problem(responses).values()]
     rewards = [[response.reward for response in group] for group in groups]
@@ -61,10 +59,10 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
             "benchmark": name,
             "problems": f"{problems} (skipped: {skipped:,})" if skipped else problems,
             "accuracy": _percent(row["accuracy"], row["standard_error"], row["num_problems"]),
+            "tokens": f"{row['mean_tokens']:.1f}",
+            "cut off": f"{100 * row['truncated']:.1f} %",
+            "no answer": f"{100 * row['no_answer']:.1f} %",
         }
-        cells["tokens"] = f"{row['mean_tokens']:.1f}"
-        cells["cut off"] = f"{100 * row['truncated']:.1f} %"
-        cells["no answer"] = f"{100 * row['no_answer']:.1f} %"
         if not are_judged:
             cells["not judged"] = f"{100 * row['timeouts']:.1f} %"
         rows.append(cells)
@@ -103,49 +101,12 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     return settings | {"versions": versions} | kept
 
 
-def write_results(results: Mapping[str, Any], folder: Path) -> None:
-    """Write `results.json` and `results.md` into a folder."""
-    write_json(folder / "results.json", results)  # a run may be killed at any time
-    lists = {"runs", "benchmarks"}
-    settings = {name: value for name, value in results.items() if name not in lists}
-    lines = [f"- {name}: {code(json.dumps(value))}" for name, value in settings.items()]
-    for run in results.get("runs", []):
-        lines.append(f"- run of {escape(_run_in_words(run))}: {code(run['command'])}")
-    for rows in filter(None, (table_rows(results), sample_rows(results))):
-        lines += ["", *(_line(cells) for cells in (rows[0], ["---"] * len(rows[0])))]
-        lines += [_line(row.values()) for row in rows]
-    note = "Accuracy ± standard error over problems, or its interval of 95 % where that is 0; "
-    lines += ["", note + "tokens: mean of a response."]
-    (folder / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def _percent(mean: float, standard_error: float | None, number: int) -> str:
-    """Format the mean over `number` problems and its standard error, if there is one, in percent.
-
-    If all or none of the problems are right, the standard error would be 0. The 95 % interval of
-    Clopper and Pearson is given in its place.
-    """
-    if mean in (0, 1):
+    """Format the mean over `number` problems, and its standard error if it has one, in percent."""
+    if mean in (0, 1):  # the standard error would be 0
         ends = ", ".join(
             f"{100 * end:.1f}" for end in clopper_pearson(round(mean * number), number)
         )
         return f"{100 * mean:.1f} [{ends}] %"
     error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
     return f"{100 * mean:.1f}{error} %"
-
-
-def _run_in_words(run: Mapping[str, Any]) -> str:
-    """Return the record of a run on one line, for `results.md`."""
-    hardware, names = run["hardware"], [gpu["name"] for gpu in run["hardware"]["gpus"]]
-    gpus = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
-    machine = ", ".join(gpus) or f"{hardware['cores']} cores of {hardware['cpu']}"
-    driver = f", driver {hardware['driver']}" if hardware["driver"] else ""
-    kernels = ", ".join(run["attention_kernels"]) or "kernels not seen"
-    return (
-        f"{run['date']}: {machine}{driver}; {run['dtype']}, {run['attention']} attention "
-        f"({kernels}), batches of {run['batch_size']}"
-    )
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(escape, cells))} |"

@@ -7,12 +7,11 @@ A problem offers seven candidates. A chain of thought tries them, a line each, a
     Try 10: 3*10 + 7 = 37, yes.
     Based on the above reasoning, the final answer is \boxed{10}.
 
-To explore well is to try no candidate twice and not to give up early: both can be counted in a
-chain (`parse_chain`). The last line is the trainer's default elicitation and an answer, so a model
-that was trained on such chains has been asked what every elicitation asks.
+To explore well is to try no candidate twice and not to give up early. The last line is the
+trainer's default elicitation and an answer, so a model that was trained on such chains has been
+asked what every elicitation asks.
 
-The model in `TINY_MODEL_DIR` knows the arithmetic and the format but explores badly;
-`scripts/make_tiny_model.py` makes it and says how.
+The model in `TINY_MODEL_DIR` knows all that but explores badly (`scripts/make_tiny_model.py`).
 """
 
 import random
@@ -31,16 +30,13 @@ TINY_MODEL_DIR = Path(__file__).parents[1] / "assets" / "tiny-search"
 STEP_DELIMITER = "."
 """Ends a line, and with it a reasoning step: the elicitation's line break follows a whole line."""
 
-CANDIDATE_COUNT = 7
-"""Number of candidates that a problem offers."""
-
 # Small ranges (396 equations), so that a model of a million parameters can know every sum.
 _SLOPES = range(2, 6)
 _OFFSETS = range(1, 10)
 _VALUES = range(2, 13)
 _HELD_OUT_SHARE = 8  # one equation in eight is held out
 
-_TRY = re.compile(r"Try (\d+): .*")
+_TRY = re.compile(r"^Try (\d+): .* (?:yes|no)\.$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -78,29 +74,18 @@ class SearchProblem:
         return zlib.crc32(equation.encode()) % _HELD_OUT_SHARE == 0
 
     def try_line(self, candidate: int) -> str:
-        """Return the line of a chain that tries `candidate`, without its newline.
-
-        >>> SearchProblem((18, 21), slope=3, offset=7, target=70).try_line(18)
-        'Try 18: 3*18 + 7 = 61, no.'
-        """
+        """Return the line of a chain that tries `candidate`, without its newline."""
         value = self.slope * candidate + self.offset
         verdict = "yes" if value == self.target else "no"
         return f"Try {candidate}: {self.slope}*{candidate} + {self.offset} = {value}, {verdict}."
 
 
 def problems(
-    seed: int, *, held_out: bool = False, num_candidates: int = CANDIDATE_COUNT
+    seed: int, *, held_out: bool = False, num_candidates: int = 7
 ) -> Iterator[SearchProblem]:
     """Yield random problems without end, the same for the same seed.
 
-    Args:
-        seed: Seed of the stream.
-        held_out: Whether to yield problems with an equation that never occurs in training, instead
-            of training problems.
-        num_candidates: Candidates of a problem, at most 11.
-
-    Yields:
-        Problems of which exactly one candidate satisfies the equation.
+    The held-out ones have equations that never occur in training. At most 11 candidates.
     """
     rng = random.Random(seed)
     while True:
@@ -113,58 +98,23 @@ def problems(
 
 
 def search_rows(
-    count: int, *, seed: int, held_out: bool = False, num_candidates: int = CANDIDATE_COUNT
+    count: int, *, seed: int, held_out: bool = False, num_candidates: int = 7
 ) -> list[dict[str, str]]:
     """Return the first `count` of [`problems`] as data set rows `{"prompt", "solution"}`."""
     stream = islice(problems(seed, held_out=held_out, num_candidates=num_candidates), count)
     return [{"prompt": problem.prompt, "solution": problem.solution} for problem in stream]
 
 
-@dataclass(frozen=True)
-class ChainReport:
-    """How a chain of thought explored.
+def parse_chain(completion: str) -> tuple[list[int], str | None]:
+    r"""Return the numbers that a completion tries, with repetition, and the answer that ends it.
 
-    Attributes:
-        tried: Numbers tried, in order, with repetition.
-        arithmetic_errors: Number of lines that try a number and get the sum, or the verdict, wrong.
-        malformed_lines: Number of lines that neither try a number nor answer.
-        answer: The answer that ends the chain; None if it does not stop with one.
-    """
+    The answer is None unless it stands at the very end, in the words of the elicitation.
 
-    tried: tuple[int, ...]
-    arithmetic_errors: int
-    malformed_lines: int
-    answer: str | None
-
-    @property
-    def repeats(self) -> int:
-        """Number of tries of a number that was tried before."""
-        return len(self.tried) - len(set(self.tried))
-
-
-def parse_chain(problem: SearchProblem, completion: str) -> ChainReport:
-    r"""Count what a completion did, line by line.
-
-    A last line that was cut off counts as malformed. An answer counts only at the very end, in the
-    words of the elicitation: with text after it, the chain did not stop with an answer.
-
-    >>> problem = SearchProblem((18, 21), slope=3, offset=7, target=70)
-    >>> text = "Try 18: 3*18 + 7 = 61, no.\nTry 18: 3*18 + 7 = 60, no." + ELICITATION + "{21}."
-    >>> parse_chain(problem, text)
-    ChainReport(tried=(18, 18), arithmetic_errors=1, malformed_lines=0, answer='21')
+    >>> parse_chain("Try 8: 3*8 + 7 = 31, no.\nTry 8: 3*8" + ELICITATION + "{10}.")
+    ([8], '10')
     """
     # The newline in front of an answer without any tries may be the prompt's last.
     chain, asked, answer = ("\n" + completion).rpartition(ELICITATION + "{")
     answered = bool(asked) and re.fullmatch(r"\d+\}\.", answer) is not None
-    lines = (chain if answered else completion).strip("\n").split("\n")
-    tried = []
-    arithmetic_errors = malformed_lines = 0
-    for line in filter(None, lines):
-        match = _TRY.fullmatch(line)
-        if match is None or not line.endswith((" yes.", " no.")):
-            malformed_lines += 1
-            continue
-        tried.append(int(match[1]))
-        arithmetic_errors += line != problem.try_line(tried[-1])
-    final = answer.removesuffix("}.") if answered else None
-    return ChainReport(tuple(tried), arithmetic_errors, malformed_lines, final)
+    tried = [int(number) for number in _TRY.findall(chain if answered else completion)]
+    return tried, answer.removesuffix("}.") if answered else None

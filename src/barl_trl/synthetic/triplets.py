@@ -22,29 +22,21 @@ NUM_STEPS = NUM_ACTIONS**3 + 2  # the shortest sequence that holds every triplet
 _TRAINING_PROMPTS = (0, 1)
 _UNSEEN_PROMPT = 2
 ALL_TRIPLETS = tuple(product(range(NUM_ACTIONS), repeat=3))
-_FLOOR = 0.3
-"""Added to the standard deviation of the values when they are whitened: near the end, when all
-episodes are alike, dividing by it alone would blow up chance."""
+_FLOOR = 0.3  # beside the standard deviation: where all episodes are alike, chance would blow up
 REPEATS = tuple((action,) * 3 for action in range(NUM_ACTIONS))
 
 
 @dataclass(frozen=True)
 class TripletArm:
-    """The objective that a policy is trained with.
-
-    Attributes:
-        title: The arm's name in tables and figures.
-        triplets: The hypotheses beside the true triplet, which always is one.
-        entropy_bonus: Coefficient of the entropy bonus at the first iteration; it falls to 0
-            linearly.
-        literal: Whether the paper's text is taken as it stands: the value of a step is the
-            indicator of a new triplet (RL: of success), and there is no baseline.
-    """
+    """The objective that a policy is trained with."""
 
     title: str
     triplets: tuple[tuple[int, ...], ...] = ()
+    """The hypotheses beside the true triplet, which always is one."""
     entropy_bonus: float = 0.0
+    """Coefficient of the entropy bonus at the first iteration; it falls to 0 linearly."""
     literal: bool = False
+    """The value of a step is the indicator of a new triplet (RL: of success), without baseline."""
 
 
 _ENTROPY_BONUS = 0.03
@@ -112,10 +104,8 @@ def step_values(
 ) -> Float[Tensor, "batch step"]:
     r"""Compute the posterior-weighted value of every action, eq. (adv_algo) with `beta = inf`.
 
-    A hypothesis is consistent while its triplet has paid exactly when the truth's has: before the
-    truth is found, while it has not paid. All consistent hypotheses are equally plausible, so they
-    have equal weights. The value of a step is the share of them that this and later actions
-    complete.
+    Before the truth is found, the hypotheses that have not paid are consistent, all with the same
+    weight. The value of a step is the share of them that this and later actions complete.
     """
     answer_logps = completed(actions, triplets).float().log()
     return posterior_weighted_values(answer_logps, torch.zeros(len(actions)), beta=math.inf)
@@ -134,9 +124,8 @@ class Policy(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        # Prompts and actions have separate embeddings: as a prompt, a token must not look like an
-        # action taken. Those of prompts start at zero, so that an unseen prompt says nothing,
-        # rather than something at random.
+        # As a prompt, a token must not look like an action taken. Embeddings of prompts start at
+        # zero, so that an unseen prompt says nothing, rather than something at random.
         self.prompts = nn.Embedding(NUM_ACTIONS, width)
         self.actions = nn.Embedding(NUM_ACTIONS, width)
         self.places = nn.Embedding(NUM_STEPS, width)
@@ -181,24 +170,10 @@ class Policy(nn.Module):
         return self.head(self.norms[1](seen + self.feed_forward(seen))).log_softmax(dim=-1)
 
 
-def accuracy(policy: Policy, prompt: int, completions: int) -> float:
-    """Return the share of completions that solve a prompt."""
-    prompts = torch.full((completions,), prompt)
-    done = completed(policy.sample(prompts), hypotheses(prompts, ()))
-    return done[:, -1, 0].float().mean().item()
-
-
 def train(arm: TripletArm, seed: int, settings: Settings) -> list[dict[str, float | int]]:
-    """Train a policy and evaluate it on the way.
+    """Train a policy, and return its accuracies on the way, the first before training.
 
-    Args:
-        arm: The objective.
-        seed: Seed of parameters and episodes.
-        settings: Sizes, learning rate, and numbers of iterations and evaluations.
-
-    Returns:
-        Records of `iteration`, `train_accuracy` (mean of the training prompts) and
-        `unseen_accuracy`, the first before training.
+    The records have `iteration`, `train_accuracy` (of the training prompts) and `unseen_accuracy`.
     """
     torch.manual_seed(seed)
     policy = Policy(settings.width)
@@ -224,11 +199,16 @@ def train(arm: TripletArm, seed: int, settings: Settings) -> list[dict[str, floa
 
 def evaluate(policy: Policy, completions: int) -> dict[str, float]:
     """Measure accuracies on the training prompts (their mean) and on the unseen one."""
-    trained = [accuracy(policy, prompt, completions) for prompt in _TRAINING_PROMPTS]
-    return {
-        "train_accuracy": sum(trained) / len(trained),
-        "unseen_accuracy": accuracy(policy, _UNSEEN_PROMPT, completions),
-    }
+    *trained, unseen = (
+        _accuracy(policy, torch.full((completions,), prompt))
+        for prompt in (*_TRAINING_PROMPTS, _UNSEEN_PROMPT)
+    )
+    return {"train_accuracy": sum(trained) / len(trained), "unseen_accuracy": unseen}
+
+
+def _accuracy(policy: Policy, prompts: Tensor) -> float:
+    done = completed(policy.sample(prompts), hypotheses(prompts, ()))
+    return done[:, -1, 0].float().mean().item()
 
 
 def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: TripletArm, entropy_bonus: float):

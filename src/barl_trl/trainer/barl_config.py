@@ -2,8 +2,7 @@
 
 import math
 import warnings
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from dataclasses import dataclass
 from typing import Any
 
 from transformers.trainer_pt_utils import AcceleratorConfig
@@ -35,17 +34,6 @@ class BARLConfig(RedactedArguments, BARLFields, GRPOConfig):
             do not divide.
         ImportError: TRL or transformers lacks what BARL relies on.
     """
-
-    def __new__(cls, *args, **kwargs):
-        """Refuse a field that does not exist, and suggest the field with the nearest name."""
-        names = [field.name for field in fields(cls) if field.init]
-        for name in kwargs.keys() - names:
-            near = get_close_matches(name, names, n=1, cutoff=0.5) or names[:1]
-            raise TypeError(
-                f"{cls.__name__} must get fields that it has, got {name!r}: did you mean "
-                f"{near[0]!r}?"
-            )
-        return super().__new__(cls)
 
     def __post_init__(self):
         check_versions()  # every trainer has a configuration first

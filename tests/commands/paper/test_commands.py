@@ -34,7 +34,7 @@ def test_every_arm_and_seed_is_trained_and_evaluated_once(tmp_path):
     assert len(figures) == 4 * 3
 
 
-@pytest.mark.parametrize("make", [lambda path: demo_scale(path, 80), lambda _: paper_scale()])
+@pytest.mark.parametrize("make", [demo_scale, lambda _: paper_scale()])
 def test_the_commands_take_their_options(tmp_path, make):
     train = TrlParser((BARLScriptArguments, BARLConfig, ModelConfig))
     evaluate = TrlParser((EvaluateArguments,))
@@ -51,13 +51,6 @@ def test_the_commands_take_their_options(tmp_path, make):
         parser.add_argument("--output_dir")
         import_module(f"barl_trl.commands.analyze.{name}").add_options(parser)
         parser.parse_args(options)
-
-
-def test_a_run_that_was_stopped_goes_on(tmp_path):
-    """Its command is known without how it goes on, so it is run once."""
-    [training, *_], *_ = stages(demo_scale(tmp_path, 80), tmp_path, [1])
-    assert training.resume == ["--resume_from_checkpoint", "auto"]
-    assert training.job(tmp_path, {}).path == training._replace(resume=[]).job(tmp_path, {}).path
 
 
 def run(folder, name, script):

@@ -16,13 +16,6 @@ def test_a_folder_into_which_another_process_writes_is_refused(tmp_path):
         paper_run.run(demo_scale(tmp_path, max_steps=80), tmp_path, [0])
 
 
-def test_a_folder_of_other_settings_is_refused(tmp_path):
-    paper_run.refuse_other_settings(demo_scale(tmp_path, max_steps=80), tmp_path)
-    paper_run.refuse_other_settings(demo_scale(tmp_path, max_steps=80), tmp_path)
-    with pytest.raises(ValueError, match="output_dir must hold results of the same settings, got"):
-        paper_run.refuse_other_settings(demo_scale(tmp_path, max_steps=60), tmp_path)
-
-
 @pytest.mark.slow
 def test_two_arms_to_the_report(tmp_path):
     scale = demo_scale(tmp_path, max_steps=2)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl.evaluation.beliefs.response_values import believe, response_scorer, value_records
+from barl_trl.evaluation.beliefs.response_values import response_scorer
 from barl_trl.graders import get_grader
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.steps import fixed_size_steps
@@ -22,7 +22,7 @@ from experiments.calibration.points import (
     summary,
 )
 
-from ...evaluation.test_response_values import RESPONSES, STEP, plain_log_likelihoods
+from ...evaluation.test_response_values import RESPONSES, STEP, plain_log_likelihoods, records_of
 
 GRADER = get_grader("math_verify")
 
@@ -103,7 +103,7 @@ def test_beliefs_stand_beside_the_shares_of_their_answers(model, tokenizer, scor
     assert {point.problem_id for point in found} == {5}
 
     expected, masses = [], []
-    records = list(value_records(believe(model, scorer, RESPONSES), scorer))
+    records = records_of(model, scorer, RESPONSES)
     for n, (response, record) in enumerate(zip(RESPONSES, records, strict=True)):
         first = 1 if n else 0  # all responses begin with one state
         logps = plain_log_likelihoods(model, tokenizer, response.prompt, response.response)

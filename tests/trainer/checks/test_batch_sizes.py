@@ -96,7 +96,7 @@ def test_the_advice_is_what_is_nearest_and_mends_the_rule(batches):
         return
     rule = divisions[place]
     assert batches.broken_rule() == str(rule)
-    setting, value = rule.size.setting, rule.size.value
+    setting, value = rule.setting, rule.value
 
     def keeps(other):
         return batches._replace(**{setting: other}).divisions()[place].is_whole

@@ -13,7 +13,7 @@ from ...synthetic.search import STEP_DELIMITER
 from ...trainer.barl_fields import BARLFields, check_method, option
 from ..recipes import FOLDERS
 from ..shell.console import mistakes_in_one_line, print_note, print_table
-from ..shell.options import parse_options
+from ..shell.options import parse_early, parse_options
 from ..shell.parsers import printable
 
 RECIPE = FOLDERS["config"] / "demo.yaml"
@@ -49,17 +49,19 @@ def main(argv: list[str]) -> None:
     recipe = [] if has_recipe else ["--config", str(RECIPE)]
     first = (DemoArguments, BARLFields)
     with mistakes_in_one_line("barl demo"):
-        demo_args, args = parse_options(
-            "barl demo", [*recipe, *argv], first, _all_arguments, trl=["GRPOConfig"]
-        )
+        parse_early("barl demo", [*recipe, *argv], first, trl=["GRPOConfig"])
+        # imported late: TRL and torch take seconds
+        from ...trainer import BARLConfig
+
+        kinds = (DemoArguments, BARLConfig)
+        demo_args, args = parse_options("barl demo", [*recipe, *argv], kinds)
         _refuse_what_changes_nothing(args)
         from ...trainer.checkpoints.output_folder import refuse_used
-        from ...trainer.checks.environment import make_output_dir
 
         args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER  # nobody's work lies there
         if not args.overwrite_output_dir:
             refuse_used(Path(args.output_dir), is_resumable=False)
-        make_output_dir(str(args.output_dir))
+        Path(args.output_dir).mkdir(parents=True, exist_ok=True)
     from .run import run
 
     _print_summary(run(demo_args.method, args), args.output_dir)
@@ -74,12 +76,6 @@ def _refuse_what_changes_nothing(args: Any) -> None:
     for name, why in _UNUSED.items():
         if getattr(args, name) != type(args).__dataclass_fields__[name].default:
             raise ValueError(f"{name} must be left out, got {getattr(args, name)!r}: {why}.")
-
-
-def _all_arguments():
-    from ...trainer import BARLConfig
-
-    return DemoArguments, BARLConfig
 
 
 def _print_summary(summary: dict[str, Any], output_dir: str) -> None:

@@ -56,9 +56,9 @@ def _evaluate(model, tokenizer, max_new_tokens: int, description: str) -> dict[s
                     **options,
                 )
                 for problem, completion in zip(batch, completions, strict=True):
-                    report = parse_chain(problem, tokenizer.decode(completion.token_ids))
-                    reward = float(report.answer == problem.solution)
-                    outcomes.append((reward, len(completion.token_ids), report.repeats))
+                    tried, answer = parse_chain(tokenizer.decode(completion.token_ids))
+                    reward, repeats = float(answer == problem.solution), len(tried) - len({*tried})
+                    outcomes.append((reward, len(completion.token_ids), repeats))
                 progress.advance(task, len(batch))
             return outcomes
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ...evaluation.benchmarks import Source, load_benchmark, parse_benchmarks
-from ...evaluation.generated import GeneratedBenchmark
+from ...evaluation.benchmarks import Source, load_benchmarks, parse_benchmarks
 from ...evaluation.generation.templates import Template, choose_template
 from ...evaluation.responses import read_response_file
-from ...evaluation.results import open_results, summarize, table_rows, write_results
+from ...evaluation.results import open_results, summarize, table_rows
 from ...evaluation.statistics.several_samples import sample_rows
 from ...graders import Grader, get_grader
 from ...hypotheses import no_answer_advice
+from ...report.json_files import write_json
 from ...trainer.checkpoints.output_folder import one_writer
 from ...trainer.checks.environment import refuse_missing_vllm, refuse_unusable_folder
 from ...trainer.hub.redaction import redacted
@@ -33,11 +33,11 @@ from .arguments import EvaluateArguments
 
 
 def main(argv: list[str]) -> None:
-    """Parse options, [`run`], and print the results."""
+    """Parse options, evaluate, and print the results."""
     arguments: Any = (EvaluateArguments,)
     with mistakes_in_one_line("barl evaluate"):
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
-        results = run(args, ["barl", "evaluate", *argv])
+        results = _run(args, ["barl", "evaluate", *argv])
     print_table(
         f"{Path(results['model']).name}, {args.drawing}", table_rows(results), align="right"
     )
@@ -47,21 +47,16 @@ def main(argv: list[str]) -> None:
     names = ", ".join(f"{name}.jsonl" for name in results["benchmarks"])
     print_note(
         f"{results['grader']['name']} grader, at most {results['max_tokens']} tokens. "
-        f"In {args.output_dir}: {names}, results.json, results.md."
+        f"In {args.output_dir}: {names}, results.json."
     )
     if "advice" in results:
         print_note(results["advice"])
 
 
-def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
-    """Evaluate on all benchmarks, and write everything to the output folder.
+def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
+    """Evaluate on all benchmarks, write everything to the output folder, and return `results.json`.
 
-    Args:
-        args: The model, the benchmarks and the settings of generation and grading.
-        command: The command line, for the record.
-
-    Returns:
-        The contents of `results.json`.
+    The command line is for the record.
     """
     if args.backend == "vllm":
         refuse_missing_vllm("backend must be transformers", "vllm")
@@ -90,16 +85,16 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 f"limit must be at least {row['num_problems']}, got {args.limit}: {output_dir} has "
                 f"responses to that many problems of {name}. Name another output_dir."
             )
-    loaded = {name: load_benchmark(source, limit=args.limit) for name, source in sources.items()}
+    loaded = load_benchmarks(sources, limit=args.limit)
     print_note(f"template: {template.name}")
     end_ids = template.end_ids(tokenizer)
     decoding = Decoding(end_ids, args.max_tokens, args.drawing, args.batch_size)
     output_dir.mkdir(parents=True, exist_ok=True)
-    so_far = f"The responses so far are kept in {output_dir}."
+    path, so_far = output_dir / "results.json", f"The responses so far are kept in {output_dir}."
     with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
         results = open_results(settings, output_dir)
         backend = BACKENDS[args.backend](args.model, decoding, **args.init_kwargs)
-        write_results(results, output_dir)  # not before the model is loaded, which may fail
+        write_json(path, results)  # not before the model is loaded, which may fail
         from ...evaluation.provenance import run_record
 
         this_run = [run_record(command, backend.describe())]
@@ -107,7 +102,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
         def advance(task: Any, done: int, total: int) -> None:
             if done < total and this_run:  # there are responses to generate
                 results["runs"].append(this_run.pop())
-                write_results(results, output_dir)
+                write_json(path, results)
             progress.update(task, completed=done, total=total)
 
         for name, (problems, skipped) in loaded.items():
@@ -130,7 +125,7 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 "skipped": skipped,
                 **summarize(responses, grader.equivalent),
             }
-            write_results(results, output_dir)
+            write_json(path, results)
         if grader.extraction == "boxed":
             summaries = results["benchmarks"].values()
             sizes = [summary["num_problems"] for summary in summaries]
@@ -138,18 +133,15 @@ def run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
             advice = no_answer_advice(fmean(shares, sizes))
             if advice:
                 results["advice"] = advice
-                write_results(results, output_dir)
+                write_json(path, results)
     return results
 
 
-def _refuse_others_files(
-    sources: Mapping[str, Source | GeneratedBenchmark], output_dir: Path
-) -> None:
+def _refuse_others_files(sources: Mapping[str, Source], output_dir: Path) -> None:
     """Refuse to write to a benchmark's own file, and to continue a file without responses."""
     files = {output_dir / f"{name}.jsonl" for name in sources}
     results = output_dir / "results.json"
-    outputs = [output_dir, *files, results, results.with_suffix(".md")]
-    refuse_overwriting(outputs, [s.path for s in sources.values() if isinstance(s, Source)])
+    refuse_overwriting([output_dir, *files, results], [source.path for source in sources.values()])
     for path in filter(Path.exists, files):
         read_response_file(path)
         if not results.exists():

@@ -1,15 +1,44 @@
 """The arguments of `barl evaluate`."""
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal
 
 from ...evaluation.benchmarks import BENCHMARKS
-from ...evaluation.generation.decoding import FAMILIES, Drawing, choose_drawing
+from ...evaluation.generation.decoding import NO_CUT_OFF, Drawing
 from ...evaluation.generation.templates import TEMPLATES
 from ...graders import GRADERS
 from ...graders.extraction import Extraction
 from ...report.json_files import parse_json
 from ...trainer.barl_fields import help_of, option
+from ...trainer.checks.settings import Rule, refuse_broken
+
+
+def _only_drawn(name: str) -> Rule:
+    def holds(s: Any) -> bool:
+        return s.temperature or getattr(s, name) == NO_CUT_OFF[name]
+
+    way_out = "greedy decoding takes the likeliest token. Set a temperature to sample"
+    return Rule(name, holds, "be left out with temperature 0", way_out)
+
+
+def _at_least_one(name: str) -> Rule:
+    return Rule(name, lambda s: getattr(s, name) >= 1, "be at least 1", "choose a larger number")
+
+
+# fmt: off
+_RULES = (
+    Rule("temperature", lambda s: 0 <= s.temperature < inf, "be a number of 0 or more",
+         "0 is greedy"),
+    Rule("top_p", lambda s: 0 < s.top_p <= 1, "lie above 0 and not above 1", "1 keeps all tokens"),
+    Rule("top_k", lambda s: s.top_k >= 0, "be 0 or more", "0 keeps all tokens"),
+    Rule("min_p", lambda s: 0 <= s.min_p <= 1, "lie between 0 and 1", "0 keeps all tokens"),
+    *map(_only_drawn, NO_CUT_OFF),
+    *map(_at_least_one, ("num_samples", "max_tokens", "batch_size", "limit")),
+    Rule("num_samples", lambda s: s.num_samples == 1 or s.temperature, "be 1 with temperature 0",
+         "all would be the same. The paper samples with temperature 1"),
+)
+# fmt: on
 
 
 @dataclass
@@ -21,8 +50,7 @@ class EvaluateArguments:
         metadata={
             "help": f"Benchmarks, separated by commas: {', '.join(BENCHMARKS)}. NAME alone is "
             "loaded from the Hub, NAME=PATH from a local file or folder with the same columns. "
-            "Under any other name, PATH has your own problems (JSONL, JSON, CSV or parquet). "
-            "`reasoning_gym:TASK` makes problems."
+            "Under any other name, PATH has your own problems (JSONL, JSON, CSV or parquet)."
         }
     )
     backend: Literal["transformers", "vllm"] = option(
@@ -41,12 +69,6 @@ class EvaluateArguments:
     )
     system_prompt: str | None = option(
         None, "System prompt that replaces the template's; '' for none."
-    )
-    sampling: str | None = option(
-        None,
-        "Sampling that a family's authors advise: "
-        + "; ".join(f"{name} ({drawing})" for name, drawing in FAMILIES.items())
-        + ". It stands for the next four options, which must then be left out.",
     )
     temperature: float | None = option(
         None, "Sampling temperature. Without it, decoding is greedy."
@@ -82,26 +104,14 @@ class EvaluateArguments:
                     f"model_init_kwargs must be a JSON object, got another text ({error}): for "
                     'instance {"max_model_len": 4096}.'
                 ) from None
-        for name in ("num_samples", "max_tokens", "batch_size", "limit"):
-            value = vars(self)[name]
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}.")
-        drawing = self.drawing
-        if self.num_samples > 1 and not drawing.temperature:
-            raise ValueError(
-                f"num_samples must be 1 with temperature 0, got {self.num_samples}: all would be "
-                "the same. The paper samples with temperature 1."
-            )
+        refuse_broken(_RULES, self)
 
     @property
     def drawing(self) -> Drawing:
-        """How tokens are drawn.
-
-        Raises:
-            ValueError: Two settings clash. `__post_init__` raises it, so later reads do not.
-        """
-        settings = {name: vars(self)[name] for name in Drawing._fields}
-        return choose_drawing(self.sampling, settings)
+        """How tokens are drawn. A value that cuts nothing off is as good as none."""
+        given = {name: vars(self)[name] for name in NO_CUT_OFF}
+        cuts = {name: v for name, v in given.items() if v != NO_CUT_OFF[name]}
+        return Drawing(self.temperature or 0.0, **cuts)
 
     @property
     def init_kwargs(self) -> dict[str, Any]:

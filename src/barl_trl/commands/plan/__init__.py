@@ -5,12 +5,11 @@ on any machine: the plan is for `num_processes` devices, whatever this machine h
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from ...trainer.barl_fields import BARLFields, method_settings, option
 from ...trainer.checks.settings import TRL_RULES, refuse_broken
 from ..shell.console import mistakes_in_one_line
-from ..shell.options import parse_options
+from ..shell.options import parse_early, parse_options
 from ..train.arguments import TRL, BARLScriptArguments, check_recipe, given_settings
 from ..train.launching import LaunchFields
 
@@ -26,29 +25,20 @@ def main(argv: list[str]) -> None:
     """Parse a recipe and options as `barl train`, and print what they mean."""
     with mistakes_in_one_line("barl plan"):
         first = (PlanFields, BARLScriptArguments, BARLFields)
-        script_args, args, model_args = parse_options(
-            "barl plan",
-            argv,
-            first,
-            _all_arguments,
-            trl=TRL,
-            check=_check,
-        )
-        check_recipe(script_args, args, model_args)
+        early = parse_early("barl plan", argv, first, trl=TRL)
+        if early:
+            _, script_args, barl_fields, trl_fields = early
+            settings = given_settings(barl_fields, trl_fields)
+            check_recipe(script_args, settings)
+            refuse_broken(TRL_RULES, settings)
+        # imported late: TRL and torch take seconds
+        from trl import ModelConfig
+
+        from .planned_run import PlanConfig
         from .table import print_plan
 
+        kinds = (BARLScriptArguments, PlanConfig, ModelConfig)
+        script_args, args, model_args = parse_options("barl plan", argv, kinds)
+        check_recipe(script_args, args, model_args)
+
         print_plan(script_args, method_settings(script_args.method, args), model_args)
-
-
-def _check(_, script_args: BARLScriptArguments, barl_fields: Any, trl_fields: Any) -> None:
-    settings = given_settings(barl_fields, trl_fields)
-    check_recipe(script_args, settings)
-    refuse_broken(TRL_RULES, settings)
-
-
-def _all_arguments():
-    from trl import ModelConfig
-
-    from .planned_run import PlanConfig
-
-    return BARLScriptArguments, PlanConfig, ModelConfig

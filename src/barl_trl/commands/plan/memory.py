@@ -39,11 +39,9 @@ def count_parameters(
 
 
 def optimizer_bytes(optim: str, itemsize: int) -> int:
-    """Return the bytes that an optimizer keeps for a parameter.
+    """Return the bytes that the optimizer `TrainingArguments.optim` keeps for a parameter.
 
-    Args:
-        optim: Name of the optimizer in `TrainingArguments.optim`.
-        itemsize: Bytes of a state, unless the name says 8 bits.
+    A state has `itemsize` bytes, unless the name says 8 bits.
 
     Example:
         >>> optimizer_bytes("adamw_torch_fused", 4), optimizer_bytes("lion_8bit", 4)
@@ -87,11 +85,6 @@ class Passes(NamedTuple):
         of the head in 32 bits. On a CPU the head runs, and is counted, like the rest of the model;
         but if its tile is wider than the vocabulary, the end of the tile is never touched, and its
         bytes are subtracted.
-
-        Args:
-            vocabulary: Entries of the vocabulary.
-            width: Width of the hidden states.
-            is_trained: Whether the head is trained.
         """
         tokens = self.rows * (self.completion + (self.prompt if self.on_cpu else 0))
         column = min(tokens, _HEAD_TOKENS) * (self.autocast or self.dtype).itemsize
@@ -104,11 +97,6 @@ def peaks(
     config: PreTrainedConfig, passes: Passes, peft_config: PeftConfig | None = None
 ) -> tuple[int, int]:
     """Run a model without data, and count the bytes that live at once beside the parameters.
-
-    Args:
-        config: The model's configuration.
-        passes: The forward and backward passes.
-        peft_config: The adapter that is trained instead of the model, if one is.
 
     Returns:
         The bytes at the peak of the update, gradients included; and the bytes of the keys and
@@ -187,14 +175,9 @@ class _Passes(nn.Module):
 
 
 class _LiveBytes(TorchDispatchMode):
-    """Count the bytes of the tensors that are made inside.
+    """Count the bytes of the tensors that are made inside: those that live `now`, and the `most`.
 
-    Args:
-        uncounted: Tensors that are not counted, nor are views of them.
-
-    Attributes:
-        now: Bytes of the counted tensors that live.
-        most: The most bytes that lived at once.
+    Tensors in `uncounted` are not counted, nor are views of them.
     """
 
     def __init__(self, uncounted: Iterable[torch.Tensor] = ()):

@@ -1,4 +1,4 @@
-"""The run that `barl plan` and the costs of `barl reproduce paper` foresee: settings and tokens."""
+"""The run that `barl plan` foresees: settings and tokens."""
 
 import math
 from dataclasses import dataclass
@@ -50,6 +50,28 @@ class PlanConfig(PlanFields, BARLConfig):
     def world_size(self):
         """The number of processes to plan for."""
         return self.num_processes
+
+    def total_steps(self) -> tuple[int, int] | None:
+        """Count optimizer steps and rollout batches of the whole run, if the settings tell them.
+
+        Raises:
+            ValueError: The rows do not fill a single rollout batch: TRL would train on nothing.
+        """
+        batches = self.batch_settings()
+        per_batch = batches.optimizer_steps(self.num_iterations)
+        if self.max_steps > 0:
+            return self.max_steps, math.ceil(self.max_steps / per_batch)
+        if self.num_train_rows is None:
+            return None
+        prompts = batches.rollouts // batches.num_generations
+        per_epoch = self.num_train_rows // prompts  # what does not fill a rollout batch is left out
+        if not per_epoch:
+            raise ValueError(
+                f"num_train_rows must be at least {prompts}, the prompts of a rollout batch, got "
+                f"{self.num_train_rows}: lower prompts_per_rollout_batch or generation_batch_size."
+            )
+        steps = math.ceil(self.num_train_epochs * math.ceil(per_epoch * per_batch))
+        return steps, math.ceil(steps / per_batch)
 
 
 class _Sharding(NamedTuple):
@@ -112,47 +134,22 @@ class Shape(NamedTuple):
         completion = args.max_completion_length or _COMPLETION_TOKENS
         return cls(prompt, completion, args.step_size, hypotheses)
 
+    def batch_tokens(self, batches: BatchSettings, method: str) -> int:
+        """Count the tokens fed to score a rollout batch; groups on two processes share less."""
+        parts = batches.group_parts().items()
+        return sum(times * self._scored_tokens(size, method) for size, times in parts)
 
-def _scored_tokens(num_rollouts: int, shape: Shape, method: str = "shared_prefix") -> int:
-    """Count the tokens fed to score that many rollouts of one prompt, of full length, at most.
+    def _scored_tokens(self, num_rollouts: int, method: str = "shared_prefix") -> int:
+        """Count the tokens fed to score that many rollouts of a prompt, of full length, at most.
 
-    The answers share their opening brace and no other token. The rollouts share the branch of their
-    first state, but not the prompt. Rollouts that share more need fewer tokens.
-    """
-    length = shape.prompt + shape.completion
-    answers = [
-        Answer([0, *[1 + n] * (ANSWER_TOKENS - 1)], score_from=1) for n in range(shape.hypotheses)
-    ]
-    states = [*range(shape.prompt, length, shape.step), length]
-    rollouts = [Rollout([0] * length, states, answers)] * num_rollouts
-    layout = "masked" if method == "shared_prefix" else "plain"
-    rows = build_rows(rollouts, [0] * ELICITATION_TOKENS, layout, max_tokens=0)
-    return sum(len(row.token_ids) for row in rows)
-
-
-def total_steps(args: PlanConfig, batches: BatchSettings) -> tuple[int, int] | None:
-    """Count optimizer steps and rollout batches of the whole run, if the settings tell them.
-
-    Raises:
-        ValueError: The rows do not fill a single rollout batch: TRL would train on nothing.
-    """
-    per_batch = batches.optimizer_steps(args.num_iterations)
-    if args.max_steps > 0:
-        return args.max_steps, math.ceil(args.max_steps / per_batch)
-    if args.num_train_rows is None:
-        return None
-    prompts = batches.rollouts // batches.num_generations
-    per_epoch = args.num_train_rows // prompts  # what does not fill a rollout batch is left out
-    if not per_epoch:
-        raise ValueError(
-            f"num_train_rows must be at least {prompts}, the prompts of a rollout batch, got "
-            f"{args.num_train_rows}: lower prompts_per_rollout_batch or generation_batch_size."
-        )
-    steps = math.ceil(args.num_train_epochs * math.ceil(per_epoch * per_batch))
-    return steps, math.ceil(steps / per_batch)
-
-
-def batch_tokens(batches: BatchSettings, shape: Shape, method: str) -> int:
-    """Count the tokens fed to score a rollout batch; groups that straddle processes share less."""
-    parts = batches.group_parts().items()
-    return sum(times * _scored_tokens(size, shape, method) for size, times in parts)
+        The answers share their opening brace and no other token. The rollouts share the branch of
+        their first state, but not the prompt. Rollouts that share more need fewer tokens.
+        """
+        length = self.prompt + self.completion
+        numbers = range(1, 1 + self.hypotheses)
+        answers = [Answer([0, *[n] * (ANSWER_TOKENS - 1)], score_from=1) for n in numbers]
+        states = [*range(self.prompt, length, self.step), length]
+        rollouts = [Rollout([0] * length, states, answers)] * num_rollouts
+        layout = "masked" if method == "shared_prefix" else "plain"
+        rows = build_rows(rollouts, [0] * ELICITATION_TOKENS, layout, max_tokens=0)
+        return sum(len(row.token_ids) for row in rows)

@@ -13,14 +13,7 @@ from ...trainer import BARLConfig
 from ..shell.console import plain_console, print_note
 from ..train.arguments import BARLScriptArguments
 from .memory import Passes, count_parameters, optimizer_bytes, peaks
-from .planned_run import (
-    ANSWER_TOKENS,
-    ELICITATION_TOKENS,
-    PlanConfig,
-    Shape,
-    batch_tokens,
-    total_steps,
-)
+from .planned_run import ANSWER_TOKENS, ELICITATION_TOKENS, PlanConfig, Shape
 
 _LIBRARIES = 0.5 * 2**30
 """Python with torch, transformers, TRL and datasets, on a CPU: 0.48 GiB before the first step."""
@@ -55,9 +48,9 @@ def _batch_rows(args: PlanConfig, shape: Shape) -> Iterator[tuple[str, str]]:
         yield "for whole steps", f"gradient_accumulation_steps = {fitting}"
     yield "tokens generated, at most", f"{size * shape.completion:,}"
     if shape.hypotheses:
-        tokens = batch_tokens(batches, shape, args.scoring_method)
+        tokens = shape.batch_tokens(batches, args.scoring_method)
         yield "tokens scored, at most", f"{tokens:,} = {tokens / size:,.0f} per rollout"
-    run = total_steps(args, batches)
+    run = args.total_steps()
     if run is None:
         yield "the run", "unknown: no max_steps, no --num_train_rows"
     else:
@@ -100,7 +93,7 @@ def _memory_rows(
             phases["generation"] = {**kept, "logits of a token": logits}
             phases["scoring"] |= kept
     if shape.hypotheses:
-        in_all = batch_tokens(batches, shape, args.scoring_method) // batches.num_processes
+        in_all = shape.batch_tokens(batches, args.scoring_method) // batches.num_processes
         at_once = args.scoring_max_tokens or (CPU_TOKENS if args.use_cpu else MAX_TOKENS)
         tokens = min(in_all, at_once)
         phases["scoring"][f"scoring {tokens:,} tokens"] = scoring_bytes(config, computes_in, tokens)

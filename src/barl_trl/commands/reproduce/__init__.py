@@ -3,8 +3,6 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from ...report.json_files import write_json
@@ -13,35 +11,18 @@ from ..shell.interruption import kept
 from ..shell.parsers import OneLineParser, printable
 
 _FOLDER = "folder of the results"
-_OVERWRITE = "replace the results of an earlier run in output_dir"
 
 
 def main(argv: list[str]) -> None:
     """Run `barl reproduce triplets|tree|paper`."""
     options = _parser().parse_args(argv)
-    with mistakes_in_one_line(f"barl reproduce {options.example}"), _without_working_directory():
-        if "overwrite_output_dir" in options and not options.overwrite_output_dir:
-            _refuse_earlier_results(options.output_dir)
-        options.run(options)
-
-
-@contextmanager
-def _without_working_directory() -> Iterator[None]:
-    """Let no module of the working directory shadow another in the processes that are started."""
-    earlier = os.environ.get("PYTHONSAFEPATH", "")
+    # no module of the working directory may shadow another in the processes that are started
     os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        os.environ["PYTHONSAFEPATH"] = earlier  # Python takes an empty one as unset
-
-
-def _refuse_earlier_results(folder: Path) -> None:
-    if (folder / "results.json").exists():
-        raise ValueError(
-            f"output_dir must be new, got {folder} with results.json: name another folder, or "
-            "replace its results with --overwrite_output_dir."
-        )
+    with (
+        mistakes_in_one_line(f"barl reproduce {options.example}"),
+        kept(lambda: (f"What is done is kept in {options.output_dir}.", "")),
+    ):
+        options.run(options)
 
 
 def _paper(options: argparse.Namespace) -> None:
@@ -49,24 +30,21 @@ def _paper(options: argparse.Namespace) -> None:
     from .paper.run import main as run
 
     try:
-        with kept(lambda: _done(options)):
-            run(options.scale, options.output_dir, range(options.seeds), is_plan=options.plan)
+        run(options.scale, options.output_dir, range(options.seeds), is_plan=options.plan)
     except RuntimeError as error:
         sys.exit(printable(f"barl reproduce paper: {error}"))
-
-
-def _done(options: argparse.Namespace) -> tuple[str, str]:
-    return f"What is done is kept in {options.output_dir}.", ""
 
 
 def _tree(options: argparse.Namespace) -> None:
     """Solve the decision trees, write `results.json` and `tree.png`, and print the table."""
     from ...report.figures import tree_figure
     from ...synthetic import tree_gap
+    from .triplet_runs import refuse_results
 
+    path = options.output_dir / "results.json"
+    refuse_results(path)
     options.output_dir.mkdir(parents=True, exist_ok=True)
     results = tree_gap.results()
-    path = options.output_dir / "results.json"
     write_json(path, results)
     tree_figure.draw(path, options.output_dir / "tree.png")
     title = "Return within the steps that the adaptive policy needs"
@@ -79,13 +57,12 @@ def _triplets(options: argparse.Namespace) -> None:
     from ...synthetic.triplets import ARMS, MORE_ARMS, Settings
     from .triplet_runs import triplet_rows, triplets
 
-    with kept(lambda: _done(options)):
-        results = triplets(
-            options.output_dir,
-            seeds=options.seeds,
-            settings=Settings(iterations=options.iterations or Settings.iterations),
-            arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
-        )
+    results = triplets(
+        options.output_dir,
+        seeds=options.seeds,
+        settings=Settings(iterations=options.iterations or Settings.iterations),
+        arms=ARMS | MORE_ARMS if options.more_arms else ARMS,
+    )
     settings = results["settings"]
     print_table(
         f"Accuracy after {settings['iterations']} iterations, {settings['seeds']} seed(s), "
@@ -94,7 +71,7 @@ def _triplets(options: argparse.Namespace) -> None:
     )
     exact = results["references"].items()
     print_table("Exact", [{"policy": name, "value": f"{value:.4g}"} for name, value in exact])
-    seconds, files = f"{results['seconds']:.0f} s", "triplets.png, curves.csv, results.json"
+    seconds, files = f"{results['seconds']:.0f} s", "triplets.png, results.json"
     print(printable(f"{seconds}. In {options.output_dir}: {files}."))
 
 
@@ -119,12 +96,10 @@ def _parser() -> argparse.ArgumentParser:
         help="add RL with BARL's entropy bonus, and the paper's text read literally",
     )
     triplets.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"), help=_FOLDER)
-    triplets.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
     triplets.set_defaults(run=_triplets)
     tree_help = "solve the tree of Theorem 3 exactly, for depth 2 to 6 (seconds)"
     tree = commands.add_parser("tree", help=tree_help, description=tree_help)
     tree.add_argument("--output_dir", type=Path, default=Path("outputs/tree"), help=_FOLDER)
-    tree.add_argument("--overwrite_output_dir", action="store_true", help=_OVERWRITE)
     tree.set_defaults(run=_tree)
     paper_help = "train and evaluate all arms, and write a report (demo scale: within an hour)"
     paper = commands.add_parser("paper", help=paper_help, description=paper_help)

@@ -1,6 +1,5 @@
 """The paper's didactic example: every arm trained with every seed, as files and as a table."""
 
-import csv
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -15,30 +14,27 @@ from ...synthetic.triplets import REFERENCES, Settings, TripletArm, train
 from ..shell.console import progress_bar
 from ..shell.jobs import FileJob, run_jobs
 
-ACCURACIES = ("train_accuracy", "unseen_accuracy")
-_SOLVED = 0.9
-"""Mean accuracy of the seeds, on training prompts and on the unseen one, that counts as learned."""
+_ACCURACIES = ("train_accuracy", "unseen_accuracy")
+_SOLVED = 0.9  # the mean accuracy of the seeds, on both kinds of prompts, that is learned
+
+
+def refuse_results(path: Path) -> None:
+    """Refuse a folder that holds the results of an earlier run, at `path`."""
+    if path.exists():
+        raise ValueError(f"output_dir must be new, got {path.parent} with results: name another.")
 
 
 def triplets(
     output_dir: Path, *, seeds: int = 3, settings: Settings, arms: dict[str, TripletArm]
 ) -> dict[str, Any]:
-    """Train every arm with every seed and write `results.json`, `curves.csv`, `triplets.png`.
+    """Train every arm with every seed, write `results.json` and `triplets.png`, return the former.
 
     Each run is kept in a file until `results.json` is there, so that a command that was stopped can
-    go on.
-
-    Args:
-        output_dir: Folder for the files.
-        seeds: Number of seeds, from 0.
-        settings: Settings of each training; the same for all arms.
-        arms: The arms by name.
-
-    Returns:
-        The contents of `results.json`.
+    go on. A folder with results is refused.
     """
+    path, runs = output_dir / "results.json", output_dir / "runs"
+    refuse_results(path)
     started = time.perf_counter()
-    runs = output_dir / "runs"
     jobs = [
         FileJob(runs / f"{name}-{seed}-{settings.iterations}.json", _run, run)
         for seed in range(seeds)
@@ -59,15 +55,10 @@ def triplets(
         "seconds": round(time.perf_counter() - started, 1),
         "records": records,
     }
-    path = output_dir / "results.json"
     write_json(path, results)
     for job in jobs:
         job.path.unlink()
     runs.rmdir()
-    with (output_dir / "curves.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["arm", "seed", "iteration", *ACCURACIES])
-        writer.writeheader()
-        writer.writerows(records)
     triplets_figure.draw(path, output_dir / "triplets.png")
     return results
 
@@ -105,7 +96,7 @@ def _iterations_needed(records: list[dict[str, Any]]) -> str:
     needed = "never"
     for iteration in sorted({record["iteration"] for record in records}, reverse=True):
         here = [record for record in records if record["iteration"] == iteration]
-        if any(mean(record[name] for record in here) < _SOLVED for name in ACCURACIES):
+        if any(mean(record[name] for record in here) < _SOLVED for name in _ACCURACIES):
             break
         needed = str(iteration)
     return needed

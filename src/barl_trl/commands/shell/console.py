@@ -19,12 +19,9 @@ def plain_console() -> Console:
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "left") -> None:
-    """Print rows as a table.
+    """Print rows with the same columns, at least one, as a table.
 
-    Args:
-        title: Title of the table.
-        rows: At least one; each has a cell for each column, and all have the same columns.
-        align: Alignment of all columns but the first: `"left"` or `"right"`.
+    `align` is the alignment of all columns but the first: `"left"` or `"right"`.
     """
     table = Table(title=printable(title))
     for place, column in enumerate(rows[0]):
@@ -58,11 +55,7 @@ def at_least_one(text: str) -> int:
 
 
 def refuse_overwriting(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:
-    """Refuse to write to what a command reads.
-
-    Args:
-        outputs: What is written.
-        inputs: What is read. Those that do not exist as a path, such as a Hub id, do not matter.
+    """Refuse to write to what a command reads; a Hub id among the inputs does not matter.
 
     Raises:
         ValueError: An output is an input, by whatever path.

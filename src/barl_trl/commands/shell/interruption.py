@@ -1,31 +1,26 @@
 """Ctrl-C and SIGTERM: a command ends with one line, which says what is kept and how to go on."""
 
 import os
-import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from .parsers import is_first_process, printable
 
-_RESUME = "--resume_from_checkpoint"
-
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM.
+    """Ctrl-C or SIGTERM."""
 
-    Attributes:
-        signum: The signal.
-        kept: A sentence that says what is kept of the work; empty: nothing is.
-        resume: Value of --resume_from_checkpoint with which the same command goes on; empty: it
-            needs none.
-    """
+    kept = ""
+    """A sentence that says what is kept of the work; empty: nothing is."""
+    resume = ""
+    """Value of --resume_from_checkpoint with which the same command goes on; empty: none."""
 
     def __init__(self, signum: int):
         super().__init__(signum)
-        self.signum, self.kept, self.resume = signum, "", ""
+        self.signum = signum
 
 
 def name_of(signum: int) -> str:
@@ -37,8 +32,7 @@ def name_of(signum: int) -> str:
 def raised(first: Callable[[int], None] | None = None) -> Iterator[None]:
     """Raise [`Interrupted`] on Ctrl-C and SIGTERM; in other threads than the main one, do nothing.
 
-    Args:
-        first: Called with the first signal, which then raises nothing.
+    With `first`, the first signal calls it and raises nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -75,8 +69,8 @@ def kept(what: Callable[[], tuple[str, str]]) -> Iterator[None]:
 
 
 @contextmanager
-def ended_in_one_line(argv: Sequence[str]) -> Iterator[None]:
-    """Turn an interruption of a `barl` command into a line and the exit status of its signal.
+def ended_in_one_line(command: str) -> Iterator[None]:
+    """Turn an interruption of `barl COMMAND` into a line and the exit status of its signal.
 
     After Ctrl-C, Python must end the process by the signal itself: else a loop in a shell goes on.
     """
@@ -86,7 +80,7 @@ def ended_in_one_line(argv: Sequence[str]) -> Iterator[None]:
     except Interrupted as interrupt:
         if is_first_process():
             end_of_line = "\n" if sys.stderr.isatty() else ""  # after ^C
-            sys.stderr.write(f"{end_of_line}{printable(_line(argv, interrupt))}\n")
+            sys.stderr.write(f"{end_of_line}{printable(_line(command, interrupt))}\n")
         sys.stderr.flush()
         if "RANK" in os.environ:  # the interpreter's end would wait for the other processes
             _end_by(interrupt.signum)
@@ -101,18 +95,8 @@ def _end_by(signum: int) -> None:
     signal.raise_signal(signum)
 
 
-def _line(argv: Sequence[str], interrupt: Interrupted) -> str:
-    import psutil
-
-    launcher: list[str] = []
-    with suppress(psutil.Error):
-        launcher = psutil.Process(os.getppid()).cmdline()
-    is_launched = launcher[-len(argv) :] == [*argv]
-    command = [*(launcher[: -len(argv)] if is_launched else ["barl"]), *argv]
-    if interrupt.resume:
-        if _RESUME in command:
-            place = command.index(_RESUME)
-            del command[place : place + 2]
-        command += [_RESUME, interrupt.resume]
+def _line(command: str, interrupt: Interrupted) -> str:
     how = f"{interrupt.kept} To go on:" if interrupt.kept else "To start again:"
-    return f"barl {argv[0]}: ended by {name_of(interrupt.signum)}. {how} {shlex.join(command)}"
+    option = f" with --resume_from_checkpoint {interrupt.resume}" if interrupt.resume else ""
+    ended = f"barl {command}: ended by {name_of(interrupt.signum)}."
+    return f"{ended} {how} the same command{option}."

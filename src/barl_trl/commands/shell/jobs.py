@@ -11,9 +11,6 @@ from typing import Any, NamedTuple
 
 import psutil
 
-_GRACE = 40.0
-"""Seconds until what was told to end is killed; a launcher gives its own processes 30."""
-
 
 class FileJob(NamedTuple):
     """A function that writes a file, whose path is its first argument."""
@@ -28,7 +25,7 @@ def run_jobs(
     advance: Callable[[], object],
     *,
     at_once: int | None = None,
-    grace: float = _GRACE,
+    grace: float = 40.0,
 ) -> None:
     """Run the jobs whose file is missing, each in a process of one thread.
 
@@ -39,7 +36,7 @@ def run_jobs(
         jobs: The jobs, whose functions can be pickled.
         advance: Called for each job when it is done, or at once if it was done before.
         at_once: Jobs at a time; None: as many as there are cores.
-        grace: Seconds until what a job started is killed.
+        grace: Seconds until what a job started is killed; a launcher gives its processes 30.
 
     Raises:
         Exception: A job failed; this is the exception that it raised.

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -72,33 +72,20 @@ class RecipeParser(OneLineParser, TrlParser):
                 self.error(f"{place}: {name} must be set, got None")
 
 
-def parse_options(
-    prog: str,
-    argv: Sequence[str],
-    first: Sequence[type],
-    everything: Callable[[], Iterable[type]],
-    defaults: Callable[[], Mapping[str, Any]] = dict,
-    *,
-    trl: Sequence[str] = (),
-    check: Callable[..., None] | None = None,
-) -> tuple[Any, ...]:
-    """Parse options and a recipe (`--config FILE`) into an instance of each of `everything`.
-
-    Help and mistakes need no TRL, whose import takes ten times as long: its options are read from
-    its files first.
+def parse_early(
+    prog: str, argv: Sequence[str], first: Sequence[type], *, trl: Sequence[str] = ()
+) -> tuple[Any, ...] | None:
+    """Parse as far as it needs no TRL, whose import takes ten times as long, or print the help.
 
     Args:
         prog: The command, such as `"barl train"`.
         argv: The options of the command.
         first: Dataclasses of the options that the short help shows, which need no TRL.
-        everything: Imports the dataclasses of all options, and returns them.
-        defaults: Returns the defaults that this machine needs, by name.
-        trl: TRL's classes in `everything`, by name.
-        check: Refuses other mistakes. Its arguments are the instances of `first`, and one that has
-            the options of `trl`.
+        trl: Names of TRL's classes whose options the command takes, too.
 
     Returns:
-        An instance of each of `everything`.
+        An instance of each of `first`, and one that has the options of `trl`; None if all options
+        are to be listed, or TRL's options are not known.
 
     Raises:
         ValueError: A field breaks its rule.
@@ -106,16 +93,25 @@ def parse_options(
     """
     if {"-h", "--help"} & set(argv):
         _print_short_help(prog, first)
-    if "--help-all" not in argv:
-        defined = [option.name for kind in first for option in fields(kind)]
-        of_trl = trl_options(trl, but=defined)
-        parser = _parser(prog, (*first, of_trl.fields), add_help=False)
-        parser.knows_all = bool(trl) and of_trl.are_all
-        early = parser.parse_args_and_config(argv, return_remaining_strings=True)
-        if check is not None and parser.knows_all:
-            check(*early[:-1])
-    parser = _parser(prog, everything())
-    parser.set_defaults(**defaults())
+    if "--help-all" in argv:
+        return None
+    of_trl = trl_options(trl, but=[option.name for kind in first for option in fields(kind)])
+    parser = _parser(prog, (*first, of_trl.fields), add_help=False)
+    parser.knows_all = bool(trl) and of_trl.are_all
+    *early, _ = parser.parse_args_and_config(argv, return_remaining_strings=True)
+    return tuple(early) if parser.knows_all else None
+
+
+def parse_options(
+    prog: str, argv: Sequence[str], dataclasses: Iterable[type], **defaults: Any
+) -> tuple[Any, ...]:
+    """Parse options and a recipe (`--config FILE`) into an instance of each of `dataclasses`.
+
+    `--help-all` lists the options. `defaults` are those that this machine needs, by name. It raises
+    what [`parse_early`] raises.
+    """
+    parser = _parser(prog, dataclasses)
+    parser.set_defaults(**defaults)
     if "--help-all" in argv:
         parser.print_help()
         raise SystemExit

@@ -23,12 +23,7 @@ def printable(text: str) -> str:
 
 
 class Mistake(SystemExit):
-    """Ends a command with exit status 2, after a line on standard error.
-
-    Args:
-        text: The line.
-        is_said: Whether it is printed.
-    """
+    """Ends a command with exit status 2, after a line on standard error if `is_said`."""
 
     def __init__(self, text: str, *, is_said: bool = True):
         text = printable(text)
@@ -53,17 +48,14 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser that says a mistake in one line.
-
-    Attributes:
-        knows_all: Whether an unknown option is a mistake.
-        lists_all: The option that lists all options.
-        takes_recipe: Whether there is `--config`.
-    """
+    """A parser that says a mistake in one line."""
 
     knows_all = True
+    """Whether an unknown option is a mistake."""
     lists_all = "--help"
+    """The option that lists all options."""
     takes_recipe = False
+    """Whether there is `--config`."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         defaults = {"formatter_class": HelpFormatter, "allow_abbrev": False}

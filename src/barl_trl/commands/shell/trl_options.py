@@ -15,12 +15,11 @@ _FILES = {
     "GRPOConfig": "trl/trainer/grpo_config.py",
     "_BaseConfig": "trl/trainer/base_config.py",
     "ModelConfig": "trl/trainer/model_config.py",
-    "TrainingArguments": "transformers/training_args.py",
-    "OptimizerNames": "transformers/training_args.py",
-    "HubStrategy": "transformers/trainer_utils.py",
-    "IntervalStrategy": "transformers/trainer_utils.py",
-    "SaveStrategy": "transformers/trainer_utils.py",
-    "SchedulerType": "transformers/trainer_utils.py",
+    **dict.fromkeys(("TrainingArguments", "OptimizerNames"), "transformers/training_args.py"),
+    **dict.fromkeys(
+        ("HubStrategy", "IntervalStrategy", "SaveStrategy", "SchedulerType"),
+        "transformers/trainer_utils.py",
+    ),
 }
 """Classes of options, and of the values that options take."""
 
@@ -34,25 +33,20 @@ _KINDS: dict[str, Any] = {
 
 
 class _TrlOptions(NamedTuple):
-    """Options that are read without importing their classes.
-
-    Args:
-        fields: A dataclass of the options. None stands for an option that is not given.
-        are_all: Whether the file of every class was found, so that no option is missing.
-        defaults: The defaults of the options, where these are constants.
-    """
+    """Options that are read without importing their classes."""
 
     fields: type
+    """A dataclass of the options. None stands for an option that is not given."""
     are_all: bool
+    """Whether the file of every class was found, so that no option is missing."""
     defaults: dict[str, Any]
+    """The defaults of the options, where these are constants."""
 
 
 def trl_options(classes: Collection[str], *, but: Collection[str]) -> _TrlOptions:
-    """Read the options of classes of TRL, and of those that they extend.
+    """Read the options of TRL's classes of these names, and of those that they extend.
 
-    Args:
-        classes: Names of classes whose files are known.
-        but: Options that are left out, because other dataclasses define them.
+    Options in `but` are left out, because other dataclasses define them.
     """
     options: dict[str, Any] = {}
     defaults: dict[str, Any] = {}

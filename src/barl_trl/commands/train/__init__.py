@@ -2,24 +2,15 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
-from ...trainer.barl_fields import BARLFields, method_settings
-from ...trainer.checkpoints.output_folder import refuse_used
-from ...trainer.checks.environment import refuse_missing_packages
-from ...trainer.checks.settings import TRL_RULES, batch_settings, refuse_broken
+from ...trainer.barl_fields import BARLFields
+from ...trainer.checks.preparation import refuse_early
 from ...trainer.logging.printing import unfailing_output
 from ..shell.console import mistakes_in_one_line
-from ..shell.options import parse_options
+from ..shell.options import parse_early, parse_options
 from ..shell.parsers import is_first_process
-from .arguments import (
-    TRL,
-    BARLScriptArguments,
-    check_names,
-    check_recipe,
-    given_settings,
-)
+from .arguments import TRL, BARLScriptArguments, check_names, check_recipe, given_settings
 from .launching import LaunchFields, launch_command
 
 
@@ -31,28 +22,24 @@ def main(argv: list[str]) -> None:
     first = (BARLScriptArguments, BARLFields)
     if {"-h", "--help"} & set(argv):
         first += (LaunchFields,)
-    given_to_trl: dict[str, Any] = {}
-
-    def check(script_args: BARLScriptArguments, barl_fields: Any, trl_fields: Any) -> None:
-        given_to_trl.update(vars(trl_fields))
-        settings = given_settings(barl_fields, trl_fields)
-        check_recipe(script_args, settings)
-        check_names(script_args)
-        refuse_broken(TRL_RULES, settings)
-        batch_settings(vars(settings), num_processes=int(os.environ.get("WORLD_SIZE", 1)))
-        refuse_missing_packages(settings)
-        method_settings(script_args.method, barl_fields)
-        is_new = not (settings.resume_from_checkpoint or settings.overwrite_output_dir)
-        if is_new and settings.output_dir is not None:
-            refuse_used(Path(settings.output_dir))
-
     with mistakes_in_one_line("barl train", are_everywhere=True, path_or_id="dataset_name"):
-        parsed = parse_options(
-            *("barl train", argv, first, _all_arguments, _without_gpu), trl=TRL, check=check
-        )
+        early = parse_early("barl train", argv, first, trl=TRL)
+        if early:
+            script_args, barl_fields, trl_fields = early
+            settings = given_settings(barl_fields, trl_fields)
+            check_recipe(script_args, settings)
+            check_names(script_args)
+            refuse_early(script_args.method, barl_fields, settings)
+        # imported late: TRL and torch take seconds
+        from trl import ModelConfig
+
+        from ...trainer import BARLConfig
+
+        kinds = (BARLScriptArguments, BARLConfig, ModelConfig)
+        parsed = parse_options("barl train", argv, kinds, **_without_gpu())
     if _without_gpu() and is_first_process():
         _, args, model_args = parsed
-        why = "" if given_to_trl.get("use_cpu") else "no GPU was found, so "
+        why = "" if early and early[-1].use_cpu else "no GPU was found, so "
         autocast = "bfloat16" if args.bf16 else "float16" if args.fp16 else None
         dtype = "its own dtype" if model_args.dtype in ("auto", None) else model_args.dtype
         print(
@@ -60,18 +47,10 @@ def main(argv: list[str]) -> None:
             f"(--use_cpu {args.use_cpu} --bf16 {args.bf16}).",
             file=sys.stderr,
         )
-    from .run import run_in_process_group
+    from .run import run
 
     with unfailing_output():
-        run_in_process_group(*parsed)
-
-
-def _all_arguments():
-    from trl import ModelConfig
-
-    from ...trainer import BARLConfig
-
-    return BARLScriptArguments, BARLConfig, ModelConfig
+        run(*parsed)
 
 
 def _without_gpu() -> dict[str, Any]:

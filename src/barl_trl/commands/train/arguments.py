@@ -7,7 +7,6 @@ from typing import Any
 
 from ...data import PAPER_SYSTEM_PROMPT
 from ...data.files import refuse_missing_file
-from ...data.selection import SOLVE_RATE_COLUMN
 from ...evaluation.benchmarks import parse_benchmarks
 from ...rewards import refuse_unknown_reward
 from ...trainer.barl_fields import (
@@ -102,12 +101,6 @@ class BARLScriptArguments:
         "Evaluation sets whose problems are left out of training. Named as in `eval_benchmarks`.",
     )
     deduplicate: bool = option(False, "Leave out rows that repeat the problem of an earlier row.")
-    min_solve_rate: float | None = option(
-        None, f"Leave out rows with a lower `{SOLVE_RATE_COLUMN}` (Big-Math's): too hard."
-    )
-    max_solve_rate: float | None = option(
-        None, "Leave out rows with a higher solve rate: too easy."
-    )
     save_on_interrupt: bool = option(
         False,
         "On Ctrl-C or SIGTERM, end the optimizer step and save a checkpoint. A second signal ends "
@@ -119,13 +112,10 @@ class BARLScriptArguments:
 
 
 def given_settings(*parsed: Any) -> Any:
-    """Return BARL's and TRL's settings, as given or by default, without importing TRL.
+    """Return an object with BARL's and TRL's settings, whose class has the defaults.
 
     Args:
-        *parsed: The instances of [`BARLFields`] and of TRL's options.
-
-    Returns:
-        An object with the settings, whose class has the defaults.
+        *parsed: The instances of [`BARLFields`] and of TRL's options, as they were given.
     """
     settings = {name: v for part in parsed for name, v in vars(part).items() if v is not None}
     defaults = trl_options(TRL, but=()).defaults | vars(BARLFields())
@@ -164,5 +154,5 @@ def check_names(script_args: BARLScriptArguments) -> None:
     names: Any = script_args.reward_funcs
     for name in [names] if isinstance(names, str) else names:
         refuse_unknown_reward(name)
-    for text in filter(None, (script_args.eval_benchmarks, script_args.decontaminate)):
-        parse_benchmarks(text)
+    parse_benchmarks(script_args.eval_benchmarks)
+    parse_benchmarks(script_args.decontaminate)

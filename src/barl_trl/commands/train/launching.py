@@ -28,9 +28,7 @@ class LaunchFields:
 def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
     """Return the `accelerate launch` command that `argv` asks for, or None if it asks for none.
 
-    Args:
-        prog: The command, such as `"barl train"`.
-        argv: The options; those of [`LaunchFields`] go to accelerate, the others to the command.
+    The options of [`LaunchFields`] go to accelerate, the others to the command `prog`.
 
     Raises:
         SystemExit: `num_processes` is no number of processes.

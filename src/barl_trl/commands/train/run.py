@@ -16,29 +16,26 @@ from transformers import AutoTokenizer
 from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
 
 from ...evaluation.checkpoints import record_training
-from ...evaluation.generation.templates import record_prompt
 from ...rewards import get_reward_func
 from ...trainer import BARLConfig
-from ...trainer.barl_fields import method_settings
-from ...trainer.checkpoints.files import checkpoint_to_resume, last_complete_checkpoint
-from ...trainer.checkpoints.output_folder import claimed, left_in
-from ...trainer.checkpoints.settings import changed_settings, refuse_inexact, settings_of
+from ...trainer.checkpoints.files import last_complete_checkpoint
+from ...trainer.checkpoints.output_folder import left_in
 from ...trainer.checkpoints.stop_together import StopTogether
-from ...trainer.checks.environment import refuse_missing_packages
-from ...trainer.hub.pushes import PushError, claim_repository, hub_dataset, push
+from ...trainer.checks.preparation import prepared
+from ...trainer.hub.pushes import PushError, push
 from ...trainer.methods import make_trainer
 from ..shell.console import mistakes_in_one_line
-from ..shell.interruption import Interrupted, kept, name_of, raised
+from ..shell.interruption import Interrupted, name_of, raised
 from ..shell.parsers import printable
 from .arguments import BARLScriptArguments, check_recipe
 from .training_console import print_rows
 from .training_sets import training_sets
 
 
-def run_in_process_group(*parsed) -> None:
+def run(*parsed) -> None:
     """Train, save, and push to the Hub if asked to; if the push fails, end with one line."""
     failure = None
-    with process_group_outliving_ddp():
+    with _process_group_outliving_ddp():
         try:
             _run(*parsed)
         except PushError as error:
@@ -50,61 +47,26 @@ def run_in_process_group(*parsed) -> None:
 def _run(
     script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
 ) -> None:
-    with ExitStack() as held:
-        with mistakes_in_one_line("barl train", path_or_id="dataset_name"):
-            trainer, checkpoint = _prepare(script_args, training_args, model_args, held)
-        _train_and_save(script_args, trainer, checkpoint)
-
-
-def _train_and_save(
-    script_args: BARLScriptArguments, trainer: Any, checkpoint: str | bool | None
-) -> None:
-    with kept(lambda: _last_checkpoint(trainer, checkpoint)):
-        print_rows(trainer)
-        _train(trainer, checkpoint, is_saved=script_args.save_on_interrupt)
-        try:
-            # without _internal_call it would push, too
-            trainer.save_model(trainer.args.output_dir, _internal_call=True)
-            trainer.save_state()  # what `barl analyze curves` reads
-            trainer.accelerator.print(printable(f"Model saved to {trainer.args.output_dir}."))
-            if trainer.args.push_to_hub:
-                push(trainer, dataset_name=hub_dataset(script_args.dataset_name))
-                trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
-        finally:
-            if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
-                trainer.end()
-
-
-def _prepare(
-    script_args: BARLScriptArguments,
-    training_args: BARLConfig,
-    model_args: ModelConfig,
-    held: ExitStack,
-) -> tuple[Any, str | bool | None]:
-    """Check a recipe, and return its trainer and the checkpoint that it resumes from.
-
-    `held` keeps the claim to the output folder.
-    """
     if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
-    refuse_missing_packages(training_args)
-    check_recipe(script_args, training_args, model_args)
-    training_args = method_settings(script_args.method, training_args)
-    peft_config = get_peft_config(model_args)
-    resume_from = training_args.resume_from_checkpoint
-    checkpoint = checkpoint_to_resume(resume_from, training_args)
-    if checkpoint is not None:
-        settings = settings_of(
-            training_args,
-            method="GRPO" if script_args.method.startswith("grpo") else "BARL",
-            adapter=peft_config and peft_config.peft_type,
-        )
-        changed = changed_settings(checkpoint, settings)
-        refuse_inexact(checkpoint, changed, is_allowed=training_args.allow_inexact_resume)
-    if training_args.push_to_hub and training_args.process_index == 0:
-        claim_repository(training_args)
-    held.enter_context(claimed(training_args, checkpoint or resume_from))
+    with ExitStack() as held:
+        with mistakes_in_one_line("barl train", path_or_id="dataset_name"):
+            check_recipe(script_args, training_args, model_args)
+            peft_config: Any = get_peft_config(model_args)
+            adapter = peft_config and peft_config.peft_type
+            preparation = prepared(script_args.method, training_args, adapter=adapter)
+            training_args, resume = held.enter_context(preparation)
+            trainer = _make_trainer(script_args, training_args, model_args, peft_config)
+        _train_and_save(script_args, trainer, resume)
+
+
+def _make_trainer(
+    script_args: BARLScriptArguments,
+    training_args: BARLConfig,
+    model_args: ModelConfig,
+    peft_config: Any,
+) -> Any:
     names: Any = script_args.reward_funcs
     reward_funcs = [
         get_reward_func(name, max_completion_length=training_args.max_completion_length)  # type: ignore[arg-type]
@@ -124,13 +86,12 @@ def _prepare(
             'break write in the recipe: prompt_template: "{problem}\\n".'
         )
     template_kwargs: Any = training_args.chat_template_kwargs
-    record_prompt(
+    record_training(
         tokenizer,
         system_prompt=script_args.system_prompt,
         prompt_template=script_args.prompt_template,
         chat_template_kwargs=template_kwargs,
     )
-    record_training(tokenizer)
     model_init_kwargs: Any = training_args.model_init_kwargs or {}
     training_args.model_init_kwargs = {
         "revision": model_args.model_revision,
@@ -139,7 +100,7 @@ def _prepare(
         "dtype": model_args.dtype,
         **model_init_kwargs,
     }
-    trainer = make_trainer(
+    return make_trainer(
         script_args.method,
         model=model_args.model_name_or_path,
         reward_funcs=reward_funcs,
@@ -149,7 +110,28 @@ def _prepare(
         quantization_config=get_quantization_config(model_args),
         peft_config=peft_config,
     )
-    return trainer, checkpoint or resume_from
+
+
+def _train_and_save(
+    script_args: BARLScriptArguments, trainer: Any, resume: str | bool | None
+) -> None:
+    try:
+        print_rows(trainer)
+        _train(trainer, resume, is_saved=script_args.save_on_interrupt)
+        try:
+            # without _internal_call it would push, too
+            trainer.save_model(trainer.args.output_dir, _internal_call=True)
+            trainer.save_state()  # what `barl analyze curves` reads
+            trainer.accelerator.print(printable(f"Model saved to {trainer.args.output_dir}."))
+            if trainer.args.push_to_hub:
+                push(trainer, dataset_name=script_args.dataset_name)
+                trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
+        finally:
+            if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
+                trainer.end()
+    except Interrupted as interrupt:
+        interrupt.kept, interrupt.resume = _last_checkpoint(trainer, resume)
+        raise
 
 
 def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> None:
@@ -184,7 +166,7 @@ def _last_checkpoint(trainer: GRPOTrainer, resumed: str | bool | None) -> tuple[
 
 
 @contextmanager
-def process_group_outliving_ddp() -> Iterator[None]:
+def _process_group_outliving_ddp() -> Iterator[None]:
     """Let the process group end here, after what was trained in it, and before the interpreter.
 
     DDP holds the group, too. If DDP freed it, which happens under Python's lock, it would wait for

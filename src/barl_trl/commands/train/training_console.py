@@ -31,15 +31,15 @@ class _Bar(ProgressCallback):
         pass
 
 
-class TrainingRows(TrainerCallback):
+class _TrainingRows(TrainerCallback):
     """Print a row for each step that is logged, and a line for each evaluation."""
 
     _rows = 0
 
-    def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102
+    def on_train_begin(self, args, state, control, **kwargs):
         self._began = state.global_step, time.perf_counter()
 
-    def on_log(self, args, state, control, logs=None, **kwargs):  # noqa: D102
+    def on_log(self, args, state, control, logs=None, **kwargs):
         if not logs or not state.is_world_process_zero:
             return
         if "train_runtime" in logs:
@@ -47,7 +47,7 @@ class TrainingRows(TrainerCallback):
         elif "loss" in logs:
             text = self._row(args, state, logs)
         else:
-            text = evaluation_in_words(logs, state.global_step)
+            text = _evaluation_in_words(logs, state.global_step)
         if text:
             with tqdm.external_write_mode():
                 print(text, flush=True)  # a pipe shows it at once, too
@@ -69,7 +69,7 @@ class TrainingRows(TrainerCallback):
         return f"{'step':>{width}}{''.join(names)}{'left':>8}\n{row}"
 
 
-def evaluation_in_words(logs: Mapping[str, Any], step: int) -> str:
+def _evaluation_in_words(logs: Mapping[str, Any], step: int) -> str:
     """Return the rewards, accuracies and lengths of an evaluation as a text; "" without any."""
     shown = ("reward", "accuracy", "/mean_tokens")
     texts = [
@@ -88,7 +88,7 @@ def print_rows(trainer: Any) -> None:
     trainer.remove_callback(ProgressCallback)
     if sys.stderr.isatty() and not trainer.args.disable_tqdm:
         trainer.add_callback(_Bar())
-    trainer.add_callback(TrainingRows())
+    trainer.add_callback(_TrainingRows())
 
 
 def _clock(seconds: float) -> str:

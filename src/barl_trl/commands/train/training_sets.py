@@ -5,9 +5,9 @@ from typing import Any
 
 from datasets import Dataset
 
-from ...data import Selection, load_problems
-from ...data.loading import MOST_PARSED, NO_SELECTION, make_prompt
-from ...evaluation.benchmarks import load_benchmarks
+from ...data import load_problems
+from ...data.loading import MOST_PARSED, make_prompt
+from ...evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ...trainer import BARLConfig
 from .arguments import BARLScriptArguments
 
@@ -28,7 +28,7 @@ def training_sets(
         "conversational": not is_plain,
     }
 
-    def load(split: str, selection: Selection = NO_SELECTION) -> Dataset:
+    def load(split: str, **selection: Any) -> Dataset:
         dataset, report = load_problems(
             script_args.dataset_name,
             config=script_args.dataset_config,
@@ -37,7 +37,7 @@ def training_sets(
             answer_column=script_args.answer_column,
             # the first process looks, and reports, for all of a launch
             most_parsed=MOST_PARSED if training_args.process_index == 0 else 0,
-            selection=selection,
+            **selection,
             **prompt,
         )
         level = logging.WARNING if report.has_findings else logging.INFO
@@ -47,25 +47,23 @@ def training_sets(
         most = script_args.max_prompt_length
         return dataset if most is None else _shorter(dataset, tokenizer, most, **template_kwargs)
 
-    benchmarks = load_benchmarks(script_args.eval_benchmarks)
+    benchmarks = load_benchmarks(parse_benchmarks(script_args.eval_benchmarks))
     for name, benchmark in benchmarks.items():
         if benchmark.skipped:
             _logger.warning("%s: rows skipped: %s", name, benchmark.skipped)
-    left_out = load_benchmarks(script_args.decontaminate)
+    left_out = load_benchmarks(parse_benchmarks(script_args.decontaminate))
     held_out = benchmarks | left_out
-    selection = Selection(
-        deduplicate=script_args.deduplicate,
-        min_solve_rate=script_args.min_solve_rate,
-        max_solve_rate=script_args.max_solve_rate,
-        evaluation_sets={name: benchmark.texts for name, benchmark in held_out.items()},
-        decontaminate=[*left_out],
-    )
+    selection = {
+        "deduplicate": script_args.deduplicate,
+        "evaluation_sets": {name: benchmark.texts for name, benchmark in held_out.items()},
+        "decontaminate": [*left_out],
+    }
     test_split = script_args.dataset_test_split
     if test_split is None and not script_args.eval_benchmarks:
         test_split = "test"
     evaluates = training_args.eval_strategy != "no"
     return {
-        "train_dataset": load(script_args.dataset_train_split, selection),
+        "train_dataset": load(script_args.dataset_train_split, **selection),
         "eval_dataset": load(test_split) if evaluates and test_split else None,
         "benchmarks": {
             name: Dataset.from_list(

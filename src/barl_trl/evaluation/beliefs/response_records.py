@@ -26,33 +26,6 @@ def record_path(folder: Path, benchmark: str) -> Path:
     return folder / benchmark / FOLDER / file_name(0)
 
 
-def response_table(
-    texts: TokenTexts, responses: Sequence[Response], *, first: int, tokenizer: Any
-) -> pa.Table:
-    """Return the responses to one problem as records, without beliefs.
-
-    Args:
-        texts: The texts of the tokenizer's tokens.
-        responses: The responses to the problem.
-        first: Number of the first of them among all responses to the benchmark.
-        tokenizer: The model's tokenizer. Prompt and response are tokenised again, each alone.
-
-    Returns:
-        One row per response, with the columns of [`~.rollout_records.SCHEMA`].
-    """
-    generated = tokenized(tokenizer, responses)
-    ids = generated.completion_ids
-    columns = {
-        "token_ids": ragged_of(ids, pa.int32()),
-        "tokens": texts.column(ids),
-        "step_ends": [[] for _ in ids],
-        "answer": [response.answer for response in responses],
-    }
-    return record_table(
-        columns | _belief_free_columns(responses, generated.prompt_ids, first, tokenizer)
-    )
-
-
 def belief_table(
     texts: TokenTexts, believed: BelievedResponses, *, first: int, tokenizer: Any
 ) -> pa.Table:
@@ -74,6 +47,23 @@ def belief_table(
         believed.rollouts,
         values=believed.values,
         **_belief_free_columns(believed.responses, believed.generated.prompt_ids, first, tokenizer),
+    )
+
+
+def _table(
+    texts: TokenTexts, responses: Sequence[Response], *, first: int, tokenizer: Any
+) -> pa.Table:
+    """Return the same rows without beliefs; prompt and response are tokenised again."""
+    generated = tokenized(tokenizer, responses)
+    ids = generated.completion_ids
+    columns = {
+        "token_ids": ragged_of(ids, pa.int32()),
+        "tokens": texts.column(ids),
+        "step_ends": [[] for _ in ids],
+        "answer": [response.answer for response in responses],
+    }
+    return record_table(
+        columns | _belief_free_columns(responses, generated.prompt_ids, first, tokenizer)
     )
 
 
@@ -101,13 +91,7 @@ def _belief_free_columns(
 
 
 def response_metadata(model: str | None, benchmark: str, **more: Any) -> dict[str, Any]:
-    """Return the metadata of the records of the responses to a benchmark.
-
-    Args:
-        model: Name of the checkpoint.
-        benchmark: Name of the benchmark.
-        **more: Further metadata.
-    """
+    """Return the metadata of the records of a checkpoint's responses to a benchmark."""
     source = {"source": "evaluation", "model": model, "benchmark": benchmark}
     return source | {"reward_names": ["accuracy"], "reward_weights": [1.0]} | more
 
@@ -115,13 +99,8 @@ def response_metadata(model: str | None, benchmark: str, **more: Any) -> dict[st
 def convert_responses(folder: Path) -> list[Path]:
     """Write the responses of `barl evaluate` as records, without beliefs.
 
-    `barl analyze values` writes records with beliefs.
-
-    Args:
-        folder: Folder that `barl evaluate` wrote.
-
-    Returns:
-        The files that were written, `<folder>/<benchmark>/beliefs/rollouts_00000.parquet`.
+    It returns the files, `<folder>/<benchmark>/beliefs/rollouts_00000.parquet`. `barl analyze
+    values` writes records with beliefs.
 
     Raises:
         ValueError: A file is missing, a line in it is no response, or the model's tokenizer cannot
@@ -144,7 +123,7 @@ def convert_responses(folder: Path) -> list[Path]:
     for benchmark, by_problem in problems.items():
         tables, first = [], 0
         for responses in by_problem.values():
-            tables.append(response_table(texts, responses, first=first, tokenizer=tokenizer))
+            tables.append(_table(texts, responses, first=first, tokenizer=tokenizer))
             first += len(responses)
         metadata = response_metadata(settings["model"], benchmark, **kept_settings)
         paths.append(record_path(folder, benchmark))

@@ -22,24 +22,15 @@ from ..statistics.metrics import mean_and_standard_error
 from .bayesian_values import bayesian_values
 
 _KEPT = ("benchmark", "problem_id", "sample", "prompt", "reward")
-"""Fields of a response that a record of its values repeats."""
 _VALUES = ("bayesian_values", "posterior_weighted_values")
-"""Keys of the two values in a record of values."""
 
 
 def load(
     name: str, args: BARLFields, *, grader: Grader, step_delimiter: str | None = None
 ) -> tuple[nn.Module, HypothesisScorer]:
-    """Load a checkpoint, with the scorer that [`believe`] needs.
+    """Load a causal language model, by folder or Hub id, and make its [`response_scorer`].
 
-    Args:
-        name: Local folder or Hub id of a causal language model.
-        args: Settings of steps, hypotheses and scoring.
-        grader: Reads the responses' answers, and merges equivalent ones.
-        step_delimiter: Text that ends a step. None: a step is `args.step_size` tokens.
-
-    Returns:
-        The model and the scorer.
+    A step ends with the text `step_delimiter`; if that is None, it has `args.step_size` tokens.
     """
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", device_map="auto")
@@ -125,16 +116,10 @@ def value_records(
 ) -> Iterator[dict[str, Any]]:
     """Yield a record of the beliefs and both values of each response to a problem.
 
-    Args:
-        believed: What [`believe`] returned.
-        scorer: The scorer that read the beliefs.
-
-    Yields:
-        The `benchmark`, `problem_id`, `sample`, `prompt` and `reward` of the response, the
-        `answers` of the hypotheses (H, the truth first), the texts of the `steps` (T), the
-        `posterior` (T + 1 rows of H), the `bayesian_values` (T) and the
-        `posterior_weighted_values` (T). If the solution cannot be used as the truth, there are no
-        records.
+    Its keys: `benchmark`, `problem_id`, `sample`, `prompt` and `reward` of the response, the
+    `answers` of the hypotheses (H, the truth first), the texts of the `steps` (T), the `posterior`
+    (T + 1 rows of H), the `bayesian_values` (T) and the `posterior_weighted_values` (T). If the
+    solution cannot be used as the truth, there are no records.
     """
     [hypotheses] = believed.scored.sets
     if hypotheses is None:

@@ -1,23 +1,21 @@
 """Completions of many prompts, greedy or sampled, by transformers or by vLLM.
 
-Each sample has its own seed, so that a killed run that is started again draws the same samples.
-With transformers it also computes the same batches, so that the samples are equal to the bit.
+A killed run that is started again draws the same samples: with vLLM each has its own seed, and
+transformers computes the same batches, each with a seed. There the samples are equal to the bit.
 vLLM's batches depend on what else is in its queue, and the rounding depends on the batch.
 """
 
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessorList
+from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils import find_adapter_config_file
 
 from ...steps import chain_of_thought
 from ...trainer.checks.environment import refuse_missing_vllm
-from .decoding import Drawing
-from .seeded_sampling import SeededSampling
+from .decoding import NO_CUT_OFF, Drawing
 
 Key = tuple[int, int]
 """Problem id and number of the sample."""
@@ -32,12 +30,7 @@ class Job(NamedTuple):
 
 
 class CompletionTokens(NamedTuple):
-    """A completion as tokens.
-
-    Attributes:
-        token_ids: Token ids, without the one that ended the turn.
-        truncated: Whether the limit of tokens was reached before a token ended the turn.
-    """
+    """A completion without the token that ended its turn, and whether the limit of tokens did."""
 
     token_ids: list[int]
     truncated: bool
@@ -47,11 +40,6 @@ class CompletionTokens(NamedTuple):
         """Return the generated tokens up to the end of the turn, which padding may follow."""
         kept = list(chain_of_thought(token_ids, end_ids))
         return cls(kept, truncated=len(kept) == len(token_ids))
-
-
-def seed_of(seed: int, benchmark: str, key: Key) -> int:
-    """Return the seed of a sample, which differs between samples but not between machines."""
-    return zlib.crc32(f"{seed} {benchmark} {key}".encode())
 
 
 def complete_batch(
@@ -70,7 +58,7 @@ def complete_batch(
         prompts: Token ids of each prompt.
         max_tokens: Most tokens of a completion.
         end_ids: Ids of the tokens that end a completion.
-        pad_id: Id of the token with which the prompts are padded on the left.
+        pad_id: Id of the token that pads the prompts on the left.
         **options: Further arguments of `model.generate`.
     """
     length = max(map(len, prompts))
@@ -91,14 +79,7 @@ def complete_batch(
 
 @dataclass(frozen=True)
 class Decoding:
-    """How completions are generated.
-
-    Attributes:
-        end_ids: Ids of the tokens that end a completion.
-        max_tokens: Most tokens of a completion.
-        drawing: How tokens are drawn.
-        batch_size: Most completions that are generated at a time.
-    """
+    """How completions are generated: at most `batch_size` at a time, until a token of `end_ids`."""
 
     end_ids: Sequence[int]
     max_tokens: int
@@ -127,45 +108,34 @@ class TransformersBackend:
     ) -> Iterator[list[tuple[Job, CompletionTokens]]]:
         """Generate batch by batch, and yield each batch's jobs with their completions.
 
-        A batch is skipped if all of its jobs are done, else the whole batch is generated. The
-        longest prompts come first: they show whether memory suffices.
+        A batch is skipped if all of its jobs are done, else the whole batch is generated.
         """
+        # the longest prompts come first: they show whether memory suffices
         ordered = sorted(jobs, key=lambda job: (-len(job.prompt_ids), job.key))
-        decoding = self.decoding
+        decoding, options = self.decoding, {"do_sample": False}
+        if decoding.drawing.temperature:
+            options = {"do_sample": True, **NO_CUT_OFF, **decoding.drawing.settings}
         for start in range(0, len(ordered), decoding.batch_size):
             batch = ordered[start : start + decoding.batch_size]
             if all(job.key in done for job in batch):
                 continue
-            processors = LogitsProcessorList()
-            if decoding.drawing.temperature:
-                seeds = [job.seed for job in batch]
-                processors.append(SeededSampling(seeds, decoding.drawing, self.model.device))
+            torch.manual_seed(batch[0].seed)
             completions = complete_batch(
                 self.model,
                 [job.prompt_ids for job in batch],
                 max_tokens=decoding.max_tokens,
                 end_ids=decoding.end_ids,
                 pad_id=decoding.end_ids[0],
-                do_sample=False,
-                logits_processor=processors,
+                **options,
             )
             yield list(zip(batch, completions, strict=True))
 
     def describe(self) -> dict[str, Any]:
-        """Return device, dtype, attention, its kernels and the batch size, for `results.json`.
-
-        The kernels are seen while two tokens are generated after two prompts, one of them padded.
-        """
-        from ..provenance import attention_kernels  # only `describe` needs it
-
-        ends, config = self.decoding.end_ids, self.model.config
-        options: Any = {"max_tokens": 2, "end_ids": ends, "pad_id": ends[0], "min_new_tokens": 2}
-        kernels = attention_kernels(lambda: complete_batch(self.model, [[0], [0] * 8], **options))
+        """Return device, dtype, attention and the batch size, for `results.json`."""
         return {
             "device": str(self.model.device),
             "dtype": str(self.model.dtype).removeprefix("torch."),
-            "attention": config._attn_implementation,
-            "attention_kernels": kernels,
+            "attention": self.model.config._attn_implementation,
             "batch_size": self.decoding.batch_size,
         }
 
@@ -173,10 +143,7 @@ class TransformersBackend:
 class VLLMBackend:
     """A backend that runs a vLLM engine in this process. The engine forms the batches itself.
 
-    Args:
-        model: Folder or Hub id of a model or of a LoRA adapter.
-        decoding: How completions are generated.
-        **init_kwargs: Further arguments of `vllm.LLM`.
+    Its arguments are those of [`TransformersBackend`], but `**init_kwargs` are for `vllm.LLM`.
 
     Raises:
         ImportError: vLLM is not installed.
@@ -227,17 +194,13 @@ class VLLMBackend:
             ]
 
     def describe(self) -> dict[str, Any]:
-        """Return device, dtype, attention and the batch size, for `results.json`.
-
-        The kernels of attention run in the engine's own processes, where they are not seen.
-        """
+        """Return device, dtype, attention and the batch size, for `results.json`."""
         config = self.llm.llm_engine.vllm_config
         backend = config.attention_config.backend
         return {
             "device": str(config.device_config.device_type),
             "dtype": str(config.model_config.dtype).removeprefix("torch."),
             "attention": backend.name if backend else "chosen by vLLM",
-            "attention_kernels": [],
             "batch_size": self.batch_size,
         }
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...data.loading import PAPER_SYSTEM_PROMPT
-from ...trainer.hub.redaction import redacted
 from ...trainer.rollouts.turn_ends import turn_ends
 
 
@@ -89,33 +88,17 @@ TEMPLATES = {
 }
 
 
-_RECORD = "barl_prompt"
+PROMPT = "barl_prompt"
 """Key of `tokenizer_config.json` under which training notes how it wrote prompts."""
-
-
-def record_prompt(
-    tokenizer,
-    *,
-    system_prompt: str | None,
-    prompt_template: str | None,
-    chat_template_kwargs: Mapping[str, Any] | None,
-) -> None:
-    """Note in a tokenizer how training writes prompts; the note is saved with the tokenizer."""
-    tokenizer.init_kwargs[_RECORD] = {
-        "system_prompt": None if prompt_template else system_prompt,
-        "prompt_template": prompt_template,
-        "chat_template_kwargs": redacted(chat_template_kwargs or {}),
-    }
 
 
 def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> Template:
     """Return the template with a name, or the one that fits a tokenizer.
 
     Args:
-        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`. `"auto"` is the
-            template that `barl train` noted in the tokenizer. Without such a note it is the
-            template of the family whose marker stands in the chat template, which fine-tuned models
-            keep under any name. Without a chat template it is `plain`.
+        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: the template that
+            `barl train` noted in the tokenizer; else that of the family whose marker stands in the
+            chat template, which fine-tuned models keep under any name; else `plain`.
         tokenizer: The model's tokenizer.
         system_prompt: Content of the system message in place of the template's; "" for no system
             message. None: the template's.
@@ -137,10 +120,7 @@ def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> T
 
 
 def _of_family(tokenizer) -> Template | None:
-    """Return the template of the family whose marker is in the tokenizer's chat template.
-
-    None if the chat template has the marker of no family, or of several.
-    """
+    """Return the template of the only family whose marker is in the chat template, if there is."""
     chat = str(tokenizer.chat_template)
     fitting = [t for t in TEMPLATES.values() if t.marker and t.marker in chat]
     return fitting[0] if len(fitting) == 1 else None
@@ -148,7 +128,7 @@ def _of_family(tokenizer) -> Template | None:
 
 def _as_trained(tokenizer) -> Template:
     """Return the template that training noted in a tokenizer."""
-    record = tokenizer.init_kwargs[_RECORD]
+    record = tokenizer.init_kwargs[PROMPT]
     plain = record["prompt_template"]
     family = (not plain and _of_family(tokenizer)) or Template("")
     return replace(
@@ -165,7 +145,7 @@ def _chosen(name: str, tokenizer) -> Template:
     """Return the template with a name, with its own system prompt."""
     chat: Any = tokenizer.chat_template
     if name == "auto":
-        if _RECORD in tokenizer.init_kwargs:
+        if PROMPT in tokenizer.init_kwargs:
             return _as_trained(tokenizer)
         if chat is None:
             return TEMPLATES["plain"]

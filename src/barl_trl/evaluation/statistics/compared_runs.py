@@ -32,9 +32,6 @@ def arms_of(
         benchmark: Name of the benchmark.
         runs_by_arm: Arm -> its runs, one per training seed; a run is its responses by benchmark.
 
-    Returns:
-        The arrays of each arm, by the arm's name.
-
     Raises:
         ValueError: The runs did not answer the same problems, or those of an arm drew their tokens
             differently.

@@ -11,12 +11,15 @@ from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A mean over problems and its standard error."""
+    """A mean over problems.
+
+    Attributes:
+        mean: The mean.
+        standard_error: Its standard error; None for one problem, whose spread is unknown.
+    """
 
     mean: float
-    """The mean."""
     standard_error: float | None
-    """Standard error of the mean; None for one problem, whose spread is unknown."""
 
 
 def mean_and_standard_error(values: Sequence[float]) -> Estimate:
@@ -34,65 +37,11 @@ def mean_and_standard_error(values: Sequence[float]) -> Estimate:
 
 
 def clopper_pearson(count: int, number: int) -> tuple[float, float]:
-    """Return the 95 % interval of Clopper and Pearson (1934) for the share `count / number`.
-
-    Example:
-    ```python
-    >>> low, high = clopper_pearson(0, 10)
-    >>> low, round(high, 3)
-    (0.0, 0.308)
-
-    ```
-    """
+    """Return the 95 % interval of Clopper and Pearson (1934) for the share `count / number`."""
     from scipy.stats import binomtest
 
     ends = binomtest(count, number).proportion_ci(0.95, method="exact")
     return float(ends.low), float(ends.high)
-
-
-class Difference(NamedTuple):
-    """The mean of paired differences, with its 95 % interval.
-
-    Attributes:
-        mean: Mean of the first arm's values minus the second's.
-        standard_error: Standard error of the mean.
-        low: Lower end of the 95 % interval of the mean.
-        high: Upper end of the 95 % interval of the mean.
-    """
-
-    mean: float
-    standard_error: float
-    low: float
-    high: float
-
-
-def paired_difference(values: Sequence[float], others: Sequence[float]) -> Difference:
-    """Compare two arms that have a value for each of the same seeds (or problems).
-
-    The interval is Student's, from the spread of the differences.
-
-    Args:
-        values: Values of the first arm.
-        others: Values of the second arm, of the same seeds in the same order.
-
-    Raises:
-        ValueError: There are fewer than two pairs.
-
-    Example:
-    ```python
-    >>> paired_difference([3.0, 5.0], [1.0, 4.0])
-    Difference(mean=1.5, standard_error=0.5, low=-4.85..., high=7.85...)
-
-    ```
-    """
-    differences = [a - b for a, b in zip(values, others, strict=True)]
-    if len(differences) < 2:
-        raise ValueError(
-            f"values must be of at least 2 pairs, got {len(differences)}: one has no spread."
-        )
-    mean, error = mean_and_standard_error(differences)
-    assert error is not None
-    return Difference(mean, error, *interval(mean, error, len(differences)))
 
 
 def interval(mean: float, standard_error: float, number: int) -> tuple[float, float]:
@@ -113,17 +62,11 @@ def interval(mean: float, standard_error: float, number: int) -> tuple[float, fl
 
 
 def share_interval(estimate: Estimate, number: int) -> tuple[float, float] | None:
-    """Return the 95 % interval of a mean share over problems.
+    """Return the 95 % interval of a mean share in [0, 1] over `number` problems.
 
     It is Student's interval, cut off at 0 and 1. If all or no outputs are right, there is no spread
-    over problems; the interval is then that of Clopper and Pearson for `number` problems.
-
-    Args:
-        estimate: The mean, in [0, 1], and its standard error.
-        number: Number of problems.
-
-    Returns:
-        The ends of the interval; None for a single problem with right and wrong outputs.
+    over problems, and it is Clopper and Pearson's. It is None for a single problem with right and
+    wrong outputs.
 
     Example:
     ```python
@@ -142,23 +85,13 @@ def share_interval(estimate: Estimate, number: int) -> tuple[float, float] | Non
 
 
 def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
-    """Return the mean reward over problems, with its standard error.
+    """Return the mean reward over problems, from the rewards of each problem's outputs.
 
     Samples of one problem are not independent. The standard error is therefore taken over the mean
     rewards of the problems.
 
-    Args:
-        rewards: Rewards of each problem's outputs: at least one problem, each with an output.
-
     Raises:
         ValueError: There is no problem, or one without outputs.
-
-    Example:
-    ```python
-    >>> accuracy([[1.0, 1.0], [0.0, 0.0]])
-    Estimate(mean=0.5, standard_error=0.5)
-
-    ```
     """
     if not rewards or not all(rewards):
         raise ValueError(
@@ -172,15 +105,11 @@ def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
     """Return the probability that at least one of `k` outputs drawn without replacement is right.
 
-    It is `1 - C(n - c, k) / C(n, k)` (arXiv 2107.03374), and 0 for `k = 0`.
-
-    Args:
-        num_samples: Number of outputs of the problem, n >= 0.
-        num_correct: Number of right outputs, 0 <= c <= n.
-        k: Number of outputs that are drawn, 0 <= k <= n.
+    It is `1 - C(n - c, k) / C(n, k)` for c right ones of n samples (arXiv 2107.03374), and 0 for
+    `k = 0`.
 
     Raises:
-        ValueError: `num_correct` or `k` is out of range.
+        ValueError: `num_correct` or `k` is not between 0 and `num_samples`.
 
     Example:
     ```python
@@ -199,11 +128,7 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 
 
 def mean_pass_at_k(rewards: Sequence[Sequence[float]], k: int) -> Estimate:
-    """Return the mean of pass@k over the problems of a benchmark, with its standard error.
-
-    Args:
-        rewards: Rewards of each problem's samples.
-        k: Number of samples that are drawn.
+    """Return the mean of pass@k over problems, from the rewards of each problem's samples.
 
     Raises:
         ValueError: There is no problem, or one with too few samples.

@@ -27,15 +27,9 @@ KEYWORDS = (
 
 
 class _DifficultyLevel(NamedTuple):
-    """The problems of one difficulty.
+    """The problems with `difficulty` wrong responses, and the share that has a reflection in any.
 
-    Attributes:
-        difficulty: Number of wrong responses to each of these problems.
-        num_problems: Number of problems with this difficulty.
-        frequency: Share of these problems with a reflection in any response; None without problems.
-        low: Lower end of the 95 % interval of `frequency` (Clopper and Pearson); None without
-            problems.
-        high: Upper end of the interval; None without problems.
+    The frequency and its 95 % interval (Clopper and Pearson) are None without such problems.
     """
 
     difficulty: int
@@ -76,11 +70,9 @@ def reflections_by_difficulty(
         texts = [response.response.lower() for response in taken]
         hit = any(keyword.lower() in text for text in texts for keyword in keywords)
         by_difficulty[difficulty].append(hit)
-    return [_level(difficulty, hits) for difficulty, hits in enumerate(by_difficulty)]
-
-
-def _level(difficulty: int, hits: Sequence[bool]) -> _DifficultyLevel:
-    if not hits:
-        return _DifficultyLevel(difficulty, 0, None, None, None)
-    ends = clopper_pearson(sum(hits), len(hits))
-    return _DifficultyLevel(difficulty, len(hits), sum(hits) / len(hits), *ends)
+    levels = []
+    for difficulty, hits in enumerate(by_difficulty):
+        low, high = clopper_pearson(sum(hits), len(hits)) if hits else (None, None)
+        frequency = sum(hits) / len(hits) if hits else None
+        levels.append(_DifficultyLevel(difficulty, len(hits), frequency, low, high))
+    return levels

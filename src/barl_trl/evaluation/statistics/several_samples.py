@@ -18,8 +18,8 @@ def summarize_samples(
 
     Args:
         groups: The responses to each problem. n is the smallest number of responses to a problem.
-        equivalent: Whether the second answer is the same as the first, taken as true. Without it
-            there is no cons@k.
+        equivalent: Whether two answers are the same, the first taken as true. Without it there is
+            no cons@k.
     """
     rewards = [[response.reward for response in group] for group in groups]
     most = min(map(len, groups))
@@ -32,12 +32,12 @@ def summarize_samples(
     low, high = share_interval(average, len(rewards)) or (None, None)
     summary["avg@k"] = {str(most): average._asdict() | {"low": low, "high": high}}
     if equivalent:
-        votes = [[consensus(group[:most], equivalent)] for group in groups]
+        votes = [[_consensus(group[:most], equivalent)] for group in groups]
         summary["cons@k"] = {str(most): accuracy(votes)._asdict()}
     return summary
 
 
-def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bool]) -> float:
+def _consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bool]) -> float:
     """Return the probability that the right answer wins the vote of the responses to a problem.
 
     The answer that most responses give wins. If t answers share the lead, each wins with
@@ -46,10 +46,6 @@ def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bo
     All answers that the grader rewarded are one class. Each distinct wrong answer joins the first
     class whose shortest answer it matches both ways, as hypotheses do in training. An answer whose
     grading timed out or crashed counts as wrong.
-
-    Args:
-        responses: The responses to the problem.
-        equivalent: Whether the second answer is the same as the first, taken as true.
     """
     wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
     classes: Counter[str] = Counter()

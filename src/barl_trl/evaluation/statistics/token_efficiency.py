@@ -8,13 +8,9 @@ from .metrics import mean_and_standard_error, pass_at_k
 
 
 class _EfficiencyPoint(NamedTuple):
-    """What k responses per problem achieve and cost, as means over problems.
+    """Pass@k and the total tokens of k responses, as means over problems.
 
-    Attributes:
-        k: Number of responses.
-        accuracy: Pass@k, in [0, 1].
-        standard_error: Standard error of the accuracy over problems; None for a single problem.
-        tokens: Total tokens of the k responses.
+    The standard error is that of the accuracy; it is None for a single problem.
     """
 
     k: int
@@ -37,30 +33,9 @@ def efficiency_curve(
         greedy: The greedy response to each problem. None: all k responses are sampled.
         max_k: Largest k.
 
-    Returns:
-        The points for k = 1 … `max_k`.
-
     Raises:
         ValueError: A problem has too few samples, or not the one greedy response.
     """
-    _check(sampled, greedy, max_k)
-    return [_point(sampled, greedy or {}, k) for k in range(1, max_k + 1)]
-
-
-def _point(sampled: ResponsesByProblem, greedy: ResponsesByProblem, k: int) -> _EfficiencyPoint:
-    accuracies, tokens = [], []
-    for problem_id, samples in sampled.items():
-        first = greedy.get(problem_id, [])
-        drawn = k - len(first)
-        solved = any(response.reward for response in first)
-        num_correct = sum(sample.reward == 1 for sample in samples)
-        accuracies.append(1.0 if solved else pass_at_k(len(samples), num_correct, drawn))
-        mean_tokens = fmean(sample.tokens for sample in samples)
-        tokens.append(sum(response.tokens for response in first) + drawn * mean_tokens)
-    return _EfficiencyPoint(k, *mean_and_standard_error(accuracies), fmean(tokens))
-
-
-def _check(sampled: ResponsesByProblem, greedy: ResponsesByProblem | None, max_k: int) -> None:
     fewest = min(map(len, sampled.values()))
     most = fewest if greedy is None else fewest + 1
     if not 1 <= max_k <= most:
@@ -75,3 +50,17 @@ def _check(sampled: ResponsesByProblem, greedy: ResponsesByProblem | None, max_k
             f"greedy must hold one response to each of the {len(sampled)} sampled problems, got "
             f"{sum(map(len, greedy.values()))} to {len(greedy)}: evaluate both on the same ones."
         )
+    return [_point(sampled, greedy or {}, k) for k in range(1, max_k + 1)]
+
+
+def _point(sampled: ResponsesByProblem, greedy: ResponsesByProblem, k: int) -> _EfficiencyPoint:
+    accuracies, tokens = [], []
+    for problem_id, samples in sampled.items():
+        first = greedy.get(problem_id, [])
+        drawn = k - len(first)
+        solved = any(response.reward for response in first)
+        num_correct = sum(sample.reward == 1 for sample in samples)
+        accuracies.append(1.0 if solved else pass_at_k(len(samples), num_correct, drawn))
+        mean_tokens = fmean(sample.tokens for sample in samples)
+        tokens.append(sum(response.tokens for response in first) + drawn * mean_tokens)
+    return _EfficiencyPoint(k, *mean_and_standard_error(accuracies), fmean(tokens))

@@ -5,15 +5,13 @@ resume from.
 """
 
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
 
 from accelerate.logging import get_logger
-from safetensors import SafetensorError, safe_open
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 from trl import GRPOConfig
 
-from ...report.json_files import read_json, regular, write_json
+from ...report.json_files import read_json, write_json
 
 logger = get_logger(__name__)
 
@@ -25,11 +23,6 @@ _END_MARKER = "complete.json"
 
 _WEIGHTS = ("*.safetensors", "*/*.safetensors", "pytorch_model*", "adapter_model*", "global_step*")
 _TEXTS = (".json", ".jinja", ".md", ".txt")  # a user may edit these, which changes their sizes
-_ENTROPY = "entropy_ctrl_state.json"
-_KEYS: dict[str, dict[str, type]] = {
-    TRAINER_STATE_NAME: {"global_step": int, "epoch": float},
-    _END_MARKER: {"sizes": dict},
-}
 _REPLACEABLE = (OPTIMIZER_NAME, SCHEDULER_NAME)
 """Names of files without which a run resumes, with a new optimizer and a warning."""
 
@@ -51,8 +44,8 @@ def write_end_marker(checkpoint: Path) -> None:
     write_json(checkpoint / _END_MARKER, {"sizes": sizes})
 
 
-def rollouts_name(rank: int, world_size: int) -> str:
-    """Return the name of the file that holds the rollouts of the process `rank`."""
+def rollouts_name(rank: int | str, world_size: int | str) -> str:
+    """Return the name of the file that holds the rollouts of the process `rank`, or a pattern."""
     return f"rollouts_{rank}_of_{world_size}.pt"
 
 
@@ -124,9 +117,6 @@ def last_complete_checkpoint(
 def _find_fault(checkpoint: str, args: GRPOConfig) -> str | None:
     """Return why a run cannot resume from a checkpoint; None if it can.
 
-    Checkpoints of TRL and of earlier versions have no end marker. Their files must be readable, and
-    a checkpoint in the middle of a rollout batch must have rollouts.
-
     Args:
         checkpoint: The folder of the checkpoint.
         args: The settings of the run.
@@ -137,82 +127,54 @@ def _find_fault(checkpoint: str, args: GRPOConfig) -> str | None:
     folder = Path(checkpoint)
     if not folder.is_dir():
         return "there is no such folder"
-    if not (folder / TRAINER_STATE_NAME).exists():
-        return f"{TRAINER_STATE_NAME} is missing"
-    for path in sorted(folder.rglob("*")):
-        if fault := _fault_of_file(path):
-            return f"{path.relative_to(folder)} {fault}"
-    missing = _missing(folder, args)
-    return f"{missing} is missing" if missing else _fault_of_rollouts(folder, args)
-
-
-def _fault_of_file(path: Path) -> str | None:
-    """Return why a file cannot be loaded; None if its structure can be read.
-
-    The numbers of tensors are not read.
-    """
+    marker, has_rollouts = folder / _END_MARKER, any(folder.glob(rollouts_name("*", "*")))
+    for path in [folder / TRAINER_STATE_NAME] + [marker] * has_rollouts:
+        if not path.exists():
+            return f"{path.name} is missing"
     try:
-        if path.suffix == ".json":
-            is_index = path.name.endswith(".index.json")
-            read_json(path, **({"weight_map": dict} if is_index else _KEYS.get(path.name, {})))
-        elif path.suffix == ".safetensors":
-            with safe_open(regular(path), framework="pt"):
-                pass
-        elif path.suffix in (".pt", ".pth", ".bin"):
-            with ZipFile(regular(path)) as archive:
-                for name in archive.namelist():
-                    if name.endswith("/data.pkl"):
-                        archive.read(name)
-    except (OSError, ValueError, BadZipFile, SafetensorError) as error:
-        return f"cannot be read ({error or type(error).__name__})"
+        step = read_json(folder / TRAINER_STATE_NAME, global_step=int, epoch=float)["global_step"]
+        sizes = read_json(marker, sizes=dict)["sizes"] if marker.exists() else None
+    except ValueError as error:
+        return str(error)
+    if sizes is None:
+        return _fault_of_trls(folder, step, args)
+    for name, size in sizes.items():
+        path = folder / name
+        if name not in _REPLACEABLE and not path.exists():
+            return f"{name} is missing"
+        if path.exists() and path.stat().st_size != size:
+            return f"a part of {name} is missing"
+    return _fault_of_rollouts(folder, args)
+
+
+def _fault_of_trls(folder: Path, step: int, args: GRPOConfig) -> str | None:
+    """Return why a run cannot resume from a checkpoint of TRL's trainer, after so many steps."""
+    if not any(any(folder.glob(name)) for name in _WEIGHTS):
+        return "model.safetensors is missing"
+    if step * args.gradient_accumulation_steps % rollout_batch_steps(args):
+        return (
+            f"rollouts are missing, which only BARLTrainer saves, and step {step} lies in the "
+            "middle of a rollout batch"
+        )
     return None
 
 
-def _missing(folder: Path, args: GRPOConfig) -> str | None:
-    """Return the name of a file that a checkpoint should have and lacks; None without one."""
-    if (folder / _END_MARKER).exists():
-        sizes = read_json(folder / _END_MARKER)["sizes"]
-        for name, size in sizes.items():
-            path = folder / name
-            if name not in _REPLACEABLE and not path.exists():
-                return name
-            if path.exists() and path.stat().st_size != size:
-                return f"a part of {name}"
-    elif args.use_adaptive_entropy and not (folder / _ENTROPY).exists():
-        return _ENTROPY  # TRL writes it after `trainer_state.json`
-    for index in folder.glob("*.index.json"):
-        for name in sorted(set(read_json(index)["weight_map"].values())):
-            if not (folder / name).exists():
-                return name
-    return None if any(any(folder.glob(name)) for name in _WEIGHTS) else "model.safetensors"
-
-
 def _fault_of_rollouts(folder: Path, args: GRPOConfig) -> str | None:
-    """Return which rollouts a checkpoint lacks; None if it has all that it needs.
+    """Return which process's rollouts a checkpoint lacks; None if all are there.
 
     Raises:
         ValueError: Another number of processes saved the checkpoint.
     """
-    saved = {path.name for path in folder.glob("rollouts_*_of_*.pt")}
+    saved = {path.name for path in folder.glob(rollouts_name("*", "*"))}
     ranks = [args.process_index] if args.save_on_each_node else range(args.world_size)
     expected = [rollouts_name(rank, args.world_size) for rank in ranks]
-    lacking = [name for name in expected if name not in saved]
-    if saved and len(lacking) == len(expected):
+    if saved and saved.isdisjoint(expected):
         number = min(saved).removesuffix(".pt").rpartition("_")[2]
         raise ValueError(
             f"the number of processes must be {number}, with which {folder} was saved, got "
             f"{args.world_size}: launch as many."
         )
-    if saved:
-        return f"{lacking[0]} is missing" if lacking else None
-    step = read_json(folder / TRAINER_STATE_NAME)["global_step"]
-    every = rollout_batch_steps(args)
-    if step * args.gradient_accumulation_steps % every:
-        return (
-            f"{expected[0]} is missing, which only BARLTrainer saves, and step {step} lies in the "
-            "middle of a rollout batch"
-        )
-    return None
+    return next((f"{name} is missing" for name in expected if name not in saved), None)
 
 
 def rollout_batch_steps(args: GRPOConfig) -> int:

@@ -16,7 +16,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ...report.inspector.page import page_files
-from ..checks.environment import make_output_dir
 
 _LOCK = "_lock"
 """Name of the lock file. Files whose names begin with `_` are not pushed to the Hub."""
@@ -82,7 +81,8 @@ def claimed(args: Any, resume: str | bool | None = None, *, is_own: bool = False
         is_own: Whether the files in the folder are this run's.
 
     Raises:
-        ValueError: Another run has left something in the folder, or writes into it.
+        ValueError: The folder cannot be made, or another run has left something in it, or writes
+            into it.
     """
     from accelerate.utils import gather_object  # imported late: it imports torch
 
@@ -90,10 +90,15 @@ def claimed(args: Any, resume: str | bool | None = None, *, is_own: bool = False
     with ExitStack() as held:
         if args.should_save:
             try:
-                make_output_dir(str(folder))
+                folder.mkdir(parents=True, exist_ok=True)
                 held.enter_context(one_writer(folder, is_shared=True))
                 if not (is_own or args.overwrite_output_dir or _lies_in(folder, resume)):
                     refuse_used(folder, is_unfinished=str(resume).lower() == "auto")
+            except OSError as error:
+                fault = (
+                    f"output_dir must be a folder that can be made, got {str(folder)!r} "
+                    f"({error.strerror}): name another."
+                )
             except ValueError as error:
                 fault = str(error)
         for text in filter(None, gather_object([fault])):

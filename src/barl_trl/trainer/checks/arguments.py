@@ -10,10 +10,10 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from ...rewards import AccuracyReward, resolve_rewards
+from ...steps import step_ends_of
 from ..barl_config import BARLConfig
 from ..rollouts.turns import completion_ends
 from .agents import check_agents
-from .callables import try_step_segmenter
 from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
 from .environment import refuse_missing_packages
 from .settings import CREDIT_RULES, refuse_broken
@@ -52,7 +52,8 @@ def check_trainer_arguments(
             f"extraction must be left at 'boxed' with an answer_extractor, got "
             f"{args.extraction!r}: what that reads is for it to say."
         )
-    try_step_segmenter(kwargs.get("step_segmenter"))
+    if segmenter := kwargs.get("step_segmenter"):
+        step_ends_of([0, 1, 2, 3], segmenter)  # a mistake shows before a model is loaded
     adapters: Any = [kwargs.get("peft_config")]
     if isinstance(model, PeftModel):
         adapters = model.peft_config.values()

@@ -11,53 +11,44 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-_ALL_MICRO_BATCHES = "per_device_train_batch_size * num_processes"
+
+class _Unit(NamedTuple):
+    """A number of rollouts by which a setting is multiplied or divided."""
+
+    name: str
+    """The settings whose product it is; empty for 1."""
+    rollouts: int
 
 
-class _Size(NamedTuple):
-    """A number of rollouts, which is the value of a setting times a factor."""
-
-    setting: str
-    """The name of the setting."""
-    value: int
-    factor_name: str = ""
-    """The names of the settings whose product is the factor; empty for the factor 1."""
-    factor: int = 1
-
-    @property
-    def rollouts(self) -> int:
-        """The number of rollouts."""
-        return self.value * self.factor
-
-    def __str__(self) -> str:
-        return f"{self.setting} * {self.factor_name}" if self.factor_name else self.setting
+_ROLLOUT = _Unit("", 1)
 
 
 class _Division(NamedTuple):
-    """The rule that the rollouts of `size` must be a multiple of `divisor`."""
+    """The rule that a number of rollouts, a setting times its unit, is a multiple of `divisor`."""
 
-    size: _Size
-    divisor_name: str
-    """The names of the settings whose product is the divisor."""
-    divisor: int
+    setting: str
+    value: int
+    unit: _Unit
+    divisor: _Unit
 
     @property
     def is_whole(self) -> bool:
         """Whether the rule holds."""
-        return self.size.rollouts % self.divisor == 0
+        return self.value * self.unit.rollouts % self.divisor.rollouts == 0
 
     @property
     def nearest(self) -> list[int]:
-        """The next lower and higher values of the size's setting with which the rule holds."""
-        unit = self.divisor // math.gcd(self.divisor, self.size.factor)
-        lower = self.size.value // unit * unit
+        """The next lower and higher values of the setting with which the rule holds."""
+        unit = self.divisor.rollouts // math.gcd(self.divisor.rollouts, self.unit.rollouts)
+        lower = self.value // unit * unit
         return [value for value in (lower, lower + unit) if value]
 
     def __str__(self) -> str:
+        size = f"{self.setting} * {self.unit.name}" if self.unit.name else self.setting
         nearest = " or ".join(map(str, self.nearest))
         return (
-            f"{self.size} must be a multiple of {self.divisor_name} = {self.divisor}, got "
-            f"{self.size.rollouts}: the nearest are {self.size.setting} = {nearest}."
+            f"{size} must be a multiple of {self.divisor.name} = {self.divisor.rollouts}, got "
+            f"{self.value * self.unit.rollouts}: the nearest are {self.setting} = {nearest}."
         )
 
 
@@ -96,23 +87,24 @@ class BatchSettings(NamedTuple):
     @property
     def rollouts(self) -> int:
         """Number of rollouts in a rollout batch of all processes."""
-        return self._rollout_batch.rollouts
+        setting, unit = self._rollout_batch
+        return getattr(self, setting) * unit.rollouts
 
     @property
-    def _rollout_batch(self) -> _Size:
-        """The size of a rollout batch, with the setting that decides it."""
-        if self.prompts_per_rollout_batch is not None:
-            return self._size("prompts_per_rollout_batch", "num_generations", self.num_generations)
-        if self.generation_batch_size is not None:
-            return self._size("generation_batch_size")
-        if self.steps_per_generation is not None:
-            return self._size("steps_per_generation", _ALL_MICRO_BATCHES, self.rollouts_at_once)
-        if self.rollouts_per_optimizer_step is not None:
-            return self._size("rollouts_per_optimizer_step")
-        return self._size("gradient_accumulation_steps", _ALL_MICRO_BATCHES, self.rollouts_at_once)
+    def _rollout_batch(self) -> tuple[str, _Unit]:
+        """The setting that decides the size of a rollout batch, and its unit."""
+        units = {
+            "prompts_per_rollout_batch": _Unit("num_generations", self.num_generations),
+            "generation_batch_size": _ROLLOUT,
+            "steps_per_generation": self._micro_batches,
+            "rollouts_per_optimizer_step": _ROLLOUT,
+            "gradient_accumulation_steps": self._micro_batches,
+        }
+        return next((name, unit) for name, unit in units.items() if getattr(self, name) is not None)
 
-    def _size(self, setting: str, factor_name: str = "", factor: int = 1) -> _Size:
-        return _Size(setting, getattr(self, setting), factor_name, factor)
+    @property
+    def _micro_batches(self) -> _Unit:
+        return _Unit("per_device_train_batch_size * num_processes", self.rollouts_at_once)
 
     def optimizer_steps(self, num_iterations: int = 1) -> Fraction:
         """Return the number of optimizer steps that train on a rollout batch.
@@ -151,18 +143,21 @@ class BatchSettings(NamedTuple):
 
     def divisions(self) -> list[_Division]:
         """Return the rules of division, in the order in which a user should mend them."""
-        batch, step = self._rollout_batch, self.rollouts_per_optimizer_step
-        divisions = [_Division(batch, _ALL_MICRO_BATCHES, self.rollouts_at_once)]
-        if step is not None:
-            size = self._size("rollouts_per_optimizer_step")
-            divisions.insert(0, _Division(size, _ALL_MICRO_BATCHES, self.rollouts_at_once))
-            divisions.append(_Division(batch, size.setting, step))
-        divisions.append(_Division(batch, "num_generations", self.num_generations))
-        if self.per_device_eval_batch_size is not None:
-            size = self._size("per_device_eval_batch_size", "num_processes", self.num_processes)
-            name = "num_generations" + "_eval" * (self.num_generations_eval is not None)
-            divisions.append(_Division(size, name, getattr(self, name)))
-        return divisions
+        group = "num_generations" + "_eval" * (self.num_generations_eval is not None)
+        micro_batches, processes = self._micro_batches, _Unit("num_processes", self.num_processes)
+        batch, step = self._rollout_batch, "rollouts_per_optimizer_step"
+        rules = [
+            (step, _ROLLOUT, micro_batches),
+            (*batch, micro_batches),
+            (*batch, _Unit(step, self.rollouts_per_optimizer_step or 1)),
+            (*batch, _Unit("num_generations", self.num_generations)),
+            ("per_device_eval_batch_size", processes, _Unit(group, getattr(self, group))),
+        ]
+        return [
+            _Division(setting, getattr(self, setting), unit, divisor)
+            for setting, unit, divisor in rules
+            if getattr(self, setting) is not None
+        ]
 
     def broken_rule(self) -> str | None:
         """Return the message of the first rule that is broken; None if all hold."""

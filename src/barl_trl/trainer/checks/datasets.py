@@ -56,7 +56,6 @@ def check_datasets(
         if dataset is None:
             continue
         _check_prompts(name, dataset)
-        refuse_unusable_tokenizer(kwargs.get("processing_class"), dataset)
         if dataset is train_dataset:
             _check_truths(args, dataset, graders)
         if kwargs.get("rollout_func") is None:  # a rollout_func may add columns

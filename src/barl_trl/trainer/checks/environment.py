@@ -1,8 +1,6 @@
 """Checks before a model is loaded that its folder and the packages of extras are there."""
 
-import ast
 from difflib import get_close_matches
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,21 +53,6 @@ def refuse_unusable_folder(name: str, model: str) -> None:
         )
 
 
-def make_output_dir(output_dir: str) -> None:
-    """Make the output folder before the first step, so that training is not lost to a bad path.
-
-    Raises:
-        ValueError: The folder cannot be made.
-    """
-    try:
-        Path(output_dir).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(
-            f"output_dir must be a folder that can be made, got {output_dir!r} ({error.strerror}): "
-            "name another."
-        ) from None
-
-
 def refuse_missing_vllm(rule: str, value: object) -> None:
     """Refuse a setting that needs vLLM if vLLM is missing.
 
@@ -94,18 +77,19 @@ def refuse_missing_packages(settings: Any) -> None:
 
     Raises:
         ImportError: `use_vllm` is set without vLLM.
-        ValueError: `report_to` names no tracker of transformers, or it or `use_liger_kernel` needs
-            a package that is not installed.
+        ValueError: `report_to` nearly names a tracker of transformers, or it or `use_liger_kernel`
+            needs a package that is not installed.
     """
     if settings.use_vllm:
         refuse_missing_vllm("use_vllm must be False", True)
     report_to = settings.report_to or []
     installed = [name for name, packages in _TRACKERS.items() if any(map(_is_installed, packages))]
     for name in [report_to] if isinstance(report_to, str) else report_to:
-        is_newer = name not in _TRACKERS and name in _tracker_names()
-        if name not in ("all", "none", *installed) and not is_newer:
-            near = get_close_matches(name, [*_TRACKERS, *_tracker_names()], n=1)
-            way_out = f"did you mean {near[0]!r}?" if near and near[0] != name else "install it."
+        if name in ("all", "none", *installed):
+            continue
+        near = [name] if name in _TRACKERS else get_close_matches(name, _TRACKERS, 1, cutoff=0.8)
+        if near:  # transformers tells of any other name, or has a tracker of it
+            way_out = "install it." if near[0] == name else f"did you mean {near[0]!r}?"
             raise ValueError(
                 f"report_to must name installed trackers, got {name!r}: {way_out} Installed are: "
                 f"{', '.join(installed) or 'none'}."
@@ -114,28 +98,9 @@ def refuse_missing_packages(settings: Any) -> None:
         raise ValueError("use_liger_kernel must be False, got True: pip install liger-kernel.")
 
 
-@cache
-def _tracker_names() -> set[str]:
-    """Return the names of transformers' trackers, from its file: its import takes seconds."""
-    transformers: Any = find_spec("transformers")
-    path = Path(transformers.origin).parent / "integrations" / "integration_utils.py"
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict):
-            continue
-        if ast.unparse(node.targets[0]) == "INTEGRATION_TO_CALLBACK":
-            return {ast.literal_eval(key) for key in node.value.keys if key is not None}
-    return set()
-
-
 def _is_installed(module: str) -> bool:
-    """Return whether a module can be imported.
-
-    wandb writes a folder `wandb` into the working folder; it does not count as the package.
-    """
+    """Return whether a module can be found."""
     try:
-        spec = find_spec(module)
+        return find_spec(module) is not None
     except ModuleNotFoundError:  # the parent package is missing
         return False
-    if spec is None or spec.origin is not None:
-        return spec is not None
-    return str(Path.cwd() / module) not in (spec.submodule_search_locations or ())

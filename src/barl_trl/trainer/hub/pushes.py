@@ -19,7 +19,7 @@ from transformers import TrainingArguments
 from trl import GRPOTrainer
 
 from ..barl_config import BARLConfig
-from .model_card import add_sections, card_results, card_settings, quick_start
+from .model_card import add_sections, card_settings
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +55,15 @@ def claim_repository(args: TrainingArguments) -> None:
 def push(trainer: GRPOTrainer, *, dataset_name: str | None) -> None:
     """Push a saved model to the Hub.
 
+    Args:
+        trainer: The trainer that trained and saved it.
+        dataset_name: A Hub id or the path of the training data.
+
     Raises:
         PushError: The model was not pushed.
     """
     try:
-        trainer.push_to_hub(dataset_name=dataset_name)
+        trainer.push_to_hub(dataset_name=_hub_dataset(dataset_name))
     except _ERRORS as error:
         folder, name = trainer.args.output_dir, trainer.hub_model_id
         raise PushError(
@@ -68,7 +72,7 @@ def push(trainer: GRPOTrainer, *, dataset_name: str | None) -> None:
         ) from None
 
 
-def hub_dataset(name: str | None) -> str | None:
+def _hub_dataset(name: str | None) -> str | None:
     """Return the name of a data set if it can be a Hub id, else None.
 
     The Hub refuses a model card that names local data.
@@ -114,7 +118,7 @@ class HubMixin(GRPOTrainer):
         tags: str | list[str] | None = None,
     ):
         name = dataset_name or self.train_dataset.info.dataset_name
-        super().create_model_card(model_name, hub_dataset(name), tags)
+        super().create_model_card(model_name, _hub_dataset(name), tags)
         if not self.is_world_process_zero():
             return
         data: dict[str, Any] = {"data set": name or "given as rows"}
@@ -130,21 +134,15 @@ class HubMixin(GRPOTrainer):
         rewards = zip(self.reward_weights.tolist(), self.reward_func_names, strict=True)
         path = Path(str(self.args.output_dir), "README.md")
         card = ModelCard.load(path)
-        if isinstance(self.train_dataset, Dataset):
-            card.text = quick_start(
-                card.text,
-                model=self.hub_model_id or str(self.args.output_dir),
-                prompt=self.train_dataset[0]["prompt"],
-                max_new_tokens=self.args.max_completion_length or 128,
-                eos_token_ids=self.eos_token_ids,
-            )
         card.text = add_sections(
             card.text,
             model=Path(model).name if Path(model).exists() else model,
             reward=" + ".join(f"{weight:g} {name}" for weight, name in rewards),
-            settings=card_settings(self.args, is_barl=self._name == "BARL"),
+            # an adapter's base model may not know all tokens that end a completion
+            settings=card_settings(self.args, is_barl=self._name == "BARL")
+            | {"eos_token_id": [*self.eos_token_ids]},
             data=data,
-            results=card_results(self.state.log_history),
+            log_history=self.state.log_history,
             step=self.state.global_step,
         )
         card.save(path)

@@ -50,20 +50,12 @@ SYMPTOMS = (
         "in plain RL. Make steps shorter (step_size={args.step_size}, or your step_segmenter).",
     ),
     _Symptom(
-        "barl/no_answer",
-        lambda value: value >= 1,
-        FEW,
-        "no completion has an answer that is read. Look at some with log_completions; ask for "
-        "the form that the grader reads in the prompt, or set extraction='last_number'.",
-    ),
-    _Symptom(
         "frac_reward_zero_std",
         lambda value: value >= 1,
         MANY,
         "all rollouts of a prompt have the same reward, for all prompts, so that GRPO has no "
         "signal. Problems are too hard (reward 0), too easy, or not judged as meant: look at some "
-        "with log_completions, select them with min_solve_rate and max_solve_rate, or raise "
-        "num_generations.",
+        "with log_completions, choose others, or raise num_generations.",
     ),
     _Symptom(
         "barl/truth_mass",

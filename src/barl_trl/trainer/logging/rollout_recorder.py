@@ -14,9 +14,7 @@ from ...credit.token_weights import TokenWeights
 from ...report.rollout_records import FOLDER, file_name, forget_from, write_records
 from ...report.token_texts import TokenTexts
 from ..rollouts.rollout_batch import RolloutBatch
-from .rollout_table import optional, prompt_columns, rollout_table, token_column
-
-_TrlsOutput = Mapping[str, Any]
+from .rollout_table import prompt_columns, rollout_table
 
 
 class RolloutRecorder(TrainerCallback):
@@ -50,7 +48,7 @@ class RolloutRecorder(TrainerCallback):
         batch: RolloutBatch,
         local_rollouts: ScoredRollouts,
         weighed: TokenWeights,
-        output: _TrlsOutput,
+        output: Mapping[str, Any],
     ) -> None:
         """Write the rollout batch of all processes.
 
@@ -82,15 +80,15 @@ class RolloutRecorder(TrainerCallback):
         batch: RolloutBatch,
         local_rollouts: ScoredRollouts,
         weighed: TokenWeights,
-        output: _TrlsOutput,
+        output: Mapping[str, Any],
     ) -> pa.Table:
         trainer = self._trainer
-        completion_ids, number = batch.generated.completion_ids, len(batch.inputs)
+        number = len(batch.inputs)
         first = batch.start + self._parts * number * trainer.accelerator.num_processes
         places = range(first, first + number)
         solutions = [row[trainer.args.solution_column] for row in batch.inputs]
         prompts = [row["prompt"] for row in batch.inputs]
-        outcomes = batch.outcome_rewards(trainer.reward_weights)
+        outcomes = batch.local(batch.outcome_rewards(trainer.reward_weights))
         return rollout_table(
             self._texts,
             batch.generated,
@@ -98,16 +96,18 @@ class RolloutRecorder(TrainerCallback):
             local_rollouts,
             values=weighed.values,
             start=batch.start,
+            of_tokens={
+                "token_logps": output.get("old_per_token_logps"),
+                "importance_ratios": output.get("importance_sampling_ratio"),
+                "token_weights": weighed.weights,
+            },
             step=[self._step] * number,
             group=[place // trainer.num_generations for place in places],
             rollout=[*places],
             **prompt_columns(prompts, batch.generated.prompt_ids, trainer._tokenizer),
             solution=[None if solution is None else str(solution) for solution in solutions],
-            token_logps=token_column(output.get("old_per_token_logps"), completion_ids),
-            importance_ratios=token_column(output.get("importance_sampling_ratio"), completion_ids),
-            token_weights=token_column(weighed.weights, completion_ids),
             rewards=batch.local(batch.rewards_per_func).tolist(),
-            outcome=optional(batch.local(outcomes)),
+            outcome=[None if number != number else number for number in outcomes.tolist()],  # NaN
             advantage=output["advantages"].tolist(),
             reason=batch.reasons,
             is_cut_off=local_rollouts.is_cut_off.tolist(),

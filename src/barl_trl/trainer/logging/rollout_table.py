@@ -23,6 +23,7 @@ def rollout_table(
     *,
     values: Tensor,
     start: int = 0,
+    of_tokens: Mapping[str, Tensor | None] | None = None,
     **others: Any,
 ) -> pa.Table:
     """Return some rollouts as records ([`~barl_trl.report.rollout_records.SCHEMA`]).
@@ -35,6 +36,8 @@ def rollout_table(
         values: Values of their steps before whitening, (B, T). They become null where a rollout is
             not judged.
         start: Index of the first rollout in `scored.answers`.
+        of_tokens: Columns with a number for each token: (B, L), or (B, 1) for one number per
+            rollout. A column of None is null.
         **others: The other columns of the table, by name.
     """
     ids, logps = generated.completion_ids, rollouts.answer_logps
@@ -43,37 +46,25 @@ def rollout_table(
         "token_ids": ragged_of(ids, pa.int32()),
         "tokens": texts.column(ids),
         "step_ends": ragged_of(scored.step_ends, pa.int32()),
-        "step_values": ragged(array(values), sizes, exists=judged),
+        "step_values": ragged(_array(values), sizes, exists=judged),
         "answer": scored.answers[start : start + len(ids)],
     }
+    for name, numbers in (of_tokens or {}).items():
+        if numbers is not None:
+            columns[name] = ragged(_array(numbers), [*map(len, ids)])
     if logps.shape[2]:
         has_belief = [hypotheses is not None for hypotheses in scored.local_sets]
-        masks = array(rollouts.state_mask), array(rollouts.hypothesis_mask)
+        masks = _array(rollouts.state_mask), _array(rollouts.hypothesis_mask)
         columns |= {
             "hypotheses": [
                 hypotheses and list(hypotheses.answers) for hypotheses in scored.local_sets
             ],
             "member": [*rollouts.members],
-            "answer_logps": matrices(array(logps), *masks, exists=has_belief),
-            "posterior": matrices(array(rollouts.belief), *masks, exists=has_belief),
+            "answer_logps": matrices(_array(logps), *masks, exists=has_belief),
+            "posterior": matrices(_array(rollouts.belief), *masks, exists=has_belief),
             "scored_tokens": [*scored.likelihoods.rollout_tokens],
         }
     return record_table(columns | others)
-
-
-def token_column(values: Tensor | None, ids: Sequence[Sequence[int]]) -> Any:
-    """Return one number per token as a column of lists.
-
-    Args:
-        values: Numbers, (B, L), or (B, 1) for one number per rollout; None returns None.
-        ids: Token ids of the B completions, whose lengths the lists get.
-    """
-    return None if values is None else ragged(array(values), [*map(len, ids)])
-
-
-def optional(numbers: Tensor) -> list[float | None]:
-    """Return the numbers of a tensor (B,) as a list, with None for NaN."""
-    return [None if number != number else number for number in numbers.tolist()]
 
 
 def prompt_columns(
@@ -97,7 +88,7 @@ def prompt_columns(
     return {"prompt": texts, "prompt_id": [digests[text].hexdigest()[:12] for text in texts]}
 
 
-def array(values: Tensor) -> Any:
+def _array(values: Tensor) -> Any:
     """Return a tensor as a NumPy array of the same shape, in float32 or bool."""
     values = values.detach()
     return (values if values.dtype == torch.bool else values.float()).cpu().numpy()

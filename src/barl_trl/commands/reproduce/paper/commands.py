@@ -10,30 +10,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ....report.json_files import write_json
-from ...recipes import FOLDERS
+from ...recipes import file_of
 from ...shell.jobs import FileJob
 from .scales import Model, Scale
 
-RECIPES = FOLDERS["config"]
-BASE = "base"
-"""The arm of the model that is not trained."""
+BASE = "base"  # the arm of the model that is not trained
 
 _SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "6"]}
 """Options of `barl evaluate` by folder of responses, for the paper's pass@1 and its pass@k."""
 
 
 class Command(NamedTuple):
-    """A step of the experiments.
-
-    Args:
-        name: Its name.
-        argv: The command line.
-        resume: More options, with which it goes on where it was stopped.
-    """
+    """A step of the experiments, by its name and its command line."""
 
     name: str
     argv: list[str]
-    resume: list[str] = []
 
     def job(self, folder: Path, environment: dict[str, str]) -> FileJob:
         """Return the job that runs the command, and writes into `folder` that it is done."""
@@ -46,15 +37,13 @@ class Command(NamedTuple):
 def _run(path: Path, command: Command, log: Path, environment: dict[str, str]) -> None:
     """Run a command, and write its command line and its seconds to `path`.
 
-    Raises:
-        RuntimeError: The command failed; the message has the end of its output.
+    If it fails, the RuntimeError has the end of its output.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     with log.open("w", encoding="utf-8") as output:
-        argv = [*command.argv, *command.resume]
         streams = {"stdout": output, "stderr": subprocess.STDOUT}
-        status = subprocess.run(argv, env=environment, check=False, **streams).returncode
+        status = subprocess.run(command.argv, env=environment, check=False, **streams).returncode
     if status:
         end = "\n".join(log.read_text(errors="replace", encoding="utf-8").splitlines()[-5:])
         raise RuntimeError(f"{command.name} failed, see {log}:\n{end}")
@@ -68,10 +57,7 @@ def run_folder(folder: Path, model: str, arm: str, seed: int | None) -> Path:
 
 
 def stages(scale: Scale, folder: Path, seeds: Sequence[int]) -> list[list[Command]]:
-    """Return the commands: trainings, then evaluations, also of the base models, then figures.
-
-    Commands of one stage do not depend on each other.
-    """
+    """Return trainings, then evaluations, also of the base models, then figures."""
     trainings, evaluations = [], []
     for model in scale.models:
         for arm in (BASE, *model.arms):
@@ -90,11 +76,11 @@ def stages(scale: Scale, folder: Path, seeds: Sequence[int]) -> list[list[Comman
 
 def _training(scale: Scale, model: Model, run: Path, arm: str, seed: int) -> Command:
     launcher = scale.launcher or [sys.executable]
-    options = ["--config", str(RECIPES / f"{model.recipe}.yaml"), "--method", arm]
+    options = ["--config", str(file_of("config", model.recipe)), "--method", arm]
     options += ["--model_name_or_path", model.path, "--seed", str(seed)]
     options += ["--output_dir", str(run), *scale.train, *scale.arm_options.get(arm, [])]
-    argv = [*launcher, "-m", "barl_trl.cli", "train", *options]
-    return Command(f"train {run.name}", argv, ["--resume_from_checkpoint", "auto"])
+    options += ["--resume_from_checkpoint", "auto"]
+    return Command(f"train {run.name}", [*launcher, "-m", "barl_trl.cli", "train", *options])
 
 
 def _analyses(scale: Scale, folder: Path, seeds: Sequence[int]) -> Iterator[Command]:

@@ -17,12 +17,8 @@ from .commands import BASE, run_folder
 from .scales import Model, Scale
 
 
-def accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dict[str, Any]:
-    """Return an arm's row of the table.
-
-    Each cell has the mean greedy accuracy over seeds in %, and with several seeds its standard
-    error.
-    """
+def _accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dict[str, Any]:
+    """Return an arm's row: mean greedy accuracies in %, with several seeds the standard error."""
     runs = [None] if arm == BASE else seeds
     results = [
         read_json(run_folder(folder, model.name, arm, s) / "greedy" / "results.json") for s in runs
@@ -39,20 +35,13 @@ def accuracies(folder: Path, scale: Scale, model: Model, arm: str, seeds) -> dic
     }
 
 
-def on_one_line(options: Sequence[str]) -> str:
-    r"""Return options as they would be typed in a shell, with `\n` for a line break."""
+def _on_one_line(options: Sequence[str]) -> str:
+    r"""Return options as they are typed in a shell, with `\n` for a line break."""
     return shlex.join(options).replace("\n", "\\n")
 
 
 def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Path:
-    """Write `report.json`, `report.html` and `report.md`, and return the path of the page.
-
-    Args:
-        scale: What was run.
-        folder: Folder of the runs and their figures.
-        seeds: Seeds of each arm.
-        seconds: Seconds that all commands took together.
-    """
+    """Write the report of a folder's runs, which took some seconds; return the path of the page."""
     figures = read_json(ASSETS / "paper_figures.json")
     packages = ("barl-trl", "torch", "transformers", "trl")
     content = {
@@ -61,10 +50,9 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
         "the same order.",
         "seeds": list(seeds),
         "benchmarks": list(scale.benchmarks),
-        "benchmarks_note": scale.notes,
-        "comparison": scale.comparison,
+        **scale.report,
         "table": [
-            accuracies(folder, scale, model, arm, seeds)
+            _accuracies(folder, scale, model, arm, seeds)
             for model in scale.models
             for arm in (BASE, *model.arms)
         ],
@@ -77,12 +65,11 @@ def report(scale: Scale, folder: Path, seeds: Sequence[int], seconds: int) -> Pa
             for model in scale.models
             for figure in figures
         ],
-        "not_run": scale.not_run,
         "settings": {
             "recipes": ", ".join(f"recipes/{model.recipe}.yaml" for model in scale.models),
-            "options of barl train": on_one_line(scale.train),
-            **{f"more of them for {arm}": on_one_line(o) for arm, o in scale.arm_options.items()},
-            "options of barl evaluate": on_one_line(scale.evaluate),
+            "options of barl train": _on_one_line(scale.train),
+            **{f"more of them for {arm}": _on_one_line(o) for arm, o in scale.arm_options.items()},
+            "options of barl evaluate": _on_one_line(scale.evaluate),
             "figures are of seed": seeds[0],
             "versions": ", ".join(f"{name} {version(name)}" for name in packages),
             "machine": f"{os.cpu_count()} CPU cores, {torch.accelerator.device_count()} devices",

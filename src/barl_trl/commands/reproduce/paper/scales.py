@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
@@ -14,91 +13,64 @@ import yaml
 from ....synthetic.search import TINY_MODEL_DIR, search_rows
 from ...recipes import file_of
 
-SCALES = Path(__file__).parents[3] / "assets" / "scales"
-NUM_TRAINED, NUM_EVALUATED = 20_000, 200
-HELD_OUT_SEED = 11
+_SCALES = Path(__file__).parents[3] / "assets" / "scales"
+_NUM_TRAINED, _NUM_EVALUATED, _HELD_OUT_SEED = 20_000, 200, 11
 
 
 class Model(NamedTuple):
-    """A model that all arms start from.
+    """A model that all arms start from, with its recipe and the template of its prompts."""
 
-    Args:
-        name: Its name in tables and folders.
-        path: Its folder or Hub id.
-        recipe: Name of its recipe.
-        arms: The arms that are trained from it.
-        billions: Its parameters, in billions.
-        template: Template of the prompts.
-    """
-
-    name: str
-    path: str
+    name: str  # in tables and folders
+    path: str  # folder or Hub id
     recipe: str
-    arms: tuple[str, ...]
-    billions: float
+    arms: list[str]
     template: str
 
 
 class Scale(NamedTuple):
-    """What is run, and with what.
-
-    Args:
-        models: The models.
-        benchmarks: Path of each benchmark; empty: it is loaded from the Hub.
-        launcher: The command that starts `barl train`.
-        train, evaluate, values, reflections: Options of these commands.
-        at_once: Runs at a time.
-        comparison: What the report says of the paper's numbers beside these.
-        notes: What the report says of the benchmarks.
-        not_run: What the report says was not run.
-        arm_options: Options of `barl train` that an arm has of its own.
-        num_problems: Problems of each benchmark, for the cost.
-    """
+    """What is run, and with what."""
 
     models: list[Model]
-    benchmarks: dict[str, str]
-    launcher: list[str]
-    train: list[str]
+    benchmarks: dict[str, str]  # name -> path; empty: it is loaded from the Hub
+    launcher: list[str]  # the command that starts `barl train`
+    at_once: int  # runs at a time
+    report: dict[str, Any]  # what the report says of the benchmarks, the paper and what was not run
+    train: list[str]  # options of these commands
     evaluate: list[str]
     values: list[str]
     reflections: list[str]
-    at_once: int
-    comparison: str
-    notes: str
-    not_run: list[str]
-    arm_options: dict[str, list[str]] = {}
-    num_problems: dict[str, int] = {}
+    arm_options: dict[str, list[str]]  # those of `barl train` that an arm has of its own
 
     def named(self) -> str:
         """Return the value of `--benchmarks`: `NAME` or `NAME=PATH` of each, with commas."""
         return ",".join(f"{n}={path}" if path else n for n, path in self.benchmarks.items())
 
 
-def read_scale(name: str, **values: object) -> Scale:
+def _read(name: str, **values: object) -> Scale:
     """Read a scale from its file, and fill in the values that the file leaves open."""
-    fields = yaml.safe_load(
-        Template((SCALES / f"{name}.yaml").read_text(encoding="utf-8")).substitute(values)
-    )
-    models = [Model(**model | {"arms": tuple(model["arms"])}) for model in fields.pop("models")]
+    text = (_SCALES / f"{name}.yaml").read_text(encoding="utf-8")
+    fields = yaml.safe_load(Template(text).substitute(values))
+    fields["models"] = [Model(**model) for model in fields["models"]]
     for command in ("train", "evaluate", "values", "reflections"):
         fields[command] = _options(fields[command])
-    settings = fields.pop("arm_options", {})
-    arm_options = {arm: _options(settings[arm]) for arm in settings}
-    return Scale(models=models, **fields, arm_options=arm_options)
+    settings = fields.get("arm_options", {})
+    fields["arm_options"] = {arm: _options(settings[arm]) for arm in settings}
+    return Scale(**fields)
 
 
 def _options(settings: dict[str, Any]) -> list[str]:
     return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
 
 
-def demo_scale(folder: Path, max_steps: int) -> Scale:
+def demo_scale(folder: Path, max_steps: int = 80) -> Scale:
     """Write the problems of the search task, and return the scale of the tiny model on them."""
     data = folder / "data"
     data.mkdir(parents=True, exist_ok=True)
+    held_out: Any = {"seed": _HELD_OUT_SEED, "held_out": True}
     sets = {
-        "train": search_rows(NUM_TRAINED, seed=0),
-        "search": search_rows(NUM_EVALUATED, seed=HELD_OUT_SEED, held_out=True),
-        "search_9": search_rows(NUM_EVALUATED, seed=HELD_OUT_SEED, held_out=True, num_candidates=9),
+        "train": search_rows(_NUM_TRAINED, seed=0),
+        "search": search_rows(_NUM_EVALUATED, **held_out),
+        "search_9": search_rows(_NUM_EVALUATED, **held_out, num_candidates=9),
     }
     for name, rows in sets.items():
         pairs = ({"problem": row["prompt"].strip(), "answer": row["solution"]} for row in rows)
@@ -108,29 +80,11 @@ def demo_scale(folder: Path, max_steps: int) -> Scale:
     (data / "keywords.txt").write_text(", no\n", encoding="utf-8")
     steps = {"max_steps": max_steps, "eval_steps": max(1, max_steps // 4)}
     places = {"data": data, "tiny_model": TINY_MODEL_DIR, "cores": os.cpu_count() or 1}
-    return read_scale("demo", **steps, **places)
+    return _read("demo", **steps, **places)
 
 
 def paper_scale() -> Scale:
     """Return the paper's models and data, on the GPUs of this machine."""
     zero2 = file_of("accelerate_config", "zero2")
     devices = torch.accelerator.device_count() or 8
-    return read_scale("paper", python=sys.executable, zero2=zero2, devices=devices)
-
-
-def refuse_machine() -> None:
-    """Refuse the paper's scale where it cannot run.
-
-    Raises:
-        ValueError: There is no GPU, or vLLM or DeepSpeed is missing.
-    """
-    if not torch.accelerator.is_available():
-        raise ValueError(
-            "--scale must be demo on a machine without GPUs, got paper: --plan prints its commands."
-        )
-    for package in ("vllm", "deepspeed"):
-        if find_spec(package) is None:
-            raise ValueError(
-                f"--scale must be demo without {package}, got paper: install it with "
-                f"`pip install 'barl-trl[{package}]'`."
-            )
+    return _read("paper", python=sys.executable, zero2=zero2, devices=devices)
