@@ -1,4 +1,4 @@
-"""Train the shipped model of 0.2 M parameters to ask questions: a minute or two on a CPU."""
+"""Train the shipped model of 0.2 M parameters to ask questions: two minutes on a CPU."""
 
 from datasets import Dataset
 

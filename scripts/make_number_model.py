@@ -1,4 +1,4 @@
-"""Makes the agents' model, `src/barl_trl/assets/tiny-number`: `make number-model`, two minutes.
+"""Makes the agents' model, `src/barl_trl/assets/tiny-number`: `make number-model`, minutes.
 
 A Qwen2 of 0.2 million parameters is trained, on one core, on games of `examples/agents.py` that a
 *random asker* plays. It calls the tools in the right form, and its answer agrees with everything
