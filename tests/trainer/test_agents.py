@@ -210,6 +210,15 @@ def test_our_rewards_read_the_same_answers(tmp_path):
     ]
 
 
+def test_a_reward_function_may_take_the_answers(tmp_path):
+    def told(completions, rollout_answer, **kwargs):
+        return [float(given.answer is not None) for given in rollout_answer]
+
+    trainer = agent(tmp_path, reward_funcs=told, environment_factory=Guess)
+    played(trainer, ROWS, GAMES)
+    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
+
+
 def test_an_environment_without_an_answer_leaves_it_to_the_last_message(tmp_path):
     class Silent(Guess):
         answer = property(lambda self: None, lambda self, value: None)
