@@ -8,15 +8,14 @@ are boxed first.
 
 import copy
 import difflib
-import importlib
 import logging
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
+from .dotted_paths import callable_at
 from .graders import GRADERS, Grader, extract_answer, get_grader
 from .graders.extraction import Extraction
 from .hypotheses import is_truth, truth_answer
@@ -204,12 +203,7 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
     if name in _REGISTRY:
         return _REGISTRY[name](max_completion_length)
     refuse_unknown_reward(name)
-    # A console script, unlike `python -m`, does not have the working directory on its path. It is
-    # put at the end, because it must not shadow an installed package. It stays there, because it
-    # also has what a reward imports when it is called, or in processes of its own.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    return _import(name)
+    return callable_at(name, "reward function")
 
 
 def refuse_unknown_reward(name: str) -> None:
@@ -264,25 +258,13 @@ def rollout_answers(
     ]
 
 
-def _import(path: str) -> Any:
-    """Return the callable with a dotted path."""
-    module_name, _, attribute = path.rpartition(".")
-    try:
-        target = getattr(importlib.import_module(module_name), attribute, None)
-    except ImportError as error:
-        raise _unknown(path, f"be importable ({error})") from None
-    if not callable(target):
-        raise _unknown(path, f"be a function in {module_name}")
-    return target
-
-
 def _soft_overlong_punishment(max_completion_length: int | None) -> RewardFunc:
     if max_completion_length is None:
         raise ValueError(
             "max_completion_length must be set with the reward get_soft_overlong_punishment, got "
             "None: the default is 1024."
         )
-    punishment = _import("trl.rewards.get_soft_overlong_punishment")
+    punishment = resolve_name("trl.rewards.get_soft_overlong_punishment")
     return punishment(max_completion_length, max_completion_length // 5)
 
 
@@ -293,7 +275,7 @@ _REGISTRY: dict[str, Callable[[int | None], RewardFunc]] = {
     "accuracy_reward": lambda _: accuracy_reward,
     **{name: lambda _, name=name: AccuracyReward(GRADERS[name], name) for name in GRADERS},
     "format_reward": lambda _: format_reward,
-    "think_format_reward": lambda _: _import("trl.rewards.think_format_reward"),
+    "think_format_reward": lambda _: resolve_name("trl.rewards.think_format_reward"),
     "get_soft_overlong_punishment": _soft_overlong_punishment,
 }
 
