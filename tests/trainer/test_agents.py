@@ -210,6 +210,15 @@ def test_our_rewards_read_the_same_answers(tmp_path):
     ]
 
 
+def test_a_reward_function_may_take_the_answers(tmp_path):
+    def told(completions, rollout_answer, **kwargs):
+        return [float(given.answer is not None) for given in rollout_answer]
+
+    trainer = agent(tmp_path, reward_funcs=told, environment_factory=Guess)
+    played(trainer, ROWS, GAMES)
+    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
+
+
 def test_an_environment_without_an_answer_leaves_it_to_the_last_message(tmp_path):
     class Silent(Guess):
         answer = property(lambda self: None, lambda self, value: None)
@@ -405,6 +414,17 @@ def test_a_group_that_straddles_two_processes(on_processes, credit):
     assert [*map(len, got)] == [*map(len, expected)]
     for row, want in zip(got, expected, strict=True):
         assert row == pytest.approx(want, abs=1e-4)
+
+
+def test_what_observations_tell_is_logged_of_a_credit_without_other_hypotheses(tmp_path):
+    trainer = agent(tmp_path, environment_factory=Guess, credit="belief_critic", step_size=99)
+    played(trainer, ROWS, GAMES)
+    scored = trainer.scored
+    p = scored.likelihoods.answer_logps[:, :, 0].exp()
+    gains = [p[n, t + 1] - p[n, t] for n, t in ((0, 0), (0, 1), (1, 0), (3, 0), (3, 1), (3, 2))]
+    assert [*map(len, scored.step_ends)] == [3, 2, 1, 4]
+    logged = trainer._metrics["train"]["barl/observation_gain"][-1]
+    assert logged == pytest.approx(sum(gains).item() / 6, abs=1e-6) != 0
 
 
 # Training
