@@ -190,11 +190,11 @@ def test_a_module_in_the_working_directory_is_found(tmp_path, monkeypatch):
         ("reasoning_accuracy_reward", "did you mean one of accuracy_reward"),
         ("", "known name or a dotted path, got ''"),
         ("..", "known name or a dotted path"),
-        ("no_such_module.reward", "be importable .*no_such_module"),
-        ("barl_trl.rewards.acuracy_reward", "a function in barl_trl.rewards, .*accuracy_reward"),
-        ("barl_trl.rewards.__name__", "be a function in barl_trl.rewards"),
+        ("no_such_module.reward", "be importable, got .*no_such_module"),
+        ("barl_trl.rewards.acuracy_reward", "a callable in barl_trl.rewards, .*accuracy_reward"),
+        ("barl_trl.rewards.__name__", "be a callable in barl_trl.rewards"),
     ],
 )
 def test_a_wrong_name_is_refused_with_the_nearest_ones(name, message):
-    with pytest.raises(ValueError, match=f"reward function must .*{message}"):
+    with pytest.raises(ValueError, match=f"reward function must.*{message}"):
         get_reward_func(name)

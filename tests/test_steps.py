@@ -162,5 +162,6 @@ def test_no_state_lies_in_an_observation_or_before_it(completion, size):
 def test_one_turn_has_the_steps_of_its_chain_of_thought(token_ids, size):
     mask, segmenter = [1] * len(token_ids), partial(fixed_size_steps, step_size=size)
     chain = chain_of_thought(token_ids, {END})
-    found = turns_of([*chain, *([END] if END in token_ids else [])], mask, {END})
+    found = turns_of(token_ids, mask, {END})
     assert turn_step_ends(token_ids, mask, found, segmenter) == segmenter(chain)
+    assert not any(turn.has_observation for turn in found)

@@ -8,13 +8,14 @@ are boxed first.
 
 import copy
 import difflib
-import importlib
 import logging
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 from .graders import GRADERS, Grader, extract_answer, get_grader
@@ -204,35 +205,59 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
     if name in _REGISTRY:
         return _REGISTRY[name](max_completion_length)
     refuse_unknown_reward(name)
-    return _import_users(name, _unknown)
-
-
-def import_callable(path: str, option: str) -> Callable[..., Any]:
-    """Return the callable with a dotted path, also in the working directory.
-
-    Args:
-        path: The dotted path, such as `"my_lib.tools.search"`.
-        option: The option that has it, for the error message.
-
-    Raises:
-        ValueError: It is no dotted path, or cannot be imported or called.
-    """
-
-    def refused(path: str, rule: str) -> ValueError:
-        return ValueError(
-            f"{option} must {rule}, got {path!r}: name it as MODULE.NAME, in a module that is "
-            "installed or in the working directory."
-        )
-
-    if not _is_dotted(path):
-        raise refused(path, "be a dotted path")
-    return _import_users(path, refused)
+    return callable_at(name, "reward function")
 
 
 def refuse_unknown_reward(name: str) -> None:
     """Refuse a name that is neither a reward function's nor a dotted path; nothing is imported."""
-    if name not in _REGISTRY and not _is_dotted(name):
+    is_path = "." in name and all(part.isidentifier() for part in name.split("."))
+    if name not in _REGISTRY and not is_path:
         raise _unknown(name, "be a known name or a dotted path")
+
+
+def refuse_no_path(path: str, argument: str) -> None:
+    """Refuse a text that is no dotted path; nothing is imported.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if "." not in path or not all(part.isidentifier() for part in path.split(".")):
+        raise ValueError(
+            f"{argument} must be the dotted path of a callable, got {path!r}: name it as "
+            "my_module.my_function, with my_module.py in the working directory or installed."
+        )
+
+
+def callable_at(path: str, argument: str) -> Callable[..., Any]:
+    """Import the callable at a dotted path, also from the working directory.
+
+    Args:
+        path: The path, such as `my_module.my_function`.
+        argument: What an error message calls it.
+
+    Raises:
+        ValueError: There is none.
+    """
+    refuse_no_path(path, argument)
+    # A console script, unlike `python -m`, does not have the working directory on its path. It is
+    # put at the end, because it must not shadow an installed package. It stays there, because it
+    # also has what a function imports when it is called, or in processes of its own.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    module_name, _, name = path.rpartition(".")
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise ValueError(
+            f"{argument} must be importable, got {path!r} ({error}): put its module beside the "
+            "script, or on PYTHONPATH."
+        ) from None
+    target = getattr(module, name, None)  # not vars(): TRL's modules load their names lazily
+    if not callable(target):
+        near = difflib.get_close_matches(name, [key for key in dir(module) if key[0] != "_"], n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "name another."
+        raise ValueError(f"{argument} must be a callable in {module_name}, got {path!r}: {hint}")
+    return target
 
 
 def completion_text(completion: Completion) -> str:
@@ -280,39 +305,13 @@ def rollout_answers(
     ]
 
 
-def _is_dotted(name: str) -> bool:
-    return "." in name and all(part.isidentifier() for part in name.split("."))
-
-
-def _import_users(path: str, refused: Callable[[str, str], ValueError]) -> Any:
-    """Return the callable with a dotted path, also in the working directory."""
-    # A console script, unlike `python -m`, does not have the working directory on its path. It is
-    # put at the end, because it must not shadow an installed package. It stays there, because it
-    # also has what a reward imports when it is called, or in processes of its own.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    return _import(path, refused)
-
-
-def _import(path: str, refused: Callable[[str, str], ValueError]) -> Any:
-    """Return the callable with a dotted path; `refused` makes the error for one that has none."""
-    module_name, _, attribute = path.rpartition(".")
-    try:
-        target = getattr(importlib.import_module(module_name), attribute, None)
-    except ImportError as error:
-        raise refused(path, f"be importable ({error})") from None
-    if not callable(target):
-        raise refused(path, f"be a function in {module_name}")
-    return target
-
-
 def _soft_overlong_punishment(max_completion_length: int | None) -> RewardFunc:
     if max_completion_length is None:
         raise ValueError(
             "max_completion_length must be set with the reward get_soft_overlong_punishment, got "
             "None: the default is 1024."
         )
-    punishment = _import("trl.rewards.get_soft_overlong_punishment", _unknown)
+    punishment = resolve_name("trl.rewards.get_soft_overlong_punishment")
     return punishment(max_completion_length, max_completion_length // 5)
 
 
@@ -323,7 +322,7 @@ _REGISTRY: dict[str, Callable[[int | None], RewardFunc]] = {
     "accuracy_reward": lambda _: accuracy_reward,
     **{name: lambda _, name=name: AccuracyReward(GRADERS[name], name) for name in GRADERS},
     "format_reward": lambda _: format_reward,
-    "think_format_reward": lambda _: _import("trl.rewards.think_format_reward", _unknown),
+    "think_format_reward": lambda _: resolve_name("trl.rewards.think_format_reward"),
     "get_soft_overlong_punishment": _soft_overlong_punishment,
 }
 

@@ -66,7 +66,8 @@ def turns_of(token_ids: Sequence[int], mask: Sequence[int], end_ids: Collection[
         is_over = ends[-1] < stop or (stop < length and token_ids[stop] in end_ids)
     turns = [Turn(*places, True) for places in zip(starts, ends, starts[1:], strict=False)]
     if starts:
-        is_followed = any(token not in end_ids for token in token_ids[ends[-1] :])
+        behind = range(ends[-1], length)
+        is_followed = any(not mask[k] and token_ids[k] not in end_ids for k in behind)
         turns.append(Turn(starts[-1], ends[-1], length, is_followed))
     return turns
 

@@ -162,10 +162,13 @@ def test_a_sampled_run_that_was_killed_goes_on_to_the_same_episodes(evaluate, tm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tools": "look"}, "tools must be a dotted path, got 'look': name it as MODULE.NAME"),
-        ({"tools": "no_module.look"}, r"tools must be importable \(No module named 'no_module'\)"),
-        ({"tools": f"{HERE}.PROBLEMS"}, f"tools must be a function in {HERE}, got '{HERE}.PROB"),
-        ({"environment_factory": f"{HERE}.Gone"}, "environment_factory must be a function in"),
+        ({"tools": "look"}, "tools must be the dotted path of a callable, got 'look': name"),
+        (
+            {"tools": "no_module.look"},
+            r"tools must be importable, got .no_module.look. \(No mod",
+        ),
+        ({"tools": f"{HERE}.PROBLEMS"}, f"tools must be a callable in {HERE}, got '{HERE}.PROB"),
+        ({"environment_factory": f"{HERE}.Gone"}, "environment_factory must be a callable in"),
         ({"backend": "vllm"}, "backend must be 'transformers' with tools or environment_factory"),
         ({"template": "plain"}, "template must have messages with tools, got 'plain', which is pl"),
         ({"template": "Q: {problem}"}, "template must have messages with tools, got 'Q: {problem}"),

@@ -210,6 +210,15 @@ def test_our_rewards_read_the_same_answers(tmp_path):
     ]
 
 
+def test_a_reward_function_may_take_the_answers(tmp_path):
+    def told(completions, rollout_answer, **kwargs):
+        return [float(given.answer is not None) for given in rollout_answer]
+
+    trainer = agent(tmp_path, reward_funcs=told, environment_factory=Guess)
+    played(trainer, ROWS, GAMES)
+    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
+
+
 def test_an_environment_without_an_answer_leaves_it_to_the_last_message(tmp_path):
     class Silent(Guess):
         answer = property(lambda self: None, lambda self, value: None)
@@ -416,6 +425,17 @@ def test_benchmarks_of_agents_on_two_processes(on_processes):
         assert one["eval_games/mean_tokens"] == metrics[0]["eval_games/mean_tokens"]
 
 
+def test_what_observations_tell_is_logged_of_a_credit_without_other_hypotheses(tmp_path):
+    trainer = agent(tmp_path, environment_factory=Guess, credit="belief_critic", step_size=99)
+    played(trainer, ROWS, GAMES)
+    scored = trainer.scored
+    p = scored.likelihoods.answer_logps[:, :, 0].exp()
+    gains = [p[n, t + 1] - p[n, t] for n, t in ((0, 0), (0, 1), (1, 0), (3, 0), (3, 1), (3, 2))]
+    assert [*map(len, scored.step_ends)] == [3, 2, 1, 4]
+    logged = trainer._metrics["train"]["barl/observation_gain"][-1]
+    assert logged == pytest.approx(sum(gains).item() / 6, abs=1e-6) != 0
+
+
 # Training
 
 
@@ -544,3 +564,29 @@ def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path,
     assert metrics["eval_games/mean_tokens"] == pytest.approx(sum(words) / 4)
     assert not trainer._metrics["eval"] and not trainer._logs["completion"]
     assert trainer.num_generations_eval == 4
+
+
+@pytest.mark.parametrize(
+    ("games", "fields", "batches", "said"),
+    [
+        ([[r"\boxed{1}"]] * 4, {}, 10, "no rollout calls a tool. Ask for calls in the prompt"),
+        (
+            [[call("look", key=n), call("look", key=n)] for n in range(4)],
+            {"max_tool_calling_iterations": 1},
+            3,
+            "still call a tool when max_tool_calling_iterations=1 is used up",
+        ),
+        (
+            [[call("look", key=200)]] * 4,
+            {"max_completion_length": 60},
+            3,
+            "does not fit into max_completion_length=60, which counts results",
+        ),
+    ],
+    ids=["no call", "turn limit", "no room"],
+)
+def test_runs_of_agents_that_cannot_learn_say_so(tmp_path, caplog, games, fields, batches, said):
+    trainer = agent(tmp_path, tools=[look], max_steps=batches, credit="rloo", **fields)
+    speaking(trainer.model, trainer._tokenizer, games)
+    trainer.train()
+    assert sum(said in text for text in caplog.messages) == 1

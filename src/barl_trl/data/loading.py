@@ -86,8 +86,8 @@ def load_problems(
     system_prompt: str | None = None,
     prompt_format: str = "{problem}",
     conversational: bool = True,
-    keep_columns: bool = False,
     most_parsed: int | None = MOST_PARSED,
+    keep_columns: bool = False,
     deduplicate: bool = False,
     evaluation_sets: Mapping[str, Sequence[str]] | None = None,
     decontaminate: Collection[str] = (),
@@ -110,9 +110,9 @@ def load_problems(
             messages, the problem is what the user says last.
         conversational: Whether `prompt` is a list of messages, to which the chat template applies,
             or plain text.
-        keep_columns: Whether to keep the other columns, under their names, as the file has them.
         most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
             read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
+        keep_columns: Whether the other columns stay, for environments, tools and rewards.
         deduplicate: Whether to leave out rows whose problem an earlier row has, whatever their
             answer.
         evaluation_sets: Evaluation problems by the name of their set, whose occurrences are
@@ -120,14 +120,14 @@ def load_problems(
         decontaminate: Names of the evaluation sets whose problems are left out.
 
     Returns:
-        The data set with the columns `prompt` and `solution` (the bare true answer), and what
-        became of the rows.
+        The data set with the columns `prompt` and `solution` (the bare true answer), before the
+        others if they are kept, and what became of the rows.
 
     Raises:
         FileNotFoundError: If there is no such file, or no such data set on the Hub.
         ValueError: If the file cannot be read, a column is missing, or no row can be used.
     """
-    from datasets import Dataset
+    from datasets import Dataset, concatenate_datasets
 
     if "{problem}" not in prompt_format:
         raise ValueError(
@@ -183,12 +183,10 @@ def load_problems(
             earlier = messages[:-1]
             prompt = [*([] if messages[0]["role"] == "system" else system), *earlier, last]
         prompts.append(prompt)
-    made = {"prompt": prompts, "solution": [answers[k] for k in kept]}
-    if keep_columns:
-        others: Any = raw.select(kept).to_dict()
-        del others[problem_column], others[answer_column]
-        made = others | made
-    usable = Dataset.from_dict(made)
+    usable = Dataset.from_dict({"prompt": prompts, "solution": [answers[k] for k in kept]})
+    others = [name for name in columns if name not in ("prompt", "solution")]
+    if keep_columns and others:
+        usable = concatenate_datasets([usable, raw.select(kept).select_columns(others)], axis=1)
     path = Path(path_or_id)
     usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
     return usable, report

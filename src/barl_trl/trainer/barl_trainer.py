@@ -54,6 +54,9 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
     group-relative advantage for the whole completion. Generation, rewards, loss, vLLM, KL, PEFT
     and evaluation are inherited unchanged.
 
+    So is TRL's loop of tools and environments. In a rollout of several turns a step is a turn of
+    the model and the observation behind it, and only the model's own tokens have weights.
+
     What it relies on in TRL: TRL makes the calls that [`RolloutBatch`] lists, in that order;
     `_generate(prompts)` returns token ids and completions, and runs transformers' `generate` on
     the model unless vLLM or a `rollout_func` generates; `_calculate_rewards` returns the rewards of
@@ -65,7 +68,8 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
     Args:
         model: As in [`~trl.GRPOTrainer`], or a `Path`.
         reward_funcs: As in [`~trl.GRPOTrainer`], or names that [`get_reward_func`] knows, such as
-            the name of a grader. Their weighted sum is the outcome reward.
+            the name of a grader. Their weighted sum is the outcome reward. None are needed where
+            the environment has a reward.
         args: The settings. Defaults to a [`BARLConfig`] with the default of every field.
         train_dataset: Prompts, with the true answers in the column `args.solution_column`.
         eval_dataset: As in [`~trl.GRPOTrainer`].
@@ -77,9 +81,12 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             Defaults to the verdict of the first grader among `reward_funcs`, else of the default
             grader.
         step_segmenter: Token ids of a chain of thought -> the ends of its reasoning steps. Defaults
-            to steps of `args.step_size` tokens.
-        **kwargs: As in [`~trl.GRPOTrainer`], without images, tools and environments. `benchmarks`
-            are problem sets that are evaluated greedily: see [`BaselineTrainer`].
+            to steps of `args.step_size` tokens. Where there are several turns, it gets the words
+            of each; by default each is a step.
+        **kwargs: As in [`~trl.GRPOTrainer`], without images. With `tools`, an `environment_factory`
+            or a `rollout_func` it trains agents: an environment may tell the answer of a rollout
+            with its attribute `answer`, a `rollout_func` with its field `answer`. `benchmarks` are
+            problem sets that are evaluated greedily: see [`BaselineTrainer`].
 
     Raises:
         ValueError: BARL cannot honour a setting or a data set (raised before any model is loaded),

@@ -150,7 +150,7 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
 
 def _agent(args: EvaluateArguments) -> dict[str, Any]:
     """Return the tools and the environment that the options name; refuse what TRL cannot play."""
-    from ...rewards import import_callable
+    from ...rewards import callable_at
 
     sharded = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
     for name, alone in {"WORLD_SIZE": "1", **dict.fromkeys(sharded, "false")}.items():
@@ -162,8 +162,8 @@ def _agent(args: EvaluateArguments) -> dict[str, Any]:
             )
     path = args.environment_factory
     return {
-        "tools": [import_callable(path, "tools") for path in args.tools or ()],
-        "environment_factory": path and import_callable(path, "environment_factory"),
+        "tools": [callable_at(path, "tools") for path in args.tools or ()],
+        "environment_factory": path and callable_at(path, "environment_factory"),
     }
 
 

@@ -94,14 +94,15 @@ class EvaluateArguments:
     max_tokens: int = option(2048, "Most tokens of a response.")
     tools: list[str] | None = option(
         None,
-        "Functions that the model may call: dotted paths such as my_lib.tools.search. Whole "
-        "episodes are played by TRL's loop, and then max_tokens counts all that follows the "
-        "prompt, also what tools return.",
+        "Tools that the model may call, by dotted path, as `barl train` takes them. TRL's loop "
+        "plays whole episodes, and `max_tokens` counts all that follows the prompt, also what "
+        "tools return.",
     )
     environment_factory: str | None = option(
         None,
-        "Environment of each episode: the dotted path of a class, as TRL's argument. `reset` gets "
-        "the problem's columns; its `answer`, if it has one, is judged.",
+        "Environment of an agent, by the dotted path of its class or of a function that makes one. "
+        "Its public methods are tools; `reset` gets the row of the problem; its `answer`, if it "
+        "has one, is judged.",
     )
     max_tool_calling_iterations: int | None = option(
         None, "Most turns with calls of tools in an episode. Without it, max_tokens ends them."
@@ -120,6 +121,7 @@ class EvaluateArguments:
     )
 
     def __post_init__(self):
+        self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
         if isinstance(self.model_init_kwargs, str):
             try:
                 self.model_init_kwargs = dict(parse_json(self.model_init_kwargs))

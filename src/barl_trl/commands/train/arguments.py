@@ -8,7 +8,7 @@ from typing import Any
 from ...data import PAPER_SYSTEM_PROMPT
 from ...data.files import refuse_missing_file
 from ...evaluation.benchmarks import parse_benchmarks
-from ...rewards import refuse_unknown_reward
+from ...rewards import refuse_no_path, refuse_unknown_reward
 from ...trainer.barl_fields import (
     LENGTH_CONTROLLED_TOKENS,
     METHODS,
@@ -35,6 +35,10 @@ _RULES = (
          "be left out with prompt_template", "write it into the template"),
     Rule("prompt_template", lambda s: "{problem}" in s.prompt_template,
          "contain {{problem}}", "the problem is put there"),
+    Rule("prompt_template", lambda s: not (s.tools or s.environment_factory),
+         "be left out with tools and environments", "their prompts need the chat template"),
+    Rule("rollout_func", lambda s: not (s.tools or s.environment_factory),
+         "be left out with tools and environments", "TRL would ignore its env_mask"),
 )
 # fmt: on
 
@@ -83,6 +87,24 @@ class BARLScriptArguments:
             "`get_soft_overlong_punishment`."
         },
     )
+    tools: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "Tools that the model may call, by dotted path: functions with type hints and "
+            "a docstring, as `GRPOTrainer` takes them (docs/agents.md)."
+        },
+    )
+    environment_factory: str | None = option(
+        None,
+        "Environment of an agent, by the dotted path of its class or of a function that makes one. "
+        "Its public methods are tools; `reset` gets the row of the data set. With its "
+        "`get_reward`, `reward_funcs` may be empty (`[]` in a recipe).",
+    )
+    rollout_func: str | None = option(
+        None,
+        "Function that makes the rollouts, by dotted path, as `GRPOTrainer` takes it. Its "
+        "`env_mask` tells the model's tokens from others'.",
+    )
     method: str = option(
         "barl",
         f"Credit of each step, by name ({', '.join(METHODS)}) or dotted path. `barl` is the "
@@ -109,6 +131,17 @@ class BARLScriptArguments:
 
     def __post_init__(self):
         check_method(self.method)
+        self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
+        for argument, paths in self.agent_paths.items():
+            for path in paths:
+                refuse_no_path(path, argument)
+
+    @property
+    def agent_paths(self) -> dict[str, list[str]]:
+        """The dotted paths that make the model an agent, by the name of the trainer's argument."""
+        single = ("environment_factory", "rollout_func")
+        paths = {name: [getattr(self, name)] for name in single if getattr(self, name)}
+        return paths | ({"tools": self.tools} if self.tools else {})
 
 
 def given_settings(*parsed: Any) -> Any:

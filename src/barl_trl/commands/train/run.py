@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
 
 from ...evaluation.checkpoints import record_training
-from ...rewards import get_reward_func
+from ...rewards import callable_at, get_reward_func
 from ...trainer import BARLConfig
 from ...trainer.checkpoints.files import last_complete_checkpoint
 from ...trainer.checkpoints.output_folder import left_in
@@ -72,6 +72,11 @@ def _make_trainer(
         get_reward_func(name, max_completion_length=training_args.max_completion_length)  # type: ignore[arg-type]
         for name in ([names] if isinstance(names, str) else names)
     ]
+    agents: dict[str, Any] = {
+        argument: [callable_at(path, argument) for path in paths]
+        for argument, paths in script_args.agent_paths.items()
+    }
+    agents |= {name: found[0] for name, found in agents.items() if name != "tools"}
     tokenizer = AutoTokenizer.from_pretrained(
         model_args.model_name_or_path,
         revision=model_args.model_revision,
@@ -109,6 +114,7 @@ def _make_trainer(
         processing_class=tokenizer,
         quantization_config=get_quantization_config(model_args),
         peft_config=peft_config,
+        **agents,
     )
 
 

@@ -37,6 +37,7 @@ def training_sets(
             answer_column=script_args.answer_column,
             # the first process looks, and reports, for all of a launch
             most_parsed=MOST_PARSED if training_args.process_index == 0 else 0,
+            keep_columns=bool(script_args.agent_paths),
             **selection,
             **prompt,
         )

@@ -43,7 +43,10 @@ def check_trainer_arguments(
             "fields."
         )
     refuse_broken(CREDIT_RULES, args)
-    args.warn_of_weights(have_fixed_steps=kwargs.get("step_segmenter") is None)
+    # with several turns, each is a step
+    others = ("step_segmenter", "tools", "environment_factory", "rollout_func")
+    have_fixed_steps = not any(kwargs.get(name) for name in others)
+    args.warn_of_weights(have_fixed_steps=have_fixed_steps)
     if kwargs.get("answer_extractor") and args.extraction != "boxed":
         raise ValueError(
             f"extraction must be left at 'boxed' with an answer_extractor, got "

@@ -59,8 +59,9 @@ def check_datasets(
         if dataset is train_dataset:
             _check_truths(args, dataset, graders)
         if kwargs.get("rollout_func") is None:  # a rollout_func may add columns
-            environments = ["environments"] if kwargs.get("environment_factory") else []
-            _check_rewards(name, dataset, rewards, args.solution_column, environments)
+            has_environments = kwargs.get("environment_factory")
+            others = ["environments", ROLLOUT_ANSWER] if has_environments else []
+            _check_rewards(name, dataset, rewards, args.solution_column, others)
 
 
 def _check_prompts(name: str, dataset: Any) -> None:

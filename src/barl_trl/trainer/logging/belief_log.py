@@ -113,9 +113,11 @@ class BeliefLog(TrainerCallback):
             group_size=trainer.num_generations,
             gather=trainer.accelerator.gather,
         )
+        truth_belief = local_rollouts.belief[..., 0]
         if trainer.scorer.credit.hypotheses == "truth":
             metrics = {name: metrics[name] for name in metrics if name not in _OF_SEVERAL}
-        gain = observation_gain(local_rollouts.belief, scored)
+            truth_belief = local_rollouts.truth_plausibility  # alone it has all of the posterior
+        gain = observation_gain(truth_belief, scored)
         metrics |= {} if gain is None else {"observation_gain": gain}
         metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
         metrics["steps_per_rollout"] = fmean(gather_object([*map(len, scored.step_ends)]))

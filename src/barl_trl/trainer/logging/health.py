@@ -36,6 +36,28 @@ class _Symptom(NamedTuple):
 
 SYMPTOMS = (
     _Symptom(
+        "tools/call_frequency",
+        lambda value: value <= 0,
+        MANY,
+        "no rollout calls a tool. Ask for calls in the prompt, or train first on examples of them. "
+        "If barl/malformed_calls is above 0, the model does not write the chat template's form.",
+    ),
+    _Symptom(
+        "barl/at_turn_limit",
+        lambda value: value >= 1,
+        FEW,
+        "all rollouts still call a tool when max_tool_calling_iterations="
+        "{args.max_tool_calling_iterations} is used up, so that few have an answer. Raise it.",
+    ),
+    _Symptom(
+        "barl/no_room_for_result",
+        lambda value: value >= 0.5,
+        FEW,
+        "the next result of a tool does not fit into "
+        "max_completion_length={args.max_completion_length}, which counts results, in half of the "
+        "rollouts or more. Raise it, or return shorter results.",
+    ),
+    _Symptom(
         "completions/clipped_ratio",
         lambda value: value >= 1,
         FEW,

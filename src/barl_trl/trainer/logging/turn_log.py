@@ -28,18 +28,18 @@ _BY_INDEX = (
 )
 
 
-def observation_gain(belief: Tensor, scored: Scored) -> float | None:
-    """Return how much the truth's posterior rises by a turn and its observation, on average.
+def observation_gain(truth_belief: Tensor, scored: Scored) -> float | None:
+    """Return how much the belief in the truth rises by a turn and its observation, on average.
 
     Args:
-        belief: The posterior of each of this process's rollouts, (B, T + 1, H).
+        truth_belief: The belief in the truth at each state of this process's rollouts, (B, T + 1).
         scored: The rollouts.
 
     Returns:
         The mean over the turns of all processes that brought an observation; None without any.
     """
     gains: list[float] = []
-    for truth, ends, turns in zip(belief[..., 0], scored.step_ends, scored.turns, strict=True):
+    for truth, ends, turns in zip(truth_belief, scored.step_ends, scored.turns, strict=True):
         stops = {turn.stop for turn in turns if turn.has_observation}
         gains += [(truth[t + 1] - truth[t]).item() for t, end in enumerate(ends) if end in stops]
     gains = gather_object(gains)

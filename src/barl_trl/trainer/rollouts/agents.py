@@ -51,13 +51,16 @@ class AgentMixin(GRPOTrainer):
     the column `rollout_answer`.
 
     It logs, if some tokens may not be the model's, `barl/turns_per_rollout`; and with tools the
-    shares of rollouts that end in a call, `barl/ended_in_call`, and that end in a text that looks
+    shares of rollouts that end in a call, `barl/ended_in_call`, because they were
+    `barl/at_turn_limit` or there was `barl/no_room_for_result`, and that end in a text that looks
     like a call but is none, `barl/malformed_calls`.
 
     What it relies on in TRL: `_generate` returns the token ids of prompts and completions, the mask
     of the tokens that the model wrote (None: all), the completions, the log-probabilities, the
     columns that a `rollout_func` adds, and two lists of images; `environments` has the environment
-    of each rollout of the batch; `tools` are those of all rollouts.
+    of each rollout of the batch; `tools` are those of all rollouts; its loop calls tools
+    `max_tool_calling_iterations` times, and leaves a result out that does not fit into the
+    completion.
     """
 
     model: Any
@@ -65,6 +68,7 @@ class AgentMixin(GRPOTrainer):
     eos_token_ids: list[int]
     environments: list[Any] | None
     tools: list[Any]
+    max_tool_calling_iterations: int
     _played: list[Episode] | None = None
     _only_plays = False
 
@@ -170,7 +174,15 @@ class AgentMixin(GRPOTrainer):
     def _log_turns(self, completion_ids, completions, turns) -> None:
         shares: dict[str, list[float]] = {"turns_per_rollout": [*map(len, turns)]}
         if self.tools:
-            shares["ended_in_call"] = [*map(calls_tool, completions)]
+            calls = shares["ended_in_call"] = [*map(calls_tool, completions)]
+            at_limit = [len(spans) > self.max_tool_calling_iterations for spans in turns]
+            shares["at_turn_limit"] = [
+                is_call and is_last for is_call, is_last in zip(calls, at_limit, strict=True)
+            ]
+            shares["no_room_for_result"] = [
+                (is_call and not is_last) or (bool(spans) and spans[-1].has_observation)
+                for is_call, is_last, spans in zip(calls, at_limit, turns, strict=True)
+            ]
             shares["malformed_calls"] = [
                 not calls_tool(completion)
                 and bool(self._call_opening)
