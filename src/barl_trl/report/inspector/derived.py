@@ -17,6 +17,9 @@ from ...posterior import StepValues, q_values
 
 Records = Sequence[Mapping[str, Any]]
 
+_TOLERANCE = 1e-3
+"""Most by which a computed value may miss the recorded one, relative to it where it exceeds 1."""
+
 
 class Derived(NamedTuple):
     """Numbers of a rollout with T steps, T + 1 states and H hypotheses.
@@ -41,6 +44,11 @@ class Derived(NamedTuple):
     """Weight of each step in the policy gradient, (T)."""
     methods: dict[str, np.ndarray]
     """Value of each step under every credit that can be computed, (T)."""
+    difference: float | None
+    """Largest difference of a recorded step value from that computed for the run's credit.
+
+    None if all are equal, or cannot be computed.
+    """
 
 
 def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
@@ -75,7 +83,9 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         step_values = {}
         if rollouts.is_judged[row]:
             step_values = {name: of_all[row, :steps] for name, of_all in methods.items()}
-        derived.append(Derived(p, w, q, v, values, entropy, weights, step_values))
+        own = step_values.get(settings.get("credit"))
+        difference = _difference(own, record["step_values"])
+        derived.append(Derived(p, w, q, v, values, entropy, weights, step_values, difference))
     return derived
 
 
@@ -133,6 +143,14 @@ def _method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dic
         if size >= needed[credit.hypotheses] or (size and name == run_credit):
             values[name] = weigh_steps(rollouts, credit, settings).steps.numpy()
     return values
+
+
+def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -> float | None:
+    if computed is None or not recorded:
+        return None
+    apart = np.abs(computed - recorded)
+    is_apart = apart > _TOLERANCE * np.maximum(1.0, np.abs(recorded))
+    return float(apart.max()) if is_apart.any() else None
 
 
 def _weights(records: Records) -> list[np.ndarray]:

@@ -17,6 +17,10 @@ FILTERS = {
     "truncated": ("truncated", "it reached the longest length before its end"),
     "no_answer": ("no answer", "no final answer was read"),
     "timed_out": ("timed out", "the grader ran out of time"),
+    "differs": (
+        "values differ",
+        "the recorded step values are not those that the recorded settings give",
+    ),
     "right": ("right", "its answer is the truth"),
     "wrong": ("wrong", "its answer is not the truth, or there is none"),
 }
@@ -67,6 +71,7 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
             "truncated": record["is_cut_off"],
             "no_answer": record["answer"] is None,
             "timed_out": record["reason"] == "timeout",
+            "differs": derived.difference is not None,
             "right": right,
             "wrong": not right,
         }

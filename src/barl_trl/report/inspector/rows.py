@@ -126,6 +126,7 @@ def _details(record: Mapping[str, Any], derived: Derived, bits: int) -> dict[str
         "ratios": _rounded(record["importance_ratios"], 4),
         "step_values": _rounded(record["step_values"]),
         "token_weights": _uneven(record, derived),
+        "difference": _rounded(derived.difference),
         "closing": _rounded(_closing_value(record)),
         "weights": _rounded(derived.weights),
         "methods": {name: _rounded(values) for name, values in derived.methods.items()},

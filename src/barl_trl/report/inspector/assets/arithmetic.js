@@ -57,6 +57,9 @@ barl.arithmetic = (() => {
     const from = t ? rollout.step_ends[t - 1] : 0;
     return el("div", {},
       el("h3", {}, `Step ${t}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
+      rollout.difference === null ? null : el("p", { class: "wrong" },
+        `The recorded step values differ by up to ${number(rollout.difference)} from those that this page computes with the `
+        + "run's settings: what it computes may not be what the run did."),
       el("p", { class: "equation" }, rollout.values
         ? `V(${t}) = Σ w(${t}) · Q(${t}) = ${number(rollout.values[t])}, where Q(${t}) = p(${steps}) − p(${t}) + v`
         : rollout.w ? "This rollout has no outcome: its steps have no values." : "This rollout was not scored: it has no beliefs."),
