@@ -82,6 +82,10 @@ def make_record(seed, *, step=0, group=0, rollout=0, outcome=1.0, steps=4, size=
         "reason": "equal numbers" if outcome else "different",
         "is_cut_off": False,
         "scored_tokens": 100 + seed,
+        "own_tokens": None,
+        "turn_ends": None,
+        "observed_tools": None,
+        "ended_in_call": None,
     }
 
 

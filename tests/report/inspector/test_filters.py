@@ -29,6 +29,8 @@ PAIR = [weighted(make_record(n, rollout=n, outcome=float(n)), 0.0) for n in rang
         (0, lambda r: r | {"is_cut_off": True}, "truncated"),
         (0, lambda r: r | {"answer": None, "member": None}, "no_answer"),
         (0, lambda r: r | {"reason": "timeout"}, "timed_out"),
+        (0, lambda r: r | {"ended_in_call": False}, "asked_nothing"),
+        (0, lambda r: r | {"ended_in_call": True}, "ended_in_call"),
         (1, lambda r: r | {"step_values": [v + 1 for v in r["step_values"]]}, "differs"),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .derived import Derived
+from .derived import Derived, own_tokens
 
 FILTERS = {
     "wrong_praised": ("wrong but praised", "the mean weight of its tokens is above 0"),
@@ -17,6 +17,8 @@ FILTERS = {
     "truncated": ("truncated", "it reached the longest length before its end"),
     "no_answer": ("no answer", "no final answer was read"),
     "timed_out": ("timed out", "the grader ran out of time"),
+    "asked_nothing": ("asked nothing", "an agent that took one turn and called no tool"),
+    "ended_in_call": ("ended in a call", "it called a tool and did not get the result"),
     "differs": (
         "values differ",
         "the recorded step values are not those that the recorded settings give",
@@ -41,10 +43,10 @@ def _is_right(record: Mapping[str, Any]) -> bool:
 
 
 def mean_weight(record: Mapping[str, Any], derived: Derived) -> float:
-    """Return the mean weight of a rollout's tokens; 0 without tokens."""
+    """Return the mean weight of the tokens that the model wrote in a rollout; 0 without any."""
     recorded = record["token_weights"]
     if recorded:
-        return float(np.mean(recorded))
+        return float(np.sum(recorded) / max(1, own_tokens(record).sum()))
     sizes = np.diff([0, *record["step_ends"]])
     return float(np.average(derived.weights, weights=sizes)) if sizes.sum() else 0.0
 
@@ -71,6 +73,8 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
             "truncated": record["is_cut_off"],
             "no_answer": record["answer"] is None,
             "timed_out": record["reason"] == "timeout",
+            "asked_nothing": record["ended_in_call"] is False and record["own_tokens"] is None,
+            "ended_in_call": record["ended_in_call"],
             "differs": derived.difference is not None,
             "right": right,
             "wrong": not right,
