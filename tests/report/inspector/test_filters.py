@@ -54,11 +54,13 @@ def test_equal_outcomes_with_weights_apart_are_a_kind_of_the_whole_group():
 def test_right_is_the_truth_and_without_hypotheses_a_reward():
     wrong = weighted(make_record(1, outcome=0.0), 0.0) | {"step_values": None}
     unscored = wrong | {"hypotheses": None, "member": None}
+    truth_alone = make_record(1, size=1) | {"step_values": None, "member": None}
     for record, kind in (
         (wrong | {"outcome": 0.2}, "wrong"),  # a reward for form, say
         (unscored, "wrong"),
         (unscored | {"outcome": 1.0}, "right"),
         (unscored | {"outcome": None}, "wrong"),
+        (weighted(truth_alone, 0.0), "right"),
     ):
         assert names([record]) == [{kind}]
 

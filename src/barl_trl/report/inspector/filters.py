@@ -35,9 +35,9 @@ _SPREAD = 0.05
 def _is_right(record: Mapping[str, Any]) -> bool:
     """Return whether a rollout's answer is the truth.
 
-    Without hypotheses, it is taken to be the truth if the outcome is above 0.
+    Where answers are no hypotheses, it is taken to be the truth if the outcome is above 0.
     """
-    if record["hypotheses"]:
+    if len(record["hypotheses"] or ()) > 1:
         return record["member"] == 0
     return (record["outcome"] or 0.0) > 0
 

@@ -11,7 +11,7 @@ barl.group = (() => {
       el("th", { scope: "row" }, el("a", { href: line.href, tabindex: "-1" }, line.name)),
       line.cells.map((value, t) => barl.shaded(el("td", {
         tabindex: r || t ? "-1" : "0", "data-r": r, "data-t": t, class: line.at === t ? "at" : null,
-        "aria-label": `${line.name}, step ${t}: ${signed(value)}`, title: `step ${t}: ${signed(value)}`,
+        "aria-label": `${line.name}, ${line.unit} ${t}: ${signed(value)}`, title: `${line.unit} ${t}: ${signed(value)}`,
       }, columns <= 12 ? signed(value, 1) : ""), value, bound)),
       Array.from({ length: columns - line.cells.length }, () => el("td", { class: "void" }))));
     const table = el("table", { class: columns <= 12 ? "heat" : "heat dense", role: "grid", "aria-label": title },
@@ -60,20 +60,19 @@ barl.group = (() => {
     return group.rollouts.map((rollout) => {
       const at = { ...state, rollout: rollout.rollout, t: null };
       const right = rollout.kinds & (1 << barl.store.bit("right"));
-      return { name: `${right ? "✓" : "✗"} ${rollout.rollout}`, href: barl.store.address(at), state: at,
+      return { name: `${right ? "✓" : "✗"} ${rollout.rollout}`, href: barl.store.address(at), state: at, unit: barl.text.unit(rollout),
         cells: cells(rollout), at: state.rollout === rollout.rollout ? runAt : null };
     });
   }
 
+  // GRPO's advantage of a rollout.
+  const flat = ({ advantage, methods }) => advantage ?? (methods.grpo || [null])[0];
+
   function matrices(group, state, go) {
     const run = barl.store.runs[0];
-    const flat = (rollout) => {
-      const value = rollout.advantage === null ? (rollout.methods.grpo || [])[0] : rollout.advantage;
-      return rollout.weights.map(() => value === undefined ? null : value);
-    };
     const credit = run.settings.credit ? `${run.settings.credit}: weight of each step` : "weight of each step";
     return [grid(`${credit}`, "what the policy gradient multiplies", lines(group, state, (r) => r.weights, state.t), run.bound, go),
-      grid("GRPO: flat advantage", "the same rollouts, the same scale", lines(group, state, flat, state.t), run.bound, go)];
+      grid("GRPO: flat advantage", "the same rollouts, the same scale", lines(group, state, (r) => r.weights.map(() => flat(r)), state.t), run.bound, go)];
   }
 
   // The grid of the rollouts of the second run that are paired with those of a group.
@@ -119,5 +118,5 @@ barl.group = (() => {
     ];
   }
 
-  return { show, prompt, bare };
+  return { show, prompt, bare, flat };
 })();
