@@ -18,9 +18,8 @@ from barl_trl.report.rollout_records import (
 )
 
 from .. import reference
-from ..report.inspector.rollouts import write_records
-from . import by_hand, test_agents
-from .playing import call, speaking
+from ..report.inspector.rollouts import record_agents, write_records
+from . import by_hand
 from .rollouts import (
     CASES,
     HYPOTHESES,
@@ -33,6 +32,7 @@ from .rollouts import (
     trainer,
     weights_of,
 )
+from .test_agents import CHATS, agent, chatting
 from .test_belief_logging import MODES, corrected_trainer, ratios
 from .test_credits import CUT_OFF, OWN
 
@@ -229,27 +229,10 @@ def test_messages_are_recorded_as_the_model_reads_them(model, tokenizer, tmp_pat
 # Agents
 
 
-EDGES = [
-    [call("look", key=0) + call("look", key=1), call("look", key=2), r"It is \boxed{12}"],
-    [r"At once \boxed{7}"],
-    ["<think>hm</think>\n" + call("look", key=3), r"So \boxed{12}"],
-    [*[call("look", key=4)] * 3],
-]
-
-
 @pytest.mark.filterwarnings("ignore:.*docs/method.md")
 @pytest.mark.parametrize("credit", ["belief_critic", "barl", "grpo"])
 def test_turns_of_agents_are_recorded(tmp_path, credit):
-    settings = {
-        "credit": credit,
-        "log_beliefs": True,
-        "max_tool_calling_iterations": 2,
-        "step_size": 99,
-    }
-    trainer = test_agents.agent(tmp_path, tools=[test_agents.look], **settings)
-    speaking(trainer.model, trainer._tokenizer, EDGES)
-    trainer.train()
-    records = [*read_records(tmp_path / FOLDER)]
+    trainer, records = record_agents(tmp_path, credit)
     twice, once = ["look", "look"], ["look"]
     assert [r["observed_tools"] for r in records] == [
         [twice, once, []],
@@ -276,9 +259,7 @@ def test_turns_of_agents_are_recorded(tmp_path, credit):
 
 
 def test_a_rollout_funcs_turns_have_no_tools(tmp_path):
-    func = test_agents.chatting(test_agents.CHATS)
-    trainer = test_agents.agent(tmp_path, rollout_func=func, log_beliefs=True)
-    trainer.train()
+    agent(tmp_path, rollout_func=chatting(CHATS), log_beliefs=True).train()
     records = [*read_records(tmp_path / FOLDER)]
     assert [r["observed_tools"] for r in records] == [[[]] * 2, [[]] * 3, None, [[]]]
     assert [r["ended_in_call"] for r in records] == [False] * 4
