@@ -108,9 +108,7 @@ def shortened(text: str, most: int) -> str:
     return f"{text[: kept // 2]} … {text[-(kept - kept // 2) :]}"
 
 
-def _turns(
-    messages: Sequence[Mapping[str, Any]], values: Sequence[float]
-) -> Iterator[tuple[str, str]]:
+def _turns(messages: list[dict[str, Any]], values: Sequence[float]) -> Iterator[tuple[str, str]]:
     """Yield the text and the style of each message of a completion of several turns.
 
     Args:
