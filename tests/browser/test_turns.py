@@ -92,6 +92,7 @@ def test_who_asked_nothing_and_who_ended_in_a_call(shown):
         assert listed(shown) == [[0, 0, n] for n in wanted]
 
 
+@pytest.mark.parametrize("run", ["barl"], indirect=True)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_axe_finds_nothing_serious(shown, scheme, width):
