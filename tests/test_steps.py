@@ -136,7 +136,8 @@ def masked_completions(draw):
     token_ids, mask = [], []
     for _ in range(draw(st.integers(0, 5))):
         own = draw(st.lists(st.just(WORD), min_size=1, max_size=6)) + [END] * draw(st.booleans())
-        others = draw(st.lists(st.sampled_from([OTHER, END, PADDING]), max_size=6))
+        kinds = st.sampled_from([OTHER, END, PADDING])
+        others = draw(st.lists(kinds, min_size=own[-1] == END, max_size=6))
         token_ids += [*own, *others]
         mask += [1] * len(own) + [0] * len(others)
     return token_ids, mask

@@ -21,6 +21,9 @@ def test_hostile_texts_are_texts(make_shown):
             record["prompt"] += HOSTILE + FORMULA
             record["tokens"] = [HOSTILE, FORMULA, *record["tokens"][2:]]
             record["hypotheses"] = [HOSTILE, *record["hypotheses"][1:]]
+            size = len(record["tokens"])
+            record["own_tokens"] = [1, 1, 0] + [1] * (size - 3)
+            record |= {"turn_ends": [3, size], "observed_tools": [[HOSTILE], []]}
         return records
 
     shown = make_shown(
@@ -30,6 +33,7 @@ def test_hostile_texts_are_texts(make_shown):
         page = shown.at(place)
         assert page.locator("img, iframe, object, a[href^=javascript]").count() == 0
     assert page.locator(".token").first.text_content() == SEEN
+    assert page.locator(".observation .label").text_content() == SEEN
     assert page.locator(".hypotheses bdi").first.text_content().startswith("</script><script>")
     page.locator(".token").first.hover()
     page.click("#maths")

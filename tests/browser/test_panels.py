@@ -5,6 +5,7 @@ import math
 import pytest
 
 from .. import reference
+from ..report.inspector.rollouts import Recorder
 
 pytestmark = pytest.mark.browser
 PLACE = (10, 1, 3)
@@ -33,6 +34,18 @@ def test_arithmetic_of_a_step(shown, record):
     total = sum(a * b for a, b in zip(w[t], q[t], strict=True))
     assert number(page.locator("td.total").inner_text()) == pytest.approx(total, abs=6e-4)
     assert f"= {total:.3f}".replace("-", "−") in page.locator(".equation").inner_text()
+
+
+def test_a_recorded_value_that_is_not_the_computed_one_is_said(make_shown, tokenizer, tmp_path):
+    records, metadata = Recorder(tokenizer, tmp_path / "trained").records()
+    wrong, right = [r for r in records if r["group"] == 0 and r["step_values"]][:2]
+    wrong["step_values"][-1] += 0.25
+    shown = make_shown({"steps": [0], "change": lambda _: records, "metadata": metadata})
+    for record, said in ((wrong, 1), (right, 0)):
+        page = shown.at(f"#/step/0/group/0/rollout/{record['rollout']}?t=0")
+        assert page.locator(".equation").count() == 1
+        text = "The recorded step values differ by up to 0.250 from those that this page computes"
+        assert page.get_by_text(text).count() == said
 
 
 def test_other_credits_of_the_step(shown, record):

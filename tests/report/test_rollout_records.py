@@ -59,6 +59,10 @@ FULL = record(
     reason="numbers",
     is_cut_off=False,
     scored_tokens=40,
+    own_tokens=[1, 0],
+    turn_ends=[2],
+    observed_tools=[["look", "look"]],
+    ended_in_call=False,
 )
 
 
@@ -198,6 +202,14 @@ def test_files_of_others_and_of_other_versions_are_named(tmp_path):
         pq.write_table(table.replace_schema_metadata(metadata), path)
         with pytest.raises(ValueError, match=f"{path} must be a file of rollout records, got .* w"):
             read_file(path)
+
+
+def test_a_file_of_version_1_is_read_without_turns(tmp_path):
+    path, added = tmp_path / file_name(0), SCHEMA.names[-4:]
+    table = pa.Table.from_pylist([FULL], SCHEMA).drop_columns(added)
+    rollout_records.write_records(path, [table], {"version": 1})
+    assert read_file(path) == ({"version": 1}, [FULL | dict.fromkeys(added)])
+    assert [*read_records(tmp_path, columns=["turn_ends"])] == [{"turn_ends": None}]
 
 
 def test_no_record_says_where_a_model_lies_on_this_machine(tmp_path):

@@ -85,6 +85,10 @@ def test_every_metric_has_a_row_in_the_docs(model, tokenizer, tmp_path):
     rare |= {"barl/value_spread_equal_outcome"}  # where all outcomes of a group are equal
     rare |= {"kl"}  # with a reference model
     rare |= {"barl/first_ratio"}  # with several optimizer steps per rollout batch
+    # with agents
+    rare |= {f"barl/{name}" for name in ("turns_per_rollout", "observation_gain")}
+    rare |= {f"barl/{name}" for name in ("ended_in_call", "malformed_calls", "at_turn_limit")}
+    rare |= {"barl/no_room_for_result"}
     assert explained - barl <= rare
 
 

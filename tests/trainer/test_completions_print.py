@@ -40,6 +40,31 @@ def test_answer_belief_and_values_of_a_completion(show):
     assert "      It is 1." in lines
 
 
+def test_an_agents_turns_have_lines_with_their_values_and_tools(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    call = {"type": "function", "function": {"name": "at_least", "arguments": {"x": 5}}}
+    calling = {"role": "assistant", "content": "Hm.", "tool_calls": [call]}
+    messages = [
+        calling,
+        {"role": "tool", "name": "at_least", "content": "[red]no\n"},
+        {"role": "assistant", "content": "It is 2."},
+        {"role": "tool", "content": "Wrong."},
+    ]
+    completions = [messages, [{"role": "assistant", "tool_calls": [call]}], messages[2:3]]
+    rows = [ROW | {"step_values": values} for values in ([-0.25, 1.0], [0.5, 0.5], [0.0])]
+    rewards = {"accuracy_reward": [1.0] * 3}
+    print_completions([PROMPT] * 3, completions, rewards, rows, step=7, number=None)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines if line.startswith(" " * 6)] == [
+        'turn 0 -0.25: Hm. at_least {"x": 5}',
+        "at_least: [red]no",
+        "turn 1 +1.00: It is 2.",
+        "observation: Wrong.",
+        'turn 0: at_least {"x": 5}',  # its values are not those of turns
+        "It is 2.",
+    ]
+
+
 def test_texts_are_no_markup_and_prompts_are_shown_once(show):
     shown = show([ROW] * 3)
     assert shown.count("[/INST] 1+1? :smile: \N{REPLACEMENT CHARACTER}[31mxxx") == 1

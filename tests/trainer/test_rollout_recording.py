@@ -7,6 +7,7 @@ import pytest
 from trl import GRPOTrainer
 
 from barl_trl.credit import CREDITS
+from barl_trl.report.inspector.derived import derive
 from barl_trl.report.rollout_records import (
     FOLDER,
     SCHEMA,
@@ -17,7 +18,7 @@ from barl_trl.report.rollout_records import (
 )
 
 from .. import reference
-from ..report.inspector.rollouts import write_records
+from ..report.inspector.rollouts import record_agents, write_records
 from . import by_hand
 from .rollouts import (
     CASES,
@@ -31,6 +32,7 @@ from .rollouts import (
     trainer,
     weights_of,
 )
+from .test_agents import CHATS, agent, chatting
 from .test_belief_logging import MODES, corrected_trainer, ratios
 from .test_credits import CUT_OFF, OWN
 
@@ -222,6 +224,46 @@ def test_messages_are_recorded_as_the_model_reads_them(model, tokenizer, tmp_pat
         f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
         for prompt in ("1+1?", "Half of one?")
     }
+
+
+# Agents
+
+
+@pytest.mark.filterwarnings("ignore:.*docs/method.md")
+@pytest.mark.parametrize("credit", ["belief_critic", "barl", "grpo"])
+def test_turns_of_agents_are_recorded(tmp_path, credit):
+    trainer, records = record_agents(tmp_path, credit)
+    twice, once = ["look", "look"], ["look"]
+    assert [r["observed_tools"] for r in records] == [
+        [twice, once, []],
+        None,
+        [once, []],
+        [once, once, []],
+    ]
+    assert [r["ended_in_call"] for r in records] == [False, False, False, True]
+    masks = trainer.generated.masks
+    assert [r["own_tokens"] for r in records] == [masks[0], None, *masks[2:]]
+    for record, turns in zip(records, trainer.scored.turns, strict=True):
+        stops = [turn.stop for turn in turns]
+        assert record["turn_ends"] == (stops if len(stops) > 1 else None)
+        assert record["step_ends"][:-1] == stops[:-1]
+    metadata = read_metadata(tmp_path / FOLDER / file_name(0))
+    for record, numbers in zip(records, derive(records, metadata), strict=True):
+        assert numbers.difference is None
+        assert numbers.methods[credit] == approx(record["step_values"])
+        own = np.array(record["own_tokens"] or [1] * len(record["tokens"]), dtype=bool)
+        sizes = np.diff([0, *record["step_ends"]])
+        spread = np.repeat(numbers.weights, sizes)
+        weights = np.array(record["token_weights"])
+        np.testing.assert_allclose(weights[: len(spread)], spread * own[: len(spread)], atol=1e-6)
+
+
+def test_a_rollout_funcs_turns_have_no_tools(tmp_path):
+    agent(tmp_path, rollout_func=chatting(CHATS), log_beliefs=True).train()
+    records = [*read_records(tmp_path / FOLDER)]
+    assert [r["observed_tools"] for r in records] == [[[]] * 2, [[]] * 3, None, [[]]]
+    assert [r["ended_in_call"] for r in records] == [False] * 4
+    assert records[3]["turn_ends"] == [len(records[3]["tokens"])] == records[3]["step_ends"]
 
 
 # A run

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from .json_files import parse_json, regular
 
-VERSION = 1
+VERSION = 2
 """Version of the schema. Readers refuse files of a later version."""
 
 SCHEMA = pa.schema(
@@ -43,6 +43,10 @@ SCHEMA = pa.schema(
         pa.field("reason", pa.string()),
         pa.field("is_cut_off", pa.bool_()),
         pa.field("scored_tokens", pa.int32()),
+        pa.field("own_tokens", pa.list_(pa.int8())),  # L
+        pa.field("turn_ends", pa.list_(pa.int32())),  # one per turn, ascending
+        pa.field("observed_tools", pa.list_(pa.list_(pa.string()))),  # a list per turn
+        pa.field("ended_in_call", pa.bool_()),
     ]
 )
 """Columns of a record of T steps, S = T + 1 states, H hypotheses and L completion tokens.
@@ -50,6 +54,9 @@ SCHEMA = pa.schema(
 The table in docs/inspector.md says what each means. A column is null where the run has no such
 thing.
 """
+
+_OF_VERSION_2 = ("own_tokens", "turn_ends", "observed_tools", "ended_in_call")
+"""Columns that files of version 1 lack; they are read as null."""
 
 FOLDER = "beliefs"
 """Name of the folder of records in the folder of a run."""
@@ -202,6 +209,10 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
             f"path must have records of version {VERSION} at most, got {metadata['version']} in "
             f"{path}: update barl-trl."
         )
+    if metadata["version"] < 2:
+        for field in (SCHEMA.field(name) for name in columns if name in _OF_VERSION_2):
+            table = table.append_column(field, pa.nulls(len(table), field.type))
+            found = found.append(field)
     wrong = [
         name
         for name in columns

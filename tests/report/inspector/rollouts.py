@@ -22,6 +22,7 @@ from barl_trl.report.rollout_records import (
 from barl_trl.trainer.barl_fields import BARLFields
 
 from ...tiny import tiny_model
+from ...trainer.playing import call, speaking
 from ...trainer.rollouts import (
     COMPLETIONS,
     OUTCOMES,
@@ -31,6 +32,7 @@ from ...trainer.rollouts import (
     trainer,
     weights_of,
 )
+from ...trainer.test_agents import agent, look
 
 
 def metadata_of(**settings):
@@ -82,6 +84,10 @@ def make_record(seed, *, step=0, group=0, rollout=0, outcome=1.0, steps=4, size=
         "reason": "equal numbers" if outcome else "different",
         "is_cut_off": False,
         "scored_tokens": 100 + seed,
+        "own_tokens": None,
+        "turn_ends": None,
+        "observed_tools": None,
+        "ended_in_call": None,
     }
 
 
@@ -157,3 +163,21 @@ class Recorder:
         weights_of(made, ROWS + UNUSABLE)
         folder = self.folder / FOLDER
         return [*read_records(folder)], read_metadata(folder / file_name(0))
+
+
+PLAYS = [
+    [call("look", key=0) + call("look", key=1), call("look", key=2), r"It is \boxed{12}"],
+    [r"At once \boxed{7}"],
+    ["<think>hm</think>\n" + call("look", key=3), r"So \boxed{12}"],
+    [*[call("look", key=4)] * 3],
+]
+
+
+def record_agents(folder, credit):
+    """Returns a trainer of agents and the records that it wrote of `PLAYS`."""
+    settings = {"credit": credit, "log_beliefs": True, "step_size": 99}
+    settings |= {"max_tool_calling_iterations": 2}
+    made = agent(folder, tools=[look], **settings)
+    speaking(made.model, made._tokenizer, PLAYS)
+    made.train()
+    return made, [*read_records(folder / FOLDER)]

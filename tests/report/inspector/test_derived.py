@@ -166,6 +166,7 @@ def test_values_are_those_that_training_recorded(recorder, settings):
     judged = [r["step_values"] is not None for r in records]
     assert judged == [True, True, False] + [True] * 5 + [False] * 4
     for record, numbers in zip(records, derive(records, metadata), strict=True):
+        assert numbers.difference is None
         if record["step_values"] is None:
             assert numbers.values is None and numbers.methods == {}
             continue
@@ -174,6 +175,30 @@ def test_values_are_those_that_training_recorded(recorder, settings):
             np.testing.assert_allclose(numbers.values, record["step_values"], atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*docs/credit.md")
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        ({"outcome_mode": "hypothesis"}, {}),
+        ({}, {"outcome_mode": "hypothesis"}),
+        ({"credit": "gae", "gae_lambda": 0.0}, {"credit": "gae"}),
+        ({"credit": "rloo"}, {"credit": "rloo", "credit_baseline": "none"}),
+    ],
+)
+def test_values_that_the_settings_do_not_give_are_told(recorder, recorded, said):
+    records, _ = recorder.records(**recorded)
+    found = derive(records, metadata_of(**said))
+    apart = [
+        np.abs(numbers.methods[said.get("credit", "barl")] - record["step_values"]).max(initial=0)
+        for record, numbers in zip(records, found, strict=True)
+        if record["step_values"] is not None
+    ]
+    assert max(apart) > 0.1
+    told = [numbers.difference for numbers in found if numbers.methods]
+    assert told == [pytest.approx(most) if most > 1e-3 else None for most in apart]
+
+
 def test_a_credit_that_is_not_known_here_is_left_out():
     metadata = metadata_of() | {"settings": METADATA["settings"] | {"credit": "mine.credit"}}
-    assert all(set(one.methods) == set(CREDITS) for one in derive(make_batch(0), metadata))
+    for one in derive(make_batch(0), metadata):
+        assert set(one.methods) == set(CREDITS) and one.difference is None

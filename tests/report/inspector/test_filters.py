@@ -29,6 +29,9 @@ PAIR = [weighted(make_record(n, rollout=n, outcome=float(n)), 0.0) for n in rang
         (0, lambda r: r | {"is_cut_off": True}, "truncated"),
         (0, lambda r: r | {"answer": None, "member": None}, "no_answer"),
         (0, lambda r: r | {"reason": "timeout"}, "timed_out"),
+        (0, lambda r: r | {"ended_in_call": False}, "asked_nothing"),
+        (0, lambda r: r | {"ended_in_call": True}, "ended_in_call"),
+        (1, lambda r: r | {"step_values": [v + 1 for v in r["step_values"]]}, "differs"),
     ],
 )
 def test_kinds(place, change, added):
@@ -49,13 +52,15 @@ def test_equal_outcomes_with_weights_apart_are_a_kind_of_the_whole_group():
 
 
 def test_right_is_the_truth_and_without_hypotheses_a_reward():
-    wrong = weighted(make_record(1, outcome=0.0), 0.0)
+    wrong = weighted(make_record(1, outcome=0.0), 0.0) | {"step_values": None}
     unscored = wrong | {"hypotheses": None, "member": None}
+    truth_alone = make_record(1, size=1) | {"step_values": None, "member": None}
     for record, kind in (
         (wrong | {"outcome": 0.2}, "wrong"),  # a reward for form, say
         (unscored, "wrong"),
         (unscored | {"outcome": 1.0}, "right"),
         (unscored | {"outcome": None}, "wrong"),
+        (weighted(truth_alone, 0.0), "right"),
     ):
         assert names([record]) == [{kind}]
 

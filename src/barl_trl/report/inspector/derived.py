@@ -17,6 +17,9 @@ from ...posterior import StepValues, q_values
 
 Records = Sequence[Mapping[str, Any]]
 
+_TOLERANCE = 1e-3
+"""Most by which a computed value may miss the recorded one, relative to it where it exceeds 1."""
+
 
 class Derived(NamedTuple):
     """Numbers of a rollout with T steps, T + 1 states and H hypotheses.
@@ -41,6 +44,11 @@ class Derived(NamedTuple):
     """Weight of each step in the policy gradient, (T)."""
     methods: dict[str, np.ndarray]
     """Value of each step under every credit that can be computed, (T)."""
+    difference: float | None
+    """Largest difference of a recorded step value from that computed for the run's credit.
+
+    None if all are equal, or cannot be computed.
+    """
 
 
 def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
@@ -75,7 +83,9 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         step_values = {}
         if rollouts.is_judged[row]:
             step_values = {name: of_all[row, :steps] for name, of_all in methods.items()}
-        derived.append(Derived(p, w, q, v, values, entropy, weights, step_values))
+        own = step_values.get(settings.get("credit"))
+        difference = _difference(own, record["step_values"])
+        derived.append(Derived(p, w, q, v, values, entropy, weights, step_values, difference))
     return derived
 
 
@@ -135,16 +145,25 @@ def _method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dic
     return values
 
 
+def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -> float | None:
+    if computed is None or not recorded:
+        return None
+    apart = np.abs(computed - recorded)
+    is_apart = apart > _TOLERANCE * np.maximum(1.0, np.abs(recorded))
+    return float(apart.max()) if is_apart.any() else None
+
+
 def _weights(records: Records) -> list[np.ndarray]:
     """Return the weight of each step, (T), of each rollout.
 
-    It is the mean weight of the step's tokens: the recorded weights, or, if no record has weights,
-    the recorded step values standardised over the batch. A rollout without either has weights of 0.
+    It is the mean weight of the model's tokens in the step: the recorded weights, or, if no record
+    has weights, the recorded step values standardised over the batch. A rollout without either has
+    weights of 0.
     """
     weights = [record["token_weights"] for record in records]
     if all(row is None for row in weights):
         weights = _standardized(records)
-    return [_means(row, r["step_ends"]) for row, r in zip(weights, records, strict=True)]
+    return [_means(row, record) for row, record in zip(weights, records, strict=True)]
 
 
 def _standardized(records: Records) -> Sequence[Sequence[float]]:
@@ -167,10 +186,18 @@ def _standardized(records: Records) -> Sequence[Sequence[float]]:
     return weighed.weights.tolist()
 
 
-def _means(token_weights: Sequence[float] | None, ends: Sequence[int]) -> np.ndarray:
-    """Return the mean weight of the tokens of each step, (T); 0 without weights."""
+def own_tokens(record: Mapping[str, Any]) -> np.ndarray:
+    """Return whether the model wrote each token of a rollout, (L)."""
+    if record["own_tokens"] is None:
+        return np.ones(len(record["token_ids"]), dtype=bool)
+    return np.array(record["own_tokens"], dtype=bool)
+
+
+def _means(token_weights: Sequence[float] | None, record: Mapping[str, Any]) -> np.ndarray:
+    """Return the mean weight of the model's tokens of each step, (T); 0 without weights."""
+    ends = record["step_ends"]
     if token_weights is None or not len(ends):
         return np.zeros(len(ends))
-    starts = [0, *ends[:-1]]
-    sums = np.add.reduceat(np.asarray(token_weights[: ends[-1]], dtype=float), starts)
-    return sums / np.diff([0, *ends])
+    starts, is_own = [0, *ends[:-1]], own_tokens(record)[: ends[-1]]
+    sums = np.add.reduceat(np.asarray(token_weights[: ends[-1]], dtype=float) * is_own, starts)
+    return sums / np.maximum(np.add.reduceat(is_own, starts, dtype=int), 1)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .derived import Derived
+from .derived import Derived, own_tokens
 
 FILTERS = {
     "wrong_praised": ("wrong but praised", "the mean weight of its tokens is above 0"),
@@ -14,9 +14,15 @@ FILTERS = {
         "equal outcomes, weights spread",
         "all outcomes of the group are equal, so GRPO gives 0, but weights of steps differ",
     ),
-    "truncated": ("truncated", "it reached the longest length before its end"),
+    "truncated": ("truncated", "it reached the longest length, or a call was its last"),
     "no_answer": ("no answer", "no final answer was read"),
     "timed_out": ("timed out", "the grader ran out of time"),
+    "asked_nothing": ("asked nothing", "an agent that took one turn and called no tool"),
+    "ended_in_call": ("ended in a call", "it called a tool and did not get the result"),
+    "differs": (
+        "values differ",
+        "the recorded step values are not those that the recorded settings give",
+    ),
     "right": ("right", "its answer is the truth"),
     "wrong": ("wrong", "its answer is not the truth, or there is none"),
 }
@@ -29,18 +35,18 @@ _SPREAD = 0.05
 def _is_right(record: Mapping[str, Any]) -> bool:
     """Return whether a rollout's answer is the truth.
 
-    Without hypotheses, it is taken to be the truth if the outcome is above 0.
+    Where answers are no hypotheses, it is taken to be the truth if the outcome is above 0.
     """
-    if record["hypotheses"]:
+    if len(record["hypotheses"] or ()) > 1:
         return record["member"] == 0
     return (record["outcome"] or 0.0) > 0
 
 
 def mean_weight(record: Mapping[str, Any], derived: Derived) -> float:
-    """Return the mean weight of a rollout's tokens; 0 without tokens."""
+    """Return the mean weight of the tokens that the model wrote in a rollout; 0 without any."""
     recorded = record["token_weights"]
     if recorded:
-        return float(np.mean(recorded))
+        return float(np.sum(recorded) / max(1, own_tokens(record).sum()))
     sizes = np.diff([0, *record["step_ends"]])
     return float(np.average(derived.weights, weights=sizes)) if sizes.sum() else 0.0
 
@@ -67,6 +73,9 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
             "truncated": record["is_cut_off"],
             "no_answer": record["answer"] is None,
             "timed_out": record["reason"] == "timeout",
+            "asked_nothing": record["ended_in_call"] is False and record["own_tokens"] is None,
+            "ended_in_call": record["ended_in_call"],
+            "differs": derived.difference is not None,
             "right": right,
             "wrong": not right,
         }

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .derived import Derived, derive
+from .derived import Derived, derive, own_tokens
 from .filters import kinds, mean_weight
 
 _SNIPPET = 160
@@ -19,6 +19,7 @@ COLUMNS = ("group", "rollout", "outcome", "tokens", "cost", "mean", "spread", "k
 
 _AS_RECORDED = ("rollout", "hypotheses", "member", "answer", "reason", "is_cut_off")
 _AS_RECORDED += ("scored_tokens", "tokens", "token_ids", "step_ends")
+_AS_RECORDED += ("own_tokens", "turn_ends", "observed_tools")
 """Columns of records that the page gets as they are; numbers are rounded, or computed."""
 
 
@@ -126,6 +127,7 @@ def _details(record: Mapping[str, Any], derived: Derived, bits: int) -> dict[str
         "ratios": _rounded(record["importance_ratios"], 4),
         "step_values": _rounded(record["step_values"]),
         "token_weights": _uneven(record, derived),
+        "difference": _rounded(derived.difference),
         "closing": _rounded(_closing_value(record)),
         "weights": _rounded(derived.weights),
         "methods": {name: _rounded(values) for name, values in derived.methods.items()},
@@ -138,7 +140,7 @@ def _uneven(record: Mapping[str, Any], derived: Derived) -> Any:
     recorded, ends = record["token_weights"], record["step_ends"]
     if not recorded or not ends:
         return _rounded(recorded, 4)
-    flat = np.repeat(derived.weights, np.diff([0, *ends]))
+    flat = np.repeat(derived.weights, np.diff([0, *ends])) * own_tokens(record)[: ends[-1]]
     is_even = np.allclose(recorded[: ends[-1]], flat, atol=1e-6)
     return None if is_even and len(set(recorded[ends[-1] :])) < 2 else _rounded(recorded, 4)
 

@@ -1,5 +1,6 @@
 """Prints completions on the console, with answers, beliefs in the truth and step values."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
@@ -9,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.padding import Padding
 
-from ...rewards import completion_text
+from ...rewards import calls_tool, completion_text
 from .printing import accept_any_text
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -29,6 +30,9 @@ def print_completions(
     number: int | None,
 ) -> None:
     """Print the first completions, each group below its prompt.
+
+    A completion of several turns has a line for each message, which begins with the turn and its
+    value, or with the tool that wrote it.
 
     Args:
         prompts: The prompt of each completion, a text or messages. The equal prompts of a group
@@ -65,7 +69,12 @@ def print_completions(
         for _, completion, row, *scores in members:
             cells = _cells(row, dict(zip(rewards, scores, strict=True)), ends)
             show("  ".join(cells).rstrip(), 4, "bold")
-            show(shortened(completion_text(completion), room), 6)
+            has_turns = len(completion) > 1 or calls_tool(completion)
+            if isinstance(completion, str) or not has_turns:
+                show(shortened(completion_text(completion), room), 6)
+                continue
+            for text, style in _turns(completion, row.get("step_values") or ()):
+                show(shortened(text, room), 6, style)
 
 
 def sparkline(values: Sequence[float], low: float, high: float) -> str:
@@ -97,6 +106,27 @@ def shortened(text: str, most: int) -> str:
         return text
     kept = most - 3
     return f"{text[: kept // 2]} … {text[-(kept - kept // 2) :]}"
+
+
+def _turns(messages: list[dict[str, Any]], values: Sequence[float]) -> Iterator[tuple[str, str]]:
+    """Yield the text and the style of each message of a completion of several turns.
+
+    Args:
+        messages: The completion.
+        values: Values of its steps, which are told if the turns are the steps.
+    """
+    is_told = len(values) == sum(message["role"] == "assistant" for message in messages)
+    turn = 0
+    for message in messages:
+        text = completion_text([message])
+        if message["role"] != "assistant":
+            yield f"{message.get('name', 'observation')}: {text}", "dim"
+            continue
+        calls = [call["function"] for call in message.get("tool_calls") or ()]
+        parts = [text, *(f"{call['name']} {json.dumps(call['arguments'])}" for call in calls)]
+        value = f" {values[turn]:+.2f}" if is_told else ""
+        yield f"turn {turn}{value}: {' '.join(filter(None, parts))}", "none"
+        turn += 1
 
 
 def _cells(

@@ -1,7 +1,7 @@
 """`rollout_table` makes a table of rollout records from scored rollouts."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,8 @@ from ...credit.rollouts import ScoredRollouts
 from ...report.record_columns import matrices, ragged, ragged_of
 from ...report.rollout_records import record_table
 from ...report.token_texts import TokenTexts
+from ...rewards import Completion, calls_tool
+from ...steps import Turn
 from ..rollouts.hypothesis_scorer import Generated, Scored
 
 
@@ -64,7 +66,35 @@ def rollout_table(
             "posterior": matrices(_array(rollouts.belief), *masks, exists=has_belief),
             "scored_tokens": [*scored.likelihoods.rollout_tokens],
         }
-    return record_table(columns | others)
+    return record_table(columns | _turn_columns(generated, scored) | others)
+
+
+def _turn_columns(generated: Generated, scored: Scored) -> dict[str, list[Any]]:
+    """Return what others wrote in the rollouts; nothing if only the model can have written."""
+    if generated.masks is None:
+        return {}
+    has_others = [0 in mask for mask in generated.masks]
+
+    def of_others(values: Iterable[Any]) -> list[Any]:
+        return [value if has else None for has, value in zip(has_others, values, strict=True)]
+
+    return {
+        "own_tokens": of_others(generated.masks),
+        "turn_ends": of_others([turn.stop for turn in turns] for turns in scored.turns),
+        "observed_tools": of_others(map(_tools, generated.completions, scored.turns)),
+        "ended_in_call": [*map(calls_tool, generated.completions)],
+    }
+
+
+def _tools(completion: Completion, turns: Sequence[Turn]) -> list[list[str]]:
+    """Return the names of the tools whose results stand behind each turn."""
+    names: list[list[str]] = []
+    for message in () if isinstance(completion, str) else completion:
+        if message["role"] == "assistant":
+            names.append([])
+        elif names and message.get("name"):
+            names[-1].append(message["name"])
+    return (names + [[]] * len(turns))[: len(turns)]
 
 
 def prompt_columns(

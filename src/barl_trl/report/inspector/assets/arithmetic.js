@@ -18,6 +18,7 @@ barl.arithmetic = (() => {
   }
 
   function methods(rollout, t, run) {
+    const unit = barl.text.unit(rollout);
     const { likelihoods } = barl.store.index;
     const { credit, answer_likelihood: used } = run.settings;
     const names = Object.keys(rollout.methods);
@@ -29,11 +30,11 @@ barl.arithmetic = (() => {
         el("th", { scope: "row" }, name, name === credit ? el("span", { class: "tag" }, "this run") : null,
           isOther(name) ? el("abbr", { title: `defined on the ${likelihoods[name]} of token log-probabilities; this run has the ${used}` }, " *") : null),
         el("td", {}, signed(values[t], 3)),
-        el("td", { class: "strip-cell" }, el("span", { class: "strip", role: "img", "aria-label": `all steps: ${values.slice(0, 40).map((v) => signed(v)).join(", ")}` },
+        el("td", { class: "strip-cell" }, el("span", { class: "strip", role: "img", "aria-label": `all ${unit}s: ${values.slice(0, 40).map((v) => signed(v)).join(", ")}` },
           values.slice(0, 400).map((value, k) => barl.shaded(el("span", { class: k === t ? "at" : null }), value, bound)))));
     });
     return [el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Other credits" }, el("table", { class: "methods" },
-      el("thead", {}, el("tr", {}, ["credit", `step ${t}`, "all steps, on its own scale"].map((name) => el("th", { scope: "col" }, name)))),
+      el("thead", {}, el("tr", {}, ["credit", `${unit} ${t}`, `all ${unit}s, on its own scale`].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, rows))),
     names.some(isOther) ? el("p", { class: "note" }, "* takes the likelihood of an answer otherwise than this run did; read from this run's.") : null];
   }
@@ -50,16 +51,20 @@ barl.arithmetic = (() => {
   // The panel on step t of a rollout.
   function panel(rollout, t, run) {
     const steps = rollout.step_ends.length;
-    if (t === null) return el("p", { class: "hint" }, "Choose a step, in the text or in the river, to see its arithmetic.");
+    const unit = barl.text.unit(rollout);
+    if (t === null) return el("p", { class: "hint" }, `Choose a ${unit}, in the text or in the river, to see its arithmetic.`);
     if (t >= steps) {
-      return el("p", {}, `The tokens after the last step get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain but the outcome.`);
+      return el("p", {}, `The tokens after the last ${unit} get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain but the outcome.`);
     }
     const from = t ? rollout.step_ends[t - 1] : 0;
     return el("div", {},
-      el("h3", {}, `Step ${t}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
+      el("h3", {}, `${unit === "turn" ? "Turn" : "Step"} ${t}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
+      rollout.difference === null ? null : el("p", { class: "wrong" },
+        `The recorded step values differ by up to ${number(rollout.difference)} from those that this page computes with the `
+        + "run's settings: what it computes may not be what the run did."),
       el("p", { class: "equation" }, rollout.values
         ? `V(${t}) = Σ w(${t}) · Q(${t}) = ${number(rollout.values[t])}, where Q(${t}) = p(${steps}) − p(${t}) + v`
-        : rollout.w ? "This rollout has no outcome: its steps have no values." : "This rollout was not scored: it has no beliefs."),
+        : rollout.w ? `This rollout has no outcome: its ${unit}s have no values.` : "This rollout was not scored: it has no beliefs."),
       el("p", {}, `Weight in the policy gradient: ${signed(rollout.weights[t], 3)}${recorded(rollout, t, run)}`),
       rollout.values ? sum(rollout, t) : null,
       Object.keys(rollout.methods).length ? [el("h3", {}, "What other credits give it"), ...methods(rollout, t, run)] : null);

@@ -11,7 +11,7 @@ barl.group = (() => {
       el("th", { scope: "row" }, el("a", { href: line.href, tabindex: "-1" }, line.name)),
       line.cells.map((value, t) => barl.shaded(el("td", {
         tabindex: r || t ? "-1" : "0", "data-r": r, "data-t": t, class: line.at === t ? "at" : null,
-        "aria-label": `${line.name}, step ${t}: ${signed(value)}`, title: `step ${t}: ${signed(value)}`,
+        "aria-label": `${line.name}, ${line.unit} ${t}: ${signed(value)}`, title: `${line.unit} ${t}: ${signed(value)}`,
       }, columns <= 12 ? signed(value, 1) : ""), value, bound)),
       Array.from({ length: columns - line.cells.length }, () => el("td", { class: "void" }))));
     const table = el("table", { class: columns <= 12 ? "heat" : "heat dense", role: "grid", "aria-label": title },
@@ -42,17 +42,21 @@ barl.group = (() => {
 
   const spanOf = (weights) => weights.length ? Math.max(...weights) - Math.min(...weights) : 0;
 
+  // What a step is called in a group: a turn, if it is one in any rollout.
+  const unitOf = ({ rollouts }) => rollouts.some((rollout) => barl.text.unit(rollout) === "turn") ? "turn" : "step";
+
   function titleOf(group) {
+    const unit = unitOf(group);
     const spread = spanOf(group.rollouts.flatMap((rollout) => rollout.weights));
     const inside = Math.max(...group.rollouts.map((rollout) => spanOf(rollout.weights)));
     const outcomes = new Set(group.rollouts.map((rollout) => rollout.outcome));
     const right = group.rollouts.filter((rollout) => rollout.kinds & (1 << barl.store.bit("right"))).length;
     const many = group.rollouts.length;
     if (outcomes.size === 1) {
-      return `All ${many} outcomes are equal, so GRPO teaches nothing here; step weights ${spread > 0.05
+      return `All ${many} outcomes are equal, so GRPO teaches nothing here; ${unit} weights ${spread > 0.05
         ? `still span ${number(spread, 2)}` : "say nothing either"}.`;
     }
-    return `${right} of ${many} are right. GRPO gives every step of a rollout one number; step weights differ inside a rollout`
+    return `${right} of ${many} are right. GRPO gives every ${unit} of a rollout one number; ${unit} weights differ inside a rollout`
       + ` by up to ${number(inside, 2)}.`;
   }
 
@@ -60,20 +64,19 @@ barl.group = (() => {
     return group.rollouts.map((rollout) => {
       const at = { ...state, rollout: rollout.rollout, t: null };
       const right = rollout.kinds & (1 << barl.store.bit("right"));
-      return { name: `${right ? "✓" : "✗"} ${rollout.rollout}`, href: barl.store.address(at), state: at,
+      return { name: `${right ? "✓" : "✗"} ${rollout.rollout}`, href: barl.store.address(at), state: at, unit: barl.text.unit(rollout),
         cells: cells(rollout), at: state.rollout === rollout.rollout ? runAt : null };
     });
   }
 
+  // GRPO's advantage of a rollout.
+  const flat = ({ advantage, methods }) => advantage ?? (methods.grpo || [null])[0];
+
   function matrices(group, state, go) {
     const run = barl.store.runs[0];
-    const flat = (rollout) => {
-      const value = rollout.advantage === null ? (rollout.methods.grpo || [])[0] : rollout.advantage;
-      return rollout.weights.map(() => value === undefined ? null : value);
-    };
-    const credit = run.settings.credit ? `${run.settings.credit}: weight of each step` : "weight of each step";
-    return [grid(`${credit}`, "what the policy gradient multiplies", lines(group, state, (r) => r.weights, state.t), run.bound, go),
-      grid("GRPO: flat advantage", "the same rollouts, the same scale", lines(group, state, flat, state.t), run.bound, go)];
+    const title = `weight of each ${unitOf(group)}`;
+    return [grid(run.settings.credit ? `${run.settings.credit}: ${title}` : title, "what the policy gradient multiplies", lines(group, state, (r) => r.weights, state.t), run.bound, go),
+      grid("GRPO: flat advantage", "the same rollouts, the same scale", lines(group, state, (r) => r.weights.map(() => flat(r)), state.t), run.bound, go)];
   }
 
   // The grid of the rollouts of the second run that are paired with those of a group.
@@ -84,7 +87,7 @@ barl.group = (() => {
     const pairs = await Promise.all(group.rollouts.map((_, n) => barl.store.partner(first + n)));
     const other = { rollouts: group.rollouts.map((rollout, n) => ({ ...rollout,
       kinds: pairs[n] ? pairs[n].rollout.kinds : rollout.kinds, weights: pairs[n] ? pairs[n].rollout.weights : [] })) };
-    return grid(`${runs[1].name}: weight of each step`, "the run that is compared, the same scale",
+    return grid(`${runs[1].name}: weight of each ${unitOf(group)}`, "the run that is compared, the same scale",
       lines(other, state, (r) => r.weights, state.t), runs[0].bound, go);
   }
 
@@ -119,5 +122,5 @@ barl.group = (() => {
     ];
   }
 
-  return { show, prompt, bare };
+  return { show, prompt, bare, flat };
 })();

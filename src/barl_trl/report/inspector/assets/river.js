@@ -55,7 +55,7 @@ barl.river = (() => {
         band.isOwn ? el("span", { class: "tag" }, "its answer") : null, band.value);
       return band.item;
     }));
-    const slider = el("div", { class: "river", role: "slider", tabindex: "0", "aria-label": "Belief along the text, by step",
+    const slider = el("div", { class: "river", role: "slider", tabindex: "0", "aria-label": `Belief along the text, by ${barl.text.unit(rollout)}`,
       "aria-valuemin": 0, "aria-valuemax": Math.max(0, states - 2), "aria-valuenow": 0 }, drawing);
     let marked = null;
 
@@ -74,7 +74,7 @@ barl.river = (() => {
         band.path.classList.toggle("out", isOut && !band.isTruth);
       }
       slider.setAttribute("aria-valuenow", isStep ? t : Math.max(0, states - 2));
-      slider.setAttribute("aria-valuetext", `${isStep ? `after step ${t}` : "at the end"}: `
+      slider.setAttribute("aria-valuetext", `${isStep ? `after ${barl.text.unit(rollout)} ${t}` : "at the end"}: `
         + bands.map((band) => `${visible(barl.cut(band.name, 20))}${band.isTruth ? ", the truth," : ""} ${number(band.values[state], 2)}`).join("; "));
     }
     function stepAt(event) {
@@ -100,12 +100,13 @@ barl.river = (() => {
 
   // A sentence on the belief in the truth: its beginning, its end and its greatest change.
   function titleOf(rollout) {
+    const unit = barl.text.unit(rollout);
     const truth = rollout.w.map((row) => row[0]);
     const changes = truth.slice(1).map((value, t) => value - truth[t]);
     const greatest = changes.reduce((best, change, t) => Math.abs(change) > Math.abs(changes[best] || 0) ? t : best, 0);
     const path = `Belief in the truth goes from ${number(truth[0], 2)} to ${number(truth.at(-1), 2)}`;
-    if (!changes.length || Math.abs(changes[greatest]) < 0.02) return `${path}; no step moves it.`;
-    return `${path}; step ${greatest} moves it most (${barl.signed(changes[greatest])}).`;
+    if (!changes.length || Math.abs(changes[greatest]) < 0.02) return `${path}; no ${unit} moves it.`;
+    return `${path}; ${unit} ${greatest} moves it most (${barl.signed(changes[greatest])}).`;
   }
 
   return { panel, titleOf };

@@ -18,7 +18,8 @@ barl.rollout = (() => {
     const rewards = (rollout.rewards || []).map((value, n) => `${group.reward_names[n] || `reward ${n}`} ${number(value, 2)}`);
     return barl.overview.facts([["outcome", number(rollout.outcome, 2)], ["rewards", rewards.length > 1 ? rewards.join(", ") : null],
       ["GRPO's advantage", signed(rollout.advantage)], ["mean weight", signed(mean)],
-      ["tokens", barl.whole(rollout.tokens.length)], ["steps", barl.whole(rollout.step_ends.length)],
+      ["tokens", barl.whole(rollout.tokens.length)], ["turns", rollout.turn_ends && barl.whole(rollout.turn_ends.length)],
+      ["steps", barl.text.unit(rollout) === "turn" ? null : barl.whole(rollout.step_ends.length)],
       ["tokens read to score", rollout.scored_tokens === null ? null : barl.whole(rollout.scored_tokens)],
       ["grader", rollout.reason === null ? null : visible(barl.cut(rollout.reason, 120))],
       ["ended", rollout.is_cut_off ? "cut off" : "by itself"]]);
@@ -58,18 +59,19 @@ barl.rollout = (() => {
   }
 
   function toolbar(rollout, state, view) {
+    const named = (text) => text.replace("step", barl.text.unit(rollout));
     const modes = Object.entries(barl.text.MODES).map(([name, mode], n) => el("button", {
       type: "button", "data-mode": name, "aria-pressed": String(name === view.mode), disabled: !barl.text.has(rollout, name),
       title: barl.text.has(rollout, name) ? `key ${n + 1}` : "was not recorded",
       onclick: () => view.go({ ...state, color: name }, true),
-    }, mode.label));
+    }, named(mode.label)));
     const mode = barl.text.MODES[view.mode];
     const key = view.mode === "ratio" ? el("span", { class: "legend" }, "importance ratio", el("span", { class: "low" }, "½"),
-      el("span", { class: "bar", "aria-hidden": "true" }), el("span", { class: "high" }, "2")) : barl.legend(mode.bound(), mode.title, mode.sequential);
+      el("span", { class: "bar", "aria-hidden": "true" }), el("span", { class: "high" }, "2")) : barl.legend(mode.bound(), named(mode.title), mode.sequential);
     return el("div", { class: "toolbar" }, el("div", { class: "modes", role: "group", "aria-label": "Colour the text by" }, modes),
       key,
       el("button", { type: "button", id: "maths", "aria-pressed": String(view.maths), onclick: () => view.toggleMaths() }, "Formulas"),
-      barl.text.thoughts(rollout.tokens).length ? el("button", { type: "button", id: "fold", onclick: foldAll }, "Fold thoughts") : null);
+      barl.text.thoughts(rollout).length ? el("button", { type: "button", id: "fold", onclick: foldAll }, "Fold thoughts") : null);
   }
 
   function foldAll() {

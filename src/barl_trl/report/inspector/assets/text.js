@@ -1,7 +1,7 @@
 "use strict";
 // The coloured text of a rollout, and the numbers of the token under the pointer.
 barl.text = (() => {
-  const { el, number, signed, visible } = barl;
+  const { el, number, signed, visible, cut } = barl;
   const WINDOW = 3000;
   const LONGEST = 20000;
   const tip = document.getElementById("tip");
@@ -24,8 +24,23 @@ barl.text = (() => {
     return low;
   }
 
+  // Turns of a rollout in which others wrote, too. The model wrote up to `answered`, and an observation
+  // follows up to `stop`. The state `after` stands behind it.
+  function turnsOf({ turn_ends: ends, own_tokens: own, observed_tools: tools, step_ends: steps }) {
+    const stateAt = (token) => steps.filter((end) => end <= token).length;
+    return (ends || []).map((stop, n) => {
+      const start = n ? ends[n - 1] : 0;
+      let answered = stop;
+      while (answered > start && !own[answered - 1]) answered -= 1;
+      return { n, start, answered, stop, tools: tools[n], before: stateAt(start), after: stateAt(stop) };
+    });
+  }
+  // What a step of a rollout is called.
+  const unit = ({ turn_ends: turns, step_ends: steps }) => turns && turns.length === steps.length ? "turn" : "step";
+
   // The number that colours a token of step t. The belief after step t is that at state t + 1.
   function valueOf(rollout, mode, token, t) {
+    if (rollout.own_tokens && !rollout.own_tokens[token]) return null;
     const isStep = t < rollout.step_ends.length;
     if (mode === "weight") {
       if (rollout.token_weights) return rollout.token_weights[token];
@@ -41,8 +56,14 @@ barl.text = (() => {
     return mode === "weight" || (mode === "ratio" ? Boolean(rollout.ratios) : Boolean(rollout.w));
   }
 
-  // Ranges of tokens that are thoughts: [first token, token after the last].
-  function thoughts(tokens) {
+  // Ranges of tokens that are thoughts: [first token, token after the last]. No observation is one.
+  function thoughts({ tokens, own_tokens: own, ...rollout }) {
+    if (!own) return thoughtsOf(tokens);
+    return turnsOf({ own_tokens: own, ...rollout }).flatMap(({ start, answered }) =>
+      thoughtsOf(tokens.slice(start, answered).map((text, k) => own[start + k] ? text : ""))
+        .map(([first, end]) => [start + first, start + end]));
+  }
+  function thoughtsOf(tokens) {
     const joined = tokens.join("");
     const ranges = [];
     for (let from = joined.indexOf("<think>"); from >= 0; from = joined.indexOf("<think>", from + 7)) {
@@ -75,7 +96,7 @@ barl.text = (() => {
     const logp = rollout.logps ? rollout.logps[token] : null;
     if (logp !== null) parts.push(["log-prob", `${number(logp)} (p ${number(Math.exp(logp))})`]);
     if (rollout.ratios) parts.push(["ratio", number(rollout.ratios[token])]);
-    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], ["step", isStep ? t : "after the last"]);
+    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], [unit(rollout), isStep ? t : "after the last"]);
     if (rollout.p && isStep) {
       rollout.hypotheses.slice(0, 8).forEach((answer, i) => parts.push([
         `p(${visible(barl.cut(answer, 24))})${i ? "" : " truth"}`,
@@ -101,34 +122,60 @@ barl.text = (() => {
     return `${visible(text.slice(0, LONGEST))} … ${barl.whole(text.length - LONGEST)} more characters, which the export has`;
   }
 
-  // Elements of the tokens from `from` to `to`: a span for each step, thoughts in `details`.
+  // The line above a turn: the weights of its steps, beside GRPO's.
+  function head(rollout, { n, before, after }) {
+    const chip = (value) => barl.shaded(el("span", { class: "chip" }, signed(value)), value, MODES.weight.bound());
+    return el("div", { class: "turn" }, el("strong", {}, `Turn ${n}`), " weight ",
+      rollout.weights.slice(before, Math.min(after, before + 20)).map(chip), " GRPO ", chip(barl.group.flat(rollout)));
+  }
+  // The line below a turn: what it and its observation changed. With one hypothesis, that is plausibility.
+  function change({ hypotheses, w, p }, { before, after }) {
+    if (!w) return null;
+    const [states, of, digits] = hypotheses.length > 1 ? [w, "belief in", 2] : [p, "plausibility of", 3];
+    const moved = hypotheses.map((_, i) => states[after][i] - states[before][i]);
+    const named = (by, i) => [` · ${by} `, el("bdi", {}, visible(cut(hypotheses[i], 40))), ` ${signed(moved[i])}`];
+    const lost = moved.indexOf(Math.min(...moved)), gained = moved.indexOf(Math.max(...moved));
+    return el("div", { class: "change" }, `${of} the truth ${number(states[before][0], digits)} → ${number(states[after][0], digits)}`,
+      moved[gained] >= 0.005 ? named("most gained:", gained) : null, moved[lost] <= -0.005 ? named("most lost:", lost) : null);
+  }
+
+  // Elements of the tokens from `from` to `to`: a span for each step, thoughts in `details`. Each turn
+  // has a line above and below it, and its observation stands apart.
   function spans(rollout, mode, from, to, maths) {
     const { sequential, bound } = MODES[mode];
     const limit = bound();
-    const folds = thoughts(rollout.tokens);
+    const folds = thoughts(rollout);
+    const turns = turnsOf(rollout);
     const formulas = maths ? inFormulas(rollout.tokens) : new Map();
     const out = [];
     let run = null;
-    let fold = null;
+    let box = null;
+    let within = null;
     let k = from;
     while (k < to) {
-      const inside = folds.find(([first, end]) => first <= k && k < end) || null;
+      const turn = turns.find(({ stop }) => k < stop);
+      const isObserved = Boolean(turn) && k >= turn.answered;
+      if (turn && (k === from || k === turn.start)) { out.push(head(rollout, turn)); within = null; }
+      const fold = folds.find(([first, end]) => first <= k && k < end);
+      const place = fold || (isObserved ? turn : out);
       const t = stepOf(rollout, k);
-      if (inside !== fold || !run || Number(run.dataset.t) !== t) {
-        if (inside !== fold) {
-          fold = inside;
-          if (fold) {
-            out.push(el("details", { open: true, class: "thought" },
-              el("summary", {}, `thought, ${barl.plural(fold[1] - fold[0], "token")}`)));
-          }
-        }
+      if (place !== within) {
+        within = place;
+        run = null;
+        box = fold ? el("details", { open: true, class: "thought" }, el("summary", {}, `thought, ${barl.plural(fold[1] - fold[0], "token")}`))
+          : isObserved ? el("div", { class: "observation" }, el("span", { class: "label" }, visible(cut(turn.tools.join(", "), 200)) || "observation")) : null;
+        if (box) out.push(box);
+      }
+      if (!run || Number(run.dataset.t) !== t) {
         run = el("span", { class: "step", "data-t": t });
-        (fold ? out.at(-1) : { append: (child) => out.push(child) }).append(run);
+        if (box) box.append(run); else out.push(run);
       }
       const formulaHere = formulas.get(k);
-      const token = el("span", { class: "token", "data-k": k });
+      const isOther = rollout.own_tokens && !rollout.own_tokens[k];
+      const token = el("span", { class: isOther ? "token other" : "token", "data-k": k });
       barl.shaded(token, valueOf(rollout, mode, k, t), limit, sequential);
-      if (formulaHere && formulaHere.end <= to) {
+      const edge = !turn ? to : isObserved ? turn.stop : turn.answered;
+      if (formulaHere && formulaHere.end <= Math.min(to, edge)) {
         render(token, formulaHere);
         k = formulaHere.end;
       } else {
@@ -136,8 +183,9 @@ barl.text = (() => {
         k += 1;
       }
       run.append(token);
+      if (turn && k === turn.stop) out.push(change(rollout, turn));
     }
-    return out;
+    return out.filter(Boolean);
   }
 
   function inFormulas(tokens) {
@@ -245,5 +293,5 @@ barl.text = (() => {
     return { element: box, mark };
   }
 
-  return { MODES, panel, has, stepOf, render, formula, hideTip, thoughts };
+  return { MODES, panel, has, stepOf, unit, render, formula, hideTip, thoughts };
 })();

@@ -1,0 +1,103 @@
+"""Rollouts of several turns, as training with tools recorded them."""
+
+import math
+
+import pytest
+
+from barl_trl.report.inspector.site import Site
+
+from ..report.inspector.rollouts import record_agents
+from .conftest import Shown
+from .test_access import serious
+from .test_list import listed
+from .test_panels import number
+
+pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore:.*docs/method.md")]
+
+
+@pytest.fixture(scope="module", params=["barl", "belief_critic"])
+def run(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("agents")
+    _, records = record_agents(folder, request.param)
+    Site([folder / "beliefs"], ["agents"], folder / "page").update()
+    return (folder / "page" / "index.html").as_uri(), records
+
+
+@pytest.fixture
+def shown(watched, run):
+    return Shown(watched, *run)
+
+
+def place(n):
+    return f"#/step/0/group/0/rollout/{n}?t=1"
+
+
+def test_turns_and_observations_stand_apart(shown):
+    page, record = shown.at(place(0)), shown.records[0]
+    assert shown.texts(".turn strong") == ["Turn 0", "Turn 1", "Turn 2"]
+    own = record["own_tokens"]
+    starts = [0, *record["turn_ends"][:-1]]
+    for n, start in enumerate(starts):
+        chips = page.locator(".turn").nth(n).locator(".chip").all_inner_texts()
+        weights = [record["token_weights"][start], record["advantage"]]
+        assert [*map(number, chips)] == pytest.approx(weights, abs=6e-3)
+    assert shown.texts(".observation .label") == ["look, look", "look"]
+    observed = page.locator(".observation .token")
+    assert observed.count() == own.count(0)
+    assert observed.evaluate_all("all => all.every(e => !/pos|neg|seq/.test(e.className))")
+    assert "it is \\boxed{12}" in page.locator(".observation").first.inner_text()
+    assert '{"name": "look", "arguments": {"key": 1}}' in page.locator(".tokens").inner_text()
+    assert page.locator(".thought").count() == 0  # but a tool says <think>
+    assert page.locator(".observation .at").count() == 1
+    page.wait_for_selector("h3:text-matches('^Turn 1: tokens ')")
+    assert "turns 3" in page.locator(".facts").inner_text().replace("\n", " ")
+    assert page.locator("[data-mode=weight]").inner_text() == "turn weight"
+
+
+def test_what_each_observation_changed(shown):
+    record = shown.records[0]
+    page, logps = shown.at(place(0)), record["answer_logps"]
+    is_belief = len(record["hypotheses"]) > 1
+    states = record["posterior"] if is_belief else [[*map(math.exp, row)] for row in logps]
+    lines = shown.texts(".change")
+    assert len(lines) == 3
+    for t, line in enumerate(lines):
+        before, after = line.split(" · ")[0].split(" the truth ")[1].split(" → ")
+        assert [number(before), number(after)] == pytest.approx(
+            [states[t][0], states[t + 1][0]], abs=6e-3
+        )
+        moved = [b - a for a, b in zip(states[t], states[t + 1], strict=True)]
+        for said, most in (("gained", max(moved)), ("lost", min(moved))):
+            told = [part for part in line.split(" · ") if part.startswith(f"most {said}: ")]
+            assert len(told) == (abs(most) >= 0.005 and (most > 0) == (said == "gained"))
+            if told:
+                name, _, change = told[0].removeprefix(f"most {said}: ").rpartition(" ")
+                assert number(change) == pytest.approx(most, abs=6e-3)
+                assert moved[record["hypotheses"].index(name)] == most
+    assert page.locator(".observation + .change").count() == 2
+
+
+def test_thoughts_are_the_models_and_steps_of_one_turn_are_steps(shown):
+    page = shown.at(place(2))
+    assert page.locator(".thought .token").all_inner_texts() == ["<think>", "h", "m", "</think>"]
+    page = shown.at(place(1))
+    assert page.locator(".turn").count() == 0
+    page.get_by_text("Choose a step").or_(page.get_by_text("after the last step")).wait_for()
+    assert page.locator("[data-mode=weight]").inner_text() == "step weight"
+
+
+def test_who_asked_nothing_and_who_ended_in_a_call(shown):
+    for name, wanted in (("asked_nothing", [1]), ("ended_in_call", [3])):
+        shown.at(f"#/?f={name}")
+        assert listed(shown) == [[0, 0, n] for n in wanted]
+
+
+@pytest.mark.parametrize("run", ["barl"], indirect=True)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_serious(shown, scheme, width):
+    shown.page.emulate_media(color_scheme=scheme)
+    shown.page.set_viewport_size({"width": width, "height": 844})
+    page = shown.at(place(0))
+    assert serious(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
