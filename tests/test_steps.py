@@ -119,6 +119,13 @@ def test_text_that_is_put_into_a_turn_ends_none_whatever_it_says():
     assert turn_step_ends(ids_, mask, turns(mask, ids_), pairs) == [5, 6, 7]
 
 
+def test_tools_write_behind_turns_whatever_ends_a_call():
+    mask, ids_ = [1, 1, 0, 0, 1, 1], [5, 9, 7, END, 5, END]
+    found = turns_of(ids_, mask, {END}, runs_are_turns=True)
+    assert found == [(0, 2, 4, True), (4, 5, 6, False)]
+    assert turn_step_ends(ids_, mask, found, None) == [4, 5]
+
+
 def test_an_observation_that_no_turn_answers_is_the_last_state():
     mask, ids_ = [1, 1, 0, 0], [5, END, 7, 7]
     assert turns(mask, ids_) == [(0, 1, 4, True)]

@@ -41,7 +41,13 @@ class Turn(NamedTuple):
     """Whether another's text, such as a tool's result, follows the turn."""
 
 
-def turns_of(token_ids: Sequence[int], mask: Sequence[int], end_ids: Collection[int]) -> list[Turn]:
+def turns_of(
+    token_ids: Sequence[int],
+    mask: Sequence[int],
+    end_ids: Collection[int],
+    *,
+    runs_are_turns: bool = False,
+) -> list[Turn]:
     """Return the turns of a completion.
 
     A turn ends where the model wrote a token of `end_ids`, or where such a token follows its words
@@ -51,6 +57,8 @@ def turns_of(token_ids: Sequence[int], mask: Sequence[int], end_ids: Collection[
         token_ids: Token ids of the completion.
         mask: 1 for each token that the model wrote, 0 for the others.
         end_ids: Ids of the tokens that end a turn, and of the padding.
+        runs_are_turns: Whether others only write behind turns, as tools do in TRL's loop. Then each
+            run of the model's tokens is a turn, also one that ends with a token of calls alone.
     """
     length, starts, ends = len(token_ids), [], []
     is_over = True
@@ -63,7 +71,8 @@ def turns_of(token_ids: Sequence[int], mask: Sequence[int], end_ids: Collection[
             starts.append(start)
             ends.append(stop)
         ends[-1] = next((k for k in places if token_ids[k] in end_ids), stop)
-        is_over = ends[-1] < stop or (stop < length and token_ids[stop] in end_ids)
+        is_over = runs_are_turns or ends[-1] < stop
+        is_over = is_over or (stop < length and token_ids[stop] in end_ids)
     turns = [Turn(*places, True) for places in zip(starts, ends, starts[1:], strict=False)]
     if starts:
         behind = range(ends[-1], length)

@@ -15,6 +15,7 @@ from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
 from ...hypotheses import plain_text
+from ...plausibility.tree.answer_trie import common_length
 from ...rewards import Completion, GivenAnswer, calls_tool
 from ...steps import Turn, might_go_on, turns_of
 
@@ -118,7 +119,7 @@ class AgentMixin(GRPOTrainer):
         columns = columns if given is None else columns | {ROLLOUT_ANSWER: given}
         own = masks or _all_own(completion_ids)
         turns = [
-            turns_of(ids, mask, self.eos_token_ids)
+            turns_of(ids, mask, self.eos_token_ids, runs_are_turns=bool(self.tools))
             for ids, mask in zip(completion_ids, own, strict=True)
         ]
         _refuse_unmasked(completion_ids, own, turns, self._turn_end_ids)
@@ -146,7 +147,7 @@ class AgentMixin(GRPOTrainer):
         mask: list[int],
         given: GivenAnswer | None,
     ) -> Episode:
-        turns = turns_of(ids, mask, self._turn_end_ids)
+        turns = turns_of(ids, mask, self._turn_end_ids, runs_are_turns=bool(self.tools))
         own = mask[: turns[-1].end] if turns else []
         is_unanswered = given is None or given.answer is None
         return Episode(
@@ -267,14 +268,17 @@ def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     call = {"type": "function", "function": {"name": "made-up", "arguments": {}}}
     user = {"role": "user", "content": "?"}
-    plain, calling = (
-        tokenizer.apply_chat_template([user, last], tokenize=False, chat_template=chat_template)
-        for last in (message, message | {"tool_calls": [call]})
-    )
+    try:
+        plain, calling = (
+            tokenizer.apply_chat_template([user, last], tokenize=False, chat_template=chat_template)
+            for last in (message, message | {"tool_calls": [call]})
+        )
+    except Exception:  # whatever a template makes of a call that it was not written for
+        return None
+    same = calling[: common_length(plain, calling)]
     before = calling.partition("made-up")[0]
-    same = next((n for n, (a, b) in enumerate(zip(plain, before, strict=False)) if a != b), 0)
-    words = before[same:].split()
-    return words[0] if words and same else None
+    words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
+    return words[0] if words else None
 
 
 def _all_own(completion_ids: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -136,7 +136,9 @@ class HypothesisScorer:
             zip(generated.prompt_ids, generated.completion_ids, masks, local_sets, strict=True)
         ):
             is_own = mask or [1] * len(completion_ids)
-            turns = turns_of(completion_ids, is_own, self.end_ids)
+            turns = turns_of(
+                completion_ids, is_own, self.end_ids, runs_are_turns=generated.has_tools
+            )
             is_whole = len(turns) > 1 or calls_tool(completions[n])
             is_whole = is_whole or any(turn.has_observation for turn in turns)
             segmenter = None if is_whole and not self.divides_turns else self.step_segmenter
