@@ -112,7 +112,8 @@ def made_up(prompts: int, halves: list[int]) -> Callable[[TokenTexts], pa.Table]
     )
     sets = [group] * number
     found = [answers[member] for member in members]
-    scored = Scored(found, sets[:prompts], sets, ends, likelihoods)
+    is_cut_off = (lengths == most).tolist()
+    scored = Scored(found, sets[:prompts], sets, ends, [], is_cut_off, likelihoods)
     outcomes = (torch.rand(number) < 0.5).float()
     rollouts = ScoredRollouts(
         outcomes,
@@ -148,7 +149,7 @@ def made_up(prompts: int, halves: list[int]) -> Callable[[TokenTexts], pa.Table]
             outcome=outcomes.tolist(),
             advantage=outcomes.tolist(),
             reason=["equal numbers"] * number,
-            is_cut_off=(lengths == most).tolist(),
+            is_cut_off=is_cut_off,
         )
 
     return table

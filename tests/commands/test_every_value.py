@@ -36,6 +36,7 @@ OPEN = {
 OWN = {
     "outcome_mode": ["barl"],
     "progress_space": ["progress", "information_gain"],
+    "gain_normalization": ["information_gain"],
     "gae_lambda": ["gae", "gae_posterior", "belief_critic"],
     "bootstrap_cut_off": ["belief_critic"],
 }
