@@ -51,11 +51,11 @@ SYMPTOMS = (
     ),
     _Symptom(
         "barl/no_room_for_result",
-        lambda value: value >= 0.5,
+        lambda value: value > 0.5,
         FEW,
         "the next result of a tool does not fit into "
-        "max_completion_length={args.max_completion_length}, which counts results, in half of the "
-        "rollouts or more. Raise it, or return shorter results.",
+        "max_completion_length={args.max_completion_length}, which counts results, in more than "
+        "half of the rollouts. Raise it, or return shorter results.",
     ),
     _Symptom(
         "completions/clipped_ratio",

@@ -7,7 +7,7 @@ here.
 import copy
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import compress
+from itertools import compress, takewhile
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
 from ...hypotheses import plain_text
-from ...plausibility.tree.answer_trie import common_length
 from ...rewards import Completion, GivenAnswer, calls_tool
 from ...steps import Turn, might_go_on, turns_of
 
@@ -275,7 +274,8 @@ def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
         )
     except Exception:  # whatever a template makes of a call that it was not written for
         return None
-    same = calling[: common_length(plain, calling)]
+    pairs = zip(plain, calling, strict=False)
+    same = "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     before = calling.partition("made-up")[0]
     words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
     return words[0] if words else None
