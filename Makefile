@@ -48,7 +48,7 @@ test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest ver
 
 test-newest: .venv-newest/installed  ## run what touches transformers with the newest one, and the newest PEFT
 	$(NEWEST) $(PYTEST) tests/plausibility tests/commands/test_train_run.py \
-		$(addprefix tests/evaluation/test_,generation.py seeded_sampling.py) tests/experiments/test_sampling.py \
+		tests/evaluation/test_generation.py tests/experiments/test_sampling.py \
 		$(addprefix tests/trainer/test_,agents.py barl_trainer.py benchmark_evaluation.py contract.py) \
 		--deselect tests/trainer/test_contract.py::test_the_installed_versions_are_silent
 
