@@ -13,11 +13,19 @@ from .rollouts import CASES, COMPLETIONS, HYPOTHESES, MEMBERS
 ELICITATION = "\nBased on the above reasoning, the final answer is \\boxed"
 
 
-def answer_logp(model, tokenizer, state_ids, answer, reduction="mean", temperature=1.0):
+def answer_logp(
+    model,
+    tokenizer,
+    state_ids,
+    answer,
+    reduction="mean",
+    temperature=1.0,
+    elicitation=ELICITATION,
+):
     """Log-likelihood of `{answer}.` behind a state and the elicitation, the lone opening brace
     unscored.
     """
-    context = state_ids + tokenizer.encode(ELICITATION)
+    context = state_ids + tokenizer.encode(elicitation)
     answer_ids = tokenizer.encode("{" + answer + "}.")
     forced = int(tokenizer.decode(answer_ids[0]) == "{")
     with torch.no_grad():

@@ -15,9 +15,11 @@ from barl_trl.rewards import accuracy_reward
 from barl_trl.trainer import make_trainer
 from barl_trl.trainer.checks.agents import check_agents
 
+from .. import reference
 from ..distributed.launching import launch
 from ..paths import ROOT
 from ..tiny import tiny_model
+from . import by_hand
 from .playing import Keeping, agent_config, agent_tokenizer, call, played, speaking
 
 QUESTION = [{"role": "user", "content": "What is 3 times 4?"}]
@@ -87,6 +89,40 @@ def test_steps_are_turns_and_only_the_models_tokens_have_weights(tmp_path, famil
         for start, end in zip([0, *ends], ends, strict=False):
             own = [weights[k].item() for k in range(start, end) if mask[k]]
             assert len({*own}) == 1
+
+
+def test_weights_are_those_by_hand(tmp_path):
+    """States at the prompt, behind each result, and at the last word; plain loops over them."""
+    trainer = agent(tmp_path, tools=[look], value_normalization="none", step_size=99)
+    output = played(trainer, ROWS, plays())
+    outcomes = trainer._batch.rewards_per_func[:, 0].tolist()
+    (answers,) = {found.answers for found in trainer.scored.sets}
+    assert set(answers) == {"12", "7", "2"}
+    bare = by_hand.ELICITATION.removeprefix("\n")
+    for n, (ids, mask) in enumerate(
+        zip(trainer.generated.completion_ids, trainer.generated.masks, strict=True)
+    ):
+        starts = [k for k in range(1, len(ids)) if mask[k] and not mask[k - 1]]
+        prompt = trainer.generated.prompt_ids[n]
+        states = [([*prompt, *ids[:k]], bare) for k in (0, *starts)]
+        states.append(([*prompt, *ids[:-1]], by_hand.ELICITATION))
+        logps = [
+            [
+                by_hand.answer_logp(
+                    trainer.model, trainer._tokenizer, state, answer, elicitation=question
+                )
+                for answer in answers
+            ]
+            for state, question in states
+        ]
+        outcome = [outcomes[n]] * len(answers)
+        values = reference.posterior_weighted_values(logps, outcome, 1.0)
+        values.append(reference.closing_value(logps, outcome, 1.0))
+        turns = [sum(start <= k for start in starts) for k in range(len(ids) - 1)]
+        expected = [values[turn] for turn in turns] + values[-1:]
+        expected = [value * own for value, own in zip(expected, mask, strict=True)]
+        got = output["advantages"][n][: len(ids)].tolist()
+        assert got == pytest.approx(expected, abs=1e-5)
 
 
 def test_what_others_say_changes_no_step_and_no_elicitation(tmp_path):
