@@ -17,12 +17,16 @@ def main(argv: list[str]) -> None:
     """Run `barl reproduce triplets|tree|paper`."""
     options = _parser().parse_args(argv)
     # no module of the working directory may shadow another in the processes that are started
+    earlier = os.environ.get("PYTHONSAFEPATH", "")
     os.environ["PYTHONSAFEPATH"] = "1"
-    with (
-        mistakes_in_one_line(f"barl reproduce {options.example}"),
-        kept(lambda: (f"What is done is kept in {options.output_dir}.", "")),
-    ):
-        options.run(options)
+    try:
+        with (
+            mistakes_in_one_line(f"barl reproduce {options.example}"),
+            kept(lambda: (f"What is done is kept in {options.output_dir}.", "")),
+        ):
+            options.run(options)
+    finally:
+        os.environ["PYTHONSAFEPATH"] = earlier  # Python takes an empty one as unset
 
 
 def _paper(options: argparse.Namespace) -> None:
