@@ -151,6 +151,25 @@ def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
         pytest.fail("it was never killed in the middle of a file")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"step_ends": [6, 3, 9, 12]}, r"got step_ends \[6, 3, 9, 12\], which do not ascend"),
+        ({"step_ends": [3, 6, 9, 99]}, "which do not ascend up to 13, in row 0"),
+        ({"token_ids": [1]}, "got 1 token_ids where there must be 13 in row 0"),
+        ({"posterior": [[1.0]]}, "got 1 posterior where there must be 5 in row 0"),
+        ({"answer_logps": [[0.0]] * 5}, "answer_logps of another number of hypotheses in row 0"),
+        ({"answer_logps": None}, "one without answer_logps, in row 0"),
+    ],
+)
+def test_a_malformed_record_is_named(tmp_path, change, message):
+    path = tmp_path / file_name(0)
+    write_records(path, [make_record(0) | change], {})
+    with pytest.raises(ValueError, match=message) as error:
+        read_file(path)
+    assert str(error.value).startswith(f"{path} must have whole records, got ")
+
+
 # Documentation
 
 

@@ -6,6 +6,7 @@ A folder holds one parquet file per rollout batch, `rollouts_00005.parquet`. A r
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +175,15 @@ def read_file(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Read the metadata and the records of a file.
 
     Raises:
-        ValueError: The file is no file of records, or is damaged, or a column is missing.
+        ValueError: The file is no file of records, or is damaged, a column is missing, or a record
+            contradicts itself.
     """
     metadata, table = _read(path, SCHEMA.names)
-    return metadata, table.to_pylist()
+    records = table.to_pylist()
+    for number, record in enumerate(records):
+        if fault := _fault(record):
+            raise ValueError(f"{path} must have whole records, got {fault} in row {number}.")
+    return metadata, records
 
 
 def read_records(folder: Path, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -189,6 +195,31 @@ def read_records(folder: Path, *, columns: Sequence[str] | None = None) -> Itera
     """
     for _, path in record_files(folder):
         yield from _read(path, columns or SCHEMA.names)[1].to_pylist()
+
+
+def _fault(record: Mapping[str, Any]) -> str | None:
+    """Return in words what contradicts itself in a record; None if nothing does."""
+    ends, tokens = record["step_ends"], len(record["tokens"])
+    steps, size = len(ends), len(record["hypotheses"] or ())
+    if None in ends or any(a >= b for a, b in pairwise([0, *ends])) or (ends or [0])[-1] > tokens:
+        return f"step_ends {ends!r:.40}, which do not ascend up to {tokens},"
+    lengths = {"token_ids": tokens, "step_values": steps} | dict.fromkeys(
+        ("token_logps", "importance_ratios", "token_weights"), tokens
+    )
+    if size:
+        lengths |= dict.fromkeys(("answer_logps", "posterior"), steps + 1)
+    for name, length in lengths.items():
+        if record[name] is not None and len(record[name]) != length:
+            return f"{len(record[name])} {name} where there must be {length}"
+    for name in ("answer_logps", "posterior"):
+        rows = record[name] or [] if size else []
+        if any(row is None or len(row) != size or None in row for row in rows):
+            return f"{name} of another number of hypotheses"
+    if (size and record["answer_logps"] is None) or any(
+        None in (record[name] or ()) for name in ("tokens", "token_ids", "hypotheses")
+    ):
+        return "an empty token or hypothesis, or one without answer_logps,"
+    return None
 
 
 def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]:
