@@ -181,8 +181,14 @@ class GenerationRecorder:
             # rows that ended before others were fed padding
             length = len(ids) - sum(1 for _ in takewhile(ids[-1].__eq__, reversed(ids)))
             if not any(ids[:length] == sequence[:length] for sequence in sequences):
-                kept.append(CachedRow([(k.clone(), v.clone()) for k, v in layers], ids))
+                kept.append(CachedRow([(_alone(k), _alone(v)) for k, v in layers], ids))
         self._rows = kept
+
+
+def _alone(tensor: Tensor) -> Tensor:
+    """Return a tensor in a storage of its own, so that the rest of the storage can be freed."""
+    is_alone = tensor.untyped_storage().nbytes() == tensor.nbytes
+    return tensor if is_alone else tensor.clone()
 
 
 def _rows_of(token_ids: Tensor, last_positions: Tensor) -> list[list[int]]:

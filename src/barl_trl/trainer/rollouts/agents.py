@@ -67,6 +67,7 @@ class AgentMixin(GRPOTrainer):
     _tokenizer: Any
     eos_token_ids: list[int]
     environments: list[Any] | None
+    rollout_func: Any
     tools: list[Any]
     max_tool_calling_iterations: int
     _played: list[Episode] | None = None
@@ -116,12 +117,14 @@ class AgentMixin(GRPOTrainer):
             )
         given = self._given_answers(columns)
         columns = columns if given is None else columns | {ROLLOUT_ANSWER: given}
-        own = masks or _all_own(completion_ids)
-        turns = [
-            turns_of(ids, mask, self.eos_token_ids, runs_are_turns=bool(self.tools))
-            for ids, mask in zip(completion_ids, own, strict=True)
-        ]
-        _refuse_unmasked(completion_ids, own, turns, self._turn_end_ids)
+        own = masks or [[1] * len(ids) for ids in completion_ids]
+        turns = []
+        if masks or self.rollout_func is not None:  # else TRL has cut completions behind their end
+            turns = [
+                turns_of(ids, mask, self.eos_token_ids, runs_are_turns=bool(self.tools))
+                for ids, mask in zip(completion_ids, own, strict=True)
+            ]
+            _refuse_unmasked(completion_ids, own, turns, self._turn_end_ids)
         if masks and not self.tools:  # TRL's completions hold the text of others, too
             completions = [
                 own_completion(*rollout, self._tokenizer)
@@ -279,10 +282,6 @@ def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     before = calling.partition("made-up")[0]
     words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
     return words[0] if words else None
-
-
-def _all_own(completion_ids: Sequence[Sequence[int]]) -> list[list[int]]:
-    return [[1] * len(ids) for ids in completion_ids]
 
 
 def _given(answer: Any) -> GivenAnswer:
