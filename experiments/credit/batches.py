@@ -212,7 +212,7 @@ def scored_tokens(
         scores = task.scorer(credit).score(
             model,
             Generated(prompts, completions, texts),
-            solutions,
+            [{task.fields.solution_column: solution} for solution in solutions],
             start=0,
             group_size=group_size,
             score_completions=False,

@@ -3,9 +3,10 @@
 Nothing here may stop or hang training, whatever a policy writes.
 """
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -30,8 +31,13 @@ DROP_REASONS = (
     "special_token",
     "too_long",
     "over_max_hypotheses",
+    "not_given",
 )
 """Why a rollout has no hypothesis: all keys of [`HypothesisSet`]`.dropped`."""
+
+_MOST_COMPARED = 128
+"""Longest closed list in which an answer is looked for by equivalence; in a longer one its text
+must be found. A comparison may take a millisecond, and a policy may answer anything."""
 
 _EXACT_FLOAT = 2**53  # from here on a float is no longer a certain integer
 _EXACT_FLOAT_32 = 2**24
@@ -149,27 +155,103 @@ def is_truth(answer: str) -> bool:
 
 
 @dataclass(frozen=True)
+class GivenHypotheses:
+    """The hypotheses that a row of a data set lists.
+
+    Attributes:
+        weights: Text of each hypothesis -> its prior weight, greater than 0.
+        dropped: Number of texts that may not become hypotheses, by reason (see
+            [`why_inadmissible`]; `"no_text"` for a cell that is none).
+        is_prior_unusable: Whether the row has prior weights that cannot be used.
+    """
+
+    weights: Mapping[str, float]
+    dropped: Mapping[str, int]
+    is_prior_unusable: bool = False
+
+
+def given_hypotheses(
+    texts: Any, weights: Any = None, *, max_chars: int, special_tokens: Collection[str] = ()
+) -> GivenHypotheses | None:
+    """Read the hypotheses that a row lists, and their prior weights.
+
+    Equal texts are one hypothesis, whose weights add up. A hypothesis with the weight 0 is none.
+
+    Args:
+        texts: The row's list of texts or numbers. Anything else lists nothing.
+        weights: The row's list of weights, one for each text, not negative and not all 0. None, or
+            anything else, makes all weights 1.
+        max_chars: Longest admissible text in characters.
+        special_tokens: Texts that may not occur (see [`why_inadmissible`]).
+
+    Returns:
+        The hypotheses; None if there are none.
+
+    Example:
+        >>> given_hypotheses(["3", 4, "4"], max_chars=64).weights
+        {'3': 1.0, '4': 2.0}
+    """
+    texts = texts.tolist() if hasattr(texts, "tolist") else texts
+    if not isinstance(texts, Sequence) or isinstance(texts, str | bytes):
+        return None
+    numbers = _weights(weights, len(texts))
+    found, dropped = dict[str, float](), Counter[str]()
+    for cell, weight in zip(texts, numbers or [1.0] * len(texts), strict=True):
+        text = plain_text(cell)
+        reason = "no_text"
+        if text is not None:
+            text = text.strip()
+            reason = why_inadmissible(text, max_chars=max_chars, special_tokens=special_tokens)
+        if text is None or reason is not None:
+            dropped[str(reason)] += 1
+        elif weight > 0:
+            found[text] = found.get(text, 0.0) + weight
+    is_unusable = weights is not None and numbers is None
+    return GivenHypotheses(found, dict(dropped), is_unusable) if found else None
+
+
+def _weights(weights: Any, number: int) -> list[float] | None:
+    """Return a row's prior weights; None if they are not weights of this number of hypotheses."""
+    weights = weights.tolist() if hasattr(weights, "tolist") else weights
+    if not isinstance(weights, Sequence) or len(weights) != number:
+        return None
+    if not all(isinstance(weight, int | float) and weight >= 0 for weight in weights):
+        return None
+    return [*map(float, weights)] if 0 < sum(weights) < math.inf else None
+
+
+@dataclass(frozen=True)
 class HypothesisSet:
     """The hypotheses of one prompt, and which of its rollouts answered which.
 
     Attributes:
-        answers: Answer of each hypothesis as it is scored. Index 0 is the ground truth.
+        answers: Answer of each hypothesis as it is scored. Index 0 is the ground truth, if the
+            prompt has one.
         members: For each rollout of the group, the index of the hypothesis it answered; None if it
             answered none.
         dropped: Number of rollouts without a hypothesis, by reason: `"no_answer"`, a reason of
-            [`why_inadmissible`], or `"over_max_hypotheses"`. Reasons that did not occur are absent.
+            [`why_inadmissible`], `"over_max_hypotheses"`, or `"not_given"` in the list of a task.
+            Reasons that did not occur are absent.
+        weights: Prior weight of each hypothesis; empty if all have the same.
+        has_truth: Whether the prompt has a true answer.
+        lists_truth: Whether the given hypotheses have the true answer; None if there are none.
     """
 
     answers: tuple[str, ...]
     members: tuple[int | None, ...]
     dropped: dict[str, int]
+    weights: tuple[float, ...] = ()
+    has_truth: bool = True
+    lists_truth: bool | None = None
 
 
 def merge_hypotheses(
-    truth: str,
+    truth: str | None,
     rollout_answers: Sequence[str | None],
     *,
     equivalent: Callable[[str, str], bool],
+    given: GivenHypotheses | None = None,
+    is_closed: bool = False,
     max_answer_chars: int = 64,
     max_hypotheses: int | None = None,
     special_tokens: Collection[str] = (),
@@ -182,26 +264,37 @@ def merge_hypotheses(
     does not matter. Hypotheses stand in rollout order. The form that is scored is the most frequent
     one of a hypothesis, the first seen on ties; the truth counts as one occurrence.
 
+    Given hypotheses join them. A hypothesis that is not given has the mean weight of those that
+    are. Without a truth and without given hypotheses the prior weights are the votes: the numbers
+    of rollouts that gave each answer.
+
+    With `is_closed` the given list is all there is, as in a task that says what may be true. Texts
+    of the list are hypotheses of their own, and a rollout whose answer is not in it has none. In a
+    list of more than 128 an answer is looked for by its text alone.
+
     Args:
         truth: The true answer, of at most 512 characters. It is exempt from `max_answer_chars`, and
-            so are rollouts that repeat it.
+            so are rollouts that repeat it. None: it is not known, and no hypothesis is special.
         rollout_answers: Answer of each rollout in the group; None without one.
         equivalent: Whether the second answer is the same as the first, taken as true.
+        given: The hypotheses that the row lists.
+        is_closed: Whether these are the only ones, with the truth.
         max_answer_chars: Longest answer in characters that may become a hypothesis, >= 1.
         max_hypotheses: Most hypotheses, the truth included, >= 1. The least frequent ones are
-            dropped, the last seen first.
+            dropped, the last seen first; of given ones those with the least weight.
         special_tokens: Texts that may not occur in an answer (see [`why_inadmissible`]).
 
     Returns:
-        The hypotheses; with no admissible rollout answer the truth alone. None if the truth itself
-        is inadmissible: there is nothing to score then.
+        The hypotheses; with no admissible rollout answer the truth and the given ones alone. None
+        if the truth itself is inadmissible, or there is no hypothesis: there is nothing to score
+        then.
 
     Raises:
         ValueError: If `max_answer_chars` or `max_hypotheses` is below 1.
 
     Example:
-        >>> merge_hypotheses("0.5", ["1/2", "2", None, "1/2"], equivalent=answers_equivalent)
-        HypothesisSet(answers=('1/2', '2'), members=(0, 1, None, 0), dropped={'no_answer': 1})
+        >>> merge_hypotheses("0.5", ["1/2", "2", None], equivalent=answers_equivalent).answers
+        ('0.5', '2')
     """
     limits = {"max_answer_chars": max_answer_chars, "max_hypotheses": max_hypotheses}
     for name, limit in limits.items():
@@ -209,7 +302,9 @@ def merge_hypotheses(
             raise ValueError(
                 f"{name} must be at least 1, got {limit}: the ground truth is always a hypothesis."
             )
-    if why_inadmissible(truth, max_chars=MAX_TRUTH_CHARS, special_tokens=special_tokens):
+    if truth is not None and why_inadmissible(
+        truth, max_chars=MAX_TRUTH_CHARS, special_tokens=special_tokens
+    ):
         return None
     reasons = [
         "no_answer"
@@ -222,25 +317,108 @@ def merge_hypotheses(
     admissible = [
         None if reason else answer for answer, reason in zip(rollout_answers, reasons, strict=True)
     ]
-    counts = Counter([truth, *(answer for answer in admissible if answer is not None)])
-    classes = _classes(counts, equivalent)
-    kept = _most_frequent(classes, counts, max_hypotheses)
+    dropped = Counter(reason for reason in reasons if reason)
+    if given is not None and is_closed:
+        return _closed(truth, admissible, given, equivalent, max_hypotheses, dropped)
+    listed = {} if given is None else given.weights
+    known = [] if truth is None else [truth]
+    counts = Counter([*known, *(answer for answer in admissible if answer is not None)])
+    for text in listed:
+        counts.setdefault(text, 0)
+    if not counts:
+        return None
+    classes = _classes(counts, equivalent, truth)
+    kept = _most_frequent(classes, counts, max_hypotheses, is_first_kept=truth is not None)
     index = {form: i for i, forms in enumerate(kept) for form in forms}
     members = tuple(None if answer is None else index.get(answer) for answer in admissible)
-    dropped = Counter(reason for reason in reasons if reason)
     over = sum(answer is not None and answer not in index for answer in admissible)
     if over:
         dropped["over_max_hypotheses"] = over
     # max keeps the first of equals, and the forms are in the order in which they were seen.
     answers = tuple(max(forms, key=counts.__getitem__) for forms in kept)
-    return HypothesisSet(answers=answers, members=members, dropped=dict(dropped))
+    weights: tuple[float, ...] = ()
+    if listed:
+        mean = sum(listed.values()) / len(listed)
+        sums = [sum(listed.get(form, 0.0) for form in forms) for forms in kept]
+        weights = tuple(total or mean for total in sums)
+    elif truth is None:
+        weights = tuple(float(sum(counts[form] for form in forms)) for forms in kept)
+    lists_truth = None
+    if truth is not None and listed:
+        lists_truth = any(form in listed for form in classes[0])
+    return HypothesisSet(answers, members, dict(dropped), weights, truth is not None, lists_truth)
 
 
-def _classes(forms: Collection[str], equivalent: Callable[[str, str], bool]) -> list[list[str]]:
-    """Group equivalent answers, the truth's group first; groups and forms stay in their order."""
-    truth, *others = forms
+def _closed(
+    truth: str | None,
+    admissible: Sequence[str | None],
+    given: GivenHypotheses,
+    equivalent: Callable[[str, str], bool],
+    max_hypotheses: int | None,
+    dropped: Counter[str],
+) -> HypothesisSet:
+    """Return the hypotheses of a closed list, the truth first, and the rollouts that answer one."""
+    weights = dict(given.weights)
+    lists_truth = None
+    if truth is not None:
+        place = _place_in([*weights], truth, equivalent)
+        lists_truth = place is not None
+        first = [*weights][place] if place is not None else truth
+        weight = weights.pop(first, sum(weights.values()) / len(weights))
+        weights = {first: weight} | weights
+    texts = [*weights]
+    if max_hypotheses is not None and len(texts) > max_hypotheses:
+        is_first = truth is not None
+        by_weight = sorted(texts[is_first:], key=lambda text: -weights[text])
+        kept = {*texts[:is_first], *by_weight[: max_hypotheses - is_first]}
+        texts = [text for text in texts if text in kept]
+    places = {
+        answer: _place_in(texts, answer, equivalent)
+        for answer in dict.fromkeys(admissible)
+        if answer is not None
+    }
+    members = tuple(None if answer is None else places[answer] for answer in admissible)
+    strangers = sum(
+        answer is not None and member is None
+        for answer, member in zip(admissible, members, strict=True)
+    )
+    if strangers:
+        dropped["not_given"] = strangers
+    return HypothesisSet(
+        tuple(texts),
+        members,
+        dict(dropped),
+        tuple(weights[text] for text in texts),
+        truth is not None,
+        lists_truth,
+    )
+
+
+def _place_in(
+    texts: Sequence[str], answer: str, equivalent: Callable[[str, str], bool]
+) -> int | None:
+    """Return the place of an answer in a list: of its text, else of the first that is equivalent.
+
+    In a long list only the text is looked for.
+    """
+    if answer in texts:
+        return texts.index(answer)
+    if len(texts) > _MOST_COMPARED:
+        return None
+    matches = (
+        place
+        for place, text in enumerate(texts)
+        if equivalent(text, answer) and equivalent(answer, text)
+    )
+    return next(matches, None)
+
+
+def _classes(
+    forms: Collection[str], equivalent: Callable[[str, str], bool], truth: str | None
+) -> list[list[str]]:
+    """Group equivalent answers; groups and forms stay in their order, so the truth's is first."""
     classes: dict[str, str] = {}  # form -> representative
-    for form in (truth, *sorted(others, key=lambda form: (len(form), form))):
+    for form in sorted(forms, key=lambda form: (form != truth, len(form), form)):
         representatives = dict.fromkeys(classes.values())
         match = (one for one in representatives if equivalent(one, form) and equivalent(form, one))
         classes[form] = next(match, form)
@@ -251,13 +429,14 @@ def _classes(forms: Collection[str], equivalent: Callable[[str, str], bool]) -> 
 
 
 def _most_frequent(
-    classes: list[list[str]], counts: Counter[str], most: int | None
+    classes: list[list[str]], counts: Counter[str], most: int | None, *, is_first_kept: bool
 ) -> list[list[str]]:
-    """Keep the truth's class and the most frequent others, in their order."""
-    others = range(1, len(classes))
-    by_frequency = sorted(others, key=lambda i: -sum(counts[form] for form in classes[i]))
-    kept = by_frequency if most is None else by_frequency[: most - 1]
-    return [classes[i] for i in [0, *sorted(kept)]]
+    """Keep the most frequent classes, and the first one if it is the truth's, in their order."""
+    frequency = [sum(counts[form] for form in forms) for forms in classes]
+    places = sorted(
+        range(len(classes)), key=lambda i: (not (is_first_kept and i == 0), -frequency[i])
+    )
+    return [classes[i] for i in sorted(places[:most])]
 
 
 def hypothesis_metrics(
@@ -271,7 +450,8 @@ def hypothesis_metrics(
 
     Returns:
         `hypotheses_per_prompt`, and as shares `unusable_truths` (of the groups), `no_answer` and
-        `dropped/<reason>` (of the rollouts).
+        `dropped/<reason>` (of the rollouts). `truth_not_given` is the share of the prompts with
+        given hypotheses that lack the truth; it is absent without such prompts.
     """
     usable = [hypotheses for hypotheses in sets if hypotheses]
     counts = [len(hypotheses.answers) for hypotheses in usable]
@@ -280,10 +460,33 @@ def hypothesis_metrics(
         "unusable_truths": 1 - len(usable) / len(sets),
         "no_answer": sum(answer is None for answer in answers) / len(answers),
     }
-    for reason in DROP_REASONS[1:]:
+    lists_truth = [one.lists_truth for one in usable if one.lists_truth is not None]
+    for reason in DROP_REASONS[1:] if lists_truth else DROP_REASONS[1:-1]:
         dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
         metrics[f"dropped/{reason}"] = dropped / len(answers)
+    if lists_truth:
+        metrics["truth_not_given"] = 1 - sum(lists_truth) / len(lists_truth)
     return metrics
+
+
+def given_metrics(given: Sequence[GivenHypotheses | None]) -> dict[str, float]:
+    """Count what became of the hypotheses that rows list, for the log.
+
+    Args:
+        given: What each prompt of a rollout batch lists; None where that cannot be used.
+
+    Returns:
+        `unusable_lists` and `unusable_priors` as shares of the prompts, and as numbers of texts for
+        each prompt `dropped/given_<reason>`; reasons that did not occur are absent.
+    """
+    number = max(len(given), 1)
+    usable = [one for one in given if one is not None]
+    counts = sum((Counter(one.dropped) for one in usable), Counter[str]())
+    return {
+        "unusable_lists": (len(given) - len(usable)) / number,
+        "unusable_priors": sum(one.is_prior_unusable for one in usable) / number,
+        **{f"dropped/given_{reason}": count / number for reason, count in counts.items()},
+    }
 
 
 def no_answer_advice(share: float) -> str | None:

@@ -8,6 +8,11 @@ states, `hypothesis_mask[b]` for the hypotheses that exist. Padded states and st
 are 0, whatever stands in the padding of the inputs. Padded hypotheses are 0 in the results of
 functions that take their mask.
 Results are float32, or float64 if the inputs are.
+
+Where the task tells more than answers, `rewards` are those that each hypothesis predicts for each
+step, in place of the progress rewards; `log_prior` and `observation_logps` say what the task knows
+of the hypotheses before and after each observation. `answer_logps=None` leaves the plausibilities
+out: the belief is then the task's alone.
 """
 
 import math
@@ -47,8 +52,9 @@ def progress_rewards(
 
 
 def discrepancy(
-    answer_logps: Float[Tensor, "batch state hypothesis"],
+    answer_logps: Float[Tensor, "batch state hypothesis"] | None,
     *,
+    rewards: Float[Tensor, "batch step hypothesis"] | None = None,
     state_mask: Bool[Tensor, "batch state"] | None = None,
 ) -> Float[Tensor, "batch state hypothesis"]:
     r"""Sum how far the rewards that a hypothesis predicts have been from the observed ones so far,
@@ -59,37 +65,90 @@ def discrepancy(
     `D_i(0) = 0` and `D_0 = 0`. The consistency of hypothesis i is `exp(-beta * D_i)`.
 
     Args:
-        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats. It may be
+            `None` if `rewards` are given.
+        rewards: Rewards that each hypothesis predicts; those of hypothesis 0 are the observed ones.
+            `None`: the progress rewards of `answer_logps`.
         state_mask: The states that exist. `None`: all.
 
     Returns:
-        Discrepancies in [0, 2t].
+        Discrepancies; in [0, 2t] with progress rewards.
     """
-    rewards = progress_rewards(answer_logps, state_mask=state_mask)
+    if rewards is None:
+        rewards = progress_rewards(_given(answer_logps), state_mask=state_mask)
     gaps = (rewards[..., :1] - rewards).abs()
     summed = torch.nn.functional.pad(gaps.cumsum(dim=1), (0, 0, 1, 0))
     return _masked(summed, state_mask)
 
 
+class TaskBelief(NamedTuple):
+    """What the task says of the hypotheses: their prior, and the likelihoods of observations."""
+
+    log_weights: Float[Tensor, "batch state hypothesis"]
+    """Log of prior times likelihoods at each state, in nats, up to a constant; -inf where ruled
+    out."""
+    is_contradicted: Bool[Tensor, "batch step"]
+    """The observations that no hypothesis with a weight allows. They are left out: the model of the
+    world is wrong there, and the belief stays."""
+
+
+def task_belief(
+    log_prior: Float[Tensor, "batch hypothesis"],
+    observation_logps: Float[Tensor, "batch step hypothesis"],
+) -> TaskBelief:
+    r"""Update the prior with each observation, by Bayes' rule:
+
+    $$\log w_i(t) = \log w_i(0) + \sum_{t' < t} \log p(o_{t'} \mid h_{t'}, M_i)$$
+
+    Args:
+        log_prior: Log of the prior weight of each hypothesis, up to a constant; -inf for one that
+            does not exist.
+        observation_logps: Log-likelihood of each step's observation under each hypothesis, in nats:
+            0 if the hypothesis says that this is what is seen, -inf if it cannot be. 0 in padding.
+    """
+    states, contradicted = [log_prior], []
+    for observed in observation_logps.unbind(dim=1):
+        updated = states[-1] + observed
+        is_impossible = updated.amax(dim=-1) == -math.inf
+        states.append(torch.where(is_impossible[:, None], states[-1], updated))
+        contradicted.append(is_impossible)
+    none = observation_logps.new_zeros(len(log_prior), 0, dtype=torch.bool)
+    return TaskBelief(
+        torch.stack(states, dim=1), torch.stack(contradicted, dim=1) if contradicted else none
+    )
+
+
 def posterior(
-    answer_logps: Float[Tensor, "batch state hypothesis"],
+    answer_logps: Float[Tensor, "batch state hypothesis"] | None,
     *,
     beta: float,
+    rewards: Float[Tensor, "batch step hypothesis"] | None = None,
+    log_prior: Float[Tensor, "batch hypothesis"] | None = None,
+    observation_logps: Float[Tensor, "batch step hypothesis"] | None = None,
     state_mask: Bool[Tensor, "batch state"] | None = None,
     hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
 ) -> Float[Tensor, "batch state hypothesis"]:
     r"""Compute the belief over the hypotheses at every state, the self-normalised weights of eq.
     (adv_algo):
 
-    $$w_i(t) = \mathrm{softmax}_i\bigl(\ell_i(t) - \beta D_i(t)\bigr)$$
+    $$w_i(t) = \mathrm{softmax}_i\Bigl(\ell_i(t) - \beta D_i(t)
+    + \log \pi_i + \sum_{t' < t} \log p(o_{t'} \mid M_i)\Bigr)$$
 
-    computed in log space. With `beta = inf` the consistency is 1 where `D_i(t) = 0`, else 0. Where
-    no consistent hypothesis has any plausibility, the plausibilities say nothing and the
-    consistencies alone decide.
+    computed in log space. The paper has the first two terms: plausibility and consistency. The
+    others are the task's prior and the likelihoods of observations ([`task_belief`]). With
+    `beta = inf` the consistency is 1 where `D_i(t) = 0`, else 0. Where no hypothesis that the
+    consistency and the task allow has any plausibility, the plausibilities say nothing and the
+    others alone decide.
 
     Args:
-        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats. `None`: the
+            belief has no plausibilities, and a consistency only with `rewards`.
         beta: Consistency coefficient, from 0 to `inf`.
+        rewards: Rewards that each hypothesis predicts, for the consistency; those of hypothesis 0
+            are the observed ones. `None`: the progress rewards of `answer_logps`.
+        log_prior: Log of the prior weight of each hypothesis, up to a constant. `None`: uniform.
+        observation_logps: Log-likelihood of each step's observation under each hypothesis, in nats.
+            `None`: nothing is observed.
         state_mask: The states that exist. `None`: all.
         hypothesis_mask: The hypotheses that exist. `None`: all.
 
@@ -97,37 +156,61 @@ def posterior(
         Rows over the hypotheses that exist sum to 1.
 
     Raises:
-        ValueError: `beta` is negative or NaN.
+        ValueError: `beta` is negative or NaN, or nothing is given from which a belief follows.
     """
     if not beta >= 0:
         raise ValueError(f"beta must be in [0, inf], got {beta}: use 1.0, the paper's value.")
-    d = discrepancy(answer_logps, state_mask=state_mask)
-    # inf * 0 is NaN, so the limit is written out
-    log_consistency = torch.where(d == 0, 0.0, -math.inf) if beta == math.inf else -beta * d
+    states = _states_of(answer_logps, rewards, observation_logps)
+    dtype = torch.promote_types(states.dtype, torch.float32)
+    log_weights = torch.zeros_like(states, dtype=dtype)
+    if answer_logps is not None or rewards is not None:
+        d = discrepancy(answer_logps, rewards=rewards, state_mask=state_mask)
+        # inf * 0 is NaN, so the limit is written out
+        log_weights = log_weights.masked_fill(d != 0, -math.inf) if beta == math.inf else -beta * d
+    if log_prior is not None or observation_logps is not None:
+        if log_prior is None:
+            log_prior = torch.zeros_like(log_weights[:, 0])
+        if observation_logps is None:
+            observation_logps = torch.zeros_like(log_weights[:, 1:])
+        if hypothesis_mask is not None:
+            log_prior = log_prior.masked_fill(~hypothesis_mask, -math.inf)
+        of_task = task_belief(log_prior, observation_logps).log_weights
+        both = log_weights + of_task
+        # a task that rules the truth out contradicts the consistency, which then says nothing
+        is_ruled_out = both.amax(dim=-1, keepdim=True) == -math.inf
+        log_weights = torch.where(is_ruled_out, of_task, both)
     if hypothesis_mask is not None:
         absent = ~hypothesis_mask[:, None]
-        log_consistency = log_consistency.masked_fill(absent, -math.inf)
-        answer_logps = answer_logps.masked_fill(absent, -math.inf)
-    logits = answer_logps.to(d.dtype) + log_consistency
-    no_mass = logits.amax(dim=-1, keepdim=True) == -math.inf
-    belief = torch.where(no_mass, log_consistency, logits).softmax(dim=-1)
-    return _masked(torch.where(log_consistency == -math.inf, 0.0, belief), state_mask)
+        log_weights = log_weights.masked_fill(absent, -math.inf)
+        if answer_logps is not None:
+            answer_logps = answer_logps.masked_fill(absent, -math.inf)
+    if answer_logps is None:
+        belief = log_weights.softmax(dim=-1)
+    else:
+        logits = answer_logps.to(log_weights.dtype) + log_weights
+        no_mass = logits.amax(dim=-1, keepdim=True) == -math.inf
+        belief = torch.where(no_mass, log_weights, logits).softmax(dim=-1)
+    return _masked(torch.where(log_weights == -math.inf, 0.0, belief), state_mask)
 
 
 def q_values(
-    answer_logps: Float[Tensor, "batch state hypothesis"],
+    answer_logps: Float[Tensor, "batch state hypothesis"] | None,
     outcome_rewards: Float[Tensor, " batch"] | Float[Tensor, "batch hypothesis"],
     *,
+    rewards: Float[Tensor, "batch step hypothesis"] | None = None,
     state_mask: Bool[Tensor, "batch state"] | None = None,
     outcome: str = "ground_truth",
 ) -> Float[Tensor, "batch step hypothesis"]:
-    r"""Compute the value of every step under every hypothesis, eq. (def_q_m) with its sum of
-    progress rewards telescoped:
+    r"""Compute the value of every step under every hypothesis, eq. (def_q_m):
 
-    $$Q_i(t) = p_i(T) - p_i(t) + v, \qquad t = 0 \dots T-1$$
+    $$Q_i(t) = \sum_{k \ge t} r_i(k) + v = p_i(T) - p_i(t) + v, \qquad t = 0 \dots T-1$$
+
+    The second form holds for progress rewards, whose sum telescopes.
 
     Args:
-        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats. It may be
+            `None` if `rewards` are given.
+        rewards: Rewards that each hypothesis predicts. `None`: the progress rewards.
         outcome_rewards: Outcome reward v of each rollout; with `outcome="hypothesis"` one for each
             hypothesis.
         state_mask: The states that exist. `None`: all.
@@ -135,23 +218,27 @@ def q_values(
             `"hypothesis"`: each hypothesis's own, verifier(s_T, y_i).
 
     Returns:
-        Values in [v - 1, v + 1].
+        Values; in [v - 1, v + 1] with progress rewards.
 
     Raises:
         ValueError: `outcome` is unknown, or `outcome_rewards` does not have its shape.
     """
-    p = _plausibilities(answer_logps)
-    v = _outcome_rewards(answer_logps, outcome_rewards, outcome)
-    return _masked(
-        _at_last_state(p, state_mask) - p[:, :-1] + v, _step_mask(answer_logps, state_mask)
-    )
+    states = _states_of(answer_logps, rewards)
+    v = _outcome_rewards(states, outcome_rewards, outcome)
+    if rewards is None:
+        p = _plausibilities(states)
+        left = _at_last_state(p, state_mask) - p[:, :-1]
+    else:
+        left = rewards.flip(1).cumsum(dim=1).flip(1)
+    return _masked(left + v, _step_mask(states, state_mask))
 
 
 def posterior_weighted_values(
-    answer_logps: Float[Tensor, "batch state hypothesis"],
+    answer_logps: Float[Tensor, "batch state hypothesis"] | None,
     outcome_rewards: Float[Tensor, " batch"] | Float[Tensor, "batch hypothesis"],
     *,
     beta: float,
+    rewards: Float[Tensor, "batch step hypothesis"] | None = None,
     state_mask: Bool[Tensor, "batch state"] | None = None,
     hypothesis_mask: Bool[Tensor, "batch hypothesis"] | None = None,
     outcome: str = "ground_truth",
@@ -168,6 +255,9 @@ def posterior_weighted_values(
         answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
         outcome_rewards: Outcome reward of each rollout, or of each hypothesis.
         beta: Consistency coefficient, from 0 to `inf`.
+        rewards: Rewards that each hypothesis predicts; those of hypothesis 0 are the observed ones.
+            `None`: the progress rewards. With them `answer_logps=None` leaves the plausibilities
+            out of the belief.
         state_mask: The states that exist. `None`: all.
         hypothesis_mask: The hypotheses that exist. `None`: all.
         outcome: `"ground_truth"` or `"hypothesis"`: whose reward v is in [`q_values`].
@@ -189,10 +279,19 @@ def posterior_weighted_values(
     ```
     """
     belief = posterior(
-        answer_logps, beta=beta, state_mask=state_mask, hypothesis_mask=hypothesis_mask
+        answer_logps,
+        beta=beta,
+        rewards=rewards,
+        state_mask=state_mask,
+        hypothesis_mask=hypothesis_mask,
     )
     return values_under(
-        belief, answer_logps, outcome_rewards, state_mask=state_mask, outcome=outcome
+        belief,
+        answer_logps,
+        outcome_rewards,
+        rewards=rewards,
+        state_mask=state_mask,
+        outcome=outcome,
     ).steps
 
 
@@ -207,9 +306,10 @@ class StepValues(NamedTuple):
 
 def values_under(
     belief: Float[Tensor, "batch state hypothesis"],
-    answer_logps: Float[Tensor, "batch state hypothesis"],
+    answer_logps: Float[Tensor, "batch state hypothesis"] | None,
     outcome_rewards: Float[Tensor, " batch"] | Float[Tensor, "batch hypothesis"],
     *,
+    rewards: Float[Tensor, "batch step hypothesis"] | None = None,
     state_mask: Bool[Tensor, "batch state"] | None = None,
     outcome: str = "ground_truth",
 ) -> StepValues:
@@ -221,8 +321,10 @@ def values_under(
 
     Args:
         belief: What [`posterior`] returns.
-        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats.
+        answer_logps: Log-likelihood of each hypothesis's answer at each state, in nats. It may be
+            `None` if `rewards` are given.
         outcome_rewards: Outcome reward of each rollout, or of each hypothesis.
+        rewards: Rewards that each hypothesis predicts. `None`: the progress rewards.
         state_mask: The states that exist. `None`: all.
         outcome: `"ground_truth"` or `"hypothesis"`: whose reward v is in [`q_values`].
 
@@ -230,8 +332,10 @@ def values_under(
         ValueError: `outcome` is unknown, or `outcome_rewards` does not have its shape.
     """
     with torch.no_grad():
-        q = q_values(answer_logps, outcome_rewards, state_mask=state_mask, outcome=outcome)
-        v = _outcome_rewards(answer_logps, outcome_rewards, outcome)
+        q = q_values(
+            answer_logps, outcome_rewards, rewards=rewards, state_mask=state_mask, outcome=outcome
+        )
+        v = _outcome_rewards(belief, outcome_rewards, outcome)
         last = _at_last_state(belief, state_mask)
         # a hypothesis that is not believed adds nothing, also where its value is undefined
         return StepValues(
@@ -247,13 +351,35 @@ def _plausibilities(answer_logps: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     )
 
 
+def _given(answer_logps: Tensor | None) -> Tensor:
+    if answer_logps is None:
+        raise ValueError("answer_logps must be given without rewards, got None: give either.")
+    return answer_logps
+
+
+def _states_of(
+    answer_logps: Float[Tensor, "batch state hypothesis"] | None,
+    *of_steps: Float[Tensor, "batch step hypothesis"] | None,
+) -> Float[Tensor, "batch state hypothesis"]:
+    """Return a tensor with an entry for each state and hypothesis: the log-likelihoods, or zeros.
+
+    Args:
+        answer_logps: The log-likelihoods, if they are given.
+        of_steps: Tensors with an entry for each step, of which one must be given else.
+    """
+    steps = next((tensor for tensor in of_steps if tensor is not None), None)
+    if answer_logps is None and steps is not None:
+        return steps.new_zeros(len(steps), steps.shape[1] + 1, steps.shape[2])
+    return _given(answer_logps)
+
+
 def _outcome_rewards(
-    answer_logps: Float[Tensor, "batch state hypothesis"],
+    states: Float[Tensor, "batch state hypothesis"],
     outcome_rewards: Float[Tensor, "..."],
     outcome: str,
 ) -> Float[Tensor, "batch 1 _"]:
     """Check outcome rewards: one for all hypotheses or one for each."""
-    batch, _, hypotheses = answer_logps.shape
+    batch, _, hypotheses = states.shape
     shapes = {"ground_truth": (batch,), "hypothesis": (batch, hypotheses)}
     if outcome not in shapes:
         raise ValueError(f"outcome must be one of {sorted(shapes)}, got {outcome!r}.")
@@ -263,7 +389,7 @@ def _outcome_rewards(
             f"got {tuple(outcome_rewards.shape)}: pass a reward for each "
             f"{'rollout' if outcome == 'ground_truth' else 'rollout and hypothesis'}."
         )
-    dtype = torch.promote_types(answer_logps.dtype, torch.float32)
+    dtype = torch.promote_types(states.dtype, torch.float32)
     return outcome_rewards.to(dtype).reshape(batch, 1, hypotheses if outcome == "hypothesis" else 1)
 
 

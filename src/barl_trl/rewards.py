@@ -41,6 +41,24 @@ class GivenAnswer(NamedTuple):
     """The answer; None if the rollout gave none."""
 
 
+def cost(reward_func: RewardFunc) -> RewardFunc:
+    """Mark a reward function as a cost: what it returns does not depend on what is true.
+
+    `credit="bayes"` replaces the reward by its expectation under the belief, and adds costs as they
+    are. To all other credits they are rewards as any other.
+
+    Args:
+        reward_func: The function, such as a price for each question. It is changed, and returned.
+
+    Example:
+        >>> @cost
+        ... def price(environments, **kwargs):
+        ...     return [-0.05 * environment.questions for environment in environments]
+    """
+    vars(reward_func)["is_cost"] = True
+    return reward_func
+
+
 class AccuracyReward:
     """Reward 1.0 for a completion whose answer is the true one, 0.0 for any other.
 

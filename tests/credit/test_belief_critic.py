@@ -24,7 +24,7 @@ def flat(rollouts):
 
 def critic_of(rollouts):
     batch = scored(rollouts)
-    return fitted_critic(batch.truth_plausibility, batch)
+    return fitted_critic(batch.truth_plausibility[..., None], batch.outcomes, batch)
 
 
 @settings(max_examples=30)

@@ -156,7 +156,7 @@ def test_the_cache_of_generation_serves_unequal_numbers_of_turns(tmp_path, metho
     expected = again.scorer.score(
         again.model,
         trainer.generated._replace(cache=None),
-        ["12"] * 4,
+        [{"solution": "12"}] * 4,
         start=0,
         group_size=4,
         score_completions=False,

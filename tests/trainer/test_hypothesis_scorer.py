@@ -122,7 +122,7 @@ def score_again(keeping):
     return keeping.scorer.score(
         keeping.model,
         keeping.generated._replace(cache=None),
-        ["2"] * 8,
+        [{"solution": "2"}] * 8,
         start=0,
         group_size=4,
         score_completions=False,

@@ -3,7 +3,7 @@ r"""The paper's credit, eq. (adv_algo), and its baseline that knows the truth al
 import torch
 
 from ..posterior import StepValues, values_under
-from .rollouts import LOG_FLOOR, ScoredRollouts, at_last_state
+from .rollouts import LOG_FLOOR, ScoredRollouts, at_last_state, is_answered
 
 
 def barl(rollouts: ScoredRollouts, *, outcome_mode: str = "ground_truth") -> StepValues:
@@ -18,6 +18,7 @@ def barl(rollouts: ScoredRollouts, *, outcome_mode: str = "ground_truth") -> Ste
         rollouts.belief,
         rollouts.answer_logps,
         outcomes,
+        rewards=rollouts.rewards,
         state_mask=rollouts.state_mask,
         outcome=outcome_mode,
     )
@@ -44,9 +45,6 @@ def hypothesis_outcomes(rollouts: ScoredRollouts) -> torch.Tensor:
     A reward is 1 where the hypothesis is the rollout's answer, else 0. Under the truth it is the
     rollout's own outcome reward.
     """
-    rewards = torch.zeros_like(rollouts.hypothesis_mask, dtype=rollouts.outcomes.dtype)
-    for row, member in zip(rewards, rollouts.members, strict=True):
-        if member is not None:
-            row[member] = 1.0
+    rewards = is_answered(rollouts)
     rewards[:, 0] = rollouts.outcomes
     return rewards

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..posterior import StepValues
+from .bayes import belief_entropy, expected_outcomes
 from .gae import advantages
 from .rollouts import ScoredRollouts, at_last_state, group_sums
 
@@ -13,7 +14,11 @@ RIDGE = 1.0
 
 
 def belief_critic(
-    rollouts: ScoredRollouts, *, gae_lambda: float = 0.7, bootstrap_cut_off: bool = True
+    rollouts: ScoredRollouts,
+    *,
+    gae_lambda: float = 0.7,
+    bootstrap_cut_off: bool = True,
+    belief: str = "model",
 ) -> StepValues:
     r"""Take [`advantages`] with the critic $V(t) = a + b \, p_0(t)$, fitted to the outcomes.
 
@@ -24,11 +29,20 @@ def belief_critic(
 
     With `bootstrap_cut_off` a rollout that was cut off is worth the critic's value at its end: the
     length limit belongs to training, not to the task (arXiv 1712.00378). Without it, and with
-    `gae_lambda=1`, the gradient is unbiased for the task with the limit. It needs the truth and the
-    outcome.
+    `gae_lambda=1`, the gradient is unbiased for the task with the limit.
+
+    Where the task has a part in the belief (`belief` is `"task"` or `"both"`), the features are the
+    belief in the truth, the largest belief and its entropy, and the critic is fitted to the outcome
+    expected under the last belief ([`expected_outcomes`]), which also is the value of the end. It
+    needs the truth and the outcome.
     """
-    critic = fitted_critic(rollouts.truth_plausibility, rollouts)
-    ends = rollouts.outcomes
+    if belief == "model":
+        features, ends = rollouts.truth_plausibility[..., None], rollouts.outcomes
+    else:
+        w = rollouts.belief
+        features = torch.stack([w[..., 0], w.amax(dim=-1), belief_entropy(rollouts)], dim=-1)
+        ends = expected_outcomes(rollouts)
+    critic = fitted_critic(features, ends, rollouts)
     if bootstrap_cut_off:
         last = at_last_state(critic, rollouts.state_mask)
         ends = torch.where(rollouts.is_cut_off, last, ends)
@@ -36,19 +50,33 @@ def belief_critic(
 
 
 def fitted_critic(
-    feature: Float[Tensor, "batch state"], rollouts: ScoredRollouts
+    features: Float[Tensor, "batch state feature"],
+    ends: Float[Tensor, " batch"],
+    rollouts: ScoredRollouts,
 ) -> Float[Tensor, "batch state"]:
-    """Regress the outcomes on a feature of the states, for each prompt on all other prompts.
+    """Regress the rollouts' ends on features of the states, for each prompt on all other prompts.
 
-    The fit is by least squares over states, with a penalty [`RIDGE`] on the slope. It is 0 in
+    The fit is by least squares over states, with a penalty [`RIDGE`] on the slopes. It is 0 in
     padding.
+
+    Args:
+        features: Features of each state.
+        ends: What each rollout is worth at its end.
+        rollouts: The rollouts.
     """
-    exists = (rollouts.state_mask & rollouts.is_judged[:, None]).double()
-    x, v = feature.double() * exists, rollouts.outcomes.double()[:, None] * exists
-    sums = torch.stack([exists, x, v, x * x, x * v], dim=-1).sum(dim=1)
-    count, x_, v_, xx, xv = (sums.sum(dim=0) - group_sums(sums, rollouts.groups)).unbind(dim=1)
-    number = count.clamp(min=1)
-    slope = (xv - x_ * v_ / number) / (xx - x_ * x_ / number + RIDGE)
-    intercept = (v_ - slope * x_) / number
-    fitted = intercept[:, None] + slope[:, None] * feature.double()
-    return (fitted * rollouts.state_mask).to(feature.dtype)
+    exists = (rollouts.state_mask & rollouts.is_judged[:, None]).double()[..., None]
+    x, v = features.double() * exists, ends.double()[:, None, None] * exists
+    products = x[..., :, None] * x[..., None, :]
+
+    def of_others(values: Float[Tensor, "batch state *rest"]) -> Float[Tensor, "batch *rest"]:
+        sums = values.sum(dim=1)
+        return sums.sum(dim=0) - group_sums(sums, rollouts.groups)
+
+    number = of_others(exists).clamp(min=1)
+    x_, v_, xx, xv = of_others(x), of_others(v), of_others(products), of_others(x * v)
+    penalty = RIDGE * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    covariance = xx - x_[:, :, None] * x_[:, None] / number[..., None] + penalty
+    slopes = torch.linalg.solve(covariance, xv - x_ * v_ / number)
+    intercept = (v_ - (slopes * x_).sum(dim=1, keepdim=True)) / number
+    fitted = intercept + (features.double() @ slopes[..., None])[..., 0]
+    return (fitted * rollouts.state_mask).to(features.dtype)

@@ -23,6 +23,8 @@ class Credit(NamedTuple):
     """What is subtracted from the values of steps."""
     value_normalization: Literal["batch", "group", "none"] = "batch"
     """Over which tokens the values are whitened."""
+    needs_truth: bool = True
+    """Whether a rollout must have a true answer and an outcome to have a weight."""
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -83,6 +85,12 @@ CREDITS = {
     "gae": Credit(f"{_HERE}.gae:gae", hypotheses="truth"),
     "gae_posterior": Credit(f"{_HERE}.gae:gae_posterior"),
     "belief_critic": Credit(f"{_HERE}.belief_critic:belief_critic", hypotheses="truth"),
+    "bayes": Credit(
+        f"{_HERE}.bayes:bayes",
+        credit_baseline="leave_one_out",
+        value_normalization="none",
+        needs_truth=False,
+    ),
     "information_gain": Credit(
         f"{_HERE}.information_gain:information_gain",
         hypotheses="truth",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -30,6 +31,11 @@ class ScoredRollouts:
         hypothesis_mask: The hypotheses that exist.
         belief: The posterior over the hypotheses, eq. (adv_algo).
         members: Index of the hypothesis that each rollout answers; None if it answers none.
+        rewards: Rewards that each hypothesis predicts for each step; None: the progress rewards.
+        outcomes_under: Outcome reward v_i that the rollout's answer would have if hypothesis i were
+            true; None: 1 for the hypothesis that it answers, 0 for the others.
+        costs: The part of the outcome reward that does not depend on what is true, such as a price
+            for each question; None: there is none.
     """
 
     outcomes: Float[Tensor, " batch"]
@@ -41,10 +47,16 @@ class ScoredRollouts:
     hypothesis_mask: Bool[Tensor, "batch hypothesis"]
     belief: Float[Tensor, "batch state hypothesis"]
     members: Sequence[int | None]
+    rewards: Float[Tensor, "batch step hypothesis"] | None = None
+    outcomes_under: Float[Tensor, "batch hypothesis"] | None = None
+    costs: Float[Tensor, " batch"] | None = None
 
     def rows(self, start: int, stop: int) -> "ScoredRollouts":
         """Return some of the rollouts, which need not be whole groups."""
-        part = {f.name: getattr(self, f.name)[start:stop] for f in fields(self)}
+        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        part: dict[str, Any] = {
+            name: None if column is None else column[start:stop] for name, column in columns.items()
+        }
         return ScoredRollouts(**part)
 
     @property
@@ -64,10 +76,19 @@ class ScoredRollouts:
 
 
 def at_last_state(
-    values: Float[Tensor, "batch state"], state_mask: Bool[Tensor, "batch state"]
-) -> Float[Tensor, " batch"]:
-    """Return each rollout's value at its last state."""
-    return values.take_along_dim(state_mask.sum(dim=1)[:, None] - 1, dim=1)[:, 0]
+    values: Float[Tensor, "batch state *rest"], state_mask: Bool[Tensor, "batch state"]
+) -> Float[Tensor, "batch *rest"]:
+    """Return each rollout's value, or values, at its last state."""
+    return values[torch.arange(len(values)), state_mask.sum(dim=1) - 1]
+
+
+def is_answered(rollouts: ScoredRollouts) -> Float[Tensor, "batch hypothesis"]:
+    """Return 1 for the hypothesis that each rollout answers, 0 for the others."""
+    answered = torch.zeros_like(rollouts.hypothesis_mask, dtype=rollouts.outcomes.dtype)
+    for row, member in zip(answered, rollouts.members, strict=True):
+        if member is not None:
+            row[member] = 1.0
+    return answered
 
 
 def differences(

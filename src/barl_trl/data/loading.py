@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..graders.normal_form import MAX_TRUTH_CHARS
-from ..hypotheses import plain_text, truth_answer, why_inadmissible
+from ..hypotheses import is_truth, plain_text, truth_answer, why_inadmissible
 from .files import find_column, messages_of, read_rows
 from .selection import select
 from .suspicions import Finding, suspicions
@@ -88,6 +88,7 @@ def load_problems(
     conversational: bool = True,
     most_parsed: int | None = MOST_PARSED,
     keep_columns: bool = False,
+    keep_unanswered: bool = False,
     deduplicate: bool = False,
     evaluation_sets: Mapping[str, Sequence[str]] | None = None,
     decontaminate: Collection[str] = (),
@@ -113,6 +114,8 @@ def load_problems(
         most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
             read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
         keep_columns: Whether the other columns stay, for environments, tools and rewards.
+        keep_unanswered: Whether rows without a usable true answer stay, with the solution None, for
+            credits that need none. Then there need be no column of answers.
         deduplicate: Whether to leave out rows whose problem an earlier row has, whatever their
             answer.
         evaluation_sets: Evaluation problems by the name of their set, whose occurrences are
@@ -142,14 +145,21 @@ def load_problems(
     raw = read_rows(path_or_id, split, config)
     columns = raw.column_names
     problem_column = find_column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
-    answer_column = find_column(
-        columns, "answer_column", answer_column, _ANSWER_COLUMNS, taken=problem_column
-    )
+    has_answers = answer_column or {*_ANSWER_COLUMNS} & {column.lower() for column in columns}
+    if has_answers or not keep_unanswered:
+        answer_column = find_column(
+            columns, "answer_column", answer_column, _ANSWER_COLUMNS, taken=problem_column
+        )
     cells = list(raw[problem_column])
     problems = [_problem_text(cell) for cell in cells]
-    answers = [truth_answer(cell) for cell in raw[answer_column]]
+    answer_cells = [None] * len(cells) if answer_column is None else raw[answer_column]
+    answers = [truth_answer(cell) for cell in answer_cells]
+    if keep_unanswered:
+        answers = [answer if is_truth(answer) else "" for answer in answers]
     rows = zip(cells, problems, answers, strict=True)
     reasons = [_why_skipped(*row, conversational=conversational) for row in rows]
+    if keep_unanswered:
+        reasons = [None if reason == "no_answer" else reason for reason in reasons]
     left_out, found_in = select(
         _without(problems, reasons),
         deduplicate=deduplicate,
@@ -183,7 +193,7 @@ def load_problems(
             earlier = messages[:-1]
             prompt = [*([] if messages[0]["role"] == "system" else system), *earlier, last]
         prompts.append(prompt)
-    usable = Dataset.from_dict({"prompt": prompts, "solution": [answers[k] for k in kept]})
+    usable = Dataset.from_dict({"prompt": prompts, "solution": [answers[k] or None for k in kept]})
     others = [name for name in columns if name not in ("prompt", "solution")]
     if keep_columns and others:
         usable = concatenate_datasets([usable, raw.select(kept).select_columns(others)], axis=1)

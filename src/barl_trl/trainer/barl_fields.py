@@ -38,7 +38,9 @@ _USED_BY_GRPO = (
     "allow_inexact_resume",
 )
 """Fields that also take effect in TRL's own trainer."""
-_USED_WITH_ROLLOUTS = ("consistency_beta", "max_hypotheses")
+_USED_WITH_ROLLOUTS = (
+    "consistency_beta", "max_hypotheses", "hypotheses_column", "prior_column", "belief",
+)
 """Fields that change nothing unless the rollouts' answers are hypotheses."""
 _USED_WITH_SCORES = (
     "elicitation", "answer_likelihood", "plausibility_temperature", "scoring_method",
@@ -145,8 +147,30 @@ class BARLFields:
     max_hypotheses: int | None = option(
         None, "Most hypotheses of a prompt, with the true answer. The rarest answers are dropped."
     )
+    hypotheses_column: str | None = option(
+        None,
+        "Dataset column with a list of texts: more hypotheses of each prompt. With "
+        "`belief='task'` or `'both'` the list is closed: other answers are no hypotheses.",
+    )
+    prior_column: str | None = option(
+        None,
+        "Dataset column with the prior weights of the texts in `hypotheses_column`. None: all have "
+        "the same weight.",
+    )
 
     # Values
+    belief: Literal["model", "task", "both"] = option(
+        "model",
+        "Where the belief over hypotheses comes from. `model`: how likely the model finds each "
+        "answer (the paper). `task`: prior and likelihoods of observations "
+        "(`observation_likelihood`, `hypothesis_rewards`); no answer is scored. `both`: their "
+        "product.",
+    )
+    information_weight: float = option(
+        0.0,
+        "With `bayes`, what a step earns for the entropy of the belief that it and later steps "
+        "take away, as a share of the largest entropy. 0 leaves the gradient unbiased.",
+    )
     consistency_beta: float = option(
         1.0,
         "Weight of the reward discrepancy in the posterior, the paper's beta. From 0 (only "
@@ -232,7 +256,15 @@ class BARLFields:
         credit = find_credit(self.credit)
         fields_set = {name: getattr(self, name, None) for name in credit._fields}
         fields_set = {name: value for name, value in fields_set.items() if value is not None}
+        is_whole = self.belief == "task" or (self.belief == "both" and credit.hypotheses == "truth")
+        if is_whole:  # the task's belief is over all hypotheses
+            fields_set["hypotheses"] = "rollouts"
         return credit._replace(**fields_set)
+
+    @property
+    def scores_answers(self) -> bool:
+        """Whether the model scores answers, which costs a forward pass."""
+        return self.belief != "task" and self.own_credit.hypotheses != "none"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -252,7 +284,7 @@ class BARLFields:
         """
         hypotheses = self.own_credit.hypotheses
         names = _USED_WITH_ROLLOUTS * (hypotheses != "rollouts")
-        names += _USED_WITH_SCORES * (hypotheses == "none")
+        names += _USED_WITH_SCORES * (not self.scores_answers)
         if is_grpo:
             names = [one.name for one in barl_fields() if one.name not in _USED_BY_GRPO]
         settings = {name: getattr(self, name) for name in names}

@@ -2,6 +2,7 @@
 value.
 """
 
+import logging
 import os
 import textwrap
 import time
@@ -34,6 +35,7 @@ from .logging.health import HealthCallback
 from .logging.rollout_recorder import RolloutRecorder
 from .rollouts.agents import ROLLOUT_ANSWER
 from .rollouts.all_rollouts import scored_rollouts
+from .rollouts.evidence import TaskFunctions
 from .rollouts.hypothesis_scorer import Generated, HypothesisScorer, Scored
 from .rollouts.old_logps import OldLogpsMixin
 from .rollouts.rollout_batch import RolloutBatch
@@ -42,6 +44,10 @@ from .rollouts.zero3 import gather_head_with_model
 
 _REASONS = "verdict"
 """Column of TRL's completions table in which graders give the reason of each verdict."""
+
+
+def _is_no_missing_reward(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("All reward functions returned None")
 
 
 class BARLTrainer(OldLogpsMixin, BaselineTrainer):
@@ -83,6 +89,19 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         step_segmenter: Token ids of a chain of thought -> the ends of its reasoning steps. Defaults
             to steps of `args.step_size` tokens. Where there are several turns, it gets the words
             of each; by default each is a step.
+        observation_likelihood: What the task says of observations: columns of rollouts -> for each
+            rollout, step and hypothesis the log-likelihood of what the step brought, in nats; 0 if
+            the hypothesis says that this is what is seen, -inf if it cannot be. It is called with
+            `prompts`, `completions`, `hypotheses` (of each rollout its texts, the truth first),
+            `steps` (of each rollout the text of each step, or with tools the messages of each
+            turn), the data set's other columns and, with an environment, `environments`. An
+            environment may have the method `_observation_log_likelihoods(hypotheses, steps)`
+            instead. It needs `args.belief` to be `"task"` or `"both"`.
+        hypothesis_rewards: Called in the same way, it returns the rewards that each hypothesis
+            predicts for each step, those of the truth, the observed ones, first. They take the
+            place of the progress rewards in the consistency, eq. (error), and in the values.
+        outcome_under: Answer, hypothesis -> the outcome reward if the hypothesis is true. Defaults
+            to 1 for the hypothesis that the rollout answers, 0 for others.
         **kwargs: As in [`~trl.GRPOTrainer`], without images. With `tools`, an `environment_factory`
             or a `rollout_func` it trains agents: an environment may tell the answer of a rollout
             with its attribute `answer`, a `rollout_func` with its field `answer`. `benchmarks` are
@@ -135,6 +154,9 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         answer_extractor: Callable[[str], str | None] | str | None = None,
         answer_equivalence: Callable[[str, str], bool] | str | None = None,
         step_segmenter: StepSegmenter | None = None,
+        observation_likelihood: Callable[..., Any] | None = None,
+        hypothesis_rewards: Callable[..., Any] | None = None,
+        outcome_under: Callable[[str, str], float] | None = None,
         **kwargs: Any,
     ):
         if args is None:
@@ -142,11 +164,13 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
         answer_extractor = answer_extractor_of(answer_extractor)
         answer_equivalence = answer_equivalence_of(answer_equivalence)
+        functions = TaskFunctions(observation_likelihood, hypothesis_rewards, outcome_under)
         keywords = {
             "answer_extractor": answer_extractor,
             "answer_equivalence": answer_equivalence,
             "step_segmenter": step_segmenter,
             "processing_class": processing_class,
+            **functions._asdict(),
         } | kwargs
         check_trainer_arguments(model, args, reward_funcs, train_dataset, eval_dataset, keywords)
         super().__init__(
@@ -176,8 +200,13 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             step_segmenter or partial(fixed_size_steps, step_size=args.step_size),
             end_ids=self._turn_end_ids,
             divides_turns=step_segmenter is not None,
+            functions=functions,
         )
-        if self.scorer.credit.hypotheses != "none":
+        if not self.scorer.credit.needs_truth:
+            # that all rewards of a rollout are None is no mistake then
+            logging.getLogger("trl.trainer.grpo_trainer").addFilter(_is_no_missing_reward)
+        self._is_cost = torch.tensor([getattr(f, "is_cost", False) for f in self.reward_funcs])
+        if args.scores_answers:
             elicitation = self.scorer.elicitation
             check_positions(
                 self.model, self._tokenize_prompts, self.train_dataset, elicitation, args
@@ -208,7 +237,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         is_stale = self.args.gradient_accumulation_steps % passes != 0
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_known = self.args.solution_column not in columns
-        is_scored = self.scorer.credit.hypotheses != "none"
+        is_scored = self.args.scores_answers
         is_asked = is_scored and (is_stale or is_corrected) and not self._depends_on_padding
         asks = self.model.training and is_known and is_asked
         feeds_all = asks or self.args.scoring_method == "reencode"
@@ -224,6 +253,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             masks,
             columns.get(ROLLOUT_ANSWER),
             has_tools=bool(self.tools),
+            environments=self.environments,
         )
         self._batch.asks_for_old_logps = asks
         # score now: the cache is large, and the weights are still those that generated it
@@ -273,6 +303,10 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             batch.outcome_rewards(self.reward_weights),
             group_size=self.num_generations,
             beta=self.args.consistency_beta,
+            belief=self.args.belief,
+            costs=batch.costs(self.reward_weights, self._is_cost) if self._is_cost.any() else None,
+            outcome_scale=self._outcome_scale,
+            needs_truth=self.scorer.credit.needs_truth,
         )
         weighed = token_weights(
             rollouts,
@@ -289,6 +323,12 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             self._recorder.record(batch, local_rollouts, weighed, output)
         return weighed.weights
 
+    @property
+    def _outcome_scale(self) -> float:
+        """The outcome reward of a right answer: the weight of the rewards that are no costs."""
+        weights = self.reward_weights.cpu()[~self._is_cost]
+        return weights.sum().item() if len(weights) else 1.0
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log as TRL does, with the share of the time so far that scoring took."""
         metrics = self._metrics["train"]
@@ -303,7 +343,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
     def _share_verdicts(self, inputs, completions) -> None:
         given = self._batch.generated.given_answers
         for reward in self._accuracy_rewards:
-            share_verdicts(reward, completions, [row["solution"] for row in inputs], given)
+            share_verdicts(reward, completions, [row.get("solution") for row in inputs], given)
 
     def _score(self, *, score_completions: bool = False) -> Scored:
         """Form this process's hypotheses and score their answers at every state.
@@ -317,12 +357,13 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             scored = self.scorer.score(
                 self.model,
                 batch.generated,
-                [row[self.args.solution_column] for row in batch.inputs],
+                batch.inputs,
                 start=batch.start,
                 group_size=self.num_generations,
                 score_completions=score_completions,
                 completion_temperature=self.temperature,
                 max_tokens=budget,
+                is_first=self.state.global_step == 0,
             )
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()

@@ -28,6 +28,7 @@ def make_trainer(method: str, *, args: BARLConfig, **kwargs: Any) -> GRPOTrainer
     args = method_settings(method, args)
     if method.startswith("grpo"):
         only_barl = ("answer_extractor", "answer_equivalence", "step_segmenter")
+        only_barl += ("observation_likelihood", "hypothesis_rewards", "outcome_under")
         kwargs = {name: value for name, value in kwargs.items() if name not in only_barl}
         check_shared_arguments(args, **kwargs)
         trainer = BaselineTrainer(args=args, **kwargs)

@@ -125,10 +125,10 @@ class Shape(NamedTuple):
         """Return the largest sizes that a recipe allows."""
         group = args.batch_settings().num_generations
         hypotheses = min(1 + group, args.max_hypotheses or 1 + group)
-        needs = method_settings(script_args.method, args).own_credit.hypotheses
-        if needs == "truth":
+        settings = method_settings(script_args.method, args)
+        if settings.own_credit.hypotheses == "truth":
             hypotheses = 1
-        if needs == "none" or script_args.method.startswith("grpo"):
+        if not settings.scores_answers or script_args.method.startswith("grpo"):
             hypotheses = 0
         prompt = script_args.max_prompt_length or _PROMPT_TOKENS
         completion = args.max_completion_length or _COMPLETION_TOKENS

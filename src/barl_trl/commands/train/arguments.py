@@ -105,6 +105,18 @@ class BARLScriptArguments:
         "Function that makes the rollouts, by dotted path, as `GRPOTrainer` takes it. Its "
         "`env_mask` tells the model's tokens from others'.",
     )
+    observation_likelihood: str | None = option(
+        None,
+        "Function that says how likely observations are under each hypothesis, by dotted path "
+        "(docs/beliefs.md).",
+    )
+    hypothesis_rewards: str | None = option(
+        None, "Function that says which rewards each hypothesis predicts, by dotted path."
+    )
+    outcome_under: str | None = option(
+        None,
+        "Function that says the outcome reward of an answer under a hypothesis, by dotted path.",
+    )
     method: str = option(
         "barl",
         f"Credit of each step, by name ({', '.join(METHODS)}) or dotted path. `barl` is the "
@@ -132,7 +144,7 @@ class BARLScriptArguments:
     def __post_init__(self):
         check_method(self.method)
         self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
-        for argument, paths in self.agent_paths.items():
+        for argument, paths in (self.agent_paths | self.task_paths).items():
             for path in paths:
                 refuse_no_path(path, argument)
 
@@ -142,6 +154,12 @@ class BARLScriptArguments:
         single = ("environment_factory", "rollout_func")
         paths = {name: [getattr(self, name)] for name in single if getattr(self, name)}
         return paths | ({"tools": self.tools} if self.tools else {})
+
+    @property
+    def task_paths(self) -> dict[str, list[str]]:
+        """The dotted paths of what the task says of hypotheses, by the trainer's argument."""
+        names = ("observation_likelihood", "hypothesis_rewards", "outcome_under")
+        return {name: [getattr(self, name)] for name in names if getattr(self, name)}
 
 
 def given_settings(*parsed: Any) -> Any:

@@ -74,7 +74,7 @@ def _make_trainer(
     ]
     agents: dict[str, Any] = {
         argument: [callable_at(path, argument) for path in paths]
-        for argument, paths in script_args.agent_paths.items()
+        for argument, paths in (script_args.agent_paths | script_args.task_paths).items()
     }
     agents |= {name: found[0] for name, found in agents.items() if name != "tools"}
     tokenizer = AutoTokenizer.from_pretrained(

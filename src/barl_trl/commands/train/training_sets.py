@@ -9,6 +9,7 @@ from ...data import load_problems
 from ...data.loading import MOST_PARSED, make_prompt
 from ...evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ...trainer import BARLConfig
+from ...trainer.barl_fields import method_settings
 from .arguments import BARLScriptArguments
 
 _logger = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ def training_sets(
         "conversational": not is_plain,
     }
 
+    credit = method_settings(script_args.method, training_args).own_credit
+
     def load(split: str, **selection: Any) -> Dataset:
         dataset, report = load_problems(
             script_args.dataset_name,
@@ -37,7 +40,10 @@ def training_sets(
             answer_column=script_args.answer_column,
             # the first process looks, and reports, for all of a launch
             most_parsed=MOST_PARSED if training_args.process_index == 0 else 0,
-            keep_columns=bool(script_args.agent_paths),
+            keep_columns=bool(
+                script_args.agent_paths or script_args.task_paths or training_args.hypotheses_column
+            ),
+            keep_unanswered=not credit.needs_truth,
             **selection,
             **prompt,
         )

@@ -101,7 +101,7 @@ def believe(
     scored = scorer.score(
         model,
         generated,
-        [response.solution for response in responses],
+        [{scorer.args.solution_column: response.solution} for response in responses],
         start=0,
         group_size=len(responses),
         score_completions=False,

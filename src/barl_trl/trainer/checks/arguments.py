@@ -12,11 +12,13 @@ from transformers import PreTrainedTokenizerBase
 from ...rewards import AccuracyReward, resolve_rewards
 from ...steps import step_ends_of
 from ..barl_config import BARLConfig
+from ..rollouts.evidence import TaskFunctions
 from ..rollouts.turns import completion_ends
 from .agents import check_agents
 from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
 from .environment import refuse_missing_packages
 from .settings import CREDIT_RULES, refuse_broken
+from .task_functions import check_task_functions
 
 
 def check_trainer_arguments(
@@ -73,6 +75,8 @@ def check_trainer_arguments(
     if train_dataset is None:
         return  # TRL raises a clear error
     check_datasets(args, train_dataset, eval_dataset, rewards, kwargs)
+    functions = TaskFunctions(*(kwargs.get(name) for name in TaskFunctions._fields))
+    check_task_functions(args, functions, rewards, train_dataset, kwargs)
     if isinstance(tokenizer, PreTrainedTokenizerBase):
         completion_ends(args, tokenizer, train_dataset, [tokenizer.eos_token_id])
 

@@ -57,7 +57,9 @@ def check_datasets(
             continue
         _check_prompts(name, dataset)
         if dataset is train_dataset:
-            _check_truths(args, dataset, graders)
+            if args.own_credit.needs_truth:
+                _check_truths(args, dataset, graders)
+            _check_number(args, dataset)
         if kwargs.get("rollout_func") is None:  # a rollout_func may add columns
             has_environments = kwargs.get("environment_factory")
             others = ["environments", ROLLOUT_ANSWER] if has_environments else []
@@ -101,10 +103,21 @@ def _check_prompts(name: str, dataset: Any) -> None:
         )
 
 
+def _check_number(args: BARLConfig, dataset: Dataset | IterableDataset) -> None:
+    """Refuse a training set that is smaller than a rollout batch."""
+    batch: Any = args.generation_batch_size
+    prompts = batch // args.num_generations
+    if isinstance(dataset, Dataset) and len(dataset) < prompts:
+        raise ValueError(
+            f"train_dataset must have at least {prompts} rows, the prompts of a rollout batch, got "
+            f"{len(dataset)}: lower prompts_per_rollout_batch or generation_batch_size."
+        )
+
+
 def _check_truths(
     args: BARLConfig, dataset: Dataset | IterableDataset, graders: Sequence[str]
 ) -> None:
-    """Refuse a training set that is smaller than a rollout batch, or lacks usable true answers."""
+    """Refuse a training set that lacks usable true answers."""
     column, columns = args.solution_column, _columns(dataset)
     if column not in columns:
         others = [name for name in columns if name.lower() not in PROBLEM_COLUMNS]
@@ -113,13 +126,6 @@ def _check_truths(
         raise ValueError(
             "solution_column must name the column of true answers in train_dataset, got "
             f"{column!r} with the columns {columns}: {hint}"
-        )
-    batch: Any = args.generation_batch_size
-    prompts = batch // args.num_generations
-    if isinstance(dataset, Dataset) and len(dataset) < prompts:
-        raise ValueError(
-            f"train_dataset must have at least {prompts} rows, the prompts of a rollout batch, got "
-            f"{len(dataset)}: lower prompts_per_rollout_batch or generation_batch_size."
         )
     first_rows: Any = dataset.select_columns(column).take(_LOOKED_AT)
     truths = [truth_answer(row[column]) for row in first_rows]

@@ -37,7 +37,7 @@ def check_positions(
     if most is None or completion is None or not isinstance(dataset, Dataset):
         return
     prompt_ids, *_ = tokenize(list(dataset["prompt"]))
-    truths = filter(is_truth, map(truth_answer, dataset[args.solution_column]))
+    truths = filter(is_truth, map(truth_answer, _texts_to_score(dataset, args)))
     prompt = max(map(len, prompt_ids))
     answer = max((len(elicitation.answer(truth).token_ids) for truth in truths), default=0)
     others = prompt + len(elicitation.token_ids) + answer
@@ -48,3 +48,13 @@ def check_positions(
             f"({len(elicitation.token_ids)}) and true answer ({answer}) need {others}. Lower it, "
             "or shorten the prompts."
         )
+
+
+def _texts_to_score(dataset: Dataset, args: BARLConfig) -> list[Any]:
+    """Return the texts of a data set that are scored as answers: true ones, and given ones."""
+    columns = dataset.column_names
+    texts = list(dataset[args.solution_column]) if args.solution_column in columns else []
+    if args.hypotheses_column is not None:
+        lists = [row for row in dataset[args.hypotheses_column] if isinstance(row, list)]
+        texts += [*dict.fromkeys(text for row in lists for text in row if isinstance(text, str))]
+    return texts

@@ -4,6 +4,7 @@
 of its fields. This module imports neither TRL nor torch, so that a mistake is reported at once.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -90,6 +91,10 @@ BARL_RULES = (
          "be greater than 0", "use 1.0"),
     Rule("elicitation", lambda s: s.elicitation,
          "not be empty", "the default is {default!r}"),
+    Rule("prior_column", lambda s: s.hypotheses_column,
+         "be None without hypotheses_column", "it has the weights of what that column lists"),
+    Rule("information_weight", lambda s: 0 <= s.information_weight < math.inf,
+         "be a number of at least 0", "0.0 leaves the gradient unbiased"),
     Rule("gae_lambda", lambda s: 0 <= s.gae_lambda <= 1,
          "be in [0, 1]", "1.0 is unbiased"),
 )
@@ -101,6 +106,7 @@ CREDIT_RULES = (
     _only_of("bootstrap_cut_off", "belief_critic"),
     _only_of("progress_space", "progress", "information_gain"),
     _only_of("gain_normalization", "information_gain"),
+    _only_of("information_weight", "bayes"),
 )
 """A setting that the credit does not take must be left at its default."""
 

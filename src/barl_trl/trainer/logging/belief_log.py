@@ -1,5 +1,6 @@
 """`BeliefLog` logs beliefs and weights: metrics, columns of the completions table, advice."""
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from statistics import fmean
@@ -12,7 +13,9 @@ from transformers import TrainerCallback
 
 from ...credit.rollouts import ScoredRollouts, at_last_state
 from ...credit.token_weights import TokenWeights
-from ...hypotheses import hypothesis_metrics, no_answer_advice
+from ...hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
+from ..rollouts.evidence import Evidence
+from ..rollouts.hypothesis_scorer import Scored
 from ..rollouts.rollout_batch import RolloutBatch
 from .belief_metrics import belief_metrics, clipped_tokens, rollout_diagnostics
 from .completions_print import print_completions
@@ -24,6 +27,7 @@ from .credit_metrics import (
     weight_moments,
     weight_shares,
 )
+from .task_metrics import evidence_metrics, unlabelled_metrics
 from .turn_log import observation_gain, turn_advice
 
 _TABLE_COLUMNS = ("hypotheses", "step_values")
@@ -36,6 +40,8 @@ LOSS = (
 )
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
+_OF_TRUTHS = ("truth_mass", "discrepancy", "observation_gain", "value_spread_equal_outcome")
+"""Metrics that are left out where a prompt has no true answer."""
 
 
 class BeliefLog(TrainerCallback):
@@ -51,6 +57,7 @@ class BeliefLog(TrainerCallback):
     def __init__(self, trainer: Any):
         self._trainer = trainer
         self._no_answer: list[float] = []  # share without an answer, of each rollout batch
+        self._first_length: float | None = None  # mean tokens of the first batch's completions
         self._printed: deque[dict[str, Any]] = deque(maxlen=trainer.args.generation_batch_size)
         self._is_printed = True
         # TRL's table, which squeezes three texts into 80 columns, is not printed
@@ -70,6 +77,7 @@ class BeliefLog(TrainerCallback):
         local_outcomes = batch.local(outcomes)
         num_groups = len(outcomes) // self._trainer.num_generations
         metrics = self._belief_metrics(batch, local_rollouts, weighed, outcomes)
+        metrics |= self._task_metrics(batch, local_rollouts)
         metrics |= self._credit_metrics(local_rollouts, weighed, local_outcomes, num_groups)
         for name, value in metrics.items():
             self._trainer._metrics["train"][f"barl/{name}"].append(value)
@@ -119,8 +127,48 @@ class BeliefLog(TrainerCallback):
             truth_belief = local_rollouts.truth_plausibility  # alone it has all of the posterior
         gain = observation_gain(truth_belief, scored)
         metrics |= {} if gain is None else {"observation_gain": gain}
+        left_out = ("discrepancy",) if trainer.args.belief == "task" else ()
+        if any(hypotheses and not hypotheses.has_truth for hypotheses in scored.sets):
+            left_out = _OF_TRUTHS
+        metrics = {name: metrics[name] for name in metrics if name not in left_out}
         metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
         metrics["steps_per_rollout"] = fmean(gather_object([*map(len, scored.step_ends)]))
+        return metrics
+
+    def _task_metrics(
+        self, batch: RolloutBatch, local_rollouts: ScoredRollouts
+    ) -> dict[str, float]:
+        """Return metrics of what the task says of the hypotheses of all processes' rollouts."""
+        trainer, scored, metrics = self._trainer, batch.scored, dict[str, float]()
+        if scored.given is not None:
+            metrics |= given_metrics(scored.given)
+        if trainer.args.belief != "model" and local_rollouts.belief.shape[2]:
+            state_mask, mask = local_rollouts.state_mask, local_rollouts.hypothesis_mask
+            evidence = _padded(scored.evidence, state_mask.shape[1] - 1, mask.shape[1])
+            names, sums = evidence_metrics(
+                local_rollouts.belief,
+                evidence,
+                state_mask,
+                mask,
+                torch.tensor([bool(one and one.has_truth) for one in scored.local_sets]).to(
+                    mask.device
+                ),
+                _observations(scored, state_mask[:, 1:]),
+            )
+            totals: Any = trainer.accelerator.reduce(sums, reduction="sum")
+            found = {
+                name: total / number
+                for name, (total, number) in zip(names, totals.tolist(), strict=True)
+                if number
+            }
+            metrics |= found
+        if not trainer.scorer.credit.needs_truth:
+            lengths = gather_object([*map(len, batch.generated.completion_ids)])
+            if self._first_length is None:
+                self._first_length = fmean(lengths)
+            metrics |= unlabelled_metrics(
+                scored.sets, trainer.num_generations, lengths, self._first_length
+            )
         return metrics
 
     def _credit_metrics(
@@ -141,19 +189,23 @@ class BeliefLog(TrainerCallback):
         moments = weight_moments(
             weighed.unwhitened,
             outcomes,
-            weighed.mask,
+            weighed.mask & outcomes.isfinite()[:, None],
             local_rollouts.groups,
             num_groups=num_groups,
         )
         gains = outcome_gains(
             local_rollouts.belief, local_rollouts.members, local_rollouts.state_mask
         )
-        totals: Any = self._trainer.accelerator.reduce(
+        trainer = self._trainer
+        totals: Any = trainer.accelerator.reduce(
             torch.cat([moments.flatten(), gains]), reduction="sum"
         )
         gain, spread = mean_and_spread(totals[-3:])
         shares = weight_shares(totals[:-3].reshape(-1, 6))
-        return shares | {"outcome_gain": gain, "outcome_gain_spread": spread}
+        metrics = shares | {"outcome_gain": gain, "outcome_gain_spread": spread}
+        if trainer.scorer.credit.needs_truth:
+            return metrics
+        return {name: value for name, value in metrics.items() if not math.isnan(value)}
 
     def log_clipped_ratios(self, output: Mapping[str, Any]) -> None:
         """Log the share of tokens whose vLLM importance ratio was truncated or masked.
@@ -226,6 +278,27 @@ class BeliefLog(TrainerCallback):
             gain, spread, r2 = (fmean(metrics[name]) for name in names)
             text = advice(gain, spread, r2, consistency_beta=trainer.args.consistency_beta)
             trainer._say_once(gain < WORKS_AGAINST, text)
+
+
+def _padded(evidence: Evidence, steps: int, hypotheses: int) -> Evidence:
+    """Pad what one process says of its rollouts to the sizes of all processes' rollouts."""
+    log_prior, observed = evidence.log_prior, evidence.observation_logps
+    wide = hypotheses - log_prior.shape[1]
+    pad = torch.nn.functional.pad
+    return evidence._replace(
+        log_prior=pad(log_prior, (0, wide)),
+        observation_logps=pad(observed, (0, wide, 0, steps - observed.shape[1])),
+    )
+
+
+def _observations(scored: Scored, step_mask: Tensor) -> Tensor:
+    """Return which steps brought an observation: with several turns those whose turn has one."""
+    seen = step_mask.clone()
+    for row, ends, turns in zip(seen, scored.step_ends, scored.turns, strict=True):
+        stops = {turn.stop for turn in turns if turn.has_observation}
+        if stops or len(turns) > 1:
+            row[: len(ends)] = torch.tensor([end in stops for end in ends], dtype=torch.bool)
+    return seen
 
 
 def _table_rows(

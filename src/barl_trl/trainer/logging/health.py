@@ -80,6 +80,27 @@ SYMPTOMS = (
         "with log_completions, choose others, or raise num_generations.",
     ),
     _Symptom(
+        "barl/observations_contradicted",
+        lambda value: value > 0.05,
+        FEW,
+        "no given hypothesis allows {value:.0%} of the observations, which are left out. Check "
+        "observation_likelihood, and that hypotheses_column lists all that can be true.",
+    ),
+    _Symptom(
+        "barl/answer_entropy",
+        lambda value: value < 0.05,
+        MANY,
+        "the rollouts of a prompt give the same answer, for all prompts without a true answer, so "
+        "that the votes say nothing more. Stop here: such a run rises and then collapses.",
+    ),
+    _Symptom(
+        "barl/length_left",
+        lambda value: value < 0.5,
+        FEW,
+        "completions without a true answer have shrunk to {value:.0%} of their length in the first "
+        "batch. Runs that are rewarded by their own votes collapse like this: stop, or go back.",
+    ),
+    _Symptom(
         "barl/truth_mass",
         lambda value: value < 1e-3,
         MANY,
@@ -110,6 +131,7 @@ class HealthMixin(GRPOTrainer):
     holds one value per rollout batch until `log` averages and empties it.
     """
 
+    args: Any
     model: Any
     _say_once: Any
 
@@ -140,7 +162,9 @@ class HealthMixin(GRPOTrainer):
 
     def _calculate_rewards(self, *args, **kwargs):
         rewards: Any = super()._calculate_rewards(*args, **kwargs)
-        if rewards.isnan().all():  # TRL turns a reward of None into NaN
+        if (
+            rewards.isnan().all() and self.args.own_credit.needs_truth
+        ):  # TRL turns a reward of None into NaN
             self._say_once(
                 "no reward",
                 f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN "

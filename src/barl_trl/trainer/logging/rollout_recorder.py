@@ -86,7 +86,7 @@ class RolloutRecorder(TrainerCallback):
         number = len(batch.inputs)
         first = batch.start + self._parts * number * trainer.accelerator.num_processes
         places = range(first, first + number)
-        solutions = [row[trainer.args.solution_column] for row in batch.inputs]
+        solutions = [row.get(trainer.args.solution_column) for row in batch.inputs]
         prompts = [row["prompt"] for row in batch.inputs]
         outcomes = batch.local(batch.outcome_rewards(trainer.reward_weights))
         return rollout_table(

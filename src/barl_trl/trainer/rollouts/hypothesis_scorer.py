@@ -1,7 +1,7 @@
 """`HypothesisScorer` computes the log-likelihood of each hypothesis at every state of a rollout."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -9,14 +9,22 @@ from torch import nn
 
 from ...credit import Credit
 from ...credit.rollouts import LOG_FLOOR
-from ...hypotheses import HypothesisSet, merge_hypotheses, truth_answer
+from ...hypotheses import (
+    GivenHypotheses,
+    HypothesisSet,
+    given_hypotheses,
+    is_truth,
+    merge_hypotheses,
+    truth_answer,
+)
 from ...plausibility.answer_logps import AnswerLogLikelihoods, answer_log_likelihoods
 from ...plausibility.elicitation import Elicitation
 from ...plausibility.kv_cache import GenerationCache
 from ...rewards import GivenAnswer, calls_tool, rollout_answers
 from ...steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
 from ..barl_fields import BARLFields
-from .shared_verdicts import share_hypotheses
+from .evidence import Evidence, Played, TaskFunctions, read_evidence, steps_of
+from .shared_verdicts import Problem, share_hypotheses
 
 
 class Generated(NamedTuple):
@@ -34,6 +42,8 @@ class Generated(NamedTuple):
     """Answers that environments or a `rollout_func` tell; None: all are read from completions."""
     has_tools: bool = False
     """Whether the model could call tools, so that its prompts, too, are starts of turns."""
+    environments: list[Any] | None = None
+    """The environment of each rollout, as it is at the rollout's end."""
 
 
 class Scored(NamedTuple):
@@ -53,7 +63,12 @@ class Scored(NamedTuple):
     """Whether each of this process's rollouts might have gone on: it reached the longest completion
     before its turn ended, or ended in a call of a tool and gave no answer."""
     likelihoods: AnswerLogLikelihoods
-    """Log-likelihood of each hypothesis at each state of this process's rollouts, in nats."""
+    """Log-likelihood of each hypothesis at each state of this process's rollouts, in nats; without
+    hypotheses where no answer is scored."""
+    evidence: Evidence | None = None
+    """What the task says of the hypotheses of this process's rollouts; None where nothing is."""
+    given: list[GivenHypotheses | None] | None = None
+    """What the rows of all processes' groups list; None without a column that lists hypotheses."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +86,7 @@ class HypothesisScorer:
         end_ids: Ids of the tokens that end a turn.
         divides_turns: Whether the segmenter also divides turns that are followed by others; without
             it each of these is a step.
+        functions: The user's functions that say what the task knows of hypotheses.
     """
 
     tokenizer: Any
@@ -81,6 +97,7 @@ class HypothesisScorer:
     step_segmenter: StepSegmenter
     end_ids: Collection[Any]
     divides_turns: bool = False
+    functions: TaskFunctions = field(default_factory=TaskFunctions)
 
     @cached_property
     def elicitation(self) -> Elicitation:
@@ -98,13 +115,14 @@ class HypothesisScorer:
         self,
         model: nn.Module,
         generated: Generated,
-        truths: Sequence[Any],
+        rows: Sequence[Mapping[str, Any]],
         *,
         start: int,
         group_size: int,
         score_completions: bool,
         completion_temperature: float,
         max_tokens: int | None,
+        is_first: bool = False,
     ) -> Scored:
         """Form the hypotheses of all processes' rollouts, and score them for this process's.
 
@@ -113,25 +131,35 @@ class HypothesisScorer:
         Args:
             model: The policy, a causal language model.
             generated: This process's rollouts.
-            truths: Value of the solution column for each of these rollouts.
+            rows: Row of the data set of each of these rollouts.
             start: Index of the first of these rollouts among those of all processes.
             group_size: Rollouts per prompt.
             score_completions: Whether the same pass also scores the completions' own tokens.
             completion_temperature: Temperature of the completions' own log-probabilities.
             max_tokens: Most tokens of a forward pass, padding included; None: no limit.
+            is_first: Whether this is the first batch, in which a user's functions may return no
+                number that cannot be used.
+
+        Raises:
+            ValueError: A user's function returned something else than it must.
         """
-        completions, given = generated.completions, generated.given_answers
-        answers, sets = share_hypotheses(
-            rollout_answers(completions, self.answer_extractor, given),
-            [truth_answer(truth) for truth in truths],
+        completions, told = generated.completions, generated.given_answers
+        places = range(start, start + len(rows))
+        # the row of a group's first rollout is that of all
+        problems = [
+            self._problem(row) if n % group_size == 0 else None
+            for n, row in zip(places, rows, strict=True)
+        ]
+        answers, sets, given = share_hypotheses(
+            rollout_answers(completions, self.answer_extractor, told),
+            problems,
             self._merge,
             group_size=group_size,
         )
-        places = range(start, start + len(truths))
         local_sets = [sets[n // group_size] for n in places]
-        is_asked = self.credit.hypotheses != "none"
+        is_asked = self.args.scores_answers
         spans, step_ends, rollouts = [], [], []
-        masks = generated.masks or [None] * len(truths)
+        masks = generated.masks or [None] * len(rows)
         for n, (prompt_ids, completion_ids, mask, hypotheses) in enumerate(
             zip(generated.prompt_ids, generated.completion_ids, masks, local_sets, strict=True)
         ):
@@ -175,14 +203,36 @@ class HypothesisScorer:
                 answer_logps=likelihoods.answer_logps[..., :0],
                 hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
             )
-        local_answers = answers[start : start + len(truths)]
+        local_answers = answers[start : start + len(rows)]
         is_cut_off = [
             might_go_on(ids, turns, self.end_ids) or (answer is None and calls_tool(completion))
             for ids, turns, answer, completion in zip(
                 generated.completion_ids, spans, local_answers, completions, strict=True
             )
         ]
-        scored = Scored(answers, sets, local_sets, step_ends, spans, is_cut_off, likelihoods)
+        evidence = None
+        if self.credit.hypotheses == "rollouts":
+            evidence = read_evidence(
+                self.functions,
+                self._played(generated, rows, step_ends, spans),
+                local_sets,
+                local_answers,
+                uses_observations=self.args.belief != "model",
+                is_first=is_first,
+                num_steps=likelihoods.state_mask.shape[1] - 1,
+                device=likelihoods.state_mask.device,
+            )
+        scored = Scored(
+            answers,
+            sets,
+            local_sets,
+            step_ends,
+            spans,
+            is_cut_off,
+            likelihoods,
+            evidence,
+            given if self.args.hypotheses_column else None,
+        )
         if self.args.last_state == "answer" and is_asked:
             scored = self._with_certain_ends(scored, start, group_size)
         return scored
@@ -210,11 +260,54 @@ class HypothesisScorer:
                 logps[n, len(ends), member] = 0.0
         return scored._replace(likelihoods=scored.likelihoods._replace(answer_logps=logps))
 
-    def _merge(self, truth: str, answers: list[str | None]) -> HypothesisSet | None:
+    def _problem(self, row: Mapping[str, Any]) -> Problem:
+        truth: str | None = truth_answer(row.get(self.args.solution_column))
+        if not self.credit.needs_truth and not is_truth(truth):
+            truth = None
+        column = self.args.hypotheses_column
+        if column is None or self.credit.hypotheses != "rollouts":
+            return Problem(truth, None)
+        given = given_hypotheses(
+            row.get(column),
+            None if self.args.prior_column is None else row.get(self.args.prior_column, ()),
+            max_chars=self.args.max_answer_chars,
+            special_tokens=self.special_tokens,
+        )
+        return Problem(truth, given)
+
+    def _played(
+        self,
+        generated: Generated,
+        rows: Sequence[Mapping[str, Any]],
+        step_ends: Sequence[Sequence[int]],
+        spans: Sequence[Sequence[Turn]],
+    ) -> Played:
+        """Return what the user's functions get of the rollouts."""
+        if self.functions == TaskFunctions() and generated.environments is None:
+            return Played([], [], [], {})  # nothing is asked
+        has_turns = (generated.has_tools or generated.masks) and not self.divides_turns
+        parts = zip(generated.completions, generated.completion_ids, step_ends, spans, strict=True)
+        steps = [
+            steps_of(completion, ids, ends, turns if has_turns else (), self.tokenizer)
+            for completion, ids, ends, turns in parts
+        ]
+        # as TRL passes them to reward functions
+        names = [name for name in rows[0] if name not in ("prompt", "completion", "completion_ids")]
+        return Played(
+            [row["prompt"] for row in rows],
+            generated.completions,
+            steps,
+            {name: [row[name] for row in rows] for name in names},
+            generated.environments,
+        )
+
+    def _merge(self, problem: Problem, answers: list[str | None]) -> HypothesisSet | None:
         return merge_hypotheses(
-            truth,
+            problem.truth,
             answers if self.credit.hypotheses == "rollouts" else [],
             equivalent=self.answer_equivalence,
+            given=problem.given,
+            is_closed=self.args.belief != "model",
             max_answer_chars=self.args.max_answer_chars,
             max_hypotheses=self.args.max_hypotheses,
             special_tokens=self.special_tokens,

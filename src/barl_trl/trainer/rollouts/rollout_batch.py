@@ -64,6 +64,16 @@ class RolloutBatch:
         weighted = rewards * reward_weights.to(rewards.device)
         return weighted.nansum(dim=1).masked_fill(unscorable, torch.nan)
 
+    def costs(self, reward_weights: Tensor, is_cost: Tensor) -> Tensor:
+        """Return the part of the outcome rewards that is costs, (N,).
+
+        Args:
+            reward_weights: Weight of each reward function, (number of reward functions,).
+            is_cost: Whether each reward function is a cost.
+        """
+        weights = (reward_weights * is_cost).to(self.rewards_per_func.device)
+        return (self.rewards_per_func * weights).nansum(dim=1)
+
     def weighable_tokens(self, output: dict[str, Any]) -> Tensor:
         """Return the mask (B, L) of the tokens that may have a weight.
 

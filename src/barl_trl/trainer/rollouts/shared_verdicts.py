@@ -5,18 +5,28 @@ not on another. So one process judges each answer, and shares its verdict with t
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from accelerate import PartialState
 from accelerate.utils import gather_object
 
-from ...hypotheses import HypothesisSet
+from ...hypotheses import GivenHypotheses, HypothesisSet
 from ...rewards import AccuracyReward, Completion, GivenAnswer
+
+
+class Problem(NamedTuple):
+    """What the row of a prompt says of its hypotheses."""
+
+    truth: str | None
+    """The true answer; None if there is none, and none is needed."""
+    given: GivenHypotheses | None
+    """The hypotheses that the row lists."""
 
 
 def share_verdicts(
     reward: AccuracyReward,
     completions: Sequence[Completion],
-    solutions: Sequence[str],
+    solutions: Sequence[Any],
     given_answers: Sequence[GivenAnswer | None] | None = None,
 ) -> None:
     """Judge each answer of all processes' rollouts on one process, and share the verdicts.
@@ -39,29 +49,33 @@ def share_verdicts(
 
 def share_hypotheses(
     local_answers: Sequence[str | None],
-    local_truths: Sequence[str],
-    merge: Callable[[str, list[str | None]], HypothesisSet | None],
+    local_problems: Sequence[Problem | None],
+    merge: Callable[[Problem, list[str | None]], HypothesisSet | None],
     *,
     group_size: int,
-) -> tuple[list[str | None], list[HypothesisSet | None]]:
+) -> tuple[list[str | None], list[HypothesisSet | None], list[GivenHypotheses | None]]:
     """Merge each group's answers into hypotheses on one process, and share the hypotheses.
 
     Args:
         local_answers: Answer of each rollout of this process.
-        local_truths: True answer of each rollout of this process.
-        merge: True answer and a group's answers -> the group's hypotheses.
+        local_problems: What the row of each of these rollouts says; None but for the first rollout
+            of a group.
+        merge: Problem and a group's answers -> the group's hypotheses.
         group_size: Rollouts per prompt. The rollouts of all processes, in the order of the
             processes, are divided into groups of this size.
 
     Returns:
-        The answer of every rollout and the hypothesis set of every group, of all processes.
+        The answer of every rollout, and of every group the hypothesis set and what its row lists;
+        all of all processes.
     """
     rank, world = PartialState().process_index, PartialState().num_processes
-    pairs = gather_object(list(zip(local_answers, local_truths, strict=True)))
+    pairs = gather_object(list(zip(local_answers, local_problems, strict=True)))
     answers = [answer for answer, _ in pairs]
+    problems = [problem for _, problem in pairs[::group_size]]
     merged = {
-        g: merge(pairs[g * group_size][1], answers[g * group_size : (g + 1) * group_size])
-        for g in range(rank, len(pairs) // group_size, world)
+        g: merge(problems[g], answers[g * group_size : (g + 1) * group_size])
+        for g in range(rank, len(problems), world)
     }
     shared = gather_object([merged])
-    return answers, [shared[g % world][g] for g in range(len(pairs) // group_size)]
+    sets = [shared[g % world][g] for g in range(len(problems))]
+    return answers, sets, [problem.given for problem in problems]
