@@ -1,4 +1,4 @@
-"""Functions and columns that say what the task knows of hypotheses, checked before a model loads."""
+"""Functions and columns that say what the task knows of hypotheses, checked before a run loads."""
 
 import inspect
 import warnings
