@@ -30,6 +30,9 @@ OPEN = {
     "gae_lambda": [None, 0.0, 1.0],
     "bootstrap_cut_off": [None, True, False],
     "scoring_max_tokens": [None, 4096],
+    "hypotheses_column": [None, "candidates"],
+    "prior_column": [None],
+    "information_weight": [0.0, 0.5],
     "log_beliefs": [True],
 }
 """Values of the fields whose types name none."""
@@ -37,6 +40,7 @@ OWN = {
     "outcome_mode": ["barl"],
     "progress_space": ["progress", "information_gain"],
     "gain_normalization": ["information_gain"],
+    "information_weight": ["bayes"],
     "gae_lambda": ["gae", "gae_posterior", "belief_critic"],
     "bootstrap_cut_off": ["belief_critic"],
 }

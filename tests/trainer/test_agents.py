@@ -445,7 +445,7 @@ def on_processes(tmp_path_factory):
     return weights, [json.loads(path.read_text()) for path in folder.rglob("metrics-*.json")]
 
 
-@pytest.mark.parametrize("credit", ["barl", "belief_critic"])
+@pytest.mark.parametrize("credit", ["barl", "belief_critic", "bayes"])
 def test_a_group_that_straddles_two_processes(on_processes, credit):
     expected, got = on_processes[0][credit]
     assert [*map(len, got)] == [*map(len, expected)]
