@@ -46,6 +46,7 @@ def scored(rollouts, *, padding=0.0, dtype=torch.float64):
         belief[corner] = torch.tensor(r.belief, dtype=dtype)
         state_mask[corner[:2]] = True
         hypothesis_mask[b, corner[2]] = True
+    any_cost = any(r.cost for r in rollouts)
     return ScoredRollouts(
         outcomes=torch.tensor([r.outcome for r in rollouts], dtype=dtype),
         is_judged=torch.tensor([r.is_judged for r in rollouts]),
@@ -56,7 +57,7 @@ def scored(rollouts, *, padding=0.0, dtype=torch.float64):
         hypothesis_mask=hypothesis_mask,
         belief=belief,
         members=[r.member for r in rollouts],
-        costs=torch.tensor([r.cost for r in rollouts], dtype=dtype),
+        costs=torch.tensor([r.cost for r in rollouts], dtype=dtype) if any_cost else None,
     )
 
 

@@ -56,7 +56,6 @@ class BeliefLog(TrainerCallback):
     def __init__(self, trainer: Any):
         self._trainer = trainer
         self._no_answer: list[float] = []  # share without an answer, of each rollout batch
-        self._first_length: float | None = None  # mean tokens of the first batch's completions
         self._printed: deque[dict[str, Any]] = deque(maxlen=trainer.args.generation_batch_size)
         self._is_printed = True
         # TRL's table, which squeezes three texts into 80 columns, is not printed
@@ -163,10 +162,10 @@ class BeliefLog(TrainerCallback):
             metrics |= found
         if not trainer.scorer.credit.needs_truth:
             lengths = gather_object([*map(len, batch.generated.completion_ids)])
-            if self._first_length is None:
-                self._first_length = fmean(lengths)
+            if trainer._first_length is None:
+                trainer._first_length = fmean(lengths)
             metrics |= unlabelled_metrics(
-                scored.sets, trainer.num_generations, lengths, self._first_length
+                scored.sets, trainer.num_generations, lengths, trainer._first_length
             )
         return metrics
 
