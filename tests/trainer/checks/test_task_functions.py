@@ -125,6 +125,6 @@ def test_a_cost_is_a_reward_that_is_marked():
 def test_a_belief_that_nothing_changes_is_warned_of(tmp_path):
     with (
         pytest.warns(UserWarning, match="nothing tells hypotheses apart but their prior"),
-        pytest.raises(OSError, match="huggingface.co"),
+        pytest.raises(OSError, match=r"huggingface\.co"),
     ):
         BARLTrainer("no/model", accuracy_reward, config(tmp_path, **TASK), Dataset.from_list(ROWS))
