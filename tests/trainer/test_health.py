@@ -23,7 +23,7 @@ def log_values(barl_trainer, name, values):
 
 @pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.metric)
 def test_a_symptom_is_said_once_where_it_lasts(model, tokenizer, tmp_path, caplog, symptom):
-    well, ill = (0.5, 1.0) if symptom.is_ill(1.0) and not symptom.is_ill(0.5) else (2.0, 0.0)
+    well, ill = (0.0, 1.0) if symptom.is_ill(1.0) and not symptom.is_ill(0.0) else (2.0, 0.0)
     barl_trainer = trainer(model, tokenizer, config(tmp_path))
     almost = [ill] * (symptom.batches - 1)
     log_values(barl_trainer, symptom.metric, [*almost, well, *almost])
