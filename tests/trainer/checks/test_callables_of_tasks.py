@@ -113,6 +113,22 @@ def test_the_environments_reward_counts_as_one(tmp_path):
         )
 
 
+def test_the_environments_method_must_take_steps(tmp_path):
+    class Knowing(Game):
+        def _observation_log_likelihoods(self, hypotheses):
+            return []
+
+    rows = [row | {"prompt": [{"role": "user", "content": "Which?"}]} for row in ROWS]
+    with pytest.raises(ValueError, match="must take the arguments self, hypotheses, steps, got"):
+        BARLTrainer(
+            "no/model",
+            [],
+            config(tmp_path, **TASK),
+            Dataset.from_list(rows),
+            environment_factory=Knowing,
+        )
+
+
 def test_a_cost_is_a_reward_that_is_marked():
     @cost
     def price(completions, **columns):

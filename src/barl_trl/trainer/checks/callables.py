@@ -124,6 +124,9 @@ def check_task_functions(
         function = getattr(functions, name)
         if function is not None:
             _check_signature(name, function, first_rows[0], has_environments=bool(factories[0]))
+    for factory in factories:
+        if method := getattr(factory, ENVIRONMENT_METHOD, None):
+            _bind(ENVIRONMENT_METHOD, method, ("self", "hypotheses", "steps"), {})
     if functions.outcome_under is not None:
         _bind("outcome_under", functions.outcome_under, ("answer", "hypothesis"), {})
     if not any(kwargs.get(name) for name in ("tools", "environment_factory", "rollout_func")):
