@@ -22,8 +22,8 @@ _TRACKERS = {name: (name,) for name in _OF_THEIR_NAME} | {
 def refuse_unusable_folder(name: str, model: str) -> None:
     """Refuse a path that does not exist, damaged JSON, and a folder or file of GGUF weights.
 
-    transformers would take a missing path for a Hub id, and does not name a damaged file. A name without a slash must be an existing
-    folder, or a model in the Hub's cache.
+    transformers would take a missing path for a Hub id, and does not name a damaged file. A name
+    without a slash must be an existing folder, or a model in the Hub's cache.
 
     Args:
         name: The setting, for the error message.
