@@ -52,6 +52,8 @@ WITHOUT_TORCH = [
     ("plan --config nowhere.yaml", "nowhere.yaml"),
     ("data check --help", "--against"),
     ("data", "required: COMMAND"),
+    ("data check no.jsonl", "FILE must name an existing file, got no.jsonl"),
+    ("data check rows.txt --against no.jsonl", "benchmarks"),
     ("evaluate --help", "--benchmarks"),
     ("evaluate --model m --benchmarks gsm8k --max_tokens 0", "max_tokens must be at least 1"),
     ("evaluate --model nowhere --benchmarks gsm8k", "model must be a Hub id as OWNER/NAME or an"),
@@ -71,6 +73,10 @@ WITHOUT_TORCH = [
     ("demo --help", "--method"),
     ("demo --method ppo", "method"),
     ("demo --metod grpo", "did you mean --method"),
+    ("demo --max_steps 0", "max_steps must be at least 1, got 0"),
+    ("demo --step_size 8", "step_size must be left out, got 8"),
+    ("demo --num_generations 3", "per_device_train_batch_size"),
+    ("demo --output_dir used", "output_dir must be new, got used with model.safetensors of"),
 ]
 """Commands, and what they say; none of it needs torch or TRL, whose import takes seconds."""
 
@@ -91,11 +97,12 @@ print(json.dumps(said))
 """
 
 
-def test_help_and_mistakes_need_neither_torch_nor_trl():
+def test_help_and_mistakes_need_neither_torch_nor_trl(tmp_path):
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "model.safetensors").touch()
     commands = json.dumps([command for command, _ in WITHOUT_TORCH])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], input=commands, check=True, capture_output=True, text=True
-    )
+    program, options = [sys.executable, "-c", SCRIPT], {"capture_output": True, "text": True}
+    done = subprocess.run(program, input=commands, check=True, cwd=tmp_path, **options)
     for (command, text), (said, loaded) in zip(WITHOUT_TORCH, json.loads(done.stdout), strict=True):
         assert (command, loaded) == (command, [])
         assert text in said, command
