@@ -130,6 +130,19 @@ def test_an_argument_that_is_no_text_is_refused_at_once(argument, encoding, envi
     assert (done.returncode, done.stderr[: len(said)]) == (2, said)
 
 
+@pytest.mark.parametrize("output", ["", ">&-"])
+def test_a_console_that_is_not_utf8_or_closed_ends_no_command(tmp_path, output):
+    (tmp_path / "rows.jsonl").write_text('{"problem": "1 ± 1?", "answer": "é ± 値"}\n' * 2)
+    ascii_console = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = os.environ | ascii_console | {"PYTHONIOENCODING": "ascii"}
+    command = f"{sys.executable} -m barl_trl data check rows.jsonl {output}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "'? ? ?'" in done.stdout or output
+
+
 @pytest.mark.parametrize("command", ["train", "plan", "demo"])
 def test_all_options_are_listed_on_request(command, capsys):
     with pytest.raises(SystemExit) as stop:
