@@ -224,14 +224,15 @@ def _fault(record: Mapping[str, Any]) -> str | None:
 
 def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]:
     """Return the metadata of a file, and these columns of its records."""
+    regular(path)
     try:
-        with pq.ParquetFile(regular(path), page_checksum_verification=True) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             found = file.schema_arrow
             table = file.read([*columns])
             table.validate(full=True)
         metadata = parse_json((found.metadata or {}).get(b"barl_trl", b"null").decode())
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).removesuffix(".")
         raise ValueError(f"{path} must be a file of rollout records, got {reason}.") from None
     if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
         raise ValueError(f"{path} must be a file of rollout records, got one without metadata.")
