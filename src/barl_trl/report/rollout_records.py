@@ -215,6 +215,8 @@ def _fault(record: Mapping[str, Any]) -> str | None:
         rows = record[name] or [] if size else []
         if any(row is None or len(row) != size or None in row for row in rows):
             return f"{name} of another number of hypotheses"
+    if size and not 0 <= (record["member"] or 0) < size:
+        return f"member {record['member']} of {size} hypotheses"
     if (size and record["answer_logps"] is None) or any(
         None in (record[name] or ()) for name in ("tokens", "token_ids", "hypotheses")
     ):
@@ -236,6 +238,10 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
         raise ValueError(f"{path} must be a file of rollout records, got {reason}.") from None
     if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
         raise ValueError(f"{path} must be a file of rollout records, got one without metadata.")
+    if not isinstance(metadata.get("settings", {}), dict):
+        raise ValueError(
+            f"{path} must have settings by name in its metadata, got {metadata['settings']!r:.40}."
+        )
     if metadata["version"] > VERSION:
         raise ValueError(
             f"path must have records of version {VERSION} at most, got {metadata['version']} in "
