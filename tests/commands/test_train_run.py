@@ -97,6 +97,22 @@ def test_lora_evaluation_and_resume(tmp_path, recipe):
     assert [log["step"] for log in logs(tmp_path / "again") if "loss" in log] == [1, 2]
 
 
+def test_resuming_with_other_data_or_another_optimizer_ends_in_one_line(recipe, capsys):
+    settings = ["train", "--config", recipe(max_completion_length=4, max_steps=1)]
+    cli.main(settings)
+    resume = [*settings, "--resume_from_checkpoint", "true", "--max_steps", "2"]
+    for option, said in {
+        ("--dataset_train_split", "train[1:]"): "to resume from it exactly, got data set ",
+        ("--optim", "adafactor"): "optim must be that of ",
+    }.items():
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*resume, *option])
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert ended.value.code == 2 and last.startswith("barl train: ")
+        assert said in last
+
+
 def test_one_reward_function_needs_no_list(tmp_path, recipe):
     cli.main(["train", "--config", recipe(reward_funcs="format_reward", max_steps=1, save_steps=2)])
     assert (tmp_path / "out" / "model.safetensors").exists()

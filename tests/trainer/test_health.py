@@ -83,6 +83,27 @@ def infinite_from(step):
     return reward
 
 
+@pytest.mark.parametrize("missing", [None, math.nan])
+@pytest.mark.parametrize("method", ["barl", "grpo"])
+def test_rewards_that_are_all_missing_are_said_in_one_line(
+    model, tokenizer, tmp_path, caplog, method, missing
+):
+    rows = [{"prompt": prompt, "solution": "2"} for prompt in COMPLETIONS]
+    made = make_trainer(
+        method,
+        model=model,
+        reward_funcs=lambda completions, **_: [missing] * len(completions),
+        args=config(tmp_path, max_steps=2),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        rollout_func=given_rollouts(),
+    )
+    made.train()
+    assert said(caplog, "no rollout of a batch of 8 has a reward: reward_funcs returned NaN or")
+    assert len(said(caplog, "has a reward")) == 1
+    assert made.state.log_history[1]["grad_norm"] == 0
+
+
 @pytest.mark.parametrize("method", ["barl", "grpo"])
 def test_infinite_rewards_are_refused_at_first_and_left_out_later(
     model, tokenizer, tmp_path, caplog, method

@@ -65,10 +65,6 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         FileNotFoundError: If there is no such file.
         ValueError: If the file cannot be read or has no rows, or there is no such split.
     """
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetGenerationError
-    from pyarrow import ArrowInvalid
-
     path = Path(path_or_id)
     if not path.is_dir() and regular(path).is_file():
         if path.suffix not in _SUFFIXES:
@@ -79,6 +75,11 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         if path.suffix in _TEXT_SUFFIXES:
             return _read_text_file(path, split)
     refuse_missing_file(path)
+    # imported late: they take a second
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetGenerationError
+    from pyarrow import ArrowInvalid
+
     try:
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)

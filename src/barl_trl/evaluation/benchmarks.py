@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..data import load_problems
+from ..report.json_files import regular
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def parse_benchmarks(text: str | None) -> dict[str, Source]:
             file, whose columns [`~barl_trl.data.load_problems`] looks for. None: no benchmarks.
 
     Raises:
-        ValueError: If a name stands twice, or is unknown and has no path.
+        ValueError: If a name stands twice, or is unknown and has no path, or a path is that of a
+            pipe or device.
         FileNotFoundError: If there is no such file or folder.
     """
     sources: dict[str, Source] = {}
@@ -196,7 +198,8 @@ def _local(source: Source, path: Path) -> Source:
             f"{path.absolute().parent}"
         )
     local = replace(source, path=str(path), split="train", configs=(None,))
-    if path.is_file():
+    if not path.is_dir():
+        regular(path)
         return local
 
     from datasets import get_dataset_config_names, get_dataset_split_names

@@ -59,3 +59,10 @@ def test_numbers_are_rounded_and_finite():
     [rollout] = groups_of([record], METADATA)[0].details["rollouts"]
     assert rollout["logps"] == [-0.1235, 0.0, None, None]
     assert (rollout["rewards"], rollout["ratios"]) == ([None, 0.33333], None)
+
+
+def test_a_run_whose_weights_are_nan_has_rows():
+    record = make_record(0, steps=1)
+    record |= {"token_weights": [float("nan")] * len(record["tokens"])}
+    [group] = groups_of([record], METADATA)
+    assert group.lines[0][COLUMNS.index("mean") - 1] is None

@@ -58,6 +58,8 @@ def _run(
             preparation = prepared(script_args.method, training_args, adapter=adapter)
             training_args, resume = held.enter_context(preparation)
             trainer = _make_trainer(script_args, training_args, model_args, peft_config)
+            if resume and Path(str(resume)).is_dir():  # `auto` and `true` are no folders
+                trainer.refuse_checkpoint(resume)  # its data are known only now
         _train_and_save(script_args, trainer, resume)
 
 

@@ -157,8 +157,4 @@ def _rounded(values: Any, decimals: int = _DECIMALS) -> Any:
     if values is None:
         return None
     array = np.round(np.asarray(values, dtype=float), decimals) + 0.0  # no negative zero
-    is_finite = np.isfinite(array)
-    if not is_finite.all():
-        array = array.astype(object)
-        array[~is_finite] = None
-    return array.tolist()
+    return np.where(np.isfinite(array), array.astype(object), None).tolist()
