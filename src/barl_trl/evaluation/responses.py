@@ -199,6 +199,7 @@ class ResponseFile:
 
     Args:
         path: The file; it need not exist.
+        is_writer: Whether the file may be changed. Another process may write it.
 
     Attributes:
         responses: The responses in the file, by problem id and sample.
@@ -207,11 +208,13 @@ class ResponseFile:
         ValueError: The file is no response file. It is left as it is.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, *, is_writer: bool = True):
         self.responses: dict[tuple[int, int], Response] = {}
         self._path = path
         if path.exists():
             self.responses, size = _read(path)
+            if not is_writer:
+                return
             with path.open("r+b") as file:
                 file.truncate(size)
                 file.seek(max(0, size - 1))
