@@ -1,7 +1,9 @@
 """`barl evaluate` with tools and environments: episodes of a model that was taught to call."""
 
+import dataclasses
 import json
 import random
+import shutil
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -11,6 +13,7 @@ from barl_trl.data import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.beliefs.response_values import believe
 from barl_trl.evaluation.responses import read_response_file
 
+from ..distributed.launching import launch
 from ..tiny import tiny_model, tiny_tokenizer
 from ..trainer.playing import agent_tokenizer, call, taught
 
@@ -91,7 +94,8 @@ def evaluate(model, tmp_path, monkeypatch):
     def run(folder="out", **options):
         settings = {"model": model, "benchmarks": f"mine={path}", "max_tokens": 300}
         settings |= {"output_dir": tmp_path / folder, "template": "qwen2.5-math"}
-        pairs = ((f"--{name}", str(value)) for name, value in (settings | options).items())
+        given = {name: value for name, value in (settings | options).items() if value is not None}
+        pairs = ((f"--{name}", str(value)) for name, value in given.items())
         cli.main(["evaluate", *(text for pair in pairs for text in pair)])
         results = json.loads((tmp_path / folder / "results.json").read_text())
         return results, read_response_file(tmp_path / folder / "mine.jsonl")
@@ -169,7 +173,6 @@ def test_a_sampled_run_that_was_killed_goes_on_to_the_same_episodes(evaluate, tm
         ),
         ({"tools": f"{HERE}.PROBLEMS"}, f"tools must be a callable in {HERE}, got '{HERE}.PROB"),
         ({"environment_factory": f"{HERE}.Gone"}, "environment_factory must be a callable in"),
-        ({"backend": "vllm"}, "backend must be 'transformers' with tools or environment_factory"),
         ({"template": "plain"}, "template must have messages with tools, got 'plain', which is pl"),
         ({"template": "Q: {problem}"}, "template must have messages with tools, got 'Q: {problem}"),
         ({"tools": f"{HERE}.untold"}, r"tools must have types and a docstring .*, got untold \("),
@@ -184,11 +187,52 @@ def test_what_cannot_be_played_is_refused_before_a_model_is_loaded(
         evaluate(**{"tools": f"{HERE}.look"} | options)
 
 
-@pytest.mark.parametrize("name", ["WORLD_SIZE", "ACCELERATE_USE_FSDP"])
-def test_a_launch_is_refused(evaluate, monkeypatch, name):
-    monkeypatch.setenv(name, "2")
-    with pytest.raises(SystemExit, match=f"one process .* with tools, got {name}=2: start it with"):
-        evaluate(tools=f"{HERE}.look", model="never/loaded")
+@pytest.mark.parametrize(
+    ("variable", "options", "message"),
+    [
+        ("ACCELERATE_USE_FSDP", {}, "must have the whole model in each process, got ACCELERATE_US"),
+        ("WORLD_SIZE", {"backend": "vllm"}, "backend must be 'transformers' on 2 processes, got"),
+        (
+            "RANK",
+            {"backend": "vllm", "model_init_kwargs": '{"max_model_len": 9, "dtype": "x"}'},
+            "model_init_kwargs must be of gpu_memory_utilization, .* with vllm and tools, got dtyp",
+        ),
+        ("WORLD_SIZE", {"tools": None}, "must run as one process without tools, got 2: start it"),
+    ],
+)
+def test_launches_and_engines_that_cannot_be_are_refused(
+    evaluate, monkeypatch, variable, options, message
+):
+    monkeypatch.setenv(variable, "2")
+    monkeypatch.setattr("barl_trl.commands.evaluate.refuse_missing_vllm", lambda *_: None)
+    with pytest.raises(SystemExit, match=message):
+        evaluate(**{"tools": f"{HERE}.look", "model": "never/loaded"} | options)
+
+
+def test_two_processes_share_what_one_has_left(evaluate, model, tmp_path):
+    """Greedy episodes are those of one process; the third problem leaves a process without one."""
+    options = {"environment_factory": f"{HERE}.Game", "batch_size": 3}
+    results, expected = evaluate("one", **options)
+    shutil.copytree(tmp_path / "one", folder := tmp_path / "two")
+    lines = (folder / "mine.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "mine.jsonl").write_bytes(lines[0] + lines[1][:40])
+    settings = {"model": model, "benchmarks": f"mine={tmp_path / 'mine.jsonl'}"} | options
+    settings |= {"max_tokens": 300, "template": "qwen2.5-math", "output_dir": folder}
+    words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+    process = launch("cpu/ddp.yaml", "barl_trl.cli", "evaluate", *words)
+    assert process.stdout.count("template: qwen2.5-math") == 1
+    responses = read_response_file(folder / "mine.jsonl")
+    assert responses[0] == expected[0]
+
+    def but_for_noise(response):
+        *others, told, last = response.messages
+        told = told | {"content": told["content"].split()[:2]}
+        return dataclasses.replace(response, messages=[*others, told, last])
+
+    assert [*map(but_for_noise, responses)] == [*map(but_for_noise, expected)]
+    of_two = json.loads((folder / "results.json").read_text())
+    assert of_two["benchmarks"] == results["benchmarks"]
+    assert [run["processes"] for run in of_two["runs"]] == [1, 2]
 
 
 def test_a_chat_template_without_tools_is_refused(evaluate, model, tmp_path):
