@@ -12,6 +12,7 @@ from barl_trl import cli
 from barl_trl.data import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.beliefs.response_values import believe
 from barl_trl.evaluation.responses import read_response_file
+from barl_trl.report.rollout_records import read_records
 
 from ..distributed.launching import launch
 from ..tiny import tiny_model, tiny_tokenizer
@@ -241,6 +242,50 @@ def test_a_chat_template_without_tools_is_refused(evaluate, model, tmp_path):
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     with pytest.raises(SystemExit, match=r"template must show tools, got 'qwen2.5-math': the toke"):
         evaluate(tools=f"{HERE}.look", model=tmp_path / "tokenizer")
+
+
+def test_inspect_shows_who_wrote_what(evaluate, model, tmp_path):
+    """Observations are marked in the records, the call is readable, and the page is made."""
+    _, responses = evaluate(environment_factory=f"{HERE}.Game")
+    page = ["--output", str(tmp_path / "page")]
+    cli.main(["inspect", str(tmp_path / "out"), *page])
+    records = [*read_records(tmp_path / "out" / "mine" / "beliefs")]
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    assert [record["answer"] for record in records] == ["7"] * 3
+    for record, response in zip(records, responses, strict=True):
+        own = record["own_tokens"]
+        written = "".join(
+            text for text, is_own in zip(record["tokens"], own, strict=True) if is_own
+        )
+        assert written == f"{CALL}<|im_end|>{LAST}<|im_end|>"
+        told = "".join(t for t, is_own in zip(record["tokens"], own, strict=True) if not is_own)
+        assert response.messages[-2]["content"] in told
+        assert record["token_ids"] == response.token_ids
+        start = own.index(0) + own.count(0)
+        assert record["turn_ends"] == [start, len(own)]
+        assert record["step_ends"] == [start, len(own) - 1]
+        assert record["observed_tools"] == [["look"], []]
+        assert record["ended_in_call"] is False
+    kept = [*map(tokenizer.decode, records[0]["token_ids"])]
+    assert "".join(kept) == "".join(records[0]["tokens"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"own_tokens": [1]}, "token_ids and own_tokens must be equally long"),
+        ({"token_ids": [2**30]}, "token_ids must be a list of token ids or null, got"),
+        ({"own_tokens": [2]}, "own_tokens must be a list of 0 and 1 or null, got"),
+        ({"messages": [{"role": 1}]}, "messages must be a list of messages or null, got"),
+    ],
+)
+def test_responses_of_strangers_are_checked(evaluate, tmp_path, change, message):
+    _, responses = evaluate(environment_factory=f"{HERE}.Game")
+    path = tmp_path / "strange" / "mine.jsonl"
+    path.parent.mkdir()
+    path.write_text(json.dumps(dataclasses.asdict(responses[0]) | change) + "\n")
+    with pytest.raises(ValueError, match=message):
+        read_response_file(path)
 
 
 def test_beliefs_of_agents_responses_are_refused(evaluate):

@@ -102,6 +102,8 @@ def evaluate(
                 reason=verdict.reason,
                 drawing=settings,
                 messages=completion.messages,
+                token_ids=completion.token_ids if completion.own_tokens is not None else None,
+                own_tokens=completion.own_tokens,
             )
             for ((i, sample), completion), text, answer, verdict in zip(
                 new, texts, answers, verdicts, strict=True

@@ -91,6 +91,16 @@ class AgentCompletion(NamedTuple):
         return [*self.episode.prompt, *self.episode.completion]
 
     @property
+    def token_ids(self) -> list[int]:
+        """Token ids of all turns, and of what tools returned."""
+        return self.episode.token_ids
+
+    @property
+    def own_tokens(self) -> list[int]:
+        """1 for each of these tokens that the model wrote, 0 for the others."""
+        return self.episode.own_tokens
+
+    @property
     def num_tokens(self) -> int:
         """Number of tokens that the model wrote."""
         return self.episode.num_tokens

@@ -37,6 +37,7 @@ class CompletionTokens(NamedTuple):
     token_ids: list[int]
     truncated: bool
     messages = None
+    own_tokens = None
 
     @property
     def num_tokens(self) -> int:
