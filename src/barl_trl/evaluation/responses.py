@@ -138,7 +138,7 @@ def _response(line: str, benchmark: str) -> Response:
         if not is_right(value):
             raise ValueError(f"{name} must be {kind}, got {value!r:.40}")
     if len(response.token_ids or ()) != len(response.own_tokens or ()):
-        raise ValueError("token_ids and own_tokens must be equally long")
+        raise ValueError("token_ids and own_tokens must be equally long.")
     if response.benchmark != benchmark:
         raise ValueError(f"it is one to {response.benchmark:.40}.")
     return response
