@@ -91,6 +91,17 @@ def test_steps_are_turns_and_only_the_models_tokens_have_weights(tmp_path, famil
             assert len({*own}) == 1
 
 
+@pytest.mark.parametrize("credit", ["barl", "belief_critic", "delta_belief"])
+def test_whitening_is_over_the_models_tokens(tmp_path, credit):
+    fields = {"credit": credit, "value_normalization": "batch", "step_size": 99}
+    trainer = agent(tmp_path, tools=[look], **fields)
+    output = played(trainer, ROWS, plays())
+    own = (output["completion_mask"] * output["tool_mask"]).bool()
+    weights = output["advantages"][own]
+    assert weights.mean().item() == pytest.approx(0, abs=1e-5)
+    assert weights.std().item() == pytest.approx(1, abs=1e-2)
+
+
 def test_weights_are_those_by_hand(tmp_path):
     """States at the prompt, behind each result, and at the last word; plain loops over them."""
     trainer = agent(tmp_path, tools=[look], value_normalization="none", step_size=99)
@@ -434,6 +445,24 @@ def test_edges_of_the_loop(tmp_path):
     assert trainer.scored.is_cut_off == [False, False, False, True]  # iterations are used up
     weighed = (output["advantages"] != 0).sum(dim=1).tolist()
     assert weighed == [sum(mask) for mask in trainer.generated.masks]
+
+
+def picture(key: int) -> str:
+    """Show a picture.
+
+    Args:
+        key: A key.
+
+    Returns:
+        The picture.
+    """
+    return [{"type": "image", "image": key}]
+
+
+def test_a_tool_that_returns_an_image_is_refused(tmp_path):
+    trainer = agent(tmp_path, tools=[picture])
+    with pytest.raises(ValueError, match="tools must return texts, got an image: BARLTrainer is"):
+        played(trainer, ROWS, [[call("picture", key=1), "So."]] * 4)
 
 
 @pytest.mark.parametrize("room", [0, -1], ids=["fits exactly", "does not fit"])
