@@ -148,6 +148,7 @@ def test_agents(tmp_path):
     )
     result = json.loads((tmp_path / "result.json").read_text())
     assert max(result["turns"]) == 2 and "12" in result["answers"]
+    assert result["accuracy"] == 1.0  # greedily
     first, last = result["steps"]
     assert first["barl/turns_per_rollout"] > 1.5 and first["tools/call_frequency"] > 0.5
     for step in (first, last):  # the trainer's log-probabilities are vLLM's, also behind results
