@@ -1,11 +1,11 @@
 """Makes the agents' model, `src/barl_trl/assets/tiny-number`: `make number-model`, minutes.
 
 A Qwen2 of 0.2 million parameters is trained, on one core, on games of `examples/agents.py` that a
-*random asker* plays. It calls the tools in the right form, and its answer agrees with everything
+*random asker* plays. It calls the tool in the right form, and its answer agrees with everything
 that it was told, but what it asks and when it stops is random. What is left for reinforcement
 learning to teach is to ask, and to halve.
 
-The chat template is Qwen2.5's, which TRL knows. Its texts and the tools' schemas are one token
+The chat template is Qwen2.5's, which TRL knows. Its texts and the tool's schema are one token
 each, so that a game has a few dozen tokens; other texts are encoded as bytes.
 """
 
@@ -39,7 +39,7 @@ CALL_OPENING, CALL_END = '<tool_call>\n{"name": "', "}}\n</tool_call>"
 RESULT_OPENING = "\n<|im_start|>user\n<tool_response>\n"
 RESULT_END = "\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
 ARGUMENT = '", "arguments": {"number": '
-LAST_WORDS = "Done."
+ANSWER = "\\boxed"
 ELICITATION = DEFAULT_ELICITATION.lstrip("\n")
 
 
@@ -68,13 +68,13 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
         clean_up_tokenization_spaces=False,
         model_max_length=4096,
     )
-    # what stands before the tools' schemas, the schemas, and what stands behind them
+    # what stands before the tool's schema, the schema, and what stands behind it
     tools_text = prompt_text(tokenizer).partition(QUESTION)[0]
     pieces = [*(f"{part}</tools>" for part in tools_text.split("</tools>"))]
     pieces[-1] = pieces[-1].removesuffix("</tools>")
     pieces += [QUESTION, "\n<|im_start|>assistant\n"]
-    pieces += [CALL_OPENING, "at_least", "submit", ARGUMENT, CALL_END, RESULT_OPENING, RESULT_END]
-    pieces += ["yes", "no", "noted", LAST_WORDS, ELICITATION, "{", "}."]
+    pieces += [CALL_OPENING, "at_least", ARGUMENT, CALL_END, RESULT_OPENING, RESULT_END]
+    pieces += ["yes", "no", ANSWER, ELICITATION, "{", "}", "}."]
     pieces += [str(number) for number in range(1, NUMBER_COUNT + 1)]
     tokenizer.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
     return tokenizer
@@ -85,7 +85,7 @@ def prompt_text(tokenizer: PreTrainedTokenizerFast) -> str:
     game = NumberGame()
     return tokenizer.apply_chat_template(
         [{"role": "user", "content": QUESTION}],
-        tools=[game.at_least, game.submit],
+        tools=[game.at_least],
         add_generation_prompt=True,
         tokenize=False,
     )
@@ -129,20 +129,16 @@ def training_row(
         ids.extend(words)
         own.extend([int(is_own)] * len(words))
 
-    def turn(tool: str, number: int, result: str) -> None:
-        say(call_text(tool, number) + tokenizer.eos_token, True)
-        say(result_text(result), False)
-
     for _ in range(rng.randint(0, MOST_QUESTIONS)):
         number = rng.randint(2, NUMBER_COUNT)
         result = game.at_least(number)
-        turn("at_least", number, result)
+        say(call_text("at_least", number) + tokenizer.eos_token, True)
+        say(result_text(result), False)
         left = [x for x in left if (x >= number) == (result == "yes")]
     answer = rng.choice(left)
     is_asked, is_over = rng.random() < ASKED_SHARE, rng.random() < 0.3
     if is_over or not is_asked:
-        turn("submit", answer, game.submit(answer))
-        say(LAST_WORDS, True)
+        say(f"{ANSWER}{{{answer}}}", True)
     if is_asked:
         say(DEFAULT_ELICITATION if is_over else ELICITATION, False)
         say(f"{{{answer}}}.", True)

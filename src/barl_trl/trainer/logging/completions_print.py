@@ -125,8 +125,8 @@ def _turns(messages: list[dict[str, Any]], values: Sequence[float]) -> Iterator[
         calls = [call["function"] for call in message.get("tool_calls") or ()]
         parts = [text, *(f"{call['name']} {json.dumps(call['arguments'])}" for call in calls)]
         value = f" {values[turn]:+.2f}" if is_told else ""
-        yield f"turn {turn}{value}: {' '.join(filter(None, parts))}", "none"
         turn += 1
+        yield f"turn {turn}{value}: {' '.join(filter(None, parts))}", "none"
 
 
 def _cells(

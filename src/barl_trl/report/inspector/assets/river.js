@@ -74,7 +74,7 @@ barl.river = (() => {
         band.path.classList.toggle("out", isOut && !band.isTruth);
       }
       slider.setAttribute("aria-valuenow", isStep ? t : Math.max(0, states - 2));
-      slider.setAttribute("aria-valuetext", `${isStep ? `after ${barl.text.unit(rollout)} ${t}` : "at the end"}: `
+      slider.setAttribute("aria-valuetext", `${isStep ? `after ${barl.text.named(rollout, t)}` : "at the end"}: `
         + bands.map((band) => `${visible(barl.cut(band.name, 20))}${band.isTruth ? ", the truth," : ""} ${number(band.values[state], 2)}`).join("; "));
     }
     function stepAt(event) {
@@ -106,7 +106,7 @@ barl.river = (() => {
     const greatest = changes.reduce((best, change, t) => Math.abs(change) > Math.abs(changes[best] || 0) ? t : best, 0);
     const path = `Belief in the truth goes from ${number(truth[0], 2)} to ${number(truth.at(-1), 2)}`;
     if (!changes.length || Math.abs(changes[greatest]) < 0.02) return `${path}; no ${unit} moves it.`;
-    return `${path}; ${unit} ${greatest} moves it most (${barl.signed(changes[greatest])}).`;
+    return `${path}; ${barl.text.named(rollout, greatest)} moves it most (${barl.signed(changes[greatest])}).`;
   }
 
   return { panel, titleOf };

@@ -37,6 +37,8 @@ barl.text = (() => {
   }
   // What a step of a rollout is called.
   const unit = ({ turn_ends: turns, step_ends: steps }) => turns && turns.length === steps.length ? "turn" : "step";
+  // The name of step t. Turns are counted from 1.
+  const named = (rollout, t) => unit(rollout) === "turn" ? `turn ${t + 1}` : `step ${t}`;
 
   // The number that colours a token of step t. The belief after step t is that at state t + 1.
   function valueOf(rollout, mode, token, t) {
@@ -96,7 +98,7 @@ barl.text = (() => {
     const logp = rollout.logps ? rollout.logps[token] : null;
     if (logp !== null) parts.push(["log-prob", `${number(logp)} (p ${number(Math.exp(logp))})`]);
     if (rollout.ratios) parts.push(["ratio", number(rollout.ratios[token])]);
-    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], [unit(rollout), isStep ? t : "after the last"]);
+    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], [unit(rollout), isStep ? named(rollout, t).split(" ")[1] : "after the last"]);
     if (rollout.p && isStep) {
       rollout.hypotheses.slice(0, 8).forEach((answer, i) => parts.push([
         `p(${visible(barl.cut(answer, 24))})${i ? "" : " truth"}`,
@@ -122,11 +124,12 @@ barl.text = (() => {
     return `${visible(text.slice(0, LONGEST))} … ${barl.whole(text.length - LONGEST)} more characters, which the export has`;
   }
 
-  // The line above a turn: the weights of its steps, beside GRPO's.
+  // The line above a turn: the weights of its steps, if it has any, beside GRPO's.
   function head(rollout, { n, before, after }) {
     const chip = (value) => barl.shaded(el("span", { class: "chip" }, signed(value)), value, MODES.weight.bound());
-    return el("div", { class: "turn" }, el("strong", {}, `Turn ${n}`), " weight ",
-      rollout.weights.slice(before, Math.min(after, before + 20)).map(chip), " GRPO ", chip(barl.group.flat(rollout)));
+    const own = rollout.step_values || rollout.token_weights || rollout.closing !== null
+      ? [" weight ", ...rollout.weights.slice(before, Math.min(after, before + 20)).map(chip)] : null;
+    return el("div", { class: "turn" }, el("strong", {}, `Turn ${n + 1}`), own, " GRPO ", chip(barl.group.flat(rollout)));
   }
   // The line below a turn: what it and its observation changed. With one hypothesis, that is plausibility.
   function change({ hypotheses, w, p }, { before, after }) {
@@ -293,5 +296,5 @@ barl.text = (() => {
     return { element: box, mark };
   }
 
-  return { MODES, panel, has, stepOf, unit, render, formula, hideTip, thoughts };
+  return { MODES, panel, has, stepOf, unit, named, render, formula, hideTip, thoughts };
 })();
