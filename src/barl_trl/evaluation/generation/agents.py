@@ -114,10 +114,12 @@ class AgentBackend(TransformersBackend):
     `max_tokens` limits all that follows the prompt, as TRL's `max_completion_length`.
 
     Args:
-        model, decoding, **init_kwargs: As in [`TransformersBackend`].
+        model: Folder or Hub id of a model, or of a LoRA adapter, whose base model is loaded, too.
+        decoding: How completions are generated.
         template: Makes the prompts, as [`telling_of_tools`] returned it.
         tokenizer: The model's tokenizer.
-        tools, environment_factory, max_tool_calling_iterations: As in TRL.
+        tools, environment_factory, max_tool_calling_iterations: What TRL's `GRPOTrainer` takes.
+        **init_kwargs: Further arguments of `from_pretrained`.
     """
 
     def __init__(
