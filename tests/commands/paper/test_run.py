@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,8 @@ from barl_trl.commands.reproduce.paper.scales import demo_scale
 from barl_trl.report.markdown import escape
 from barl_trl.trainer.checkpoints.output_folder import one_writer
 
+from ...preloaded import executable
+
 
 def test_a_folder_into_which_another_process_writes_is_refused(tmp_path):
     with one_writer(tmp_path), pytest.raises(ValueError, match="output_dir must have one writer"):
@@ -17,7 +20,10 @@ def test_a_folder_into_which_another_process_writes_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_arms_to_the_report(tmp_path):
+def test_two_arms_to_the_report(tmp_path, monkeypatch):
+    python = SimpleNamespace(executable=executable(tmp_path))
+    monkeypatch.setattr("barl_trl.commands.reproduce.paper.commands.sys", python)
+    monkeypatch.setattr("barl_trl.commands.reproduce.paper.scales._NUM_EVALUATED", 20)
     scale = demo_scale(tmp_path, max_steps=2)
     model = scale.models[0]._replace(arms=("barl", "grpo_length_controlled"))
     scale = scale._replace(models=[model], evaluate=[*scale.evaluate, "--limit", "10"])
