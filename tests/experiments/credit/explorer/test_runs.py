@@ -6,9 +6,9 @@ import pytest
 
 from barl_trl.report.json_files import read_json
 from experiments.credit.arms import ARMS
-from experiments.credit.explorer.runs import COMPARED_ARMS, path_of, run_into
+from experiments.credit.explorer.runs import run_into
 from experiments.credit.explorer.simulation import WORLDS
-from experiments.credit.explorer.training import batch_cosines, train
+from experiments.credit.explorer.training import train
 
 ARM, CONDITION = "progress", "cut_off"
 
@@ -36,15 +36,3 @@ def test_a_run_has_its_mean_behind_the_start_and_its_end(record):
         assert run["mean_accuracy"] == pytest.approx(fmean(a for _, a, _ in run["curve"][1:]))
         assert [run["accuracy"], run["longer_accuracy"]] == run["curve"][-1][1:]
         assert run["longer_accuracy"] > run["accuracy"]
-
-
-def test_quality_is_that_of_the_gradients_at_the_start(record):
-    found = batch_cosines({ARM: ARMS[ARM]}, WORLDS[CONDITION])[ARM]
-    assert record["bias"] == found.bias
-    assert record["quality"] == [found.quality, found.error]
-
-
-def test_arms_and_conditions_have_files_of_their_own(tmp_path):
-    places = {path_of(tmp_path, c, arm) for c in WORLDS for arm in COMPARED_ARMS}
-    assert len(places) == len(WORLDS) * len(COMPARED_ARMS)
-    assert path_of(tmp_path, "mixed", "barl, sum") == tmp_path / "mixed" / "barl-sum.json"
