@@ -273,10 +273,10 @@ def interrupted_at(step, name):
     return save
 
 
-@pytest.mark.parametrize("leaves_a_file", [True, False], ids=["in the file", "before it"])
 def test_a_kill_behind_trainer_state_loses_no_adaptive_entropy(
-    leaves_a_file, tmp_path, model_path, tokenizer, monkeypatch
+    tmp_path, model_path, tokenizer, monkeypatch
 ):
+    """In the file of the controller, and before it."""
     settings = {"use_adaptive_entropy": True, "entropy_target": 9.0}
     settings |= {"save_total_limit": 1, "save_steps": 1}
     whole = short_run(tmp_path / "whole", model_path, tokenizer, **settings)
@@ -287,11 +287,12 @@ def test_a_kill_behind_trainer_state_loses_no_adaptive_entropy(
     checkpoint = tmp_path / "broken" / "checkpoint-2"
     assert (checkpoint / "trainer_state.json").exists()
     assert (checkpoint / "entropy_ctrl_state.json").stat().st_size == 0
-    if not leaves_a_file:
-        (checkpoint / "entropy_ctrl_state.json").unlink()
-    resumed = short_run(tmp_path / "broken", model_path, tokenizer, "true", **settings)
-    assert resumed.entropy_coef == whole.entropy_coef != whole.args.entropy_coef
-    assert_equal(resumed.model, whole.model)
+    before = shutil.copytree(tmp_path / "broken", tmp_path / "before")
+    (before / "checkpoint-2" / "entropy_ctrl_state.json").unlink()
+    for folder in (tmp_path / "broken", before):
+        resumed = short_run(folder, model_path, tokenizer, "true", **settings)
+        assert resumed.entropy_coef == whole.entropy_coef != whole.args.entropy_coef
+        assert_equal(resumed.model, whole.model)
 
 
 def test_a_checkpoint_that_is_written_again_is_not_complete_meanwhile(

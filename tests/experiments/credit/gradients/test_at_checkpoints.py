@@ -51,7 +51,6 @@ def refused(done, message):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_all_methods_are_judged_by_default(data, tmp_path):
     out = tmp_path / "out"
     settings = {"num_generations": 4, "continuations": 1, "columns": 80}
@@ -89,7 +88,6 @@ def check_tables(printed):
             assert cell in ("", "noise") or cell[-1].isdigit() or cell.endswith("±?")
 
 
-@pytest.mark.slow
 def test_given_methods_are_compared_with_grpo_at_each_model(data, tmp_path):
     out = tmp_path / "out"
     methods = ["progress", "gae", "barl, sum", "barl_trl.credit.barl:progress"]

@@ -111,7 +111,6 @@ def adamw(parameters, gradients, rates, betas=(0.9, 0.999), eps=1e-8):
             p -= rate * m / (1 - betas[0] ** t) / ((v / (1 - betas[1] ** t)).sqrt() + eps)
 
 
-@pytest.mark.slow
 def test_steps_are_those_of_adamw_on_the_clipped_gradient(task):
     most, seed, arm = 0.01, 3, ARMS["progress"]
     expected, stream = search_model().eval(), search_problems(task, seed)
@@ -156,7 +155,6 @@ def test_evaluations_are_before_on_the_way_and_behind(task, seen, steps, expecte
     assert 0 < sum(rewards) < steps
 
 
-@pytest.mark.slow
 def test_same_seed_same_training_and_arms_begin_with_the_same_rollouts(task, seen):
     models = {}
     for run in [("grpo", 0, ""), ("grpo", 0, "again"), ("progress", 0, ""), ("grpo", 1, "")]:
