@@ -26,7 +26,9 @@ def test_two_arms_to_the_report(tmp_path, monkeypatch):
     monkeypatch.setattr("barl_trl.commands.reproduce.paper.scales._NUM_EVALUATED", 20)
     scale = demo_scale(tmp_path, max_steps=2)
     model = scale.models[0]._replace(arms=("barl", "grpo_length_controlled"))
-    scale = scale._replace(models=[model], evaluate=[*scale.evaluate, "--limit", "10"])
+    few = {"train": ("--per_device_train_batch_size", "16"), "evaluate": ("--limit", "10")}
+    changed = {name: [*getattr(scale, name), *more] for name, more in few.items()}
+    scale = scale._replace(models=[model], **changed)
     paper_run.run(scale, tmp_path, [0, 1])
     report = json.loads((tmp_path / "report.json").read_text())
     assert [row["arm"] for row in report["table"]] == ["base", *model.arms]
