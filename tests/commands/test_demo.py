@@ -60,5 +60,5 @@ def test_barl_learns_to_explore(tmp_path, capsys, monkeypatch):
     assert "200 held-out problems, barl" in capsys.readouterr().out
     summary = json.loads((tmp_path / "summary.json").read_text())
     before, after = summary["before"], summary["after"]
-    assert after["greedy_accuracy"] > before["greedy_accuracy"] + 0.1
+    assert after["greedy_accuracy"] > before["greedy_accuracy"] + 0.05
     assert after["sampled_accuracy"] > before["sampled_accuracy"] + 0.15
