@@ -326,8 +326,6 @@ def test_a_file_that_is_no_response_file_stays_as_it_is(evaluate, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"top_k": 5}, "top_k must be left out with temperature 0, got 5: greedy decoding"),
-        ({"model_init_kwargs": "dtype"}, "model_init_kwargs must be a JSON object, got another"),
         ({"grader": "qwen", "extraction": "stated"}, "extraction must be left at 'boxed' with the"),
         ({"grader": "maths"}, "grader must be one of math_verify, qwen, string, got 'maths'"),
         ({"template": "llama-3"}, "template must be plain, .* got 'llama-3'"),
