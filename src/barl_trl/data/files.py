@@ -160,12 +160,12 @@ def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
     text = read_text(path)
     if text.lstrip().startswith("["):
         try:
-            rows = enumerate(_parse(text), 1)
+            lines = enumerate(_parse(text), 1)
         except ValueError as error:
             raise ValueError(f"{path} must hold JSON, got {error}: repair the file.") from None
     else:
-        rows = ((i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip())
-    for number, row in rows:
+        lines = ((i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip())
+    for number, row in lines:
         try:
             value = _parse(row) if isinstance(row, str) else row
             yield value if isinstance(value, dict) else _unreadable(path, number, f"{value!r:.40}")

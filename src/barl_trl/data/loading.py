@@ -216,8 +216,8 @@ def _without(texts: Sequence[str | None], reasons: Sequence[str | None]) -> list
 
 
 def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Finding]:
-    rows = enumerate(zip(reasons, answers, strict=True), 1)
-    return [Finding(row, reason, answer) for row, (reason, answer) in rows if reason]
+    numbered = enumerate(zip(reasons, answers, strict=True), 1)
+    return [Finding(row, reason, answer) for row, (reason, answer) in numbered if reason]
 
 
 def make_prompt(

@@ -154,7 +154,7 @@ def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
 
     problems: list[Problem] = []
     reasons: list[tuple[int, str]] = []
-    rows = 0
+    num_rows = 0
     for config in source.configs:
         try:
             data, report = load_problems(
@@ -176,16 +176,16 @@ def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
                 f"benchmarks must have columns and rows that can be used, got {source.path} "
                 f"({error}): rename its columns, which cannot be named here."
             ) from None
-        reasons += [(rows + finding.row - 1, finding.reason) for finding in report.skipped]
+        reasons += [(num_rows + finding.row - 1, finding.reason) for finding in report.skipped]
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
         loaded: Any = data
         problems += [
-            Problem(rows + row, columns.pop("prompt"), columns.pop("solution"), columns)
+            Problem(num_rows + row, columns.pop("prompt"), columns.pop("solution"), columns)
             for row, columns in zip(kept, loaded, strict=True)
         ]
-        rows += report.rows
-    end = rows if limit is None else limit
+        num_rows += report.rows
+    end = num_rows if limit is None else limit
     skipped = Counter(reason for row, reason in reasons if row < end)
     return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 

@@ -212,8 +212,8 @@ def _fault(record: Mapping[str, Any]) -> str | None:
         if record[name] is not None and len(record[name]) != length:
             return f"{len(record[name])} {name} where there must be {length}"
     for name in ("answer_logps", "posterior"):
-        rows = record[name] or [] if size else []
-        if any(row is None or len(row) != size or None in row for row in rows):
+        states = record[name] or [] if size else []
+        if any(row is None or len(row) != size or None in row for row in states):
             return f"{name} of another number of hypotheses"
     if size and not 0 <= (record["member"] or 0) < size:
         return f"member {record['member']} of {size} hypotheses"
@@ -229,10 +229,10 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
     regular(path)
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            found = file.schema_arrow
+            schema = file.schema_arrow
             table = file.read([*columns])
             table.validate(full=True)
-        metadata = parse_json((found.metadata or {}).get(b"barl_trl", b"null").decode())
+        metadata = parse_json((schema.metadata or {}).get(b"barl_trl", b"null").decode())
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split()).removesuffix(".")
         raise ValueError(f"{path} must be a file of rollout records, got {reason}.") from None
@@ -250,11 +250,11 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
     if metadata["version"] < 2:
         for field in (SCHEMA.field(name) for name in columns if name in _OF_VERSION_2):
             table = table.append_column(field, pa.nulls(len(table), field.type))
-            found = found.append(field)
+            schema = schema.append(field)
     wrong = [
         name
         for name in columns
-        if [SCHEMA.field(name)] != [found.field(n) for n in found.get_all_field_indices(name)]
+        if [SCHEMA.field(name)] != [schema.field(n) for n in schema.get_all_field_indices(name)]
     ]
     if wrong:
         raise ValueError(f"{path} must have the columns {', '.join(wrong)}, got none or others.")

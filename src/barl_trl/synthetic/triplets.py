@@ -220,8 +220,8 @@ def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: TripletArm, en
     chosen = logps.gather(-1, actions[..., None]).squeeze(-1)
     if arm.literal:
         solved = completed(actions, triplets)[:, -1, :1].float().expand_as(chosen)
-        values = new_triplet(actions, triplets) if arm.triplets else solved
-        return -(chosen * values).sum(dim=1).mean()
+        weights = new_triplet(actions, triplets) if arm.triplets else solved
+        return -(chosen * weights).sum(dim=1).mean()
     # Once the truth is found nothing is left to win: these steps have value 0 in every episode.
     # Against the mean of the others they would look like mistakes; an entropy bonus alone would
     # make them random.

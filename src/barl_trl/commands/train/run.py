@@ -78,7 +78,7 @@ def _make_trainer(
         argument: [callable_at(path, argument) for path in paths]
         for argument, paths in (script_args.agent_paths | script_args.task_paths).items()
     }
-    agents |= {name: found[0] for name, found in agents.items() if name != "tools"}
+    agents |= {name: callables[0] for name, callables in agents.items() if name != "tools"}
     tokenizer = AutoTokenizer.from_pretrained(
         model_args.model_name_or_path,
         revision=model_args.model_revision,

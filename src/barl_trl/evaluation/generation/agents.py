@@ -130,10 +130,11 @@ class AgentBackend(TransformersBackend):
     main memory to the engine.
 
     Args:
-        model, decoding: As in [`TransformersBackend`].
+        model: Folder or Hub id of a model, or of a LoRA adapter, whose base model is loaded, too.
+        decoding: How completions are generated.
         template: Makes the prompts, as [`telling_of_tools`] returned it.
         tokenizer: The model's tokenizer.
-        tools, environment_factory, max_tool_calling_iterations: As in TRL.
+        tools, environment_factory, max_tool_calling_iterations: What TRL's `GRPOTrainer` takes.
         use_vllm: Whether vLLM generates, in this process.
         **init_kwargs: Further arguments of `from_pretrained`, or with vLLM those of `vllm.LLM` that
             `AGENT_ENGINE_FIELDS` has.

@@ -83,8 +83,8 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         step_values = {}
         if rollouts.is_judged[row]:
             step_values = {name: of_all[row, :steps] for name, of_all in methods.items()}
-        own = step_values.get(settings.get("credit"))
-        difference = _difference(own, record["step_values"])
+        of_run = step_values.get(settings.get("credit"))
+        difference = _difference(of_run, record["step_values"])
         derived.append(Derived(p, w, q, v, values, entropy, weights, step_values, difference))
     return derived
 
@@ -135,14 +135,14 @@ def _method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dic
     """
     run_credit, size = settings.get("credit"), rollouts.answer_logps.shape[-1]
     needed = {"none": 0, "truth": 1, "rollouts": 2}
-    values = {}
+    by_credit = {}
     for name, credit in CREDITS.items():
         if name == run_credit:
             credit = credit._replace(credit_baseline=settings["credit_baseline"])
         # the rollouts of the run's credit may have had no answer but the truth
         if size >= needed[credit.hypotheses] or (size and name == run_credit):
-            values[name] = weigh_steps(rollouts, credit, settings).steps.numpy()
-    return values
+            by_credit[name] = weigh_steps(rollouts, credit, settings).steps.numpy()
+    return by_credit
 
 
 def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -> float | None:
@@ -172,11 +172,11 @@ def _standardized(records: Records) -> Sequence[Sequence[float]]:
     A record without step values has weights of 0, and does not change the others.
     """
     ends = [record["step_ends"] for record in records]
-    values = [torch.tensor(r["step_values"] or [0.0] * len(r["step_ends"])) for r in records]
+    step_values = [torch.tensor(r["step_values"] or [0.0] * len(r["step_ends"])) for r in records]
     lengths = torch.tensor([row[-1] if row else 0 for row in ends])
     has_value = torch.tensor([record["step_values"] is not None for record in records])
     weighed = whitened_tokens(
-        StepValues(pad_sequence(values, batch_first=True), torch.zeros(len(records))),
+        StepValues(pad_sequence(step_values, batch_first=True), torch.zeros(len(records))),
         ends,
         (torch.arange(int(lengths.max())) < lengths[:, None]) & has_value[:, None],
         torch.zeros(len(records), dtype=torch.long),

@@ -51,10 +51,10 @@ def print_completions(
     # brackets in a text are no markup of rich
     console = Console(markup=False, emoji=False, highlight=False)
     room = _LINES * (console.width - 6)
-    values = [value for _, _, row, *_ in printed for value in row.get("step_values") or ()]
-    values = [value for value in values if math.isfinite(value)]
-    ends = (min(values), max(values)) if values else (0.0, 0.0)
-    scale = f"step values from {ends[0]:.2f} to {ends[1]:.2f}" if values else ""
+    step_values = [value for _, _, row, *_ in printed for value in row.get("step_values") or ()]
+    step_values = [value for value in step_values if math.isfinite(value)]
+    ends = (min(step_values), max(step_values)) if step_values else (0.0, 0.0)
+    scale = f"step values from {ends[0]:.2f} to {ends[1]:.2f}" if step_values else ""
     console.print(f"completions at step {step}  {scale}".rstrip(), style="bold")
 
     def show(text: str, indent: int, style: str = "dim") -> None:
