@@ -2,14 +2,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
-# Most of what is in an environment of one test run is never imported, and so not compiled beforehand.
-INSTALL_ONCE := $(PIP_INSTALL) --no-compile
 # Test files run beside each other, as many as there are cores.
 PYTEST := -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 LOWEST := .venv-lowest/bin/python
 NEWEST := .venv-newest/bin/python
-INSTALL_INSPECT_AI := .venv-inspect-ai/bin/python $(INSTALL_ONCE) -c constraints-inspect-ai.txt
-INSTALL_VLLM := .venv-vllm/bin/python $(INSTALL_ONCE) -c constraints-vllm.txt
+INSTALL_INSPECT_AI := .venv-inspect-ai/bin/python $(PIP_INSTALL) -c constraints-inspect-ai.txt
+INSTALL_VLLM := .venv-vllm/bin/python $(PIP_INSTALL) -c constraints-vllm.txt
 CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
 # Without an NVIDIA driver the CPU build of torch serves, and spares gigabytes of CUDA libraries.
 TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo $(CPU_TORCH))
@@ -89,8 +87,6 @@ notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (min
 
 setup: .venv/installed  ## make .venv with everything in it
 
-environments: $(patsubst %,.venv-%/installed,lowest newest inspect-ai vllm)  ## make those of the other tests; with -j2 in half the time
-
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(INSTALL) $(TORCH_INDEX) torch
@@ -99,16 +95,16 @@ environments: $(patsubst %,.venv-%/installed,lowest newest inspect-ai vllm)  ## 
 
 .venv-lowest/installed: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest
-	$(LOWEST) $(INSTALL_ONCE) -c constraints-lowest.txt $(TORCH_INDEX) torch
-	$(LOWEST) $(INSTALL_ONCE) -c constraints-lowest.txt --editable '.[dev]'
+	$(LOWEST) $(PIP_INSTALL) -c constraints-lowest.txt $(TORCH_INDEX) torch
+	$(LOWEST) $(PIP_INSTALL) -c constraints-lowest.txt --editable '.[dev]'
 	touch $@
 
 # What constraints.txt has, but for transformers, PEFT and the packages whose versions transformers chooses.
 .venv-newest/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-newest
 	grep -vE '^(transformers|peft|tokenizers|huggingface_hub|safetensors)==' constraints.txt > .venv-newest/constraints.txt
-	$(NEWEST) $(INSTALL_ONCE) -c .venv-newest/constraints.txt $(TORCH_INDEX) torch
-	$(NEWEST) $(INSTALL_ONCE) -c .venv-newest/constraints.txt --editable . beartype hypothesis pytest pytest-xdist
+	$(NEWEST) $(PIP_INSTALL) -c .venv-newest/constraints.txt $(TORCH_INDEX) torch
+	$(NEWEST) $(PIP_INSTALL) -c .venv-newest/constraints.txt --editable . beartype hypothesis pytest pytest-xdist
 	touch $@
 
 # vLLM's CPU build wants other versions than constraints.txt has.
@@ -127,4 +123,4 @@ environments: $(patsubst %,.venv-%/installed,lowest newest inspect-ai vllm)  ## 
 	$(INSTALL_INSPECT_AI) --editable . inspect_ai beartype hypothesis pytest
 	touch $@
 
-.PHONY: environments help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs check fix tiny-model number-model notebook setup
+.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs check fix tiny-model number-model notebook setup
