@@ -157,4 +157,5 @@ def _rounded(values: Any, decimals: int = _DECIMALS) -> Any:
     if values is None:
         return None
     array = np.round(np.asarray(values, dtype=float), decimals) + 0.0  # no negative zero
-    return np.where(np.isfinite(array), array.astype(object), None).tolist()
+    missing: Any = None
+    return np.where(np.isfinite(array), array.astype(object), missing).tolist()
