@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from .graders import extract_answer as extract_answer
@@ -17,8 +18,10 @@ from .graders.normal_form import (
     MAX_TRUTH_CHARS,
     has_unseen_characters,
     is_balanced,
+    normal_form,
     without_frame,
 )
+from .graders.numbers import number
 
 _MOST_WITHOUT_ANSWER = 0.2
 """Share of a run's responses that may have no answer before the run says so."""
@@ -35,9 +38,9 @@ DROP_REASONS = (
 )
 """Why a rollout has no hypothesis: all keys of [`HypothesisSet`]`.dropped`."""
 
-_MOST_COMPARED = 128
-"""Longest closed list in which an answer is looked for by equivalence; in a longer one its text
-must be found. A comparison may take a millisecond, and a policy may answer anything."""
+_MOST_COMPARED = 32
+"""Longest closed list in which an answer is looked for by equivalence; in a longer one its normal
+form must be found. A comparison may take a millisecond, and a policy may answer anything."""
 
 _EXACT_FLOAT = 2**53  # from here on a float is no longer a certain integer
 _EXACT_FLOAT_32 = 2**24
@@ -210,6 +213,14 @@ def given_hypotheses(
     return GivenHypotheses(found, dict(dropped), is_unusable) if found else None
 
 
+@lru_cache(8192)
+def _exact_form(answer: str) -> Any:
+    """Return the number that an answer is, else its normal form: equal ones are equal answers."""
+    form = normal_form(answer)
+    value = number(form)
+    return form if value is None else value
+
+
 def _weights(weights: Any, number: int) -> list[float] | None:
     """Return a row's prior weights; None if they are not weights of this number of hypotheses."""
     weights = weights.tolist() if hasattr(weights, "tolist") else weights
@@ -270,7 +281,7 @@ def merge_hypotheses(
 
     With `is_closed` the given list is all there is, as in a task that says what may be true. Texts
     of the list are hypotheses of their own, and a rollout whose answer is not in it has none. In a
-    list of more than 128 an answer is looked for by its text alone.
+    list of more than 32 an answer is looked for by its normal form alone.
 
     Args:
         truth: The true answer, of at most 512 characters. It is exempt from `max_answer_chars`, and
@@ -327,7 +338,12 @@ def merge_hypotheses(
         counts.setdefault(text, 0)
     if not counts:
         return None
-    classes = _classes(counts, equivalent, truth)
+    classes = _classes(
+        counts,
+        # the texts of a list are hypotheses of their own
+        lambda a, b: not (a in listed and b in listed) and equivalent(a, b),
+        truth,
+    )
     kept = _most_frequent(classes, counts, max_hypotheses, is_first_kept=truth is not None)
     index = {form: i for i, forms in enumerate(kept) for form in forms}
     members = tuple(None if answer is None else index.get(answer) for answer in admissible)
@@ -397,12 +413,14 @@ def _closed(
 def _place_in(
     texts: Sequence[str], answer: str, equivalent: Callable[[str, str], bool]
 ) -> int | None:
-    """Return the place of an answer in a list: of its text, else of the first that is equivalent.
-
-    In a long list only the text is looked for.
+    """Return the place of an answer in a list: of its text, else of its normal form, else of the
+    first that is equivalent, which in a long list is not looked for.
     """
     if answer in texts:
         return texts.index(answer)
+    forms = [_exact_form(text) for text in texts]
+    if (form := _exact_form(answer)) in forms:
+        return forms.index(form)
     if len(texts) > _MOST_COMPARED:
         return None
     matches = (

@@ -76,6 +76,8 @@ def discrepancy(
     """
     if rewards is None:
         rewards = progress_rewards(_given(answer_logps), state_mask=state_mask)
+    elif state_mask is not None:
+        rewards = _masked(rewards, state_mask[:, 1:])
     gaps = (rewards[..., :1] - rewards).abs()
     summed = torch.nn.functional.pad(gaps.cumsum(dim=1), (0, 0, 1, 0))
     return _masked(summed, state_mask)
@@ -229,7 +231,7 @@ def q_values(
         p = _plausibilities(states)
         left = _at_last_state(p, state_mask) - p[:, :-1]
     else:
-        left = rewards.flip(1).cumsum(dim=1).flip(1)
+        left = _masked(rewards, _step_mask(states, state_mask)).flip(1).cumsum(dim=1).flip(1)
     return _masked(left + v, _step_mask(states, state_mask))
 
 

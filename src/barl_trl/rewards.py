@@ -50,12 +50,17 @@ def cost(reward_func: RewardFunc) -> RewardFunc:
     Args:
         reward_func: The function, such as a price for each question. It is changed, and returned.
 
+    Raises:
+        TypeError: It is no function.
+
     Example:
         >>> @cost
         ... def price(environments, **kwargs):
         ...     return [-0.05 * environment.questions for environment in environments]
     """
-    vars(reward_func)["is_cost"] = True
+    if not callable(reward_func):
+        raise TypeError(f"cost must mark a reward function, got {reward_func!r:.80}.")
+    setattr(reward_func, "is_cost", True)  # noqa: B010
     return reward_func
 
 

@@ -21,8 +21,9 @@ class ScoredRollouts:
 
     Attributes:
         outcomes: Outcome reward v of each rollout; 0 where `is_judged` is false.
-        is_judged: The rollouts that have a usable truth and an outcome. The others get no weight,
-            and must not change the weights of the judged ones.
+        is_judged: The rollouts that have a usable truth and an outcome, or, for a credit that needs
+            neither, hypotheses. The others get no weight, and must not change the weights of the
+            judged ones.
         is_cut_off: The rollouts that reached the longest completion before their end.
         groups: Number of each rollout's prompt.
         state_mask: The states that exist.

@@ -164,7 +164,7 @@ class BARLFields:
         "Where the belief over hypotheses comes from. `model`: how likely the model finds each "
         "answer (the paper). `task`: prior and likelihoods of observations "
         "(`observation_likelihood`, `hypothesis_rewards`); no answer is scored. `both`: their "
-        "product.",
+        "product. `grpo` and `rloo` only log it.",
     )
     information_weight: float = option(
         0.0,

@@ -47,7 +47,7 @@ _REASONS = "verdict"
 
 
 def _is_no_missing_reward(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith("All reward functions returned None")
+    return "All reward functions returned None" not in str(record.msg)
 
 
 class BARLTrainer(OldLogpsMixin, BaselineTrainer):
@@ -206,9 +206,6 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             divides_turns=step_segmenter is not None,
             functions=functions,
         )
-        if not self.scorer.credit.needs_truth:
-            # that all rewards of a rollout are None is no mistake then
-            logging.getLogger("trl.trainer.grpo_trainer").addFilter(_is_no_missing_reward)
         self._is_cost = torch.tensor([getattr(f, "is_cost", False) for f in self.reward_funcs])
         if args.scores_answers:
             elicitation = self.scorer.elicitation
@@ -242,6 +239,11 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         is_stale = self.args.gradient_accumulation_steps % passes != 0
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_known = self.args.solution_column not in columns
+        names = [name for name in columns if name not in (ROLLOUT_ANSWER, "answer")]
+        self._batch.inputs = [
+            row | {name: columns[name][n] for name in names}
+            for n, row in enumerate(self._batch.inputs)
+        ]
         is_scored = self.args.scores_answers
         is_asked = is_scored and (is_stale or is_corrected) and not self._depends_on_padding
         asks = self.model.training and is_known and is_asked
@@ -270,7 +272,12 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         self._batch.asks_for_old_logps = False  # TRL asks before it computes rewards, or never
         self._share_verdicts(inputs, completions)
+        # that all rewards of a rollout are None is no mistake if no outcome is needed
+        trl_logger = logging.getLogger("trl.trainer.grpo_trainer")
+        if not self.scorer.credit.needs_truth:
+            trl_logger.addFilter(_is_no_missing_reward)
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        trl_logger.removeFilter(_is_no_missing_reward)
         self._batch.rewards_per_func = rewards
         return rewards
 
@@ -330,9 +337,9 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
 
     @property
     def _outcome_scale(self) -> float:
-        """The outcome reward of a right answer: the weight of the rewards that are no costs."""
+        """The outcome reward of a right answer: the weight of the reward that is no cost."""
         weights = self.reward_weights.cpu()[~self._is_cost]
-        return weights.sum().item() if len(weights) else 1.0
+        return weights.item() if len(weights) == 1 else 1.0
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log as TRL does, with the share of the time so far that scoring took."""

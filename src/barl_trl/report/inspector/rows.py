@@ -157,5 +157,5 @@ def _rounded(values: Any, decimals: int = _DECIMALS) -> Any:
     if values is None:
         return None
     array = np.round(np.asarray(values, dtype=float), decimals) + 0.0  # no negative zero
-    nothing: Any = None
-    return np.where(np.isfinite(array), array.astype(object), nothing).tolist()
+    missing: Any = None
+    return np.where(np.isfinite(array), array.astype(object), missing).tolist()

@@ -106,14 +106,19 @@ def check_task_functions(
     factories = kwargs.get("environment_factory") or ()
     factories = [*factories.values()] if isinstance(factories, dict) else [factories]
     _check_use(args, functions, is_expected, factories)
+    columns = args.hypotheses_column, args.prior_column
+    if functions == TaskFunctions() and columns == (None, None) and not is_expected:
+        return
     if is_expected:
         names = [_name(reward) for reward in rewards if not getattr(reward, "is_cost", False)]
-        names += [_name(factory) for factory in factories if hasattr(factory, "get_reward")]
+        # each rollout gets the reward of its own environment
+        names += [_name(one) for one in factories if hasattr(one, "get_reward")][:1]
         if len(names) > 1:
             raise ValueError(
                 f"reward_funcs must have one reward that is no cost with credit={args.credit!r}, "
                 f"got {names}: its expectation under the belief replaces it. Mark those that do "
-                "not depend on what is true with barl_trl.rewards.cost."
+                "not depend on what is true with barl_trl.rewards.cost. An environment's get_reward is "
+                "none: leave it out, and write a function that takes `environments`."
             )
     rows = train_dataset if isinstance(train_dataset, Dataset | IterableDataset) else ()
     first_rows = [*islice(rows, _LOOKED_AT)]
@@ -122,8 +127,10 @@ def check_task_functions(
     given = _check_columns(args, first_rows)
     for name in ("observation_likelihood", "hypothesis_rewards"):
         function = getattr(functions, name)
-        if function is not None:
-            _check_signature(name, function, first_rows[0], has_environments=bool(factories[0]))
+        # a rollout_func may add columns
+        if function is not None and kwargs.get("rollout_func") is None:
+            row = first_rows[0]
+            _check_signature(name, function, row, has_environments=bool(factories[0]))
     for factory in factories:
         if method := getattr(factory, ENVIRONMENT_METHOD, None):
             _bind(ENVIRONMENT_METHOD, method, ("self", "hypotheses", "steps"), {})
@@ -147,9 +154,16 @@ def _check_use(
             f"outcome_under must be None with credit={args.credit!r}, got a function: 'bayes' "
             "takes it, and 'belief_critic' with the task's belief."
         )
+    if functions.hypothesis_rewards is not None and args.own_credit.hypotheses != "rollouts":
+        raise ValueError(
+            f"hypothesis_rewards must be None with credit={args.credit!r} and "
+            f"belief={args.belief!r}, got a function: no belief over hypotheses takes it. "
+            "belief='task' does."
+        )
     tells = [functions.observation_likelihood, functions.hypothesis_rewards]
     tells += [getattr(factory, ENVIRONMENT_METHOD, None) for factory in factories]
-    if args.belief != "model" and not any(tells):
+    is_known = all(inspect.isclass(factory) for factory in factories if factory)
+    if args.belief != "model" and is_known and not any(tells):
         warnings.warn(
             f"belief={args.belief!r} without observation_likelihood, hypothesis_rewards or an "
             f"environment with {ENVIRONMENT_METHOD}: nothing tells hypotheses apart but their "
@@ -232,15 +246,30 @@ def _try(
         [[""]],
         columns,
     )
-    read_evidence(
-        functions._replace(outcome_under=None),
-        made_up,
-        [hypotheses],
-        [None],
-        uses_observations=args.belief != "model",
-        is_first=True,
-        num_steps=1,
-        device=torch.device("cpu"),
+    try:
+        read_evidence(
+            functions._replace(outcome_under=None),
+            made_up,
+            [hypotheses],
+            [None],
+            uses_observations=args.belief != "model",
+            is_first=True,
+            num_steps=1,
+            device=torch.device("cpu"),
+        )
+    except ValueError as error:
+        if " must return " in str(error):
+            raise
+        raise _failed(functions, error) from error
+    except Exception as error:
+        raise _failed(functions, error) from error
+
+
+def _failed(functions: TaskFunctions, error: Exception) -> ValueError:
+    names = [name for name in TaskFunctions._fields[:2] if getattr(functions, name) is not None]
+    return ValueError(
+        f"{' and '.join(names)} must take any completion, also an empty one of one step, got "
+        f"{error!r:.200}: a model may write anything."
     )
 
 

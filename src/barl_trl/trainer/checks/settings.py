@@ -12,6 +12,7 @@ from ...credit.registry import CREDITS, find_credit
 from .batch_sizes import BatchSettings
 
 _BATCH_FIELDS = tuple(name for name in BatchSettings._fields if name != "num_processes")
+_TAKE_BOTH = ("barl", "bayes", "belief_critic", "gae_posterior")
 _LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo")
 
 
@@ -107,6 +108,9 @@ CREDIT_RULES = (
     _only_of("progress_space", "progress", "information_gain"),
     _only_of("gain_normalization", "information_gain"),
     _only_of("information_weight", "bayes"),
+    Rule("belief", lambda s: s.belief != "both" or s.credit in _TAKE_BOTH
+         or s.credit not in CREDITS, "be 'model' or 'task' with credit={s.credit!r}",
+         f"'both' is for {', '.join(_TAKE_BOTH)}, which take the belief in all hypotheses"),
 )
 """A setting that the credit does not take must be left at its default."""
 

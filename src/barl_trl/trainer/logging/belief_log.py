@@ -15,6 +15,7 @@ from ...credit.rollouts import ScoredRollouts, at_last_state
 from ...credit.token_weights import TokenWeights
 from ...hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
 from ..rollouts.evidence import Evidence
+from ..rollouts.hypothesis_scorer import Scored
 from ..rollouts.rollout_batch import RolloutBatch
 from .belief_metrics import belief_metrics, clipped_tokens, rollout_diagnostics
 from .completions_print import print_completions
@@ -76,7 +77,11 @@ class BeliefLog(TrainerCallback):
         num_groups = len(outcomes) // self._trainer.num_generations
         metrics = self._belief_metrics(batch, local_rollouts, weighed, outcomes)
         metrics |= self._task_metrics(batch, local_rollouts)
-        metrics |= self._credit_metrics(local_rollouts, weighed, local_outcomes, num_groups)
+        of_credit = self._credit_metrics(local_rollouts, weighed, local_outcomes, num_groups)
+        if _lacks_truths(batch.scored):
+            left_out = ("outcome_gain", "outcome_gain_spread")
+            of_credit = {name: of_credit[name] for name in of_credit if name not in left_out}
+        metrics |= of_credit
         for name, value in metrics.items():
             self._trainer._metrics["train"][f"barl/{name}"].append(value)
         for subject, text in turn_advice(self._trainer.args, batch.scored.turns).items():
@@ -111,6 +116,7 @@ class BeliefLog(TrainerCallback):
             weighed.values,
             local_rollouts.state_mask,
             local_rollouts.hypothesis_mask,
+            local_rollouts.rewards,
         )
         metrics |= belief_metrics(
             diagnostics,
@@ -125,8 +131,9 @@ class BeliefLog(TrainerCallback):
             truth_belief = local_rollouts.truth_plausibility  # alone it has all of the posterior
         gain = observation_gain(truth_belief, scored)
         metrics |= {} if gain is None else {"observation_gain": gain}
-        left_out = ("discrepancy",) if trainer.args.belief == "task" else ()
-        if any(hypotheses and not hypotheses.has_truth for hypotheses in scored.sets):
+        has_rewards = trainer.args.belief != "task" or local_rollouts.rewards is not None
+        left_out = () if has_rewards else ("discrepancy",)
+        if _lacks_truths(scored):
             left_out = _OF_TRUTHS
         metrics = {name: metrics[name] for name in metrics if name not in left_out}
         metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
@@ -276,6 +283,11 @@ class BeliefLog(TrainerCallback):
             gain, spread, r2 = (fmean(metrics[name]) for name in names)
             text = advice(gain, spread, r2, consistency_beta=trainer.args.consistency_beta)
             trainer._say_once(gain < WORKS_AGAINST, text)
+
+
+def _lacks_truths(scored: Scored) -> bool:
+    """Return whether a prompt has hypotheses and no true answer."""
+    return any(hypotheses and not hypotheses.has_truth for hypotheses in scored.sets)
 
 
 def _padded(evidence: Evidence, steps: int, hypotheses: int) -> Evidence:

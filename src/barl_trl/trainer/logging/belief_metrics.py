@@ -33,6 +33,7 @@ def rollout_diagnostics(
     values: Float[Tensor, "batch step"],
     state_mask: Bool[Tensor, "batch state"],
     hypothesis_mask: Bool[Tensor, "batch hypothesis"],
+    rewards: Float[Tensor, "batch step hypothesis"] | None = None,
 ) -> _RolloutDiagnostics:
     """Summarise each rollout's values and beliefs.
 
@@ -42,12 +43,15 @@ def rollout_diagnostics(
         values: Posterior-weighted value of each step, 0 where padded.
         state_mask: True for each state that exists.
         hypothesis_mask: True for each hypothesis that exists. The first one is the truth.
+        rewards: Rewards that each hypothesis predicts; None: the progress rewards.
     """
     num_states = state_mask.sum(dim=1)
     entropy = torch.special.entr(belief).sum(dim=-1).sum(dim=1) / num_states
     truth = belief[..., :1].sum(dim=(1, 2)) / num_states
     # the discrepancy never decreases, and is 0 in padded states
-    last_discrepancy = discrepancy(answer_logps, state_mask=state_mask).amax(dim=1)[:, 1:]
+    last_discrepancy = discrepancy(answer_logps, rewards=rewards, state_mask=state_mask).amax(
+        dim=1
+    )[:, 1:]
     wrong = hypothesis_mask[:, 1:]
     last_belief = belief.take_along_dim(num_states.sub(1)[:, None, None], dim=1)[:, 0]
     shift = (last_belief - belief[:, 0]).abs().sum(dim=-1) / 2

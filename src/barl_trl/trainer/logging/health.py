@@ -97,8 +97,8 @@ SYMPTOMS = (
         "barl/length_left",
         lambda value: value < 0.5,
         FEW,
-        "completions without a true answer have shrunk to {value:.0%} of their length in the first "
-        "batch. Runs that are rewarded by their own votes collapse like this: stop, or go back.",
+        "completions have shrunk to {value:.0%} of their length in the first batch. Runs that are "
+        "rewarded by their own votes collapse like this: stop, or go back.",
     ),
     _Symptom(
         "barl/truth_mass",

@@ -57,7 +57,7 @@ def evidence_metrics(
         "truth_mass_before": (first[:, 0], known),
         "truth_mass_after": (last[:, 0], known),
         "belief_calibration": (last[:, 0].log().clamp(min=LOG_FLOOR), known),
-        "observations_uninformative": ((most == least).float(), seen),
+        "observations_uninformative": (((most == least) & ~is_contradicted).float(), seen),
         "observations_contradicted": (is_contradicted.float(), seen),
     }
     sums = [

@@ -46,7 +46,7 @@ def scored_rollouts(
     logps, state_mask, hypothesis_mask, *_ = scored.likelihoods
     if belief == "task":
         sizes = [0 if one is None else len(one.answers) for one in scored.local_sets]
-        numbers = torch.arange(max(sizes, default=0), device=logps.device)
+        numbers = torch.arange(max([1, *sizes]), device=logps.device)
         hypothesis_mask = numbers < torch.tensor(sizes, device=logps.device)[:, None]
     cut_off = torch.tensor(scored.is_cut_off, device=logps.device)
     tensors: Any = [logps, state_mask, hypothesis_mask, cut_off, *(scored.evidence or ())[:4]]

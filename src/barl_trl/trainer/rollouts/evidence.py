@@ -48,10 +48,15 @@ class Played(NamedTuple):
     """The other columns of the rollouts' rows."""
     environments: Sequence[Any] | None = None
 
-    def of(self, places: Sequence[int]) -> dict[str, Any]:
-        """Return the keywords of a user's function for some of the rollouts."""
-        lists = {"prompts": self.prompts, "completions": self.completions, "steps": self.steps}
-        lists |= self.columns
+    def of(self, places: Sequence[int], texts: Sequence[list[str]]) -> dict[str, Any]:
+        """Return the keywords of a user's function for some of the rollouts.
+
+        Args:
+            places: The rollouts.
+            texts: Hypotheses of each of all rollouts.
+        """
+        lists = {**self.columns, "prompts": self.prompts, "completions": self.completions}
+        lists |= {"steps": self.steps, "hypotheses": texts}  # a column of that name is not passed
         if self.environments is not None:
             lists["environments"] = self.environments
         return {name: [values[place] for place in places] for name, values in lists.items()}
@@ -69,7 +74,7 @@ class Evidence(NamedTuple):
     outcomes_under: Float[Tensor, "batch hypothesis"] | None
     """Outcome reward under each hypothesis; None without a function that says it."""
     unusable: int = 0
-    """Number of steps for which a function returned a number that cannot be used."""
+    """Number of times that a function returned a number that cannot be used."""
 
 
 def read_evidence(
@@ -101,19 +106,18 @@ def read_evidence(
             that cannot be used.
     """
     sizes = [0 if one is None else len(one.answers) for one in local_sets]
-    shape = len(sizes), num_steps, max(sizes, default=0)
+    shape = len(sizes), num_steps, max([1, *sizes])  # as many as the model's scores have
     log_prior = torch.zeros(shape[0], shape[2])
     for n, hypotheses in enumerate(local_sets):
         if hypotheses is not None and hypotheses.weights:
-            log_prior[n, : sizes[n]] = torch.tensor(hypotheses.weights).log()
+            weights = torch.tensor(hypotheses.weights, dtype=torch.float64)
+            log_prior[n, : sizes[n]] = (weights.log() - weights.max().log()).float()
     observed, predicted, outcomes, unusable = torch.zeros(shape), None, None, 0
     usable = [n for n, size in enumerate(sizes) if size]
     texts = [list(one.answers) if one is not None else [] for one in local_sets]
-    if uses_observations:
+    if uses_observations and usable:
         if functions.observation_likelihood is not None:
-            output = functions.observation_likelihood(
-                hypotheses=[texts[n] for n in usable], **played.of(usable)
-            )
+            output = functions.observation_likelihood(**played.of(usable, texts))
             unusable += _fill(
                 observed, output, usable, sizes, played.steps, "observation_likelihood", is_first
             )
@@ -129,28 +133,40 @@ def read_evidence(
     if functions.hypothesis_rewards is not None:
         predicted = torch.zeros(shape)
         known = [n for n in usable if getattr(local_sets[n], "has_truth", False)]
-        output = functions.hypothesis_rewards(
-            hypotheses=[texts[n] for n in known], **played.of(known)
-        )
-        unusable += _fill(
-            predicted, output, known, sizes, played.steps, "hypothesis_rewards", is_first
-        )
-        if not predicted.isfinite().all():
-            raise ValueError("hypothesis_rewards must return finite numbers, got an infinite one.")
+        if known:
+            output = functions.hypothesis_rewards(**played.of(known, texts))
+            unusable += _fill(
+                predicted, output, known, sizes, played.steps, "hypothesis_rewards", is_first
+            )
     if functions.outcome_under is not None:
         outcomes = torch.zeros(shape[0], shape[2])
         for n in usable:
             answer = answers[n]
-            if answer is not None:
-                under = [float(functions.outcome_under(answer, text)) for text in texts[n]]
-                outcomes[n, : sizes[n]] = torch.tensor(under)
-        if not outcomes.isfinite().all():
-            raise ValueError("outcome_under must return finite numbers, got another one.")
+            for i, text in enumerate(texts[n] if answer is not None else ()):
+                outcome, reason = _outcome_under(functions.outcome_under, str(answer), text)
+                if reason and is_first:
+                    raise ValueError(
+                        "outcome_under must return a finite number for every answer, got "
+                        f"{reason} for the answer {answer!r:.80} under {text!r:.80}."
+                    )
+                outcomes[n, i] = outcome
+                unusable += bool(reason)
     log_prior, observed = log_prior.to(device), observed.to(device)
     predicted, outcomes = (
         None if tensor is None else tensor.to(device) for tensor in (predicted, outcomes)
     )
     return Evidence(log_prior, observed, predicted, outcomes, unusable)
+
+
+def _outcome_under(
+    function: Callable[[str, str], float], answer: str, text: str
+) -> tuple[float, str]:
+    """Return what a user's function says, or 0 and what is wrong with it."""
+    try:
+        outcome = float(function(answer, text))
+    except Exception as error:  # a policy may answer anything
+        return 0.0, repr(error)
+    return (outcome, "") if np.isfinite(outcome) else (0.0, str(outcome))
 
 
 def _fill(
@@ -190,12 +206,15 @@ def _fill(
                 f"each hypothesis, got {of_rollout!r:.80} for rollout {n} with {shape[0]} steps "
                 f"and {shape[1]} hypotheses."
             )
-        is_bad = (np.isnan(numbers) | (numbers == np.inf)).any(axis=1)
+        is_bad = np.isnan(numbers) | (numbers == np.inf)
+        if name == "hypothesis_rewards":
+            is_bad |= numbers == -np.inf
+        is_bad = is_bad.any(axis=1)
         if is_bad.any() and is_first:
             step = int(is_bad.argmax())
             raise ValueError(
-                f"{name} must return numbers below infinity, or -inf, got {numbers[step]!s:.80} "
-                f"for step {step} of rollout {n}."
+                f"{name} must return numbers that are not infinite (a log-likelihood may be -inf), "
+                f"got {numbers[step]!s:.80} for step {step} of rollout {n}."
             )
         numbers = np.where(is_bad[:, None], np.float32(0), numbers)
         target[n, : shape[0], : shape[1]] = torch.from_numpy(numbers)
