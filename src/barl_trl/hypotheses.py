@@ -479,7 +479,8 @@ def hypothesis_metrics(
         "no_answer": sum(answer is None for answer in answers) / len(answers),
     }
     lists_truth = [one.lists_truth for one in usable if one.lists_truth is not None]
-    for reason in DROP_REASONS[1:] if lists_truth else DROP_REASONS[1:-1]:
+    has_lists = lists_truth or any("not_given" in hypotheses.dropped for hypotheses in usable)
+    for reason in DROP_REASONS[1:] if has_lists else DROP_REASONS[1:-1]:
         dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
         metrics[f"dropped/{reason}"] = dropped / len(answers)
     if lists_truth:

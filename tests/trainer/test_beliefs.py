@@ -7,6 +7,7 @@ import pytest
 import torch
 from datasets import Dataset
 
+from barl_trl.credit import CREDITS
 from barl_trl.rewards import accuracy_reward, cost
 from barl_trl.steps import delimited_steps
 
@@ -244,7 +245,7 @@ def test_rows_that_list_nothing_or_lack_the_truth_are_counted(tmp_path):
     assert metrics["barl/dropped/not_given"] == 1 / 8
 
 
-def test_without_true_answers_the_votes_are_the_prior(tmp_path):
+def test_without_true_answers_the_votes_are_the_prior(tmp_path, caplog):
     """And no metric speaks of a truth; nothing is warned of."""
     rows = [{"prompt": QUESTION, "solution": None}] * 4
     trainer = agent(
@@ -256,11 +257,14 @@ def test_without_true_answers_the_votes_are_the_prior(tmp_path):
         step_size=99,
     )
     votes = [[call("look", key=1), rf"\boxed{{{k}}}"] for k in (5, 9, 5, 5)]
-    output = played(trainer, rows, votes)
+    with caplog.at_level("WARNING"):
+        output = played(trainer, rows, votes)
+    assert "returned None" not in caplog.text
     assert not trainer.scored.sets[0].has_truth
     check_weights(trainer, output, weights_by_hand([0.75, 0.25, 0.75, 0.75]))
     metrics = trainer._metrics["train"]
-    assert not {"barl/truth_mass", "barl/truth_mass_after", "barl/belief_calibration"} & {*metrics}
+    of_truths = ["truth_mass", "truth_mass_after", "belief_calibration", "outcome_gain"]
+    assert not {f"barl/{name}" for name in of_truths} & {*metrics}
     entropy = reference.entropy([0.75, 0.25]) * math.log(2) / math.log(4)
     assert metrics["barl/answer_entropy"] == [pytest.approx(entropy)]
     assert metrics["barl/length_left"] == [1.0]
@@ -292,6 +296,7 @@ def text_trainer(tmp_path, **kwargs):
     fields = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers"}
     fields |= {"per_device_train_batch_size": 4, "num_generations": 4}
     options = {"observation_likelihood": lines} | kwargs
+    options = {"rollout_func": given_rollouts(TEXTS)} | options
     own = {name: options.pop(name) for name in [*options] if hasattr(config(tmp_path), name)}
     return Keeping(
         tiny_model(tokenizer),
@@ -299,7 +304,6 @@ def text_trainer(tmp_path, **kwargs):
         config(tmp_path, **fields | own),
         Dataset.from_list(TEXT_ROWS),
         processing_class=tokenizer,
-        rollout_func=given_rollouts(TEXTS),
         step_segmenter=partial(delimited_steps, decode=tokenizer.decode, delimiter="\n"),
         **options,
     )
@@ -348,6 +352,69 @@ def test_predicted_rewards_take_the_place_of_progress(tmp_path):
         ends = trainer.scored.step_ends[n]
         got = [output["advantages"][n][end - 1].item() for end in ends]
         assert got == pytest.approx(values, abs=1e-6)
+
+
+@pytest.mark.parametrize("credit", CREDITS)
+@pytest.mark.parametrize("belief", ["model", "task"])
+def test_a_batch_without_any_usable_hypothesis_has_no_weights(tmp_path, credit, belief):
+    own = {"observation_likelihood": None} if belief == "model" else {}
+    trainer = text_trainer(tmp_path, credit=credit, belief=belief, hypotheses_column=None, **own)
+    trainer.model.train()
+    rows = [row | {"solution": "{"} for row in TEXT_ROWS]
+    if credit == "bayes":  # it needs no truth, but some answer
+        trainer.rollout_func = given_rollouts({"Which?": ["no idea"]})
+    output = trainer._generate_and_score_completions(rows)
+    assert not output["advantages"].any()
+
+
+def test_a_column_may_have_the_name_of_an_argument(tmp_path):
+    rows = [{"prompt": QUESTION, "solution": "12", "hypotheses": NUMBERS, "steps": 7}] * 4
+    trainer = game(
+        tmp_path,
+        rows=rows,
+        factory=Guess,
+        hypotheses_column="hypotheses",
+        observation_likelihood=likelihood,
+    )
+    output = played(trainer, rows, GAMES)
+    check_weights(trainer, output, weights_by_hand(expected_outcomes()))
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
+def test_priors_of_any_size_are_taken(tmp_path, scale):
+    rows = [row | {"prior": [scale * weight for weight in PRIOR]} for row in ROWS]
+    trainer = game(tmp_path, rows=rows, prior_column="prior")
+    output = played(trainer, rows, GAMES)
+    prior = [4.0, 1.0, 2.0, 3.0]
+    check_weights(trainer, output, weights_by_hand(expected_outcomes(prior)))
+
+
+def test_an_answer_that_a_users_function_cannot_read_is_refused_first_and_counted_later(tmp_path):
+    def near(answer, hypothesis):
+        return 1 / (int(answer) - 9)
+
+    trainer = game(tmp_path, outcome_under=near)
+    with pytest.raises(ValueError, match=r"got ZeroDivisionError.* for the answer '9' under '12'"):
+        played(trainer, ROWS, GAMES)
+    trainer.state.global_step = 1
+    output = played(trainer, ROWS, GAMES)
+    assert output["advantages"].isfinite().all()
+    assert trainer._metrics["train"]["barl/observations_unusable"][-1] == pytest.approx(4 / 6)
+
+
+def test_what_a_rollout_func_adds_reaches_the_functions(tmp_path):
+    def play(prompts, trainer):
+        made = given_rollouts(TEXTS)(prompts, trainer)
+        return made | {"hint": [f"hint {n}" for n in range(len(prompts))]}
+
+    def hinted(hypotheses, steps, hint, **columns):
+        assert hint == [f"hint {n}" for n in range(4)]
+        return lines(hypotheses, steps)
+
+    trainer = text_trainer(tmp_path, observation_likelihood=hinted, rollout_func=play)
+    trainer.model.train()
+    trainer._generate_and_score_completions(TEXT_ROWS)
+    assert trainer.scored.evidence.observation_logps.isinf().any()
 
 
 def test_it_trains_and_logs(tmp_path):

@@ -117,8 +117,8 @@ def check_task_functions(
             raise ValueError(
                 f"reward_funcs must have one reward that is no cost with credit={args.credit!r}, "
                 f"got {names}: its expectation under the belief replaces it. Mark those that do "
-                "not depend on what is true with barl_trl.rewards.cost. An environment's get_reward is "
-                "none: leave it out, and write a function that takes `environments`."
+                "not depend on what is true with barl_trl.rewards.cost. An environment's "
+                "get_reward is none: write a function that takes `environments` in its place."
             )
     rows = train_dataset if isinstance(train_dataset, Dataset | IterableDataset) else ()
     first_rows = [*islice(rows, _LOOKED_AT)]
