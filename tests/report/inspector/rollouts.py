@@ -250,3 +250,84 @@ def record_agents(folder, credit):
     speaking(made.model, made._tokenizer, PLAYS)
     made.train()
     return made, [*read_records(folder / FOLDER)]
+
+
+class Game:
+    """A secret number; `noise` is the log-likelihood of an answer that a number does not give."""
+
+    noise = float("-inf")
+
+    def reset(self, secret, **row):
+        self.secret, self.answer = int(secret), None
+
+    def at_least(self, number: int) -> str:
+        """Ask whether the secret is at least a number.
+
+        Args:
+            number: The number.
+
+        Returns:
+            yes or no.
+        """
+        return "yes" if self.secret >= number else "no"
+
+    def submit(self, number: int) -> str:
+        """Give the answer.
+
+        Args:
+            number: The answer.
+
+        Returns:
+            That it is noted.
+        """
+        self.answer = number
+        return "noted"
+
+    def _observation_log_likelihoods(self, hypotheses, steps):
+        return [self._seen(hypotheses, *step) for step in steps]
+
+    def _seen(self, hypotheses, said, *told):
+        if not told or told[0]["content"] == "noted":
+            return [0.0] * len(hypotheses)
+        asked = said["tool_calls"][0]["function"]["arguments"]["number"]
+        is_yes = told[0]["content"] == "yes"
+        return [0.0 if (int(one) >= asked) == is_yes else self.noise for one in hypotheses]
+
+
+class JudgedGame(Game):
+    def get_reward(self) -> float:
+        return float(self.answer == self.secret)
+
+
+@cost
+def questions(completions, **_):
+    return [-0.05 * sum("tool_calls" in message for message in rollout) for rollout in completions]
+
+
+GAMES = [
+    [*(call("at_least", number=n) for n in (9, 5, 3)), call("submit", number=3), "Done."],
+    [call("submit", number=7), "Done."],
+    [call("at_least", number=2), call("submit", number=4), "Done."],
+    [call("at_least", number=9), "I do not know"],
+]
+"""Questions and answers where the secret is 3."""
+
+
+def record_games(folder, *, size=16, noise=Game.noise, has_truth=True, **settings):
+    """Returns the records of `GAMES` with the numbers up to `size` as hypotheses."""
+    game = type("Game", (JudgedGame if has_truth else Game,), {"noise": noise})
+    row = {"secret": "3", "numbers": [str(n) for n in range(1, size + 1)]}
+    row["prompt"] = [{"role": "user", "content": "Which number is it?"}]
+    defaults = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers"}
+    defaults |= {"log_beliefs": True, "max_tool_calling_iterations": 4}
+    made = agent(
+        folder,
+        cls=BARLTrainer,
+        rows=[row | ({"solution": "3"} if has_truth else {})] * 4,
+        reward_funcs=[questions],
+        environment_factory=game,
+        **defaults | settings,
+    )
+    speaking(made.model, made._tokenizer, GAMES)
+    made.train()
+    return [*read_records(folder / FOLDER)]

@@ -38,7 +38,9 @@ def _is_right(record: Mapping[str, Any]) -> bool | None:
 
     Where answers are no hypotheses, it is taken to be the truth if the outcome is above 0.
     """
-    if not has_truth(record) or (record["solution"] is None and record["outcome"] is None):
+    # where the run scored answers, but none of this prompt, the outcome does not replace the truth
+    has_substitute = record["outcome"] is not None and record["scored_tokens"] is None
+    if not has_truth(record) or (record["solution"] is None and not has_substitute):
         return None
     if len(record["hypotheses"] or ()) > 1:
         return record["member"] == 0

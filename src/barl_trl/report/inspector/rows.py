@@ -121,9 +121,7 @@ def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
     ]
 
 
-def _details(
-    record: Mapping[str, Any], derived: Derived, bits: int, belief: str
-) -> dict[str, Any]:
+def _details(record: Mapping[str, Any], derived: Derived, bits: int, belief: str) -> dict[str, Any]:
     return {name: record[name] for name in _AS_RECORDED} | {
         "kinds": bits,
         "outcome": _rounded(record["outcome"]),

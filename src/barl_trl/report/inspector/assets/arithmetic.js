@@ -34,7 +34,7 @@ barl.arithmetic = (() => {
     const others = rest ? [...(predicts ? [null] : isTask ? [rest.w[t], rest.w[last]] : [null, null]), null, null,
       ...(weight.length ? [rest.w[t]] : []), rest.wq[t]] : [];
     return table(rollout, [...from, "v", `Q(${t})`, ...weight, `${isTask ? "b" : "w"} · Q`], cells, others,
-      (i) => w[t][i] < 0.01, [`V(${t})`, rollout.values[t]]);
+      (i) => w[t][i] < barl.text.eliminated(rollout), [`V(${t})`, rollout.values[t]]);
   }
   function equation(rollout, t, last) {
     const isTask = rollout.belief === "task";
@@ -68,7 +68,7 @@ barl.arithmetic = (() => {
         + `H(${last}) = ${number(nats[last])}, with ${barl.plural(size, "hypothes").replace(/s$/, size === 1 ? "is" : "es")} (log ${size} = ${number(Math.log(Math.max(2, size)))}). `
         + (c ? `The weight of the information is c = ${c}.` : `The weight of the information is c = 0, so every ${barl.text.unit(rollout)} has the same value.`)),
       table(rollout, [`b(${t})`, b, "v", `${b} · v`], (i) => [w[t][i], w[last][i], v[i], w[last][i] * v[i]],
-        rest ? [rest.w[t], rest.w[last], null, rest.wv] : [], (i) => Math.max(w[t][i], w[last][i]) < 0.01, [`Σ ${b} · v`, sumOf]),
+        rest ? [rest.w[t], rest.w[last], null, rest.wv] : [], (i) => Math.max(w[t][i], w[last][i]) < barl.text.eliminated(rollout), [`Σ ${b} · v`, sumOf]),
     ];
   }
 

@@ -4,7 +4,6 @@ barl.river = (() => {
   const { el, svg, number, visible } = barl;
   const WIDTH = 1000;
   const HEIGHT = 200;
-  const ELIMINATED = 0.01;
 
   // Bands of the hypotheses that the page has of a rollout, the truth first; the others share one band.
   function bandsOf({ w, hypotheses, has_truth: hasTruth, member, rest }) {
@@ -21,6 +20,7 @@ barl.river = (() => {
   // The panel. `onPoint` and `onChoose` are called with steps; `mark` shows a step.
   function panel(rollout, { onPoint, onChoose }) {
     const bands = bandsOf(rollout);
+    const digits = barl.text.digitsOf(rollout);
     const places = [0, ...rollout.step_ends];
     const total = Math.max(1, places.at(-1));
     const x = (state) => (places[state] / total) * WIDTH;
@@ -62,9 +62,9 @@ barl.river = (() => {
       here.setAttribute("x", isStep ? x(t) : 0);
       here.setAttribute("width", isStep ? x(t + 1) - x(t) : 0);
       for (const band of bands) {
-        const before = isStep ? `${number(band.values[state - 1], 2)} → ` : "";
-        band.value.textContent = `${before}${number(band.values[state], 2)}`;
-        const isOut = band.values[state] < ELIMINATED;
+        const before = isStep ? `${number(band.values[state - 1], digits)} → ` : "";
+        band.value.textContent = `${before}${number(band.values[state], digits)}`;
+        const isOut = band.values[state] < barl.text.eliminated(rollout);
         band.item.classList.toggle("out", isOut);
         band.path.classList.toggle("out", isOut && !band.isTruth);
       }
@@ -97,10 +97,11 @@ barl.river = (() => {
   // greatest change.
   function titleOf(rollout) {
     const unit = barl.text.unit(rollout);
+    const digits = rollout.has_truth ? barl.text.digitsOf(rollout) : 2;
     const values = rollout.has_truth ? rollout.w.map((row) => row[0]) : barl.text.nats(rollout);
     const changes = values.slice(1).map((value, t) => value - values[t]);
     const greatest = changes.reduce((best, change, t) => Math.abs(change) > Math.abs(changes[best] || 0) ? t : best, 0);
-    const path = `${rollout.has_truth ? "Belief in the truth" : "Entropy of the belief"} goes from ${number(values[0], 2)} to ${number(values.at(-1), 2)}`;
+    const path = `${rollout.has_truth ? "Belief in the truth" : "Entropy of the belief"} goes from ${number(values[0], digits)} to ${number(values.at(-1), digits)}`;
     if (!changes.length || Math.abs(changes[greatest]) < 0.02) return `${path}; no ${unit} moves it.`;
     return `${path}; ${unit} ${greatest} moves it most (${barl.signed(changes[greatest])}).`;
   }

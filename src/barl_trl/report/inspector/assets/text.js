@@ -129,6 +129,9 @@ barl.text = (() => {
     return el("div", { class: "turn" }, el("strong", {}, `Turn ${n}`), " weight ",
       rollout.weights.slice(before, Math.min(after, before + 20)).map(chip), " GRPO ", chip(barl.group.flat(rollout)));
   }
+  // Beliefs below this are shown as none: 1 %, of many hypotheses a tenth of their equal share.
+  const eliminated = ({ size }) => Math.min(0.01, 0.1 / size);
+  const digitsOf = ({ rest }) => rest ? 3 : 2;
   // Entropy of the belief at each state, in nats.
   const nats = ({ entropy, size }) => entropy.map((share) => share * Math.log(Math.max(2, size)));
 
@@ -147,11 +150,11 @@ barl.text = (() => {
   function change(rollout, { before, after }) {
     const { hypotheses, w, p, size, rest } = rollout;
     if (!w || after === before) return null;
-    const [states, of, digits] = size > 1 ? [w, "belief in", 2] : [p, "plausibility of", 3];
+    const [states, of, digits] = size > 1 ? [w, "belief in", digitsOf(rollout)] : [p, "plausibility of", 3];
     const moved = hypotheses.map((_, i) => states[after][i] - states[before][i]);
     const isTold = rollout.ruled_out && rollout.ruled_out.slice(before, after).some((step) => step[0]);
     const least = Math.max(0.005, rest ? rest.most : 0); // none of the rest moved more
-    const named = (by, i) => isTold || Math.abs(moved[i]) < least ? null : [by, el("bdi", {}, visible(cut(hypotheses[i], 40))), ` ${signed(moved[i])}`];
+    const named = (by, i) => isTold || Math.abs(moved[i]) < least ? null : [by, el("bdi", {}, visible(cut(hypotheses[i], 40))), ` ${signed(moved[i], digitsOf(rollout))}`];
     const lost = moved.indexOf(Math.min(...moved)), gained = moved.indexOf(Math.max(...moved));
     const parts = [
       rollout.has_truth ? [`${of} the truth ${number(states[before][0], digits)} → ${number(states[after][0], digits)}`] : null,
@@ -324,5 +327,5 @@ barl.text = (() => {
     return { element: box, mark };
   }
 
-  return { MODES, panel, has, stepOf, unit, render, formula, hideTip, thoughts, nats };
+  return { MODES, panel, has, stepOf, unit, render, formula, hideTip, thoughts, nats, eliminated, digitsOf };
 })();
