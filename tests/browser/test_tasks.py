@@ -1,6 +1,7 @@
 """Rollouts whose belief comes from the task, as training recorded them."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_noisy_observations_change_the_entropy_alone(made, watched):
     page = shown.at(place(0, 1))
     lines = shown.texts(".change")
     rows = shown.records[0]["posterior"]
-    for line, before, after in zip(lines[:3], rows, rows[1:], strict=False):
+    for line, (before, after) in zip(lines[:3], pairwise(rows), strict=False):
         assert f"entropy {entropy(before):.2f} → {entropy(after):.2f}" in line
         assert "rules out" not in line
     assert page.locator("table.sum tbody tr").count() <= 13
@@ -169,13 +170,12 @@ def test_texts_of_one_turn_tell_below_each_step_what_it_ruled_out(watched, token
     record = records[3]
     page = shown.at("#/step/0/group/0/rollout/3?t=1")
     entropies = [*map(entropy, record["posterior"])]
-    pairs = [*zip(entropies, entropies[1:], strict=False)]
+    pairs = [*pairwise(entropies)]
     lines = shown.texts(".change")
     assert len(lines) == sum(abs(a - b) >= 0.005 for a, b in pairs) > 0
     assert any("rules out " in line for line in lines)
     assert shown.texts("table.sum thead th")[1] == "Σ r from 1"
-    predicted = [sum(column[1:]) for column in zip(*record["predicted_rewards"], strict=False)]
-    ahead = [sum(row[i] for row in record["predicted_rewards"][1:]) for i in range(len(predicted))]
+    ahead = [sum(column[1:]) for column in zip(*record["predicted_rewards"], strict=True)]
     rows = page.locator("table.sum tbody tr")
     told = [cells(rows.nth(n))[0] for n in range(rows.count())]
     assert told == pytest.approx(ahead, abs=6e-4)
