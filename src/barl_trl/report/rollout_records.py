@@ -60,7 +60,9 @@ The table in docs/inspector.md says what each means. A column is null where the 
 thing.
 """
 
-_SINCE = dict.fromkeys(("own_tokens", "turn_ends", "observed_tools", "ended_in_call"), 2)
+_SINCE: dict[str, int] = dict.fromkeys(
+    ("own_tokens", "turn_ends", "observed_tools", "ended_in_call"), 2
+)
 _SINCE |= dict.fromkeys(("has_truth", "cost", "outcomes_under", "predicted_rewards"), 3)
 """Column -> the first version that has it, if that is not the first. Files of versions before that
 are read as if it were null."""
