@@ -1,26 +1,25 @@
 """Makes the agents' model, `src/barl_trl/assets/tiny-number`: `make number-model`, minutes.
 
 A Qwen2 of 0.2 million parameters is trained, on one core, on games of `examples/agents.py` that a
-*random asker* plays. It calls the tools in the right form, and its answer agrees with everything
+*random asker* plays. It calls the tool in the right form, and its answer agrees with everything
 that it was told, but what it asks and when it stops is random. What is left for reinforcement
 learning to teach is to ask, and to halve.
 
-The chat template is Qwen2.5's, which TRL knows. Its texts and the tools' schemas are one token
+The chat template is Qwen2.5's, which TRL knows. Its texts and the tool's schema are one token
 each, so that a game has a few dozen tokens; other texts are encoded as bytes.
 """
 
-import argparse
-import math
 import random
 import runpy
-import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 import trl
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from small_models import IGNORED, Batch, byte_tokenizer, make, random_qwen2
+from tokenizers import AddedToken
+from transformers import PreTrainedTokenizerFast
 
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.synthetic.number import NUMBER_COUNT, NUMBER_MODEL_DIR, QUESTION
@@ -33,13 +32,12 @@ STEPS, BATCH_SIZE, WARMUP_STEPS = 1000, 64, 50
 PEAK_LEARNING_RATE = 3e-3
 MOST_QUESTIONS = 4
 ASKED_SHARE = 0.3  # rows that stop before a turn, or behind the last one, to ask for the answer
-IGNORED = -100  # label of a token without loss
 
 CALL_OPENING, CALL_END = '<tool_call>\n{"name": "', "}}\n</tool_call>"
 RESULT_OPENING = "\n<|im_start|>user\n<tool_response>\n"
 RESULT_END = "\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
 ARGUMENT = '", "arguments": {"number": '
-LAST_WORDS = "Done."
+ANSWER = "\\boxed"
 ELICITATION = DEFAULT_ELICITATION.lstrip("\n")
 
 
@@ -54,13 +52,9 @@ def result_text(result: str) -> str:
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Bytes as tokens, so that any text can be encoded, and added tokens for the game's texts."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    core = Tokenizer(models.BPE(vocab={symbol: i for i, symbol in enumerate(alphabet)}, merges=[]))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    core.decoder = decoders.ByteLevel()
+    """A tokenizer of bytes, with added tokens for the game's texts."""
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=core,
+        tokenizer_object=byte_tokenizer(),
         pad_token="<|endoftext|>",
         eos_token="<|im_end|>",
         chat_template=TEMPLATE.read_text(encoding="utf-8"),
@@ -68,13 +62,13 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
         clean_up_tokenization_spaces=False,
         model_max_length=4096,
     )
-    # what stands before the tools' schemas, the schemas, and what stands behind them
+    # what stands before the tool's schema, the schema, and what stands behind it
     tools_text = prompt_text(tokenizer).partition(QUESTION)[0]
     pieces = [*(f"{part}</tools>" for part in tools_text.split("</tools>"))]
     pieces[-1] = pieces[-1].removesuffix("</tools>")
     pieces += [QUESTION, "\n<|im_start|>assistant\n"]
-    pieces += [CALL_OPENING, "at_least", "submit", ARGUMENT, CALL_END, RESULT_OPENING, RESULT_END]
-    pieces += ["yes", "no", "noted", LAST_WORDS, ELICITATION, "{", "}."]
+    pieces += [CALL_OPENING, "at_least", ARGUMENT, CALL_END, RESULT_OPENING, RESULT_END]
+    pieces += ["yes", "no", ANSWER, ELICITATION, "{", "}", "}."]
     pieces += [str(number) for number in range(1, NUMBER_COUNT + 1)]
     tokenizer.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
     return tokenizer
@@ -85,33 +79,10 @@ def prompt_text(tokenizer: PreTrainedTokenizerFast) -> str:
     game = NumberGame()
     return tokenizer.apply_chat_template(
         [{"role": "user", "content": QUESTION}],
-        tools=[game.at_least, game.submit],
+        tools=[game.at_least],
         add_generation_prompt=True,
         tokenize=False,
     )
-
-
-def make_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
-    """A randomly initialised Qwen2 with 0.2 million parameters, in float32."""
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=192,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=4096,
-        tie_word_embeddings=True,
-        initializer_range=0.06,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    torch.manual_seed(SEED)
-    model = Qwen2ForCausalLM(config)
-    model.generation_config.do_sample = True
-    model.generation_config.top_k = 0  # sample from all tokens; the default is the 50 most likely
-    return model
 
 
 def training_row(
@@ -129,20 +100,16 @@ def training_row(
         ids.extend(words)
         own.extend([int(is_own)] * len(words))
 
-    def turn(tool: str, number: int, result: str) -> None:
-        say(call_text(tool, number) + tokenizer.eos_token, True)
-        say(result_text(result), False)
-
     for _ in range(rng.randint(0, MOST_QUESTIONS)):
         number = rng.randint(2, NUMBER_COUNT)
         result = game.at_least(number)
-        turn("at_least", number, result)
+        say(call_text("at_least", number) + tokenizer.eos_token, True)
+        say(result_text(result), False)
         left = [x for x in left if (x >= number) == (result == "yes")]
     answer = rng.choice(left)
     is_asked, is_over = rng.random() < ASKED_SHARE, rng.random() < 0.3
     if is_over or not is_asked:
-        turn("submit", answer, game.submit(answer))
-        say(LAST_WORDS, True)
+        say(f"{ANSWER}{{{answer}}}", True)
     if is_asked:
         say(DEFAULT_ELICITATION if is_over else ELICITATION, False)
         say(f"{{{answer}}}.", True)
@@ -151,65 +118,30 @@ def training_row(
     return ids, own
 
 
-def batch_of(
-    tokenizer: PreTrainedTokenizerFast, prompt_ids: list[int], rng: random.Random
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """`(input_ids, labels)`, each `[BATCH_SIZE, L]`, right-padded."""
-    rows = [training_row(tokenizer, prompt_ids, rng) for _ in range(BATCH_SIZE)]
-    length = max(len(ids) for ids, _ in rows)
-    input_ids = torch.full((BATCH_SIZE, length), tokenizer.pad_token_id)
-    labels = torch.full((BATCH_SIZE, length), IGNORED)
-    for n, (ids, own) in enumerate(rows):
-        tokens = torch.tensor(ids)
-        input_ids[n, : len(ids)] = tokens
-        labels[n, : len(ids)] = tokens.where(torch.tensor(own) == 1, torch.tensor(IGNORED))
-    return input_ids, labels
-
-
-def learning_rate_factor(step: int) -> float:
-    """Linear warm-up, then a cosine to zero."""
-    if step < WARMUP_STEPS:
-        return (step + 1) / WARMUP_STEPS
-    return 0.5 * (1 + math.cos(math.pi * (step - WARMUP_STEPS) / (STEPS - WARMUP_STEPS)))
-
-
-def train(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Plain next-token training on the random asker's games."""
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=PEAK_LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01
-    )
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate_factor)
+def batches(tokenizer: PreTrainedTokenizerFast) -> Iterator[Batch]:
+    """The random asker's games."""
     prompt_ids, rng = tokenizer.encode(prompt_text(tokenizer)), random.Random(SEED)
     print(f"{len(prompt_ids)} tokens of a prompt")
-    started = time.monotonic()
-    for step in range(STEPS):
-        ids, labels = batch_of(tokenizer, prompt_ids, rng)
-        # Padding is on the right and has no loss: under the causal mask it needs no other mask.
-        logits = model(input_ids=ids, use_cache=False).logits[:, :-1]
-        loss = F.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        scheduler.step()
-        optimizer.zero_grad()
-        if step % 100 == 0 or step == STEPS - 1:
-            elapsed = time.monotonic() - started
-            print(f"step {step} {elapsed:.0f} s: loss {loss.item():.4f}", flush=True)
-
-
-def main() -> None:
-    """Builds tokenizer and model, trains, saves."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=NUMBER_MODEL_DIR, help="folder to write")
-    output = parser.parse_args().output
-    torch.set_num_threads(1)  # the order of the sums, and with it the weights, depends on it
-    tokenizer = make_tokenizer()
-    model = make_model(tokenizer)
-    print(f"{model.num_parameters()} parameters, {len(tokenizer)} tokens")
-    train(model, tokenizer)
-    tokenizer.save_pretrained(output)
-    model.save_pretrained(output)
+    for _ in range(STEPS):
+        rows = [training_row(tokenizer, prompt_ids, rng) for _ in range(BATCH_SIZE)]
+        length = max(len(ids) for ids, _ in rows)
+        input_ids = torch.full((BATCH_SIZE, length), tokenizer.pad_token_id)
+        labels = torch.full((BATCH_SIZE, length), IGNORED)
+        for n, (ids, own) in enumerate(rows):
+            tokens = torch.tensor(ids)
+            input_ids[n, : len(ids)] = tokens
+            labels[n, : len(ids)] = tokens.where(torch.tensor(own) == 1, torch.tensor(IGNORED))
+        yield Batch(input_ids, labels)
 
 
 if __name__ == "__main__":
-    main()
+    make(
+        __doc__,
+        NUMBER_MODEL_DIR,
+        make_tokenizer,
+        partial(random_qwen2, seed=SEED, hidden_size=64, layers=3, positions=4096),
+        batches,
+        steps=STEPS,
+        warmup_steps=WARMUP_STEPS,
+        peak_learning_rate=PEAK_LEARNING_RATE,
+    )

@@ -7,20 +7,16 @@ guesses. What is left for reinforcement learning to teach is how to explore: the
 about half of the accuracy that its own arithmetic allows.
 """
 
-import argparse
-import math
 import random
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from small_models import IGNORED, Batch, byte_tokenizer, make, random_qwen2
+from tokenizers import AddedToken
+from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 from barl_trl.synthetic.search import (
     ELICITATION,
@@ -36,7 +32,6 @@ PEAK_LEARNING_RATE = 2e-3
 WARMUP_STEPS = 100
 NUMBERS = 100  # the largest sum of the task is 69
 ASKED_SHARE = 0.25  # rows that stop anywhere in a chain, or behind it, to ask for the answer
-IGNORED = -100  # label of a token without loss
 PIECES = ["Which of ", ", ", " satisfies ", "x + ", "?\n", "Try ", ": ", "*", " + ", " = "]
 PIECES += [", no.", ", yes.", ELICITATION.lstrip("\n"), "{", "}."]
 
@@ -115,16 +110,13 @@ STEPS = sum(phase.steps for phase in PHASES)
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Bytes as tokens, so that any text can be encoded, and added tokens for the task's pieces.
+    """A tokenizer of bytes, with added tokens for the task's pieces.
 
     Numbers are one token each: over digits, the sums take far longer to learn. Added tokens are cut
     out before a tokenizer splits the rest, so the ids are the same under the splitting rules that
     `AutoTokenizer` puts into the tokenizer of every Qwen2 checkpoint.
     """
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    core = Tokenizer(models.BPE(vocab={symbol: i for i, symbol in enumerate(alphabet)}, merges=[]))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    core.decoder = decoders.ByteLevel()
+    core = byte_tokenizer()
     pieces = [*PIECES, *map(str, range(NUMBERS))]
     core.add_tokens([AddedToken(piece, normalized=False) for piece in pieces])
     return PreTrainedTokenizerFast(
@@ -138,28 +130,11 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def make_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
-    """A randomly initialised Qwen2 with about a million parameters, in float32."""
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=384,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=2048,
-        tie_word_embeddings=True,
-        initializer_range=0.06,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    torch.manual_seed(SEED)
-    model = Qwen2ForCausalLM(config)
+    """A randomly initialised Qwen2 with about a million parameters."""
+    model = random_qwen2(tokenizer, seed=SEED, hidden_size=128, layers=4, positions=2048)
     for layer in model.model.layers:
         # a token attends to its like from the start: the yes and no compare a sum with the target
         layer.self_attn.k_proj.weight.data.copy_(layer.self_attn.q_proj.weight.data)
-    model.generation_config.do_sample = True
-    model.generation_config.top_k = 0  # sample from all tokens; the default is the 50 most likely
     return model
 
 
@@ -185,7 +160,9 @@ def training_rows(
         yield asked_ids + answer_ids + [tokenizer.eos_token_id], len(asked_ids)
 
 
-def batches(rows: Iterator[tuple[list[int], int]], pad_id: int, seed: int) -> Iterator[tuple]:
+def padded(
+    rows: Iterator[tuple[list[int], int]], pad_id: int, seed: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Endless `(input_ids, labels)`, each `[BATCH_SIZE, L]`, right-padded, of like lengths."""
     rng = random.Random(seed)
     while True:
@@ -203,61 +180,40 @@ def batches(rows: Iterator[tuple[list[int], int]], pad_id: int, seed: int) -> It
             yield ids, labels
 
 
-def learning_rate_factor(step: int) -> float:
-    """Linear warm-up, then a cosine to zero."""
-    if step < WARMUP_STEPS:
-        return (step + 1) / WARMUP_STEPS
-    return 0.5 * (1 + math.cos(math.pi * (step - WARMUP_STEPS) / (STEPS - WARMUP_STEPS)))
-
-
-def train(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Plain next-token training on the bad explorer's chains: first drills, then its habits."""
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=PEAK_LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01
-    )
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate_factor)
-    verdict_ids = tokenizer.convert_tokens_to_ids([", yes.", ", no."])
-    started = time.monotonic()
+def batches(tokenizer: PreTrainedTokenizerFast) -> Iterator[Batch]:
+    """The explorers' chains: first drills, then the bad explorer's habits."""
     for number, phase in enumerate(PHASES, start=1):
         rows = training_rows(tokenizer, phase.explorer, SEED + number)
         token_weights = torch.ones(len(tokenizer))
-        token_weights[verdict_ids] = phase.verdict_weight
-        stream = batches(rows, tokenizer.pad_token_id, SEED + number)
-        for step, (ids, labels) in enumerate(islice(stream, phase.steps)):
-            # Padding is on the right and has no loss: under the causal mask it needs no other mask.
-            logits = model(input_ids=ids, use_cache=False).logits[:, :-1]
-            loss = F.cross_entropy(
-                logits.flatten(0, 1), labels[:, 1:].flatten(), token_weights, ignore_index=IGNORED
-            )
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            scheduler.step()
-            optimizer.zero_grad()
-            if step % 100 == 0:
-                is_verdict = torch.isin(labels[:, 1:], torch.tensor(verdict_ids))
-                right = (logits.argmax(-1) == labels[:, 1:])[is_verdict].float().mean().item()
-                elapsed = time.monotonic() - started
-                print(
-                    f"phase {number} step {step} {elapsed:.0f} s: loss {loss.item():.4f}, "
-                    f"yes and no right {right:.3f}",
-                    flush=True,
-                )
+        token_weights[verdict_ids(tokenizer)] = phase.verdict_weight
+        stream = padded(rows, tokenizer.pad_token_id, SEED + number)
+        for ids, labels in islice(stream, phase.steps):
+            yield Batch(ids, labels, token_weights)
 
 
-def main() -> None:
-    """Builds tokenizer and model, trains, saves."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=TINY_MODEL_DIR, help="folder to write")
-    output = parser.parse_args().output
-    torch.set_num_threads(1)  # the order of the sums, and with it the weights, depends on it
-    tokenizer = make_tokenizer()
-    model = make_model(tokenizer)
-    print(f"{model.num_parameters()} parameters, {len(tokenizer)} tokens")
-    train(model, tokenizer)
-    tokenizer.save_pretrained(output)
-    model.save_pretrained(output)
+def verdict_ids(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    """The tokens that say whether a candidate is the solution."""
+    return tokenizer.convert_tokens_to_ids([", yes.", ", no."])
+
+
+def verdicts_right(
+    tokenizer: PreTrainedTokenizerFast, logits: torch.Tensor, labels: torch.Tensor
+) -> str:
+    """The share of verdicts that would be right, in words."""
+    is_verdict = torch.isin(labels, torch.tensor(verdict_ids(tokenizer)))
+    right = (logits.argmax(-1) == labels)[is_verdict].float().mean().item()
+    return f", yes and no right {right:.3f}"
 
 
 if __name__ == "__main__":
-    main()
+    make(
+        __doc__,
+        TINY_MODEL_DIR,
+        make_tokenizer,
+        make_model,
+        batches,
+        steps=STEPS,
+        warmup_steps=WARMUP_STEPS,
+        peak_learning_rate=PEAK_LEARNING_RATE,
+        remark=verdicts_right,
+    )

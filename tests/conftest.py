@@ -22,7 +22,9 @@ from .trainer.hub import Hub
 # a shell's background job ignores Ctrl-C, and so would the processes that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("any machine", deadline=None)  # no test asserts wall-clock time
+settings.register_profile(
+    "any machine", deadline=None, max_examples=50
+)  # no test asserts wall-clock time
 settings.load_profile("any machine")
 
 RECIPE = {

@@ -38,6 +38,34 @@ def posterior(ell, beta):
     return rows
 
 
+def task_weights(prior, observed):
+    """Prior weights times likelihoods at every state. An observation that no hypothesis allows is
+    left out.
+    """
+    rows = [prior]
+    for logps in observed:
+        row = [w * math.exp(e) for w, e in zip(rows[-1], logps, strict=True)]
+        rows.append(row if any(row) else rows[-1])
+    return rows
+
+
+def task_posterior(prior, observed, rewards, beta, ell=None):
+    """`rewards[t][i]`: what hypothesis i predicts for step t; hypothesis 0 the observed ones."""
+    beliefs = []
+    for t, weights in enumerate(task_weights(prior, observed)):
+        gaps = [
+            sum(abs(rewards[u][0] - rewards[u][i]) for u in range(t)) for i in range(len(prior))
+        ]
+        kept = [w * consistency(d, beta) for w, d in zip(weights, gaps, strict=True)]
+        kept = kept if any(kept) else weights
+        found = (
+            kept if ell is None else [w * math.exp(e) for w, e in zip(kept, ell[t], strict=True)]
+        )
+        found = found if any(found) else kept
+        beliefs.append([w / sum(found) for w in found])
+    return beliefs
+
+
 def q_values(ell, outcomes):
     """`outcomes[i]`: the outcome reward in hypothesis i."""
     p = [[math.exp(e) for e in row] for row in ell]
@@ -81,6 +109,7 @@ class Rollout(NamedTuple):
     is_judged: bool = True
     is_cut_off: bool = False
     member: int | None = None
+    cost: float = 0.0
 
     @property
     def belief(self):
@@ -179,6 +208,25 @@ def belief_critic(rollouts, gae_lambda=1.0, bootstrap_cut_off=False):
     for r, critic in zip(rollouts, fitted_critic(rollouts), strict=True):
         is_unfinished = bootstrap_cut_off and r.is_cut_off
         values.append(advantages(critic, critic[-1] if is_unfinished else r.outcome, gae_lambda))
+    return values
+
+
+def entropy(belief):
+    share = -sum(b * math.log(b) for b in belief if b > 0)
+    return share / math.log(max(len(belief), 2))
+
+
+def expected_outcome(r):
+    verdicts = [float(r.member == i) for i in range(len(r.logps[0]))]
+    return sum(b * v for b, v in zip(r.belief[-1], verdicts, strict=True)) + r.cost
+
+
+def bayes(rollouts, information_weight=0.0):
+    values = []
+    for r in rollouts:
+        end, expected = entropy(r.belief[-1]), expected_outcome(r)
+        gained = [information_weight * (entropy(belief) - end) for belief in r.belief[:-1]]
+        values.append([*(expected + gain for gain in gained), expected])
     return values
 
 

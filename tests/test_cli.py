@@ -52,6 +52,8 @@ WITHOUT_TORCH = [
     ("plan --config nowhere.yaml", "nowhere.yaml"),
     ("data check --help", "--against"),
     ("data", "required: COMMAND"),
+    ("data check no.jsonl", "FILE must name an existing file, got no.jsonl"),
+    ("data check rows.txt --against no.jsonl", "benchmarks"),
     ("evaluate --help", "--benchmarks"),
     ("evaluate --model m --benchmarks gsm8k --max_tokens 0", "max_tokens must be at least 1"),
     ("evaluate --model nowhere --benchmarks gsm8k", "model must be a Hub id as OWNER/NAME or an"),
@@ -71,6 +73,10 @@ WITHOUT_TORCH = [
     ("demo --help", "--method"),
     ("demo --method ppo", "method"),
     ("demo --metod grpo", "did you mean --method"),
+    ("demo --max_steps 0", "max_steps must be at least 1, got 0"),
+    ("demo --step_size 8", "step_size must be left out, got 8"),
+    ("demo --num_generations 3", "per_device_train_batch_size"),
+    ("demo --output_dir used", "output_dir must be new, got used with model.safetensors of"),
 ]
 """Commands, and what they say; none of it needs torch or TRL, whose import takes seconds."""
 
@@ -91,11 +97,12 @@ print(json.dumps(said))
 """
 
 
-def test_help_and_mistakes_need_neither_torch_nor_trl():
+def test_help_and_mistakes_need_neither_torch_nor_trl(tmp_path):
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "model.safetensors").touch()
     commands = json.dumps([command for command, _ in WITHOUT_TORCH])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], input=commands, check=True, capture_output=True, text=True
-    )
+    program, options = [sys.executable, "-c", SCRIPT], {"capture_output": True, "text": True}
+    done = subprocess.run(program, input=commands, check=True, cwd=tmp_path, **options)
     for (command, text), (said, loaded) in zip(WITHOUT_TORCH, json.loads(done.stdout), strict=True):
         assert (command, loaded) == (command, [])
         assert text in said, command
@@ -121,6 +128,19 @@ def test_an_argument_that_is_no_text_is_refused_at_once(argument, encoding, envi
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     said = f"barl: arguments must be text in {encoding}, got 'gr\\udc"
     assert (done.returncode, done.stderr[: len(said)]) == (2, said)
+
+
+@pytest.mark.parametrize("output", ["", ">&-"])
+def test_a_console_that_is_not_utf8_or_closed_ends_no_command(tmp_path, output):
+    (tmp_path / "rows.jsonl").write_text('{"problem": "1 ± 1?", "answer": "é ± 値"}\n' * 2)
+    ascii_console = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = os.environ | ascii_console | {"PYTHONIOENCODING": "ascii"}
+    command = f"{sys.executable} -m barl_trl data check rows.jsonl {output}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "'? ? ?'" in done.stdout or output
 
 
 @pytest.mark.parametrize("command", ["train", "plan", "demo"])

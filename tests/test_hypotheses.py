@@ -1,10 +1,12 @@
 """Answers: the truth's column, admissibility, merging. Real graders, no mocks."""
 
+import math
 import os
 import subprocess
 import sys
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from datasets import Dataset
 from hypothesis import given, settings
@@ -15,6 +17,9 @@ from barl_trl.hypotheses import (
     MAX_TRUTH_CHARS,
     HypothesisSet,
     answers_equivalent,
+    given_hypotheses,
+    given_metrics,
+    hypothesis_metrics,
     merge_hypotheses,
     no_answer_advice,
     plain_text,
@@ -255,3 +260,92 @@ def test_more_than_a_fifth_without_an_answer_is_said_with_what_helps():
     assert no_answer_advice(0.2) is None
     assert no_answer_advice(0.34).startswith("34 % of the responses have no answer: they do not")
     assert 'extraction="stated"' in no_answer_advice(0.34)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_a_row_lists_texts_and_numbers_with_their_weights(kind):
+    given = given_hypotheses(kind([1, 2, 3]), [1, 0, 2.5], max_chars=64)
+    assert given.weights == {"1": 1.0, "3": 2.5} and not given.dropped
+    assert given_hypotheses(["a", "b", " a "], [1, 2, 4], max_chars=64).weights == {"a": 5, "b": 2}
+
+
+@pytest.mark.parametrize("cell", [None, "3, 4", b"3", 7, [], [""], [None, ["a", "b"]], {"a": 1}])
+def test_what_is_no_list_of_texts_lists_nothing(cell):
+    assert given_hypotheses(cell, max_chars=64) is None
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0], [1.0, -1.0], [0.0, 0.0], [math.nan, 1.0], [math.inf, 1.0], "ab", [1, "2"], 3]
+)
+def test_weights_that_cannot_be_used_are_equal_weights_and_are_told(weights):
+    given = given_hypotheses(["a", "b"], weights, max_chars=64)
+    assert given.is_prior_unusable and given.weights == {"a": 1.0, "b": 1.0}
+
+
+def test_given_texts_are_filtered_as_answers_are_and_counted():
+    given = given_hypotheses(["a", "b" * 9, "", "{", None, "a\nb"], max_chars=8)
+    assert [*given.weights] == ["a"]
+    assert given.dropped == {
+        "too_long": 1,
+        "empty": 1,
+        "unbalanced": 1,
+        "no_text": 1,
+        "control_characters": 1,
+    }
+    metrics = given_metrics([given, None])
+    assert metrics["unusable_lists"] == 0.5 and metrics["dropped/given_too_long"] == 0.5
+
+
+def listed(*texts, weights=None):
+    return given_hypotheses(texts, weights, max_chars=64)
+
+
+def test_given_hypotheses_join_the_truth_and_the_answers():
+    given = listed("A", "c", "d", weights=[1.0, 2.0, 6.0])
+    merged = merge("a", ["b", "C", None], given=given)
+    assert merged.answers == ("a", "b", "C", "d")
+    assert merged.weights == (1.0, 3.0, 2.0, 6.0)  # b is not given: the mean
+    assert merged.members == (1, 2, None)
+    assert merged.lists_truth
+
+
+def test_a_closed_list_is_all_there_is_with_the_truth():
+    given = listed("b", "c", "A", weights=[1.0, 2.0, 6.0])
+    merged = merge("a", ["B", "x", None, "a"], given=given, is_closed=True)
+    assert merged.answers == ("A", "b", "c") and merged.weights == (6.0, 1.0, 2.0)
+    assert merged.members == (1, None, None, 0)
+    assert merged.dropped == {"no_answer": 1, "not_given": 1}
+    lacking = merge("z", ["b"], given=given, is_closed=True)
+    assert lacking.answers == ("z", "b", "c", "A") and lacking.weights == (3.0, 1.0, 2.0, 6.0)
+    assert not lacking.lists_truth
+    metrics = hypothesis_metrics([merged, lacking], [None] * 5)
+    assert metrics["truth_not_given"] == 0.5 and metrics["dropped/not_given"] == 0.2
+
+
+def test_the_likeliest_of_a_closed_list_are_kept_with_the_truth():
+    given = listed("a", "b", "c", "d", weights=[1.0, 2.0, 4.0, 3.0])
+    merged = merge("a", [], given=given, is_closed=True, max_hypotheses=3)
+    assert merged.answers == ("a", "c", "d")
+
+
+def test_a_long_closed_list_is_matched_by_text_and_compares_nothing():
+    compared = []
+
+    def equivalent(a, b):
+        compared.append((a, b))
+        return False
+
+    given = listed(*map(str, range(1300)))
+    merged = merge("7", ["7", "1299", "1300"], given=given, is_closed=True, equivalent=equivalent)
+    assert merged.members == (0, 1299, None) and not compared
+    merge("7", ["x"], given=listed(*map(str, range(100))), is_closed=True, equivalent=equivalent)
+    assert len(compared) == 100
+
+
+def test_without_a_truth_the_votes_are_the_weights():
+    merged = merge(None, ["b", "a", "b", None, "B"])
+    assert merged.answers == ("b", "a") and merged.weights == (3.0, 1.0)
+    assert not merged.has_truth and merged.members == (0, 1, 0, None, 0)
+    assert merge_hypotheses(None, [None], equivalent=same) is None
+    closed = merge(None, ["b"], given=listed("a", "b"), is_closed=True)
+    assert closed.answers == ("a", "b") and closed.members == (1,)

@@ -15,6 +15,8 @@ from barl_trl.posterior import (
     posterior_weighted_values,
     progress_rewards,
     q_values,
+    task_belief,
+    values_under,
 )
 
 from . import reference
@@ -210,3 +212,112 @@ def test_outcome_rewards_of_the_wrong_shape_are_refused():
         q_values(torch.zeros(2, 2, 3), torch.ones(2), outcome="hypothesis")
     with pytest.raises(ValueError, match="outcome must be one of"):
         q_values(torch.zeros(2, 2, 3), torch.ones(2), outcome="truth")
+
+
+@st.composite
+def task(draw):
+    """A prior, log-likelihoods of observations and predicted rewards of a rollout."""
+    steps, hypotheses = draw(st.integers(0, 4)), draw(st.integers(1, 4))
+
+    def rows(number):
+        return [[draw(number) for _ in range(hypotheses)] for _ in range(steps)]
+
+    likelihoods = rows(st.sampled_from([0.0, -math.inf]) | st.floats(-5, 2))
+    prior = [draw(st.floats(0.1, 3.0)) for _ in range(hypotheses)]
+    return prior, likelihoods, rows(st.sampled_from([0.0, 1.0, -0.5])), draw(rollout())
+
+
+@settings(max_examples=150)
+@given(task(), BETAS, st.booleans())
+def test_the_tasks_belief_equals_the_plain_loops(drawn, beta, is_plausible):
+    """With and without the model's own plausibilities."""
+    prior, observed, rewards, _ = drawn
+    steps, hypotheses = len(observed), len(prior)
+    ell = [[-0.5 * i - 0.1 * t for i in range(hypotheses)] for t in range(steps + 1)]
+    shape = 1, steps, hypotheses
+    found = posterior(
+        torch.tensor([ell], dtype=torch.float64) if is_plausible else None,
+        beta=beta,
+        rewards=torch.tensor([rewards], dtype=torch.float64).reshape(shape),
+        log_prior=torch.tensor([prior], dtype=torch.float64).log(),
+        observation_logps=torch.tensor([observed], dtype=torch.float64).reshape(shape),
+    )
+    expected = reference.task_posterior(
+        prior, observed, rewards, beta, ell if is_plausible else None
+    )
+    check(found, [expected])
+
+
+def test_an_observation_that_nothing_allows_is_left_out_and_told():
+    observed = torch.tensor([[[0.0, -math.inf], [-math.inf, 0.0], [-1.0, 0.0]]])
+    weights, is_contradicted = task_belief(torch.zeros(1, 2), observed)
+    assert weights[0].tolist() == [[0, 0], [0, -math.inf], [0, -math.inf], [-1, -math.inf]]
+    assert is_contradicted.tolist() == [[False, True, False]]
+
+
+def test_hypotheses_that_are_ruled_out_stay_out_and_padding_stays_0():
+    prior, observed = torch.zeros(2, 3), torch.zeros(2, 2, 3)
+    observed[0, 0, 1] = -math.inf
+    states = torch.tensor([[True, True, True], [True, False, False]])
+    exists = torch.tensor([[True, True, True], [True, True, False]])
+    belief = posterior(
+        None,
+        beta=1.0,
+        log_prior=prior,
+        observation_logps=observed,
+        state_mask=states,
+        hypothesis_mask=exists,
+    )
+    third = pytest.approx(1 / 3)
+    assert belief[0].tolist() == [[third] * 3, [0.5, 0.0, 0.5], [0.5, 0.0, 0.5]]
+    assert belief[1].tolist() == [[0.5, 0.5, 0.0], [0.0] * 3, [0.0] * 3]
+
+
+def test_a_consistency_that_leaves_only_a_truth_that_was_ruled_out_says_nothing():
+    rewards = torch.tensor([[[1.0, 0.0]]])
+    observed = torch.tensor([[[-math.inf, 0.0]]])
+    belief = posterior(None, beta=math.inf, rewards=rewards, observation_logps=observed)
+    assert belief[0].tolist() == [[0.5, 0.5], [0.0, 1.0]]
+
+
+@settings(max_examples=100)
+@given(rollout(), BETAS)
+def test_the_progress_rewards_are_the_default_of_predicted_rewards(r, beta):
+    """Eq. (def_r): the sum of rewards telescopes, and the same consistency follows."""
+    ell = torch.tensor([r], dtype=torch.float64)
+    v, rewards = torch.ones(1, dtype=torch.float64), progress_rewards(ell)
+    torch.testing.assert_close(q_values(ell, v), q_values(None, v, rewards=rewards))
+    given_rewards = posterior(ell, beta=beta, rewards=rewards)
+    torch.testing.assert_close(posterior(ell, beta=beta), given_rewards)
+
+
+@st.composite
+def eliminations(draw):
+    """A game in which each step rules some of the hypotheses out that are left, never the truth."""
+    hypotheses = draw(st.integers(1, 6))
+    left = set(range(hypotheses))
+    steps = []
+    for _ in range(draw(st.integers(1, 4))):
+        out = {i for i in left if i and draw(st.booleans())}
+        left -= out
+        steps.append([-math.inf if i in out else 0.0 for i in range(hypotheses)])
+    return steps
+
+
+@settings(max_examples=100)
+@given(eliminations(), st.floats(-1, 2))
+def test_the_papers_value_is_the_outcome_in_a_game_of_elimination(observed, v):
+    """The sum of w_i(t) (p_i(T) - p_i(t)) with p_i = w_i is 1 / |C_t| - 1 / |C_t|."""
+    belief = posterior(
+        None, beta=1.0, observation_logps=torch.tensor([observed], dtype=torch.float64)
+    )
+    outcome = torch.tensor([v], dtype=torch.float64)
+    values = values_under(belief, belief.log(), outcome)
+    torch.testing.assert_close(values.steps, outcome.expand(1, len(observed)))
+    torch.testing.assert_close(values.closing, outcome)
+
+
+@pytest.mark.parametrize("name", ["answer_logps", "rewards"])
+def test_without_plausibilities_and_rewards_there_are_no_values(name):
+    with pytest.raises(ValueError, match="answer_logps must be given without rewards"):
+        discrepancy(None) if name == "answer_logps" else q_values(None, torch.ones(1))

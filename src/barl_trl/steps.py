@@ -125,8 +125,8 @@ def turn_step_ends(
         if step_segmenter is not None:
             cuts = step_ends_of(token_ids[start:end], step_segmenter)[:-1]
             # a cut in another's text, which was put into the turn, moves behind it
-            own = (next((k for k in range(start + cut, end) if mask[k]), end) for cut in cuts)
-            ends.update(own)
+            moved = (next((k for k in range(start + cut, end) if mask[k]), end) for cut in cuts)
+            ends.update(moved)
         ends.add(stop if has_observation else end)
     return sorted(ends - {0})
 

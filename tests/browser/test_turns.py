@@ -4,9 +4,12 @@ import math
 
 import pytest
 
+from barl_trl.evaluation.beliefs.response_records import convert_responses
 from barl_trl.report.inspector.site import Site
 
+from ..evaluation.files import response, write_responses
 from ..report.inspector.rollouts import record_agents
+from ..trainer.playing import agent_tokenizer, call
 from .conftest import Shown
 from .test_access import serious
 from .test_list import listed
@@ -34,7 +37,7 @@ def place(n):
 
 def test_turns_and_observations_stand_apart(shown):
     page, record = shown.at(place(0)), shown.records[0]
-    assert shown.texts(".turn strong") == ["Turn 0", "Turn 1", "Turn 2"]
+    assert shown.texts(".turn strong") == ["Turn 1", "Turn 2", "Turn 3"]
     own = record["own_tokens"]
     starts = [0, *record["turn_ends"][:-1]]
     for n, start in enumerate(starts):
@@ -49,7 +52,7 @@ def test_turns_and_observations_stand_apart(shown):
     assert '{"name": "look", "arguments": {"key": 1}}' in page.locator(".tokens").inner_text()
     assert page.locator(".thought").count() == 0  # but a tool says <think>
     assert page.locator(".observation .at").count() == 1
-    page.wait_for_selector("h3:text-matches('^Turn 1: tokens ')")
+    page.wait_for_selector("h3:text-matches('^Turn 2 .t = 1.: tokens ')")
     assert "turns 3" in page.locator(".facts").inner_text().replace("\n", " ")
     assert page.locator("[data-mode=weight]").inner_text() == "turn weight"
 
@@ -101,3 +104,30 @@ def test_axe_finds_nothing_serious(shown, scheme, width):
     page = shown.at(place(0))
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_evaluated_episodes_show_their_observations(watched, tmp_path):
+    """Without beliefs and weights: who wrote what, which tool spoke, and GRPO's advantage."""
+    tokenizer = agent_tokenizer()
+    tokenizer.save_pretrained(tmp_path / "model")
+    observation = "\n<|im_start|>user\n<tool_response>\nit is 7\n</tool_response><|im_end|>\n"
+    parts = [(call("look", key=1) + "<|im_end|>", 1), (observation, 0), ("So 7.<|im_end|>", 1)]
+    ids = [(token, own) for text, own in parts for token in tokenizer.encode(text)]
+    fields = {"token_ids": [token for token, _ in ids], "own_tokens": [own for _, own in ids]}
+    roles = ("user", "assistant", "tool", "assistant")
+    fields["messages"] = [{"role": role, "name": "look"} for role in roles]
+    alone = {"token_ids": tokenizer.encode("7<|im_end|>"), "messages": fields["messages"][:2]}
+    alone["own_tokens"] = [1] * len(alone["token_ids"])
+    rollouts = [response(5, 0, 1, **fields), response(5, 1, 0, **alone)]
+    folder = write_responses(tmp_path / "out", {5: rollouts}, model=str(tmp_path / "model"))
+    [path] = convert_responses(folder)
+    Site([path.parent], ["agents"], tmp_path / "page").update()
+    shown = Shown(watched, (tmp_path / "page" / "index.html").as_uri(), [])
+    page = shown.at("#/step/0/group/5/rollout/0")
+    assert shown.texts(".observation .label") == ["look"]
+    assert "it is 7" in page.locator(".observation").inner_text()
+    assert '{"name": "look", "arguments": {"key": 1}}' in page.locator(".tokens").inner_text()
+    assert shown.texts(".turn") == ["Turn 1 GRPO +0.71", "Turn 2 GRPO +0.71"]
+    assert "turns 2" in page.locator(".facts").inner_text().replace("\n", " ")
+    shown.at("#/?f=asked_nothing")
+    assert listed(shown) == [[0, 5, 1]]

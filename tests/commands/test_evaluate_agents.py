@@ -1,7 +1,9 @@
 """`barl evaluate` with tools and environments: episodes of a model that was taught to call."""
 
+import dataclasses
 import json
 import random
+import shutil
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -10,7 +12,9 @@ from barl_trl import cli
 from barl_trl.data import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.beliefs.response_values import believe
 from barl_trl.evaluation.responses import read_response_file
+from barl_trl.report.rollout_records import read_records
 
+from ..distributed.launching import launch
 from ..tiny import tiny_model, tiny_tokenizer
 from ..trainer.playing import agent_tokenizer, call, taught
 
@@ -91,7 +95,8 @@ def evaluate(model, tmp_path, monkeypatch):
     def run(folder="out", **options):
         settings = {"model": model, "benchmarks": f"mine={path}", "max_tokens": 300}
         settings |= {"output_dir": tmp_path / folder, "template": "qwen2.5-math"}
-        pairs = ((f"--{name}", str(value)) for name, value in (settings | options).items())
+        given = {name: value for name, value in (settings | options).items() if value is not None}
+        pairs = ((f"--{name}", str(value)) for name, value in given.items())
         cli.main(["evaluate", *(text for pair in pairs for text in pair)])
         results = json.loads((tmp_path / folder / "results.json").read_text())
         return results, read_response_file(tmp_path / folder / "mine.jsonl")
@@ -169,7 +174,6 @@ def test_a_sampled_run_that_was_killed_goes_on_to_the_same_episodes(evaluate, tm
         ),
         ({"tools": f"{HERE}.PROBLEMS"}, f"tools must be a callable in {HERE}, got '{HERE}.PROB"),
         ({"environment_factory": f"{HERE}.Gone"}, "environment_factory must be a callable in"),
-        ({"backend": "vllm"}, "backend must be 'transformers' with tools or environment_factory"),
         ({"template": "plain"}, "template must have messages with tools, got 'plain', which is pl"),
         ({"template": "Q: {problem}"}, "template must have messages with tools, got 'Q: {problem}"),
         ({"tools": f"{HERE}.untold"}, r"tools must have types and a docstring .*, got untold \("),
@@ -184,11 +188,52 @@ def test_what_cannot_be_played_is_refused_before_a_model_is_loaded(
         evaluate(**{"tools": f"{HERE}.look"} | options)
 
 
-@pytest.mark.parametrize("name", ["WORLD_SIZE", "ACCELERATE_USE_FSDP"])
-def test_a_launch_is_refused(evaluate, monkeypatch, name):
-    monkeypatch.setenv(name, "2")
-    with pytest.raises(SystemExit, match=f"one process .* with tools, got {name}=2: start it with"):
-        evaluate(tools=f"{HERE}.look", model="never/loaded")
+@pytest.mark.parametrize(
+    ("variable", "options", "message"),
+    [
+        ("ACCELERATE_USE_FSDP", {}, "must have the whole model in each process, got ACCELERATE_US"),
+        ("WORLD_SIZE", {"backend": "vllm"}, "backend must be 'transformers' on 2 processes, got"),
+        (
+            "RANK",
+            {"backend": "vllm", "model_init_kwargs": '{"max_model_len": 9, "dtype": "x"}'},
+            "model_init_kwargs must be of gpu_memory_utilization, .* with vllm and tools, got dtyp",
+        ),
+        ("WORLD_SIZE", {"tools": None}, "must run as one process without tools, got 2: start it"),
+    ],
+)
+def test_launches_and_engines_that_cannot_be_are_refused(
+    evaluate, monkeypatch, variable, options, message
+):
+    monkeypatch.setenv(variable, "2")
+    monkeypatch.setattr("barl_trl.commands.evaluate.refuse_missing_vllm", lambda *_: None)
+    with pytest.raises(SystemExit, match=message):
+        evaluate(**{"tools": f"{HERE}.look", "model": "never/loaded"} | options)
+
+
+def test_two_processes_share_what_one_has_left(evaluate, model, tmp_path):
+    """Greedy episodes are those of one process; the third problem leaves a process without one."""
+    options = {"environment_factory": f"{HERE}.Game", "batch_size": 3}
+    results, expected = evaluate("one", **options)
+    shutil.copytree(tmp_path / "one", folder := tmp_path / "two")
+    lines = (folder / "mine.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "mine.jsonl").write_bytes(lines[0] + lines[1][:40])
+    settings = {"model": model, "benchmarks": f"mine={tmp_path / 'mine.jsonl'}"} | options
+    settings |= {"max_tokens": 300, "template": "qwen2.5-math", "output_dir": folder}
+    words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+    process = launch("cpu/ddp.yaml", "barl_trl.cli", "evaluate", *words)
+    assert process.stdout.count("template: qwen2.5-math") == 1
+    responses = read_response_file(folder / "mine.jsonl")
+    assert responses[0] == expected[0]
+
+    def but_for_noise(response):
+        *others, told, last = response.messages
+        told = told | {"content": told["content"].split()[:2]}
+        return dataclasses.replace(response, messages=[*others, told, last])
+
+    assert [*map(but_for_noise, responses)] == [*map(but_for_noise, expected)]
+    of_two = json.loads((folder / "results.json").read_text())
+    assert of_two["benchmarks"] == results["benchmarks"]
+    assert [run["processes"] for run in of_two["runs"]] == [1, 2]
 
 
 def test_a_chat_template_without_tools_is_refused(evaluate, model, tmp_path):
@@ -197,6 +242,50 @@ def test_a_chat_template_without_tools_is_refused(evaluate, model, tmp_path):
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     with pytest.raises(SystemExit, match=r"template must show tools, got 'qwen2.5-math': the toke"):
         evaluate(tools=f"{HERE}.look", model=tmp_path / "tokenizer")
+
+
+def test_inspect_shows_who_wrote_what(evaluate, model, tmp_path):
+    """Observations are marked in the records, the call is readable, and the page is made."""
+    _, responses = evaluate(environment_factory=f"{HERE}.Game")
+    page = ["--output", str(tmp_path / "page")]
+    cli.main(["inspect", str(tmp_path / "out"), *page])
+    records = [*read_records(tmp_path / "out" / "mine" / "beliefs")]
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    assert [record["answer"] for record in records] == ["7"] * 3
+    for record, response in zip(records, responses, strict=True):
+        own = record["own_tokens"]
+        written = "".join(
+            text for text, is_own in zip(record["tokens"], own, strict=True) if is_own
+        )
+        assert written == f"{CALL}<|im_end|>{LAST}<|im_end|>"
+        told = "".join(t for t, is_own in zip(record["tokens"], own, strict=True) if not is_own)
+        assert response.messages[-2]["content"] in told
+        assert record["token_ids"] == response.token_ids
+        start = own.index(0) + own.count(0)
+        assert record["turn_ends"] == [start, len(own)]
+        assert record["step_ends"] == [start, len(own) - 1]
+        assert record["observed_tools"] == [["look"], []]
+        assert record["ended_in_call"] is False
+    kept = [*map(tokenizer.decode, records[0]["token_ids"])]
+    assert "".join(kept) == "".join(records[0]["tokens"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"own_tokens": [1]}, "token_ids and own_tokens must be equally long"),
+        ({"token_ids": [2**30]}, "token_ids must be a list of token ids or null, got"),
+        ({"own_tokens": [2]}, "own_tokens must be a list of 0 and 1 or null, got"),
+        ({"messages": [{"role": 1}]}, "messages must be a list of messages or null, got"),
+    ],
+)
+def test_responses_of_strangers_are_checked(evaluate, tmp_path, change, message):
+    _, responses = evaluate(environment_factory=f"{HERE}.Game")
+    path = tmp_path / "strange" / "mine.jsonl"
+    path.parent.mkdir()
+    path.write_text(json.dumps(dataclasses.asdict(responses[0]) | change) + "\n")
+    with pytest.raises(ValueError, match=message):
+        read_response_file(path)
 
 
 def test_beliefs_of_agents_responses_are_refused(evaluate):

@@ -1,5 +1,6 @@
 """Every documented value of every field of BARL's, from training to the page and the analysis."""
 
+import json
 from typing import get_type_hints
 
 import numpy as np
@@ -30,6 +31,9 @@ OPEN = {
     "gae_lambda": [None, 0.0, 1.0],
     "bootstrap_cut_off": [None, True, False],
     "scoring_max_tokens": [None, 4096],
+    "hypotheses_column": [None, "candidates"],
+    "prior_column": [None, "weights"],
+    "information_weight": [0.0, 0.5],
     "log_beliefs": [True],
 }
 """Values of the fields whose types name none."""
@@ -37,6 +41,7 @@ OWN = {
     "outcome_mode": ["barl"],
     "progress_space": ["progress", "information_gain"],
     "gain_normalization": ["information_gain"],
+    "information_weight": ["bayes"],
     "gae_lambda": ["gae", "gae_posterior", "belief_critic"],
     "bootstrap_cut_off": ["belief_critic"],
 }
@@ -63,15 +68,23 @@ def options(settings):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*docs/credit.md", "ignore:.*answers? before")
+@pytest.mark.filterwarnings(
+    "ignore:.*docs/credit.md", "ignore:.*answers? before", "ignore:.*their prior"
+)
 def test_every_value_goes_from_training_to_the_analysis(recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    data = f"mine={ROOT / 'examples' / 'problems.jsonl'}"
+    problems = ROOT / "examples" / "problems.jsonl"
+    data = f"mine={problems}"
+    rows = [json.loads(line) for line in problems.read_text().splitlines()]
+    lists = {"candidates": ["1", "2", "3"], "weights": [1.0, 2.0, 3.0]}
+    listed = tmp_path / "listed.jsonl"
+    listed.write_text("\n".join(json.dumps(row | lists) for row in rows))
     analyzed = set()
     for number, settings in enumerate(runs()):
         run = tmp_path / str(number)
         given = {name: value for name, value in settings.items() if value is not None}
-        path = recipe(output_dir=str(run), max_steps=1, save_steps=1, log_beliefs=True)
+        files = {"output_dir": str(run), "dataset_name": str(listed)}
+        path = recipe(**files, max_steps=1, save_steps=1, log_beliefs=True)
         cli.main(["train", "--config", path, *options(given)])
         metadata = read_metadata(run / FOLDER / file_name(0))
         assert {name: metadata["settings"][name] for name in given} == given

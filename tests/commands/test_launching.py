@@ -1,8 +1,5 @@
 """`barl train` starts itself under `accelerate launch`, where it is asked to."""
 
-import json
-import os
-import subprocess
 import sys
 
 import pytest
@@ -49,29 +46,3 @@ def test_under_a_launcher_nothing_is_launched_again(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.main(["train", "--num_processes", "2"])
     assert "--num_processes must be given where nothing is launched yet" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_recipe_by_name_trains_on_two_processes(tmp_path):
-    command = [sys.executable, "-m", "barl_trl.cli", "train", "--config", "demo"]
-    command += ["--accelerate_config", "cpu/ddp", "--max_steps", "1", "--save_strategy", "no"]
-    command += ["--num_processes", "2", "--output_dir", str(tmp_path / "out")]
-    command += ["--model_name_or_path", *_tiny(), "--dataset_name", str(_problems(tmp_path))]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
-    assert state["global_step"] == 1
-
-
-def _tiny():
-    from barl_trl.synthetic.search import TINY_MODEL_DIR
-
-    return [str(TINY_MODEL_DIR), "--prompt_template", "{problem}\n"]
-
-
-def _problems(folder):
-    path = folder / "problems.jsonl"
-    row = {"problem": "Which of 3, 8 satisfies 3x + 7 = 16?", "answer": "3"}
-    path.write_text("\n".join([json.dumps(row)] * 64))
-    return path

@@ -1,6 +1,7 @@
 """`barl reproduce` as users start it."""
 
 import json
+import os
 import subprocess
 from functools import partial
 
@@ -77,6 +78,24 @@ def test_tree_writes_results_and_a_picture(tmp_path, capsys, monkeypatch):
     ]
     assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
     assert "Return within the steps that the adaptive policy needs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("plan", [[], ["--plan"]])
+def test_the_paper_is_not_written_beside_files_of_others(tmp_path, plan, capsys):
+    """The problems of the demo scale would take the place of a user's."""
+    own = tmp_path / "data" / "train.jsonl"
+    own.parent.mkdir()
+    own.write_text("mine")
+    with pytest.raises(SystemExit):
+        cli.main(["reproduce", "paper", *plan, "--output_dir", str(tmp_path)])
+    assert capsys.readouterr().err == (
+        "barl reproduce paper: output_dir must be new, or have what this command wrote, got "
+        f"{tmp_path} with data: name another.\n"
+    )
+    assert (own.read_text(), os.listdir(tmp_path)) == ("mine", ["data"])
+    (tmp_path / "done").mkdir()  # as of a run that was stopped
+    cli.main(["reproduce", "paper", "--plan", "--output_dir", str(tmp_path)])
+    assert own.read_text() != "mine"
 
 
 @pytest.mark.parametrize(

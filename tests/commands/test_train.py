@@ -33,18 +33,18 @@ def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", ["cpu/ddp.yaml", "cpu/zero3.yaml"])
-def test_processes_share_the_benchmarks(tmp_path, search_recipe, config):
+def test_processes_share_the_benchmarks(tmp_path, search_recipe):
     # 11 problems: batches of 4 on each of two processes, then 2 and 1
     settings = search_recipe(eval_on_start=True, max_steps=1, per_device_train_batch_size=2)
     options = ["--eval_benchmarks", f"search={tmp_path}/held_out.jsonl", *EVALUATION]
-    found = []
-    for name, launched in {"several": config, "one": "cpu.yaml"}.items():
-        output = ["--output_dir", str(tmp_path / name)]
-        if name == "one":
-            output += ["--per_device_train_batch_size", "4"]
-        launch(launched, "barl_trl.cli", "train", "--config", settings, *options, *output)
-        state = json.loads((tmp_path / name / "trainer_state.json").read_text())
-        found.append(state["log_history"][0])
-    assert found[0]["eval_accuracy"] == pytest.approx(found[1]["eval_accuracy"])
-    assert found[0]["eval_search/mean_tokens"] == pytest.approx(found[1]["eval_search/mean_tokens"])
+
+    def evaluated(config, *more):
+        output = tmp_path / config
+        command = ["train", "--config", settings, *options, *more, "--output_dir", str(output)]
+        launch(config, "barl_trl.cli", *command)
+        log = json.loads((output / "trainer_state.json").read_text())["log_history"][0]
+        return [log["eval_accuracy"], log["eval_search/mean_tokens"]]
+
+    expected = evaluated("cpu.yaml", "--per_device_train_batch_size", "4")
+    for config in ("cpu/ddp.yaml", "cpu/zero3.yaml"):
+        assert evaluated(config) == pytest.approx(expected)

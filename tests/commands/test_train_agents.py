@@ -43,6 +43,16 @@ class Game:
     def get_reward(self) -> float:
         return float(self.answer == "12")
 
+class KnowingGame(Game):
+    def _observation_log_likelihoods(self, hypotheses, steps):
+        return [[0.0 if text == "12" else -9.0 for text in hypotheses] for _ in steps]
+
+def near(answer, hypothesis):
+    return float(answer == hypothesis)
+
+def likelihood(steps, hypotheses, **columns):
+    return [[[-1.0] * len(h) for _ in s] for s, h in zip(steps, hypotheses)]
+
 def play(prompts, trainer):
     ids = trainer.processing_class.encode("Is it 3?<|im_end|>")
     others, last = trainer.processing_class.encode("No."), ids
@@ -67,7 +77,7 @@ def folder(tmp_path_factory):
     model.config.max_position_embeddings = 1024
     taught(model, tokenizer, [dialog], tools=[look], steps=120).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    row = {"problem": "3 * 4?", "answer": "12", "hint": "12"}
+    row = {"problem": "3 * 4?", "answer": "12", "hint": "12", "numbers": ["12", "7"]}
     (folder / "rows.jsonl").write_text("\n".join([json.dumps(row)] * 4))
     (folder / "my_agents.py").write_text(MODULE)
     return folder
@@ -98,8 +108,16 @@ def recipe(folder, output_dir):
         {"tools": ["my_agents.look"]},
         {"environment_factory": "my_agents.Game", "reward_funcs": [], "credit": "belief_critic"},
         {"rollout_func": "my_agents.play"},
+        {
+            "environment_factory": "my_agents.KnowingGame",
+            "reward_funcs": [],
+            "credit": "bayes",
+            "belief": "task",
+            "hypotheses_column": "numbers",
+            "outcome_under": "my_agents.near",
+        },
     ],
-    ids=["tools", "environment", "rollout_func"],
+    ids=["tools", "environment", "rollout_func", "belief"],
 )
 def test_agents_of_a_recipe(folder, tmp_path, monkeypatch, agent):
     monkeypatch.chdir(folder)
@@ -109,6 +127,8 @@ def test_agents_of_a_recipe(folder, tmp_path, monkeypatch, agent):
     (log, *_) = json.loads((tmp_path / "run" / "trainer_state.json").read_text())["log_history"]
     assert log["barl/turns_per_rollout"] > 1
     assert log["reward"] > 0
+    if agent.get("belief"):
+        assert log["barl/entropy_after"] < log["barl/entropy_before"]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +136,11 @@ def test_agents_of_a_recipe(folder, tmp_path, monkeypatch, agent):
     [
         (["--tools", "look"], "tools must be the dotted path of a callable, got 'look'"),
         (["--tools", "my_agents.lok"], "callable in my_agents, got 'my_agents.lok': did you mean"),
+        (
+            ["--tools", "my_agents.look", "--observation_likelihood", "my_agents.likelihood"],
+            "belief must be 'task' or 'both' with observation_likelihood, got 'model'",
+        ),
+        (["--observation_likelihood", "like"], "observation_likelihood must be the dotted path"),
         (["--environment_factory", "none.Game"], "environment_factory must be importable, got 'n"),
         (
             ["--tools", "my_agents.look", "--rollout_func", "my_agents.play"],

@@ -20,6 +20,8 @@ VARIANTS = [(name, {}) for name in CREDITS] + [
     ("gae", {"gae_lambda": 0.7}),
     ("gae_posterior", {"gae_lambda": 0.0}),
     ("belief_critic", {"gae_lambda": 0.3, "bootstrap_cut_off": True}),
+    ("belief_critic", {"belief": "task"}),
+    ("bayes", {"information_weight": 0.3}),
     ("information_gain", {"progress_space": "log"}),
 ]
 EVERY_CREDIT = pytest.mark.parametrize(
@@ -44,6 +46,7 @@ def scored(rollouts, *, padding=0.0, dtype=torch.float64):
         belief[corner] = torch.tensor(r.belief, dtype=dtype)
         state_mask[corner[:2]] = True
         hypothesis_mask[b, corner[2]] = True
+    any_cost = any(r.cost for r in rollouts)
     return ScoredRollouts(
         outcomes=torch.tensor([r.outcome for r in rollouts], dtype=dtype),
         is_judged=torch.tensor([r.is_judged for r in rollouts]),
@@ -54,6 +57,7 @@ def scored(rollouts, *, padding=0.0, dtype=torch.float64):
         hypothesis_mask=hypothesis_mask,
         belief=belief,
         members=[r.member for r in rollouts],
+        costs=torch.tensor([r.cost for r in rollouts], dtype=dtype) if any_cost else None,
     )
 
 
@@ -80,6 +84,7 @@ def batches(draw, *, min_groups=1, min_rollouts=1, all_judged=False):
                     is_judged=is_judged,
                     is_cut_off=draw(st.booleans()),
                     member=draw(st.none() | st.integers(0, hypotheses - 1)),
+                    cost=draw(st.sampled_from([0.0, -0.05])),
                 )
             )
     return draw(st.permutations(rollouts))

@@ -128,3 +128,14 @@ def test_the_true_answers_of_the_examples_are_rewarded_and_others_are_not():
     right = accuracy_reward([rf"\boxed{{{answer}}}" for answer in answers], answers)
     wrong = accuracy_reward([r"\boxed{123456}"] * len(answers), answers)
     assert (set(right), set(wrong)) == ({1.0}, {0.0})
+
+
+def test_rows_without_an_answer_stay_where_none_is_needed(write):
+    rows = [{"problem": "1 + 1?", "answer": "2"}, {"problem": "Which?", "answer": None}]
+    data, report = load_problems(write("p.jsonl", *rows), keep_unanswered=True)
+    assert data["solution"][:] == ["2", None] and not report.skipped
+    alone = write("q.jsonl", {"problem": "Which?", "numbers": ["1", "2"]})
+    data, _ = load_problems(alone, keep_unanswered=True, keep_columns=True)
+    assert data[0]["solution"] is None and data[0]["numbers"] == ["1", "2"]
+    with pytest.raises(ValueError, match="answer_column"):
+        load_problems(alone)

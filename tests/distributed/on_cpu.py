@@ -23,9 +23,13 @@ if __name__ == "__main__":
     state.PartialState.__init__ = prepare
     if importlib.util.find_spec("deepspeed"):
         import deepspeed.ops
+        from accelerate import accelerator
+        from deepspeed.runtime import config
 
-        # it would be compiled for minutes, and gloo does the same
+        # they would be compiled for minutes, and gloo and torch do the same
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+        accelerator.map_pytorch_optim_to_deepspeed = lambda optimizer: optimizer
+        config.get_zero_force_ds_cpu_optimizer = lambda _: False
     faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True)
     del sys.argv[:2]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from ..paths import ROOT
+from ..preloaded import PRELOADED
 from .launching import launch
 
 CONFIGS = ROOT / "accelerate_configs"
@@ -31,14 +33,12 @@ def assert_trained(folder):
     assert state["log_history"][0]["barl/hypotheses_per_prompt"] >= 1
 
 
+# the others: tests/trainer/test_exact_resume.py
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "options"),
     [
         ("cpu/zero1.yaml", []),
-        ("cpu/zero2.yaml", []),
-        ("cpu/zero3.yaml", []),
-        ("cpu/fsdp2.yaml", []),
         ("zero3_offload.yaml", ["--num_processes", "2", *ON_CPUS]),
         ("single_gpu.yaml", ON_CPUS),
     ],
@@ -88,12 +88,23 @@ sys.exit(max(process.wait() for process in processes))
 """
 
 
+# as `accelerate launch OPTIONS -m MODULE ...`, in processes that start at once
+ACCELERATE = f"""#!/bin/bash
+options=()
+while [[ $2 != -m ]]; do options+=("$2"); shift; done
+preloaded=({shlex.join(PRELOADED)})
+exec "${{preloaded[@]}}" accelerate.commands.launch "${{options[@]}}" \\
+  --no_python "${{preloaded[@]}}" "${{@:3}}"
+"""
+
+
 @pytest.mark.slow
 def test_the_slurm_script(tmp_path, recipe, model_path, port):
     """On three nodes that are this machine: Slurm's commands are stand-ins, and vLLM's only notes
     how it was called; the training is real.
     """
     stand_ins = {
+        "accelerate": ACCELERATE,
         "srun": SRUN,
         "scontrol": "#!/bin/sh\necho 127.0.0.1; echo 127.0.0.1; echo 127.0.0.1\n",
         "vllm": f'#!/bin/sh\necho "$@" > {tmp_path}/vllm.txt\n',

@@ -24,7 +24,7 @@ def run():
     dist.destroy_process_group()
 
 folder, rank = sys.argv[1:]
-for n in range(100):
+for n in range(40):
     store = f"file://{{folder}}/store{{n}}"
     dist.init_process_group("gloo", init_method=store, rank=int(rank), world_size=2)
     with _process_group_outliving_ddp():

@@ -99,8 +99,9 @@ def load(text, **options):
     return loaded.problems
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+@pytest.mark.parametrize(
+    ("name", "kind"), [*((name, "parquet") for name in BENCHMARKS), ("math", "jsonl")]
+)
 def test_a_copy_of_the_hubs_repository_is_read(tmp_path, name, kind):
     row, answer = ROWS[name]
     folder = hub_folder(tmp_path / name, name, [row], kind)

@@ -27,6 +27,10 @@ def test_the_page_shows_the_example():
     assert f"```python\n{script}\n```" in (ROOT / "docs" / "agents.md").read_text()
 
 
+def test_it_has_forty_lines():
+    assert sum(map(bool, map(str.strip, EXAMPLE.read_text().splitlines()))) <= 40
+
+
 def test_it_trains(tmp_path, monkeypatch, capsys):
     def short(*args, config=barl_trl.BARLConfig, **kwargs):
         sizes = {"max_steps": 2, "per_device_train_batch_size": 16, "logging_steps": 1}
@@ -41,20 +45,13 @@ def test_it_trains(tmp_path, monkeypatch, capsys):
     first = json.loads(path.read_text())["log_history"][0]
     # the shipped model plays in the right form, but asks and stops at random
     assert first["barl/malformed_calls"] < 0.2 and first["barl/no_answer"] < 0.2
-    assert 2.5 < first["barl/turns_per_rollout"] < 5.5
+    assert 2 < first["barl/turns_per_rollout"] < 5
     assert list(Path("outputs", "agents", "beliefs").glob("*.parquet"))
 
 
 def test_the_game(game):
     game.reset(**number_rows(1, seed=0)[0])
-    secret = game.secret
-    assert game.answer is None and game.get_reward() == 0.0
-    assert [game.at_least(n) for n in (secret, secret + 1)] == ["yes", "no"]
-    game.submit(secret)
-    game.submit(secret + 1)  # the first answer counts
-    assert game.answer == secret and game.get_reward() == 1.0
-    game.reset("3")
-    assert game.answer is None
+    assert [game.at_least(n) for n in (game.secret, game.secret + 1)] == ["yes", "no"]
 
 
 def test_secrets_are_spread():
@@ -67,7 +64,7 @@ def test_the_shipped_model_is_small_and_trl_knows_its_template(game):
     template = Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja"
     assert tokenizer.chat_template == template.read_text(encoding="utf-8")
     render = partial(tokenizer.apply_chat_template, add_generation_prompt=True)
-    prompt = render([{"role": "user", "content": QUESTION}], tools=[game.at_least, game.submit])
+    prompt = render([{"role": "user", "content": QUESTION}], tools=[game.at_least])
     assert len(prompt["input_ids"]) < 20
     assert sum(path.stat().st_size for path in NUMBER_MODEL_DIR.iterdir()) < 1_000_000
     model = AutoModelForCausalLM.from_pretrained(NUMBER_MODEL_DIR)

@@ -45,12 +45,6 @@ def test_at_a_low_temperature_it_is_greedy_with_every_rows_own_end_and_limit(mod
     assert expected[2] == free[2][:2]  # the end of a turn is in the completion, a limit is not
 
 
-def test_one_limit_is_that_of_all(model, prompts):
-    assert [len(ids) for ids in sampled(model, prompts, 5)] == [5] * 4
-    expected = [greedy(model, prompt, 5) for prompt in prompts]
-    assert sampled(model, prompts, 5, temperature=1e-4) == expected
-
-
 def test_a_row_that_is_over_is_not_fed_again(model, prompts):
     fed = []
     model.register_forward_pre_hook(
@@ -84,9 +78,9 @@ def next_token(model, ids, temperature):
     return (model(torch.tensor(ids)).logits[:, -1] / temperature).softmax(dim=-1)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_tokens_have_the_probabilities_of_the_softmax(model, prompts, temperature):
+def test_tokens_have_the_probabilities_of_the_softmax(model, prompts):
     """The first ones, and the second ones behind all first ones that may have been."""
+    temperature = 0.6
     long, short = prompts[1], prompts[2]
     rows, limits = [short, long] * COPIES, [2, 2, 1, 2] * (COPIES // 2)
     completions = sampled(model, rows, limits, temperature=temperature)
@@ -97,11 +91,3 @@ def test_tokens_have_the_probabilities_of_the_softmax(model, prompts, temperatur
         second = next_token(model, [[*prompt, token] for token in vocabulary], temperature)
         check_frequencies([ids[1] for ids in found if len(ids) == 2], first @ second)
     assert sum(map(len, completions)) == sum(limits)
-
-
-def test_same_generator_same_completions(model, prompts):
-    rows = prompts * 2
-    completions = sampled(model, rows, 8)
-    assert completions == sampled(model, rows, 8)
-    assert completions != sampled(model, rows, 8, seed=1)
-    assert completions[:4] != completions[4:]  # every row is drawn by itself

@@ -110,11 +110,26 @@ def test_a_cache_of_other_weights_is_found_out(caplog):
     assert message.startswith("rollouts are fed once more, generation's cache is no help: its keys")
 
 
+def test_weights_that_begin_to_change_later_are_found_out(caplog):
+    """The cache is checked again in calls 1, 2, 4, 8, ..., whatever the lengths."""
+    model = make("qwen2")
+    for call in range(1, 9):
+        rollouts, recorder = generated(model)
+        if call > 4:
+            with torch.no_grad():
+                model.model.layers[0].self_attn.v_proj.weight *= 1.2
+        result = score(model, rollouts, generation_cache=cache_for(recorder, rollouts))
+        assert (result.check_seconds > 0) == (call in (1, 2, 4, 8))
+        assert bool(caplog.records) == (call == 8)
+    assert_matches(result, oracle(model, rollouts))
+
+
 def test_where_memory_runs_out_fewer_tokens_go_at_a_time():
     model = make("qwen2")
     rollouts, recorder = generated(model)
     expected = oracle(model, rollouts)
-    score(model, rollouts, generation_cache=cache_for(recorder, rollouts))  # checks the model
+    for _ in range(2):  # calls that check the model, for which 60 tokens are not enough
+        score(model, rollouts, generation_cache=cache_for(recorder, rollouts))
     result = score(
         limited(model, 60), rollouts, generation_cache=cache_for(recorder, rollouts), max_tokens=512
     )

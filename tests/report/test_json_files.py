@@ -7,7 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from barl_trl.data import load_problems
 from barl_trl.data.files import _read_text_file
+from barl_trl.evaluation.benchmarks import parse_benchmarks
 from barl_trl.evaluation.responses import read_response_file
 from barl_trl.report.inspector.rows import groups_of
 from barl_trl.report.json_files import read_json
@@ -45,8 +47,14 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     for read, name in ((read_json, "x.json"), (read_response_file, "x.jsonl")):
         with pytest.raises(ValueError, match="must be a regular file, got"):
             read(tmp_path / name)
-    with pytest.raises(ValueError, match="must be a regular file, got"):
+    with pytest.raises(
+        ValueError, match=r"^\S+parquet must be a regular file, got a [^\n]*: name one.$"
+    ):
         read_file(tmp_path / file_name(0))
+    for read in (parse_benchmarks, load_problems):
+        text = f"mine={tmp_path / 'x.jsonl'}" if read is parse_benchmarks else tmp_path / "x.jsonl"
+        with pytest.raises(ValueError, match="must be a regular file, got"):
+            read(str(text))
 
 
 def test_nothing_else_reads_json_or_parquet():

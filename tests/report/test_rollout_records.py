@@ -163,6 +163,7 @@ def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
         ({"token_ids": [1]}, "got 1 token_ids where there must be 13 in row 0"),
         ({"posterior": [[1.0]]}, "got 1 posterior where there must be 5 in row 0"),
         ({"answer_logps": [[0.0]] * 5}, "answer_logps of another number of hypotheses in row 0"),
+        ({"member": 9}, r"got member 9 of \d hypotheses in row 0"),
         ({"answer_logps": None}, "one without answer_logps, in row 0"),
         ({"outcomes_under": [0.0]}, "got 1 outcomes_under where there must be 3 in row 0"),
         ({"predicted_rewards": [[0.0] * 3]}, "got 1 predicted_rewards where there must be 4 in"),
@@ -175,6 +176,17 @@ def test_a_malformed_record_is_named(tmp_path, change, message):
     with pytest.raises(ValueError, match=message) as error:
         read_file(path)
     assert str(error.value).startswith(f"{path} must have whole records, got ")
+
+
+@pytest.mark.parametrize("settings", [None, [1], "barl"])
+def test_settings_that_are_no_object_are_named(tmp_path, settings):
+    path = tmp_path / file_name(0)
+    write_records(path, [make_record(0)], {"settings": settings})
+    with pytest.raises(
+        ValueError, match=r"must have settings by name in its metadata, got "
+    ) as error:
+        read_metadata(path)
+    assert str(path) in str(error.value)
 
 
 # Documentation

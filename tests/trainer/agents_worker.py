@@ -8,11 +8,16 @@ from accelerate import PartialState
 from datasets import Dataset
 
 from .playing import call, played, speaking
-from .test_agents import Guess, agent
+from .test_agents import agent
+from .test_beliefs import KnowingGuess
 
 TRUTHS = [3, 5, 6]
 ROWS = [
-    {"prompt": [{"role": "user", "content": f"Game {truth}"}], "solution": str(truth)}
+    {
+        "prompt": [{"role": "user", "content": f"Game {truth}"}],
+        "solution": str(truth),
+        "numbers": [*map(str, range(truth + 2))],
+    }
     for truth in TRUTHS
     for _ in range(4)
 ]
@@ -20,7 +25,7 @@ PLAYS = [
     [*(call("compare", number=k) for k in range(n % 3)), call("submit", number=n % 7), "Done."]
     for n in range(12)
 ]
-CREDITS = ["barl", "belief_critic"]
+CREDITS = ["barl", "belief_critic", "bayes"]
 BENCHMARK = ROWS[:11]
 """It does not divide by two: the second process repeats its last problem."""
 
@@ -35,8 +40,10 @@ def main(folder: str) -> None:
             Path(folder) / credit,
             rows=ROWS,
             reward_funcs=[],
-            environment_factory=Guess,
+            environment_factory=KnowingGuess,
             credit=credit,
+            belief="task" if credit == "bayes" else "model",
+            hypotheses_column="numbers" if credit == "bayes" else None,
             per_device_train_batch_size=size,
             per_device_eval_batch_size=size,
             benchmarks={"games": Dataset.from_list(BENCHMARK)},

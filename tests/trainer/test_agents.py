@@ -91,6 +91,17 @@ def test_steps_are_turns_and_only_the_models_tokens_have_weights(tmp_path, famil
             assert len({*own}) == 1
 
 
+@pytest.mark.parametrize("credit", ["barl", "belief_critic", "delta_belief"])
+def test_whitening_is_over_the_models_tokens(tmp_path, credit):
+    fields = {"credit": credit, "value_normalization": "batch", "step_size": 99}
+    trainer = agent(tmp_path, tools=[look], **fields)
+    output = played(trainer, ROWS, plays())
+    own = (output["completion_mask"] * output["tool_mask"]).bool()
+    weights = output["advantages"][own]
+    assert weights.mean().item() == pytest.approx(0, abs=1e-5)
+    assert weights.std().item() == pytest.approx(1, abs=1e-2)
+
+
 def test_weights_are_those_by_hand(tmp_path):
     """States at the prompt, behind each result, and at the last word; plain loops over them."""
     trainer = agent(tmp_path, tools=[look], value_normalization="none", step_size=99)
@@ -272,6 +283,59 @@ def test_an_environment_without_an_answer_leaves_it_to_the_last_message(tmp_path
         assert trainer.scored.answers == answers
 
 
+class Shelf:
+    """An environment without an answer and a reward."""
+
+    def reset(self, **row):
+        assert "environment" not in row
+
+    def read(self, key: int) -> str:
+        """Read a key.
+
+        Args:
+            key: The key.
+
+        Returns:
+            Its value.
+        """
+        return look(key)
+
+
+SEVERAL = {"game": Guess, "shelf": Shelf}
+
+
+def test_each_row_may_choose_its_environment(tmp_path):
+    """A dict of environments: the answer of a game is told, that of a shelf is read."""
+    rows = [row | {"environment": name} for name in SEVERAL for row in ROWS]
+    reads = [[call("read", key=1), *play[-1:]] for play in plays()]
+    trainer = agent(
+        tmp_path, rows=rows, environment_factory=SEVERAL, num_generations=4, step_size=99
+    )
+    output = played(trainer, rows, [*GAMES, *reads])
+    assert trainer.scored.answers == ["12", "9", None, "12", "12", None, "7", "2"]
+    right = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]
+    rewards = trainer._batch.rewards_per_func
+    assert rewards[:, 0].tolist() == right
+    assert rewards[:4, 1].tolist() == right[:4] and rewards[4:, 1].isnan().all()
+    names = [{tool["function"]["name"] for tool in _tools_of(row, trainer)} for row in (0, 4)]
+    assert names == [{"compare", "submit"}, {"read"}]
+    assert (output["advantages"] != 0).any(dim=1).tolist() == [True] * 8
+
+
+def _tools_of(row, trainer):
+    """The tools of which a prompt tells."""
+    text = trainer._tokenizer.decode(trainer.generated.prompt_ids[row])
+    lines = text.partition("<tools>\n")[2].partition("\n</tools>")[0].splitlines()
+    return map(json.loads, lines)
+
+
+def test_a_row_must_choose_an_environment_that_there_is(tmp_path):
+    rows = [row | {"environment": "gone"} for row in ROWS]
+    trainer = agent(tmp_path, rows=rows, environment_factory=SEVERAL)
+    with pytest.raises(ValueError, match="'gone'`, which is not among the environments"):
+        played(trainer, rows, GAMES)
+
+
 def chatting(parts, **columns):
     """A `rollout_func` whose rollouts are lists of parts: texts are the model's, pairs are not."""
 
@@ -383,6 +447,24 @@ def test_edges_of_the_loop(tmp_path):
     assert weighed == [sum(mask) for mask in trainer.generated.masks]
 
 
+def picture(key: int) -> str:
+    """Show a picture.
+
+    Args:
+        key: A key.
+
+    Returns:
+        The picture.
+    """
+    return [{"type": "image", "image": key}]
+
+
+def test_a_tool_that_returns_an_image_is_refused(tmp_path):
+    trainer = agent(tmp_path, tools=[picture])
+    with pytest.raises(ValueError, match="tools must return texts, got an image: BARLTrainer is"):
+        played(trainer, ROWS, [[call("picture", key=1), "So."]] * 4)
+
+
 @pytest.mark.parametrize("room", [0, -1], ids=["fits exactly", "does not fit"])
 def test_a_result_at_the_length_limit(tmp_path, room):
     script = [[call("look", key=0), r"\boxed{12}"]] * 4
@@ -445,7 +527,7 @@ def on_processes(tmp_path_factory):
     return weights, [json.loads(path.read_text()) for path in folder.rglob("metrics-*.json")]
 
 
-@pytest.mark.parametrize("credit", ["barl", "belief_critic"])
+@pytest.mark.parametrize("credit", ["barl", "belief_critic", "bayes"])
 def test_a_group_that_straddles_two_processes(on_processes, credit):
     expected, got = on_processes[0][credit]
     assert [*map(len, got)] == [*map(len, expected)]
@@ -528,11 +610,14 @@ def test_an_environment_needs_a_data_set(tmp_path):
         ({"fsdp": "full_shard"}, {}, "use_vllm must be True with tools where parameters are shard"),
         ({}, {"rows": [{"prompt": "text", "solution": "1"}] * 4}, "must have messages as prompts"),
         ({}, {"rows": [row | {"rollout_answer": 1} for row in ROWS]}, "no column 'rollout_answer'"),
+        (
+            {},
+            {"rows": [row | {"environments": 1} for row in ROWS]},
+            "no column 'environments' with",
+        ),
     ],
 )
 def test_what_trl_cannot_do_is_refused(tmp_path, method, fields, kwargs, message):
-    if "rollout_answer" in message and method == "grpo":
-        pytest.skip("TRL's trainer checks no columns")
     with pytest.raises(ValueError, match=message):
         agent(tmp_path, cls=maker(method), tools=[look], **fields, **kwargs)
 

@@ -146,13 +146,13 @@ def test_the_sampled_evaluation_of_trl_stays_beside_it(make):
     assert any("eval_reward" in log for log in trainer.state.log_history)
 
 
-@pytest.mark.parametrize("strategy", ["best", pytest.param("steps", marks=pytest.mark.slow)])
-def test_the_best_checkpoint_over_all_benchmarks_is_kept(make, tmp_path, strategy):
+@pytest.mark.slow
+def test_the_best_checkpoint_over_all_benchmarks_is_kept(make, tmp_path):
     trainer = make(
         learning_rate=3e-2,  # after which the model is worse
         eval_on_start=False,
         eval_steps=1,
-        save_strategy=strategy,
+        save_strategy="best",
         save_steps=1,
         load_best_model_at_end=True,
         metric_for_best_model="accuracy",

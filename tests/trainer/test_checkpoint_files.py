@@ -7,6 +7,7 @@ import pytest
 
 from barl_trl.trainer.checkpoints.files import (
     _END_MARKER,
+    SETTINGS,
     _find_fault,
     checkpoint_to_resume,
     missing_states,
@@ -50,6 +51,10 @@ def run(trained, tmp_path):
     return folder, *(folder / f"checkpoint-{n}" for n in (1, 2)), settings(folder)
 
 
+def deep(_):
+    return b"[" * 9999
+
+
 def without_rollouts(checkpoint):
     """As TRL and transformers leave it."""
     (checkpoint / _END_MARKER).unlink()
@@ -78,13 +83,31 @@ def test_a_file_that_was_cut_off_is_named_and_passed_over(run, name, caplog):
         checkpoint_to_resume(str(last), args)
 
 
-@pytest.mark.parametrize("name", ["trainer_state.json", _END_MARKER])
+@pytest.mark.parametrize("name", ["trainer_state.json", _END_MARKER, "config.json", SETTINGS])
 @pytest.mark.parametrize(("text", "fault"), [("", "must hold JSON"), ("{}", "must have")])
 def test_a_file_with_nothing_in_it_is_named(run, name, text, fault):
     _, first, last, args = run
     (last / name).write_text(text)
     assert _find_fault(str(last), args).startswith(f"{last / name} {fault}")
     assert checkpoint_to_resume("true", args) == str(first)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda text: text[: len(text) // 2], lambda text: b"\xff" * len(text), deep]
+)
+def test_damaged_json_is_named_and_passed_over(run, damage):
+    """Also that which transformers reads when a run resumes, as `config.json`."""
+    _, first, last, args = run
+    names = {path.name for path in last.glob("*.json")}
+    assert names > {"config.json", SETTINGS, "trainer_state.json", _END_MARKER}
+    for name in names:
+        whole = (last / name).read_bytes()
+        (last / name).write_bytes(damage(whole))
+        fault = _find_fault(str(last), args)
+        assert fault.startswith(f"{last / name} must ") and "\n" not in fault
+        assert checkpoint_to_resume("auto", args) == str(first)
+        (last / name).write_bytes(whole)
+    assert _find_fault(str(last), args) is None
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,27 @@ def test_an_adapter_that_the_checkpoint_lacks_is_refused_whatever_is_meant(resum
         resume(cls_settings=adapter, allow_inexact_resume=True)
 
 
+def test_another_optimizer_is_refused_while_there_is_a_state_of_the_old(resume):
+    """transformers died of a KeyError."""
+    with pytest.raises(
+        ValueError, match=r"optim must be .* got adamw\w* -> adafactor: .* delete \S+/optimizer.pt"
+    ):
+        resume(optim="adafactor", allow_inexact_resume=True)
+    said = resume(optim="adafactor", without="optimizer.pt")
+    assert [line for line in said if "optim adamw_torch_fused -> adafactor" in line]
+    assert resume(optim="adamw_torch")  # has the same state
+
+
+def test_of_settings_within_one_the_different_are_named(tmp_path):
+    (tmp_path / SETTINGS).write_text(
+        json.dumps({"kwargs": {"first": "x" * 80, "dtype": "float32", "gone": 1}})
+    )
+    now = {"kwargs": {"first": "x" * 80, "dtype": "bfloat16"}}
+    old = "{'dtype': 'float32', 'gone': 1}"
+    expected = f"{old} -> {{'dtype': 'bfloat16', 'gone': None}}"
+    assert changed_settings(tmp_path, now) == {"kwargs": expected}
+
+
 def test_a_checkpoint_without_settings_is_resumed_and_said_to_lack_them(resume):
     [line] = resume(without=SETTINGS)
     assert f"has no {SETTINGS}: other settings" in line

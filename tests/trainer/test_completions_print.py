@@ -67,11 +67,11 @@ def test_an_agents_turns_have_lines_with_their_values_and_tools(capsys, monkeypa
     print_completions([PROMPT] * 3, completions, rewards, rows, step=7, number=None)
     lines = capsys.readouterr().out.splitlines()
     assert [line.strip() for line in lines if line.startswith(" " * 6)] == [
-        'turn 0 -0.25: Hm. at_least {"x": 5}',
+        'turn 1 -0.25: Hm. at_least {"x": 5}',
         "at_least: [red]no",
-        "turn 1 +1.00: It is 2.",
+        "turn 2 +1.00: It is 2.",
         "observation: Wrong.",
-        'turn 0: at_least {"x": 5}',  # its values are not those of turns
+        'turn 1: at_least {"x": 5}',  # its values are not those of turns
         "It is 2.",
     ]
 

@@ -23,7 +23,7 @@ def log_values(barl_trainer, name, values):
 
 @pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.metric)
 def test_a_symptom_is_said_once_where_it_lasts(model, tokenizer, tmp_path, caplog, symptom):
-    well, ill = (0.5, 1.0) if symptom.is_ill(1.0) and not symptom.is_ill(0.5) else (2.0, 0.0)
+    well, ill = (0.0, 1.0) if symptom.is_ill(1.0) and not symptom.is_ill(0.0) else (2.0, 0.0)
     barl_trainer = trainer(model, tokenizer, config(tmp_path))
     almost = [ill] * (symptom.batches - 1)
     log_values(barl_trainer, symptom.metric, [*almost, well, *almost])
@@ -81,6 +81,27 @@ def infinite_from(step):
         ]
 
     return reward
+
+
+@pytest.mark.parametrize("missing", [None, math.nan])
+@pytest.mark.parametrize("method", ["barl", "grpo"])
+def test_rewards_that_are_all_missing_are_said_in_one_line(
+    model, tokenizer, tmp_path, caplog, method, missing
+):
+    rows = [{"prompt": prompt, "solution": "2"} for prompt in COMPLETIONS]
+    made = make_trainer(
+        method,
+        model=model,
+        reward_funcs=lambda completions, **_: [missing] * len(completions),
+        args=config(tmp_path, max_steps=2),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        rollout_func=given_rollouts(),
+    )
+    made.train()
+    assert said(caplog, "no rollout of a batch of 8 has a reward: reward_funcs returned NaN or")
+    assert len(said(caplog, "has a reward")) == 1
+    assert made.state.log_history[1]["grad_norm"] == 0
 
 
 @pytest.mark.parametrize("method", ["barl", "grpo"])

@@ -144,7 +144,9 @@ def test_a_rollout_is_not_fed_again(model, tokenizer, tmp_path, adapter):
     assert keeping._batch.generated.cache is None  # it is not kept through the optimizer step
 
 
-def test_the_cache_does_not_live_through_the_rewards(model, tokenizer, tmp_path):
+def test_the_cache_lives_neither_through_the_rewards_nor_the_reference_forward(
+    model, tokenizer, tmp_path
+):
     def caches():
         return sum(isinstance(o, DynamicCache | GenerationCache) for o in gc.get_objects())
 
@@ -156,8 +158,12 @@ def test_the_cache_does_not_live_through_the_rewards(model, tokenizer, tmp_path)
     gc.collect()
     before = caches()
     options = {"rollout_func": None, "reward_funcs": counting}
-    trainer(model, tokenizer, config(tmp_path), **options).train()
-    assert alive == [before]
+    model.save_pretrained(tmp_path / "model")
+    args = config(tmp_path, beta=0.1, max_steps=1)
+    run = trainer(str(tmp_path / "model"), tokenizer, args, **options)
+    run.ref_model.register_forward_pre_hook(lambda *_: alive.append(caches()))
+    run.train()
+    assert len(alive) > 1 and set(alive) == {before}
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])

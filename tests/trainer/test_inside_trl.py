@@ -14,7 +14,9 @@ from peft import LoraConfig
 from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 
+from .playing import played
 from .rollouts import config, trainer
+from .test_agents import ROWS, agent, look, plays
 
 RETURNED = {
     "_generate": (
@@ -55,6 +57,11 @@ USED = (
     ("_generate_and_score_completions", "'completion_mask'", "what is masked has no weight"),
     ("_generate_and_score_completions", "'importance_sampling_ratio'", "clipped ratios are logged"),
     ("_generate_and_score_completions", "'tool_mask'", "tokens of tools have no weight"),
+    (
+        "_generate_and_score_completions",
+        "tool_mask_list tool_mask pad padding_value tool_mask completion_mask 'tool_mask'",
+        "padding is the model's in that mask alone, and is left out by that of completions",
+    ),
     (
         "_generate_and_score_completions",
         "environments _generate",
@@ -224,6 +231,26 @@ def test_outputs_and_per_token_advantages(model, tokenizer, tmp_path):
     grpo.current_gradient_accumulation_steps = 1
     output["advantages"] = torch.ones_like(output["completion_mask"], dtype=torch.float32)
     assert torch.isfinite(grpo._compute_loss(grpo.model, output))
+
+
+def test_the_mask_of_tools_is_padded_with_ones_where_completions_end(tmp_path):
+    """So a token's weight needs both masks: that of tools alone holds padding for the model's."""
+    seen = []
+
+    class Recorder(GRPOTrainer):
+        def _generate(self, prompts):
+            output = super()._generate(prompts)
+            seen.extend(output[2])
+            return output
+
+    grpo = agent(tmp_path, cls=Recorder, tools=[look])
+    output = played(grpo, ROWS, plays())
+    lengths = {len(mask) for mask in seen}
+    assert len(lengths) > 1
+    for row, mask in enumerate(seen):
+        padding = max(lengths) - len(mask)
+        assert output["tool_mask"][row].tolist() == mask + [1] * padding
+        assert output["completion_mask"][row].tolist() == [1] * len(mask) + [0] * padding
 
 
 def test_rewards_are_those_of_all_processes_in_their_order(model, tokenizer, tmp_path):

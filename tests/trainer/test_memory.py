@@ -1,7 +1,5 @@
 """Bytes that training keeps and that live at once, against real models, optimizers and passes."""
 
-from itertools import product
-
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -97,7 +95,8 @@ def real(model, passes):
 
 
 @pytest.mark.parametrize(
-    ("adapter", "checkpointing", "accumulates"), [*product([False, True], repeat=3)]
+    ("adapter", "checkpointing", "accumulates"),
+    [(False, False, False), (True, False, True), (False, True, True), (True, True, False)],
 )
 def test_an_update_takes_what_is_planned(adapter, checkpointing, accumulates):
     torch.manual_seed(0)

@@ -61,6 +61,25 @@ def test_nothing_is_clipped_before_weights_change(family, is_said, tokenizer, tm
     assert FIRST_RATIO not in caplog.text
 
 
+def test_they_are_the_losss_where_the_correction_of_vllm_asks_for_them(tokenizer, tmp_path):
+    """Of a model whose positions count the padding."""
+
+    def sampled(prompts, trainer):
+        ids = [tokenizer.encode(prompt) for prompt in prompts]
+        words = [tokenizer.encode("is it 2")] * len(prompts)
+        logprobs = [[-1.0] * len(row) for row in words]
+        return {"prompt_ids": ids, "completion_ids": words, "logprobs": logprobs}
+
+    args = config(tmp_path, learning_rate=0.0, max_steps=1, max_completion_length=16)
+    run = trainer(made("gpt2", tokenizer), tokenizer, args, rows=UNEQUAL, rollout_func=sampled)
+    # as of a trainer with vLLM that has handed over its weights
+    run.use_vllm, run._last_loaded_step = True, 0
+    (log,) = logs(run)
+    assert "sampling/importance_sampling_ratio/mean" in log
+    assert log[FIRST_RATIO] == pytest.approx(1, abs=1e-5)
+    assert log["clip_ratio/region_mean"] == 0
+
+
 def test_a_first_ratio_that_is_not_1_is_said(model, tokenizer, tmp_path, caplog):
     def changing(completions, **_):
         with torch.no_grad():

@@ -126,8 +126,8 @@ def test_metadata_says_how_they_were_made(recorded, tmp_path):
     assert seconds["since_batch_before"] is None
 
 
-@pytest.mark.parametrize("credit", CREDITS)
-def test_every_credit_is_recorded(model, tokenizer, recorded, credit):
+@pytest.mark.parametrize("credit", ["barl", "gae_posterior", "delta_belief", "likelihood", "rloo"])
+def test_credits_are_recorded(model, tokenizer, recorded, credit):
     records, weights, _ = recorded(cut_off=CUT_OFF, credit=credit)
     twin, likelihood, baseline = OWN[credit]
     given = by_hand.scored_rollouts(model, tokenizer, cut_off=CUT_OFF, reduction=likelihood)

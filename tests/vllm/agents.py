@@ -1,4 +1,7 @@
-"""Runs on its own: two steps of agents whose turns vLLM generates. The model calls a tool."""
+"""Runs on its own: two steps of agents whose turns vLLM generates, and a benchmark of episodes.
+
+The model calls a tool.
+"""
 
 import json
 import sys
@@ -37,9 +40,11 @@ def main(folder: str) -> None:
         Dataset.from_list(ROWS),
         processing_class=tokenizer,
         tools=[look],
+        benchmarks={"mine": Dataset.from_list(ROWS)},
     )
     trainer.train()
     result = {"steps": [row for row in trainer.state.log_history if "loss" in row]}
+    result["accuracy"] = trainer.evaluate()["eval_mine/accuracy"]
     result["turns"] = [*map(len, trainer.scored.turns)]
     result["answers"] = trainer.scored.answers
     (Path(folder) / "result.json").write_text(json.dumps(result))

@@ -11,11 +11,14 @@ from importlib.util import find_spec
 
 import pytest
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2ForCausalLM
 
+from ..commands.test_evaluate_agents import DIALOGS, look
+from ..commands.test_evaluate_agents import PROBLEMS as GAMES
 from ..distributed.launching import launch
 from ..paths import ROOT
 from ..tiny import tiny_model, tiny_tokenizer
+from ..trainer.playing import agent_tokenizer, taught
 from ..trainer.rollouts import PROBLEMS
 
 # no compiling, float32 as the model
@@ -145,6 +148,7 @@ def test_agents(tmp_path):
     )
     result = json.loads((tmp_path / "result.json").read_text())
     assert max(result["turns"]) == 2 and "12" in result["answers"]
+    assert result["accuracy"] == 1.0  # greedily
     first, last = result["steps"]
     assert first["barl/turns_per_rollout"] > 1.5 and first["tools/call_frequency"] > 0.5
     for step in (first, last):  # the trainer's log-probabilities are vLLM's, also behind results
@@ -178,6 +182,62 @@ def test_evaluation_is_that_of_transformers(tmp_path, model, tokenizer, is_lora)
     assert responses == evaluate(tmp_path / "transformers", model, "transformers")
     if is_lora:
         assert responses != evaluate(tmp_path / "base", base, "transformers")
+
+
+AGENTS = "tests.commands.test_evaluate_agents"
+
+
+def play(folder, model, backend, *options):
+    """`barl evaluate` with an environment: what it wrote of each episode, but for random noise."""
+    command = [sys.executable, "-m", "tests.vllm.evaluate", "--model", model, "--backend", backend]
+    command += ["--benchmarks", f"mine={folder.parent / 'mine.jsonl'}", "--max_tokens", "300"]
+    command += ["--environment_factory", f"{AGENTS}.Game", "--template", "qwen2.5-math"]
+    command += ["--output_dir", str(folder), *options]
+    if backend == "vllm":
+        command += ["--model_init_kwargs", json.dumps({"max_model_len": 1024})]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=400)
+    rows = map(json.loads, (folder / "mine.jsonl").read_text().splitlines())
+    return {(r["problem_id"], r["sample"]): (r["response"], r["answer"], r["tokens"]) for r in rows}
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    """A model that was taught to call a tool, with heads of at least 32."""
+    path, tokenizer = tmp_path_factory.mktemp("agent"), agent_tokenizer()
+    made = tiny_model(tokenizer, hidden_size=64, num_attention_heads=2, std=0.05)
+    made.config.max_position_embeddings = 1024
+    taught(made, tokenizer, DIALOGS, tools=[look], steps=120).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("is_lora", [False, True], ids=["model", "LoRA"])
+def test_episodes_are_those_of_transformers(tmp_path, agent, is_lora):
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in GAMES))
+    if is_lora:
+        config = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+        adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(agent), config)
+        tokenizer, base, agent = AutoTokenizer.from_pretrained(agent), agent, str(tmp_path / "lora")
+        adapted.save_pretrained(agent)
+        tokenizer.save_pretrained(agent)
+    episodes = play(tmp_path / "vllm", agent, "vllm")
+    assert episodes == play(tmp_path / "transformers", agent, "transformers")
+    if is_lora:
+        assert episodes != play(tmp_path / "base", base, "transformers")
+    else:
+        assert [answer for _, answer, _ in episodes.values()] == ["7"] * 3
+        [run] = json.loads((tmp_path / "vllm" / "results.json").read_text())["runs"]
+        assert (run["device"], run["dtype"]) == ("cpu", "float32")
+
+
+def test_sampled_episodes_of_vllm_go_on_to_the_same(tmp_path, agent):
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in GAMES))
+    options = ("--temperature", "1.3", "--num_samples", "2", "--batch_size", "4")
+    whole = play(tmp_path / "whole", agent, "vllm", *options)
+    assert len(set(whole.values())) > 3
+    lines = (tmp_path / "whole" / "mine.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "whole" / "mine.jsonl").write_text("".join(lines[:2]) + lines[2][:40])
+    assert play(tmp_path / "whole", agent, "vllm", *options) == whole
 
 
 def test_samples_of_vllm_are_reproducible_and_a_run_goes_on(tmp_path, model):

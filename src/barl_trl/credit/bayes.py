@@ -41,5 +41,5 @@ def expected_outcomes(rollouts: ScoredRollouts) -> Float[Tensor, " batch"]:
 
 def belief_entropy(rollouts: ScoredRollouts) -> Float[Tensor, "batch state"]:
     """Return the entropy of the belief as a share of log H, from 0 to 1; 0 for one hypothesis."""
-    most = rollouts.hypothesis_mask.sum(dim=1).clamp(min=2).log()
+    most = rollouts.hypothesis_mask.sum(dim=1).clamp(min=2).to(rollouts.belief.dtype).log()
     return torch.special.entr(rollouts.belief).sum(dim=-1) / most[:, None]

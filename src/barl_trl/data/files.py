@@ -65,10 +65,6 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         FileNotFoundError: If there is no such file.
         ValueError: If the file cannot be read or has no rows, or there is no such split.
     """
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetGenerationError
-    from pyarrow import ArrowInvalid
-
     path = Path(path_or_id)
     if not path.is_dir() and regular(path).is_file():
         if path.suffix not in _SUFFIXES:
@@ -79,6 +75,11 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         if path.suffix in _TEXT_SUFFIXES:
             return _read_text_file(path, split)
     refuse_missing_file(path)
+    # imported late: they take a second
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetGenerationError
+    from pyarrow import ArrowInvalid
+
     try:
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)
@@ -103,8 +104,9 @@ def refuse_missing_file(path: Path) -> None:
 def _read_text_file(path: Path, split: str) -> "Dataset":
     """Read a JSON array, JSON lines or CSV file, whose only split is `train`.
 
-    Each column is text or messages, as its first cell is. A row has None where it lacks the column
-    or has something else; a line that cannot be read has None in all columns.
+    Each column is text or messages, as its first cell is, or lists if a cell is a list of several
+    texts or numbers. A row has None where it lacks the column or has something else; a line that
+    cannot be read has None in all columns.
     """
     from datasets import Dataset, ReadInstruction
 
@@ -139,10 +141,18 @@ def messages_of(value: Any) -> list[dict[str, str]] | None:
 
 
 def _cells(column: list[Any]) -> list[Any]:
-    """Return a column's cells as text, or as messages if its first cell holds some."""
+    """Return a column's cells as text, as messages if its first cell holds some, or as lists."""
     first = next((cell for cell in column if cell is not None), None)
-    read = plain_text if messages_of(first) is None else messages_of
-    return [read(cell) for cell in column]
+    if messages_of(first) is not None:
+        return [messages_of(cell) for cell in column]
+    lists = [cell if isinstance(cell, list) else [cell] for cell in column]
+    items = [item for cell in lists for item in cell]
+    are_several = any(len(cell) > 1 for cell in lists)
+    if not are_several or any(isinstance(item, dict | list) for item in items):
+        return [plain_text(cell) for cell in column]
+    is_number = all(isinstance(item, int | float) for item in items)
+    read = float if is_number else plain_text
+    return [None if cell == [None] else [read(item) for item in cell] for cell in lists]
 
 
 def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -150,12 +160,12 @@ def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
     text = read_text(path)
     if text.lstrip().startswith("["):
         try:
-            rows = enumerate(_parse(text), 1)
+            lines = enumerate(_parse(text), 1)
         except ValueError as error:
             raise ValueError(f"{path} must hold JSON, got {error}: repair the file.") from None
     else:
-        rows = ((i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip())
-    for number, row in rows:
+        lines = ((i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip())
+    for number, row in lines:
         try:
             value = _parse(row) if isinstance(row, str) else row
             yield value if isinstance(value, dict) else _unreadable(path, number, f"{value!r:.40}")

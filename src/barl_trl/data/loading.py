@@ -130,8 +130,6 @@ def load_problems(
         FileNotFoundError: If there is no such file, or no such data set on the Hub.
         ValueError: If the file cannot be read, a column is missing, or no row can be used.
     """
-    from datasets import Dataset, concatenate_datasets
-
     if "{problem}" not in prompt_format:
         raise ValueError(
             f"prompt_format must contain {{problem}}, got {prompt_format!r}: "
@@ -193,6 +191,8 @@ def load_problems(
             earlier = messages[:-1]
             prompt = [*([] if messages[0]["role"] == "system" else system), *earlier, last]
         prompts.append(prompt)
+    from datasets import Dataset, concatenate_datasets  # imported late: they take a second
+
     usable = Dataset.from_dict({"prompt": prompts, "solution": [answers[k] or None for k in kept]})
     others = [name for name in columns if name not in ("prompt", "solution")]
     if keep_columns and others:
@@ -216,8 +216,8 @@ def _without(texts: Sequence[str | None], reasons: Sequence[str | None]) -> list
 
 
 def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Finding]:
-    rows = enumerate(zip(reasons, answers, strict=True), 1)
-    return [Finding(row, reason, answer) for row, (reason, answer) in rows if reason]
+    numbered = enumerate(zip(reasons, answers, strict=True), 1)
+    return [Finding(row, reason, answer) for row, (reason, answer) in numbered if reason]
 
 
 def make_prompt(

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..data import load_problems
+from ..report.json_files import regular
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def parse_benchmarks(text: str | None) -> dict[str, Source]:
             file, whose columns [`~barl_trl.data.load_problems`] looks for. None: no benchmarks.
 
     Raises:
-        ValueError: If a name stands twice, or is unknown and has no path.
+        ValueError: If a name stands twice, or is unknown and has no path, or a path is that of a
+            pipe or device.
         FileNotFoundError: If there is no such file or folder.
     """
     sources: dict[str, Source] = {}
@@ -152,7 +154,7 @@ def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
 
     problems: list[Problem] = []
     reasons: list[tuple[int, str]] = []
-    rows = 0
+    num_rows = 0
     for config in source.configs:
         try:
             data, report = load_problems(
@@ -174,16 +176,16 @@ def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
                 f"benchmarks must have columns and rows that can be used, got {source.path} "
                 f"({error}): rename its columns, which cannot be named here."
             ) from None
-        reasons += [(rows + finding.row - 1, finding.reason) for finding in report.skipped]
+        reasons += [(num_rows + finding.row - 1, finding.reason) for finding in report.skipped]
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
         loaded: Any = data
         problems += [
-            Problem(rows + row, columns.pop("prompt"), columns.pop("solution"), columns)
+            Problem(num_rows + row, columns.pop("prompt"), columns.pop("solution"), columns)
             for row, columns in zip(kept, loaded, strict=True)
         ]
-        rows += report.rows
-    end = rows if limit is None else limit
+        num_rows += report.rows
+    end = num_rows if limit is None else limit
     skipped = Counter(reason for row, reason in reasons if row < end)
     return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 
@@ -196,7 +198,8 @@ def _local(source: Source, path: Path) -> Source:
             f"{path.absolute().parent}"
         )
     local = replace(source, path=str(path), split="train", configs=(None,))
-    if path.is_file():
+    if not path.is_dir():
+        regular(path)
         return local
 
     from datasets import get_dataset_config_names, get_dataset_split_names

@@ -26,6 +26,7 @@ def evaluate(
     seed: int,
     drawing: Drawing | None = None,
     progress: Callable[[int, int], None],
+    is_writer: bool = True,
 ) -> list[Response]:
     """Generate and grade the responses that a benchmark lacks, and return all of them.
 
@@ -43,11 +44,13 @@ def evaluate(
         seed: Seed of all samples.
         drawing: How the backend draws tokens. It is noted with every response.
         progress: Called with the number of responses that are done, and the number of all.
+        is_writer: Whether this process grades and writes. Of processes that generate together, one
+            does; the others return nothing.
 
     Raises:
         ValueError: The earlier run had other problems or prompts, or drew tokens otherwise.
     """
-    file = ResponseFile(output_dir / f"{name}.jsonl")
+    file = ResponseFile(output_dir / f"{name}.jsonl", is_writer=is_writer)
     settings = drawing and drawing.settings
     by_id = {problem.id: problem for problem in problems}
     prompts = {i: template.prompt(tokenizer, problem.text) for i, problem in by_id.items()}
@@ -73,6 +76,8 @@ def evaluate(
     count = len(done.intersection(keys))
     progress(count, len(keys))
     for batch in backend.complete(jobs, done):
+        if not is_writer:
+            continue
         new = [(job.key, completion) for job, completion in batch if job.key not in done]
         texts = [completion.text(tokenizer) for _, completion in new]
         solutions = [by_id[i].solution for (i, _), _ in new]
@@ -97,6 +102,8 @@ def evaluate(
                 reason=verdict.reason,
                 drawing=settings,
                 messages=completion.messages,
+                token_ids=completion.token_ids if completion.own_tokens is not None else None,
+                own_tokens=completion.own_tokens,
             )
             for ((i, sample), completion), text, answer, verdict in zip(
                 new, texts, answers, verdicts, strict=True
@@ -104,4 +111,4 @@ def evaluate(
         )
         count += len(new)
         progress(count, len(keys))
-    return [file.responses[key] for key in keys]
+    return [file.responses[key] for key in keys] if is_writer else []

@@ -39,7 +39,9 @@ class Response:
             of older versions do not say; it is None there.
         messages: The whole rollout of an agent: the prompt's messages, those of all turns, and what
             tools returned. `response` and `tokens` are what the model wrote in all turns. None if
-            there are no tools.
+            there are no tools, like the next two.
+        token_ids: Token ids of the whole rollout behind the prompt.
+        own_tokens: 1 for each of them that the model wrote, 0 for the others.
     """
 
     benchmark: str
@@ -56,6 +58,8 @@ class Response:
     reason: str
     drawing: Mapping[str, float] | None = None
     messages: Sequence[Mapping[str, Any]] | None = None
+    token_ids: Sequence[int] | None = None
+    own_tokens: Sequence[int] | None = None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -133,6 +137,8 @@ def _response(line: str, benchmark: str) -> Response:
         kind, is_right = _KINDS[name]
         if not is_right(value):
             raise ValueError(f"{name} must be {kind}, got {value!r:.40}")
+    if len(response.token_ids or ()) != len(response.own_tokens or ()):
+        raise ValueError("token_ids and own_tokens must be equally long.")
     if response.benchmark != benchmark:
         raise ValueError(f"it is one to {response.benchmark:.40}.")
     return response
@@ -143,7 +149,24 @@ def _is_text(value: object) -> bool:
 
 
 _TEXT = "a text", _is_text
-_COUNT = "a whole number from 0", lambda value: type(value) is int and 0 <= value < 2**31
+
+
+def _is_below(bound: int) -> Callable[[object], bool]:
+    return lambda value: type(value) is int and 0 <= value < bound
+
+
+_COUNT = "a whole number from 0", _is_below(2**31)
+
+
+def _is_message(value: object) -> bool:
+    texts = [value.get("role"), value.get("name", "")] if isinstance(value, dict) else [None]
+    return all(isinstance(text, str) for text in texts)
+
+
+def _all(holds: Callable[[Any], bool], value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(map(holds, value)))
+
+
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("benchmark", "problem", "solution", "prompt", "response", "reason"), _TEXT),
     **dict.fromkeys(("problem_id", "sample", "tokens"), _COUNT),
@@ -151,7 +174,9 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "answer": ("a text or null", lambda value: value is None or _is_text(value)),
     "reward": ("0 or 1", lambda value: type(value) in (int, float) and value in (0, 1)),
     "drawing": ("an object or null", lambda value: isinstance(value, dict | None)),
-    "messages": ("a list or null", lambda value: isinstance(value, list | None)),
+    "messages": ("a list of messages or null", lambda value: _all(_is_message, value)),
+    "token_ids": ("a list of token ids or null", lambda value: _all(_is_below(2**24), value)),
+    "own_tokens": ("a list of 0 and 1 or null", lambda value: _all(_is_below(2), value)),
 }
 """Field of a response -> what its value must be, in words and as a test."""
 
@@ -199,6 +224,7 @@ class ResponseFile:
 
     Args:
         path: The file; it need not exist.
+        is_writer: Whether the file may be changed. Another process may write it.
 
     Attributes:
         responses: The responses in the file, by problem id and sample.
@@ -207,11 +233,13 @@ class ResponseFile:
         ValueError: The file is no response file. It is left as it is.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, *, is_writer: bool = True):
         self.responses: dict[tuple[int, int], Response] = {}
         self._path = path
         if path.exists():
             self.responses, size = _read(path)
+            if not is_writer:
+                return
             with path.open("r+b") as file:
                 file.truncate(size)
                 file.seek(max(0, size - 1))

@@ -162,7 +162,7 @@ def _values(*formulas: Any) -> list[tuple[Any, Any]]:
     meant: dict[Any, Any] = {x: sp.Rational(str(x)) for x in decimals} | {sp.Symbol("i"): sp.I}
     formulas = tuple(formula.xreplace(meant).doit() for formula in formulas)
     letters = sorted(set.union(*(formula.free_symbols for formula in formulas)), key=str)
-    values = []
+    pairs = []
     for p, q in (map(sp.Rational, point) for point in (_POINTS if letters else _POINTS[:1])):
         place = {letter: (p + k * k * q) / (k + 1) for k, letter in enumerate(letters)}
         pair = [formula.subs(place).doit() for formula in formulas]
@@ -170,5 +170,5 @@ def _values(*formulas: Any) -> list[tuple[Any, Any]]:
         if not (x.is_number and y.is_number and x.is_finite and y.is_finite):
             return []
         if p > 0 or (x.is_real and y.is_real):
-            values.append((x, y))
-    return values
+            pairs.append((x, y))
+    return pairs

@@ -5,6 +5,7 @@ it. The keys and values that it kept are those that the trunk of a packed row wo
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -50,7 +51,8 @@ class CachedRow(NamedTuple):
     """The tokens that were fed."""
 
 
-class GenerationCache(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class GenerationCache:
     """Keys and values of the leading tokens of rollouts, one row for each rollout."""
 
     rows: list[CachedRow]

@@ -70,7 +70,8 @@ def read_json(path: str | Path, **kinds: type) -> Any:
     try:
         value = parse_json(text)
     except ValueError as error:
-        raise ValueError(f"{path} must hold JSON, got {error}: write it again.") from None
+        fault = str(error).removesuffix(".")
+        raise ValueError(f"{path} must hold JSON, got {fault}: write it again.") from None
     for key, kind in kinds.items():
         entry = value.get(key) if isinstance(value, dict) else None
         is_number = kind is float and isinstance(entry, int)  # 1 may stand for 1.0

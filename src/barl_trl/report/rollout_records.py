@@ -222,9 +222,11 @@ def _fault(record: Mapping[str, Any]) -> str | None:
         if record[name] is not None and len(record[name]) != length:
             return f"{len(record[name])} {name} where there must be {length}"
     for name in _MATRICES:
-        rows = record[name] or [] if size else []
-        if any(row is None or len(row) != size or None in row for row in rows):
+        states = record[name] or [] if size else []
+        if any(row is None or len(row) != size or None in row for row in states):
             return f"{name} of another number of hypotheses"
+    if size and not 0 <= (record["member"] or 0) < size:
+        return f"member {record['member']} of {size} hypotheses"
     if (size and record["answer_logps"] is None) or any(
         None in (record[name] or ()) for name in ("tokens", "token_ids", "hypotheses")
     ):
@@ -234,17 +236,22 @@ def _fault(record: Mapping[str, Any]) -> str | None:
 
 def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]:
     """Return the metadata of a file, and these columns of its records."""
+    regular(path)
     try:
-        with pq.ParquetFile(regular(path), page_checksum_verification=True) as file:
-            found = file.schema_arrow
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            schema = file.schema_arrow
             table = file.read([*columns])
             table.validate(full=True)
-        metadata = parse_json((found.metadata or {}).get(b"barl_trl", b"null").decode())
+        metadata = parse_json((schema.metadata or {}).get(b"barl_trl", b"null").decode())
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).removesuffix(".")
         raise ValueError(f"{path} must be a file of rollout records, got {reason}.") from None
     if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
         raise ValueError(f"{path} must be a file of rollout records, got one without metadata.")
+    if not isinstance(metadata.get("settings", {}), dict):
+        raise ValueError(
+            f"{path} must have settings by name in its metadata, got {metadata['settings']!r:.40}."
+        )
     if metadata["version"] > VERSION:
         raise ValueError(
             f"path must have records of version {VERSION} at most, got {metadata['version']} in "
@@ -254,11 +261,11 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
         if metadata["version"] < _SINCE.get(name, 1):
             field = SCHEMA.field(name)
             table = table.append_column(field, pa.nulls(len(table), field.type))
-            found = found.append(field)
+            schema = schema.append(field)
     wrong = [
         name
         for name in columns
-        if [SCHEMA.field(name)] != [found.field(n) for n in found.get_all_field_indices(name)]
+        if [SCHEMA.field(name)] != [schema.field(n) for n in schema.get_all_field_indices(name)]
     ]
     if wrong:
         raise ValueError(f"{path} must have the columns {', '.join(wrong)}, got none or others.")

@@ -1,7 +1,7 @@
 """The example's task for agents: find a secret number from 1 to 16 with few questions.
 
-`examples/agents.py` has the game, an environment with the tools `at_least` and `submit`. The model
-in `NUMBER_MODEL_DIR` knows how to call them and what the answers rule out, but it asks and stops at
+`examples/agents.py` has the game, an environment with the tool `at_least`. The model in
+`NUMBER_MODEL_DIR` knows how to call it and what the answers rule out, but it asks and stops at
 random; `scripts/make_number_model.py` makes it and says how.
 """
 

@@ -2,9 +2,8 @@ r"""The paper's didactic example: find the triplet of actions that pays.
 
 An episode is a prompt token and 29 actions from {0, 1, 2}; it is solved when the prompt token came
 three times in a row. A hypothesis M says which triplet pays: $r_M(t) = 1$ at the step that
-completes it for the first time. With $p_M(t)$, whether it is complete at state t, that is the
-progress reward $p_M(t+1) - p_M(t)$ of eq. (def_r), so that beliefs and values are those of
-[`~barl_trl.posterior`] with `beta = inf`, log-likelihoods `log p_M` and no outcome reward beside.
+completes it for the first time. Beliefs and values are those of [`~barl_trl.posterior`] with these
+rewards, `beta = inf`, no plausibilities and no outcome reward beside.
 """
 
 import math
@@ -107,8 +106,11 @@ def step_values(
     Before the truth is found, the hypotheses that have not paid are consistent, all with the same
     weight. The value of a step is the share of them that this and later actions complete.
     """
-    answer_logps = completed(actions, triplets).float().log()
-    return posterior_weighted_values(answer_logps, torch.zeros(len(actions)), beta=math.inf)
+    done = completed(actions, triplets).float()
+    outcomes = torch.zeros(len(actions))
+    return posterior_weighted_values(
+        None, outcomes, beta=math.inf, rewards=done[:, 1:] - done[:, :-1]
+    )
 
 
 def new_triplet(
@@ -218,8 +220,8 @@ def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: TripletArm, en
     chosen = logps.gather(-1, actions[..., None]).squeeze(-1)
     if arm.literal:
         solved = completed(actions, triplets)[:, -1, :1].float().expand_as(chosen)
-        values = new_triplet(actions, triplets) if arm.triplets else solved
-        return -(chosen * values).sum(dim=1).mean()
+        weights = new_triplet(actions, triplets) if arm.triplets else solved
+        return -(chosen * weights).sum(dim=1).mean()
     # Once the truth is found nothing is left to win: these steps have value 0 in every episode.
     # Against the mean of the others they would look like mistakes; an entropy bonus alone would
     # make them random.

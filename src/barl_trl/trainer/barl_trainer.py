@@ -136,7 +136,11 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             }"""),  # noqa: E501
     }
 
-    _attributes_to_resume = (*BaselineTrainer._attributes_to_resume, "_seconds")
+    _attributes_to_resume = (
+        *BaselineTrainer._attributes_to_resume,
+        "_seconds",
+        "_first_length",
+    )
 
     args: BARLConfig
     model: nn.Module
@@ -218,6 +222,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         )
         self._scoring_max_tokens = args.scoring_max_tokens
         self._seconds = {"scoring": 0.0, "step": 0.0}
+        self._first_length: float | None = None  # mean tokens of the first batch's completions
         self._batch = RolloutBatch([], start=0)
         self._belief_log = BeliefLog(self)
         self.add_callback(self._belief_log)

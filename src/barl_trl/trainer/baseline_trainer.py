@@ -28,8 +28,8 @@ class BaselineTrainer(
     It trains the GRPO baselines; [`BARLTrainer`] adds the weights of reasoning steps.
 
     Args:
-        model, reward_funcs, args, train_dataset, **kwargs: As in [`~trl.GRPOTrainer`]. `args` must
-            be a [`BARLConfig`], whose `extraction` says which text graders read as the answer.
+        model, reward_funcs, args, train_dataset, **kwargs: What [`~trl.GRPOTrainer`] takes. `args`
+            must be a [`BARLConfig`], whose `extraction` says which text graders read as the answer.
         benchmarks: Benchmark name -> its problems, with the columns `prompt` and `solution`. The
             first of `reward_funcs` that has a grader judges them, else the default grader. With
             benchmarks, evaluation needs no `eval_dataset`.

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,8 @@ from barl_trl.commands.reproduce.paper.scales import demo_scale
 from barl_trl.report.markdown import escape
 from barl_trl.trainer.checkpoints.output_folder import one_writer
 
+from ...preloaded import executable
+
 
 def test_a_folder_into_which_another_process_writes_is_refused(tmp_path):
     with one_writer(tmp_path), pytest.raises(ValueError, match="output_dir must have one writer"):
@@ -17,10 +20,15 @@ def test_a_folder_into_which_another_process_writes_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_arms_to_the_report(tmp_path):
+def test_two_arms_to_the_report(tmp_path, monkeypatch):
+    python = SimpleNamespace(executable=executable(tmp_path))
+    monkeypatch.setattr("barl_trl.commands.reproduce.paper.commands.sys", python)
+    monkeypatch.setattr("barl_trl.commands.reproduce.paper.scales._NUM_EVALUATED", 20)
     scale = demo_scale(tmp_path, max_steps=2)
     model = scale.models[0]._replace(arms=("barl", "grpo_length_controlled"))
-    scale = scale._replace(models=[model], evaluate=[*scale.evaluate, "--limit", "10"])
+    few = {"train": ("--per_device_train_batch_size", "16"), "evaluate": ("--limit", "10")}
+    changed = {name: [*getattr(scale, name), *more] for name, more in few.items()}
+    scale = scale._replace(models=[model], **changed)
     paper_run.run(scale, tmp_path, [0, 1])
     report = json.loads((tmp_path / "report.json").read_text())
     assert [row["arm"] for row in report["table"]] == ["base", *model.arms]

@@ -7,7 +7,6 @@ from ...evaluation.files import response, write_responses
 from ..running import experiment
 
 
-@pytest.mark.slow
 def test_beliefs_of_the_model_that_gave_the_responses(tmp_path, model_path):
     texts = ["One and one: 1 + 1 = 2, thus \\boxed{2}.", "It is \\boxed{11}."]
     by_problem = {

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from barl_trl.credit.gae import gae
 from barl_trl.credit.registry import CREDITS
 from barl_trl.credit.token_weights import weigh_steps
-from experiments.credit.arms import ARMS, CreditArm, file_name
+from experiments.credit.arms import ARMS, CreditArm
 
 from ... import reference
 from ...credit.scored import batches, check, rows, scored
@@ -27,15 +27,6 @@ def test_values_are_the_estimators_with_the_arms_settings_behind_the_arms_baseli
     ]:
         plain = reference.subtract_baseline(reference.gae(rollouts, lam), rollouts, "group")
         check(rows(weigh_steps(scored(rollouts), arm.credit_in_use, arm.settings), rollouts), plain)
-
-
-@settings(max_examples=30)
-@given(batches(all_judged=True))
-def test_an_arm_without_settings_is_its_credit(rollouts):
-    arm = CreditArm("rloo")
-    expected = reference.subtract_baseline(reference.outcome(rollouts), rollouts, "leave_one_out")
-    values = weigh_steps(scored(rollouts), arm.credit_in_use, arm.settings)
-    check(rows(values, rollouts), expected)
 
 
 def test_fields_of_the_credit_are_replaced_in_this_arm_alone():
@@ -70,15 +61,3 @@ def test_a_setting_that_nothing_takes_is_refused(credit, setting, allowed, neare
     message = rf"among \[{allowed}\], got '{setting}': did you mean '{nearest}'\?"
     with pytest.raises(ValueError, match=f"settings of '{credit}' must be {message}"):
         CreditArm(credit, settings={setting: 1.0})
-
-
-def test_an_unknown_credit_is_refused_before_it_is_used():
-    with pytest.raises(ValueError, match=r"got 'gea': did you mean 'gae'\?"):
-        CreditArm("gea")
-
-
-def test_files_are_named_after_arms():
-    assert file_name("barl, sum, beta inf") == "barl-sum-beta_inf"
-    names = {file_name(arm) for arm in ARMS}
-    assert len(names) == len(ARMS)
-    assert not any(" " in name or "," in name for name in names)

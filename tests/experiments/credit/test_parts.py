@@ -151,12 +151,6 @@ def test_trainings_are_compared_by_their_last_evaluations(tmp_path, letter, seed
         assert found[arm] == [*expected, f"{50 + (seeds - 1) / 2:.0f}"]
 
 
-def test_a_run_that_is_missing_is_no_section(tmp_path):
-    training_files("D", tmp_path, 2)
-    with pytest.raises(FileNotFoundError):
-        PARTS["D"].section(tmp_path, 3)
-
-
 # The section of the explorer
 
 MEASURES = ("mean_accuracy", "accuracy", "longer_accuracy")

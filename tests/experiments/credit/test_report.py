@@ -52,7 +52,6 @@ def rows_of(folder):
     }
 
 
-@pytest.mark.slow
 def test_stages_follow_one_another_and_the_report_has_the_parts_of_other_times(done, capsys):
     assert write(done, "X", 3) == done / "report.md"
     assert rows_of(done) == {"Part X": ("3 seeds", "7")}

@@ -91,3 +91,10 @@ def test_what_was_ruled_out_is_named_if_the_task_says_it():
     assert rollout["belief"] == "task"
     [rollout] = groups_of([record], METADATA)[0].details["rollouts"]
     assert rollout["ruled_out"] is None
+
+
+def test_a_run_whose_weights_are_nan_has_rows():
+    record = make_record(0, steps=1)
+    record |= {"token_weights": [float("nan")] * len(record["tokens"])}
+    [group] = groups_of([record], METADATA)
+    assert group.lines[0][COLUMNS.index("mean") - 1] is None

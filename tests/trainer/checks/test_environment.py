@@ -31,6 +31,13 @@ def test_folders_and_names_on_the_hub_are_models(tmp_path, monkeypatch):
         refuse_unusable_folder("model", model)
 
 
+@pytest.mark.parametrize("content", [b"{", b'"\xff"', b"[" * 9999])
+def test_a_folder_with_damaged_json_is_refused_by_the_files_name(tmp_path, content):
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"^[^\n]*/tokenizer.json must [^\n]*$"):
+        refuse_unusable_folder("model", str(tmp_path))
+
+
 @pytest.mark.parametrize("model", ["gguf", "gguf/small.gguf"])
 def test_gguf_is_refused_with_the_way_to_a_folder(tmp_path, monkeypatch, model):
     (tmp_path / "gguf").mkdir()

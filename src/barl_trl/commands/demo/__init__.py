@@ -11,14 +11,17 @@ from typing import Any
 from ...evaluation.statistics.metrics import interval
 from ...synthetic.search import STEP_DELIMITER
 from ...trainer.barl_fields import BARLFields, check_method, option
+from ...trainer.checkpoints.output_folder import refuse_used
+from ...trainer.checks.preparation import refuse_early
 from ..recipes import FOLDERS
 from ..shell.console import mistakes_in_one_line, print_note, print_table
 from ..shell.options import parse_early, parse_options
 from ..shell.parsers import printable
+from ..train.arguments import given_settings
 
 RECIPE = FOLDERS["config"] / "demo.yaml"
 _OWN_FOLDER = "outputs/demo"
-"""The recipe's folder, which each run of the demo replaces."""
+"""The recipe's folder, which each run of the demo replaces: nobody's work lies there."""
 _WHEN = ("before", "after")
 _UNUSED = {
     "credit": "--method says it",
@@ -49,33 +52,37 @@ def main(argv: list[str]) -> None:
     recipe = [] if has_recipe else ["--config", str(RECIPE)]
     first = (DemoArguments, BARLFields)
     with mistakes_in_one_line("barl demo"):
-        parse_early("barl demo", [*recipe, *argv], first, trl=["GRPOConfig"])
+        if early := parse_early("barl demo", [*recipe, *argv], first, trl=["GRPOConfig"]):
+            demo_args, barl_fields, trl_fields = early
+            settings = given_settings(barl_fields, trl_fields)
+            _check(settings)
+            settings.overwrite_output_dir = True  # there is no checkpoint to resume from
+            refuse_early(demo_args.method, barl_fields, settings)
         # imported late: TRL and torch take seconds
         from ...trainer import BARLConfig
 
         kinds = (DemoArguments, BARLConfig)
         demo_args, args = parse_options("barl demo", [*recipe, *argv], kinds)
-        _refuse_what_changes_nothing(args)
-        from ...trainer.checkpoints.output_folder import refuse_used
-
-        args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER  # nobody's work lies there
-        if not args.overwrite_output_dir:
-            refuse_used(Path(args.output_dir), is_resumable=False)
+        _check(args)
+        args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER
         Path(args.output_dir).mkdir(parents=True, exist_ok=True)
     from .run import run
 
     _print_summary(run(demo_args.method, args), args.output_dir)
 
 
-def _refuse_what_changes_nothing(args: Any) -> None:
-    if args.max_steps < 1:
+def _check(settings: Any) -> None:
+    """Refuse settings that would change nothing, and the folder of an earlier run."""
+    if settings.max_steps < 1:
         raise ValueError(
-            f"max_steps must be at least 1, got {args.max_steps}: the problems have no end, so "
+            f"max_steps must be at least 1, got {settings.max_steps}: the problems have no end, so "
             "there are no epochs."
         )
     for name, why in _UNUSED.items():
-        if getattr(args, name) != type(args).__dataclass_fields__[name].default:
-            raise ValueError(f"{name} must be left out, got {getattr(args, name)!r}: {why}.")
+        if getattr(settings, name) != getattr(type(settings), name):  # the field's default
+            raise ValueError(f"{name} must be left out, got {getattr(settings, name)!r}: {why}.")
+    if not settings.overwrite_output_dir and settings.output_dir != _OWN_FOLDER:
+        refuse_used(Path(settings.output_dir), is_resumable=False)
 
 
 def _print_summary(summary: dict[str, Any], output_dir: str) -> None:

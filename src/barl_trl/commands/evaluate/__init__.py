@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
@@ -11,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from ...evaluation.benchmarks import Source, load_benchmarks, parse_benchmarks
+from ...evaluation.generation.decoding import AGENT_ENGINE_FIELDS
 from ...evaluation.generation.templates import Template, choose_template
 from ...evaluation.responses import read_response_file
 from ...evaluation.results import open_results, summarize, table_rows
@@ -30,15 +32,18 @@ from ..shell.console import (
 )
 from ..shell.interruption import kept
 from ..shell.options import RecipeParser
+from ..shell.parsers import is_first_process
 from .arguments import EvaluateArguments
 
 
 def main(argv: list[str]) -> None:
     """Parse options, evaluate, and print the results."""
     arguments: Any = (EvaluateArguments,)
-    with mistakes_in_one_line("barl evaluate"):
+    with mistakes_in_one_line("barl evaluate", are_everywhere=True):
         (args,) = RecipeParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
         results = _run(args, ["barl", "evaluate", *argv])
+    if not is_first_process():
+        return
     print_table(
         f"{Path(results['model']).name}, {args.drawing}", table_rows(results), align="right"
     )
@@ -57,7 +62,7 @@ def main(argv: list[str]) -> None:
 def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     """Evaluate on all benchmarks, write everything to the output folder, and return `results.json`.
 
-    The command line is for the record.
+    The command line is for the record. Of several processes the first one writes and returns it.
     """
     if args.backend == "vllm":
         refuse_missing_vllm("backend must be transformers", "vllm")
@@ -66,6 +71,11 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     sources, output_dir = parse_benchmarks(args.benchmarks), Path(args.output_dir)
     _refuse_others_files(sources, output_dir)
     agent: dict[str, Any] = _agent(args) if args.is_agent else {}
+    if not agent and _num_processes() > 1:
+        raise ValueError(
+            f"barl evaluate must run as one process without tools, got {_num_processes()}: start "
+            "it without a launcher. It spreads the model over all GPUs."
+        )
 
     # these imports take seconds, and the mistakes above are reported without them
     import datasets
@@ -84,9 +94,13 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
         from ...evaluation.generation.agents import AgentBackend, telling_of_tools
 
         template = telling_of_tools(template, tokenizer, **agent)
-        limits = {"max_tool_calling_iterations": args.max_tool_calling_iterations}
         make_backend = partial(
-            AgentBackend, template=template, tokenizer=tokenizer, **agent, **limits
+            AgentBackend,
+            template=template,
+            tokenizer=tokenizer,
+            **agent,
+            max_tool_calling_iterations=args.max_tool_calling_iterations,
+            use_vllm=args.backend == "vllm",
         )
     settings = _settings_of(args, tokenizer, template, grader)
     # refuses results of other settings, before benchmarks are loaded
@@ -97,15 +111,22 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 f"responses to that many problems of {name}. Name another output_dir."
             )
     loaded = load_benchmarks(sources, limit=args.limit, keep_columns=args.is_agent)
-    print_note(f"template: {template.name}")
+    is_first = is_first_process()
+    if is_first:
+        print_note(f"template: {template.name}")
     end_ids = template.end_ids(tokenizer)
     decoding = Decoding(end_ids, args.max_tokens, args.drawing, args.batch_size)
     output_dir.mkdir(parents=True, exist_ok=True)
     path, so_far = output_dir / "results.json", f"The responses so far are kept in {output_dir}."
-    with one_writer(output_dir), kept(lambda: (so_far, "")), progress_bar() as progress:
+    with ExitStack() as stack:
+        if is_first:
+            stack.enter_context(one_writer(output_dir))
+        stack.enter_context(kept(lambda: (so_far, "")))
+        progress = stack.enter_context(progress_bar(is_shown=is_first))
         results = open_results(settings, output_dir)
         backend = make_backend(args.model, decoding, **args.init_kwargs)
-        write_json(path, results)  # not before the model is loaded, which may fail
+        save = partial(write_json, path) if is_first else lambda results: None
+        save(results)  # not before the model is loaded, which may fail
         from ...evaluation.provenance import run_record
 
         this_run = [run_record(command, backend.describe())]
@@ -113,7 +134,7 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
         def advance(task: Any, done: int, total: int) -> None:
             if done < total and this_run:  # there are responses to generate
                 results["runs"].append(this_run.pop())
-                write_json(path, results)
+                save(results)
             progress.update(task, completed=done, total=total)
 
         for name, (problems, skipped) in loaded.items():
@@ -129,36 +150,56 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
                 seed=args.seed,
                 drawing=args.drawing,
                 progress=partial(advance, progress.add_task(name)),
+                is_writer=is_first,
             )
+            if not is_first:
+                continue
             results["benchmarks"][name] = {
                 "source": asdict(sources[name]),
                 "limit": args.limit,
                 "skipped": skipped,
                 **summarize(responses, grader.equivalent),
             }
-            write_json(path, results)
-        if grader.extraction == "boxed":
+            save(results)
+        if is_first and grader.extraction == "boxed":
             summaries = results["benchmarks"].values()
             sizes = [summary["num_problems"] for summary in summaries]
             shares = [summary["no_answer"] for summary in summaries]
             advice = no_answer_advice(fmean(shares, sizes))
             if advice:
                 results["advice"] = advice
-                write_json(path, results)
+                save(results)
     return results
+
+
+def _num_processes() -> int:
+    """Return the number of processes of a launch."""
+    return int(os.environ.get("WORLD_SIZE", 1))
 
 
 def _agent(args: EvaluateArguments) -> dict[str, Any]:
     """Return the tools and the environment that the options name; refuse what TRL cannot play."""
     from ...rewards import callable_at
 
-    sharded = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
-    for name, alone in {"WORLD_SIZE": "1", **dict.fromkeys(sharded, "false")}.items():
-        if os.environ.get(name, alone) != alone:
+    for name in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):
+        if os.environ.get(name, "false") != "false":
             raise ValueError(
-                f"barl evaluate must run as one process that has the whole model with tools, got "
-                f"{name}={os.environ[name]}: start it without `accelerate launch`. It spreads the "
-                "model over all GPUs."
+                f"barl evaluate must have the whole model in each process, got {name}="
+                f"{os.environ[name]}: start it without sharding, for instance under `accelerate "
+                "launch --multi_gpu`. One process alone spreads the model over all GPUs."
+            )
+    if args.backend == "vllm":
+        if _num_processes() > 1:
+            raise ValueError(
+                f"backend must be 'transformers' on {_num_processes()} processes, got 'vllm': each "
+                "would start an engine of its own. Start one process."
+            )
+        unknown = sorted(args.init_kwargs.keys() - AGENT_ENGINE_FIELDS.keys())
+        if unknown:
+            raise ValueError(
+                f"model_init_kwargs must be of {', '.join(AGENT_ENGINE_FIELDS)} with vllm and "
+                f"tools, got {', '.join(unknown)}: TRL's loop makes the engine, and hands on no "
+                "others. Leave them out, or choose --backend transformers."
             )
     path = args.environment_factory
     return {

@@ -42,9 +42,6 @@ _RULES = (
                          "max_tool_calling_iterations")),
     Rule("num_samples", lambda s: s.num_samples == 1 or s.temperature, "be 1 with temperature 0",
          "all would be the same. The paper samples with temperature 1"),
-    Rule("backend", lambda s: s.backend == "transformers" or not _is_agent(s),
-         "be 'transformers' with tools or environment_factory",
-         "TRL plays the episodes, with transformers' generate"),
     Rule("max_tool_calling_iterations", _is_agent, "be left out without tools",
          "name some with tools or environment_factory"),
 )

@@ -37,10 +37,11 @@ def print_note(text: str) -> None:
     plain_console().print(printable(text))
 
 
-def progress_bar(*, width: int = 0) -> Progress:
+def progress_bar(*, width: int = 0, is_shown: bool = True) -> Progress:
     """Make a bar that shows the count and the time left; descriptions have at least `width`."""
     description = TextColumn(f"{{task.description:{width or ''}}}", markup=False)
-    return Progress(description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    return Progress(*columns, disable=not is_shown)
 
 
 def at_least_one(text: str) -> int:

@@ -96,8 +96,8 @@ def _option(annotation: str, arguments: dict[Any, Any]) -> tuple[Any, Any]:
         return kind, field(default=True if default is True else None, metadata=metadata)
     if several := [kind for kind in kinds if kind.startswith("list[")]:
         kind = _KINDS.get(several[0], list[str] | None)
-    elif values := _values(_definition(kinds[0])):
-        kind = Optional[Literal[values]]  # noqa: UP045 (pyright knows no other)
+    elif choices := _values(_definition(kinds[0])):
+        kind = Optional[Literal[choices]]  # noqa: UP045 (pyright knows no other)
     elif set(kinds[1:]) <= {"None"}:
         kind = _KINDS.get(kinds[0])
     return kind or str | None, field(default=None, metadata=metadata)

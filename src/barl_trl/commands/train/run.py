@@ -58,6 +58,8 @@ def _run(
             preparation = prepared(script_args.method, training_args, adapter=adapter)
             training_args, resume = held.enter_context(preparation)
             trainer = _make_trainer(script_args, training_args, model_args, peft_config)
+            if resume and Path(str(resume)).is_dir():  # `auto` and `true` are no folders
+                trainer.refuse_checkpoint(resume)  # its data are known only now
         _train_and_save(script_args, trainer, resume)
 
 
@@ -76,7 +78,7 @@ def _make_trainer(
         argument: [callable_at(path, argument) for path in paths]
         for argument, paths in (script_args.agent_paths | script_args.task_paths).items()
     }
-    agents |= {name: found[0] for name, found in agents.items() if name != "tools"}
+    agents |= {name: callables[0] for name, callables in agents.items() if name != "tools"}
     tokenizer = AutoTokenizer.from_pretrained(
         model_args.model_name_or_path,
         revision=model_args.model_revision,

@@ -1,6 +1,6 @@
 """Rollout records of the responses to benchmarks, so that `barl inspect` can show them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from ...report.json_files import read_json
 from ...report.record_columns import ragged_of
 from ...report.rollout_records import FOLDER, file_name, record_table, write_records
 from ...report.token_texts import TokenTexts
-from ...trainer.logging.rollout_table import prompt_columns, rollout_table
+from ...steps import turn_step_ends, turns_of
+from ...trainer.logging.rollout_table import prompt_columns, rollout_table, turn_columns
 from ..responses import Response, read_responses
 from .response_values import BelievedResponses, tokenized
 
@@ -53,18 +54,53 @@ def belief_table(
 def _table(
     texts: TokenTexts, responses: Sequence[Response], *, first: int, tokenizer: Any
 ) -> pa.Table:
-    """Return the same rows without beliefs; prompt and response are tokenised again."""
+    """Return the same rows without beliefs.
+
+    Prompt and response are tokenised again, but for the rollouts of agents, whose tokens are in the
+    file.
+    """
     generated = tokenized(tokenizer, responses)
-    ids = generated.completion_ids
+    given = [response.token_ids for response in responses]
+    ids = [
+        alone if tokens is None else tokens
+        for alone, tokens in zip(generated.completion_ids, given, strict=True)
+    ]
     columns = {
         "token_ids": ragged_of(ids, pa.int32()),
         "tokens": texts.column(ids),
         "step_ends": [[] for _ in ids],
         "answer": [response.answer for response in responses],
     }
+    if any(tokens is not None for tokens in given):
+        columns |= _turns(responses, ids, [tokenizer.eos_token_id, tokenizer.pad_token_id])
     return record_table(
         columns | _belief_free_columns(responses, generated.prompt_ids, first, tokenizer)
     )
+
+
+def _turns(
+    responses: Sequence[Response], ids: Sequence[Sequence[int]], end_ids: Sequence[int]
+) -> dict[str, Any]:
+    """Return the columns of agents' turns. A step is a turn."""
+    masks = [
+        response.own_tokens or [1] * len(tokens)
+        for response, tokens in zip(responses, ids, strict=True)
+    ]
+    turns = [
+        turns_of(*rollout, end_ids, runs_are_turns=True) for rollout in zip(ids, masks, strict=True)
+    ]
+    ends = [
+        turn_step_ends(*rollout, step_segmenter=None)
+        for rollout in zip(ids, masks, turns, strict=True)
+    ]
+    completions = [_behind_the_prompt(response.messages or ()) for response in responses]
+    return {"step_ends": ragged_of(ends, pa.int32()), **turn_columns(masks, completions, turns)}
+
+
+def _behind_the_prompt(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return the messages behind the last one of a user."""
+    asked = [n for n, message in enumerate(messages) if message.get("role") == "user"]
+    return [*messages[max(asked, default=-1) + 1 :]]
 
 
 def _belief_free_columns(

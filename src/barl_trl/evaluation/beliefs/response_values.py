@@ -190,8 +190,8 @@ def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]
             continue
         verdict = "correct" if record["reward"] == 1 else "wrong"
         for name, selection in product(_VALUES, ("all", verdict)):
-            values = record[name]
-            for timestep, value in [*enumerate(values), (None, fmean(values))]:
+            of_steps = record[name]
+            for timestep, value in [*enumerate(of_steps), (None, fmean(of_steps))]:
                 grouped[name, selection, timestep][record["problem_id"]].append(value)
     rows = []
     for place in sorted(grouped, key=lambda place: (*place[:2], place[2] is None, place[2])):

@@ -1,15 +1,19 @@
 """Whole episodes of agents, which TRL's loop of tools and environments plays."""
 
 import inspect
+import math
+import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from accelerate import PartialState
+from accelerate.utils import gather_object
 from datasets import Dataset
-from transformers import GenerationConfig, set_seed
-from transformers.utils import get_json_schema
+from transformers import AutoModelForCausalLM, GenerationConfig, set_seed
+from transformers.utils import find_adapter_config_file, get_json_schema
 from transformers.utils.chat_template_utils import (
     DocstringParsingException,
     TypeHintParsingException,
@@ -20,8 +24,8 @@ from ...trainer import BARLConfig
 from ...trainer.baseline_trainer import BaselineTrainer
 from ...trainer.benchmark_evaluation import greedy
 from ...trainer.rollouts.agents import Episode
-from .backends import Decoding, Job, TransformersBackend
-from .decoding import NO_CUT_OFF
+from .backends import Decoding, Job, TransformersBackend, engine_facts
+from .decoding import AGENT_ENGINE_FIELDS, NO_CUT_OFF
 from .templates import Template
 
 
@@ -87,6 +91,16 @@ class AgentCompletion(NamedTuple):
         return [*self.episode.prompt, *self.episode.completion]
 
     @property
+    def token_ids(self) -> list[int]:
+        """Token ids of all turns, and of what tools returned."""
+        return self.episode.token_ids
+
+    @property
+    def own_tokens(self) -> list[int]:
+        """1 for each of these tokens that the model wrote, 0 for the others."""
+        return self.episode.own_tokens
+
+    @property
     def num_tokens(self) -> int:
         """Number of tokens that the model wrote."""
         return self.episode.num_tokens
@@ -111,13 +125,19 @@ class AgentCompletion(NamedTuple):
 class AgentBackend(TransformersBackend):
     """A backend that lets TRL's loop play an episode with each problem of a batch.
 
-    `max_tokens` limits all that follows the prompt, as TRL's `max_completion_length`.
+    `max_tokens` limits all that follows the prompt, as TRL's `max_completion_length`. The processes
+    of a launch share the episodes of each batch. With vLLM, TRL hands the weights of a model in the
+    main memory to the engine.
 
     Args:
-        model, decoding, **init_kwargs: As in [`TransformersBackend`].
+        model: Folder or Hub id of a model, or of a LoRA adapter, whose base model is loaded, too.
+        decoding: How completions are generated.
         template: Makes the prompts, as [`telling_of_tools`] returned it.
         tokenizer: The model's tokenizer.
-        tools, environment_factory, max_tool_calling_iterations: As in TRL.
+        tools, environment_factory, max_tool_calling_iterations: What TRL's `GRPOTrainer` takes.
+        use_vllm: Whether vLLM generates, in this process.
+        **init_kwargs: Further arguments of `from_pretrained`, or with vLLM those of `vllm.LLM` that
+            `AGENT_ENGINE_FIELDS` has.
     """
 
     def __init__(
@@ -130,9 +150,19 @@ class AgentBackend(TransformersBackend):
         tools: Sequence[Callable[..., Any]],
         environment_factory: Callable[[], Any] | None,
         max_tool_calling_iterations: int | None,
+        use_vllm: bool = False,
         **init_kwargs: Any,
     ):
-        super().__init__(model, decoding, **init_kwargs)
+        engine: dict[str, Any] = {}
+        if use_vllm:
+            self.model, self.decoding = _in_main_memory(model), decoding
+            engine = {"use_vllm": True, "vllm_gpu_memory_utilization": 0.9}
+            engine |= {AGENT_ENGINE_FIELDS[name]: value for name, value in init_kwargs.items()}
+            engine["generation_kwargs"] = {"stop_token_ids": [*decoding.end_ids]}
+        else:
+            if int(os.environ.get("WORLD_SIZE", 1)) > 1:  # not each process's model on all GPUs
+                init_kwargs = {"device_map": {"": PartialState().device}} | init_kwargs
+            super().__init__(model, decoding, **init_kwargs)
         self.model.generation_config = GenerationConfig(eos_token_id=list(decoding.end_ids))
         self._template = template
         is_sampled = decoding.drawing.temperature > 0
@@ -145,10 +175,13 @@ class AgentBackend(TransformersBackend):
                 bf16=False,
                 gradient_checkpointing=False,
                 report_to="none",
+                num_generations=2,
+                # vLLM has room for as many
+                per_device_train_batch_size=decoding.batch_size + decoding.batch_size % 2,
                 max_completion_length=decoding.max_tokens,
                 max_tool_calling_iterations=max_tool_calling_iterations,
                 chat_template_kwargs=variables,
-                **drawing,
+                **drawing | engine,
             )
             self._trainer = BaselineTrainer(
                 self.model,
@@ -162,7 +195,16 @@ class AgentBackend(TransformersBackend):
         self._decode = nullcontext if is_sampled else lambda: greedy(self._trainer)
 
     def _complete_batch(self, batch: Sequence[Job]) -> list[AgentCompletion]:
-        problems: list[Any] = [job.problem for job in batch]
+        """Play this process's share of a batch, and return the episodes of all processes.
+
+        All processes play equally many: where the batch does not divide, its last episode is played
+        again, and does not count.
+        """
+        state = self._trainer.accelerator
+        size = math.ceil(len(batch) / state.num_processes)
+        start = state.process_index * size
+        jobs = [batch[min(n, len(batch) - 1)] for n in range(start, start + size)]
+        problems: list[Any] = [job.problem for job in jobs]
         rows = [
             {
                 **problem.columns,
@@ -171,6 +213,24 @@ class AgentBackend(TransformersBackend):
             }
             for problem in problems
         ]
-        set_seed(batch[0].seed)  # environments may draw numbers, too
+        set_seed(jobs[0].seed)  # environments may draw numbers, too
         with self._decode():
-            return [*map(AgentCompletion, self._trainer.play(rows))]
+            episodes = gather_object(self._trainer.play(rows))
+        return [*map(AgentCompletion, episodes[: len(batch)])]
+
+    def describe(self) -> dict[str, Any]:
+        """Return device, dtype, attention and the batch size, for `results.json`."""
+        if self._trainer.use_vllm:
+            return engine_facts(self._trainer.vllm_generation.llm, self.decoding.batch_size)
+        return super().describe() | {"processes": self._trainer.accelerator.num_processes}
+
+
+def _in_main_memory(name: str) -> Any:
+    """Load a model, with its LoRA adapter merged in, where it takes none of the GPU's memory."""
+    where: Any = {"dtype": "auto", "device_map": "cpu"}
+    if not find_adapter_config_file(name):
+        return AutoModelForCausalLM.from_pretrained(name, **where)
+    from peft import AutoPeftModelForCausalLM
+
+    model: Any = AutoPeftModelForCausalLM.from_pretrained(name, **where)
+    return model.merge_and_unload()

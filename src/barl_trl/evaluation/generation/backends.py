@@ -37,6 +37,7 @@ class CompletionTokens(NamedTuple):
     token_ids: list[int]
     truncated: bool
     messages = None
+    own_tokens = None
 
     @property
     def num_tokens(self) -> int:
@@ -212,14 +213,19 @@ class VLLMBackend:
 
     def describe(self) -> dict[str, Any]:
         """Return device, dtype, attention and the batch size, for `results.json`."""
-        config = self.llm.llm_engine.vllm_config
-        backend = config.attention_config.backend
-        return {
-            "device": str(config.device_config.device_type),
-            "dtype": str(config.model_config.dtype).removeprefix("torch."),
-            "attention": backend.name if backend else "chosen by vLLM",
-            "batch_size": self.batch_size,
-        }
+        return engine_facts(self.llm, self.batch_size)
+
+
+def engine_facts(llm: Any, batch_size: int) -> dict[str, Any]:
+    """Return device, dtype and attention of a vLLM engine, and the batch size."""
+    config = llm.llm_engine.vllm_config
+    backend = config.attention_config.backend
+    return {
+        "device": str(config.device_config.device_type),
+        "dtype": str(config.model_config.dtype).removeprefix("torch."),
+        "attention": backend.name if backend else "chosen by vLLM",
+        "batch_size": batch_size,
+    }
 
 
 Backend = TransformersBackend | VLLMBackend

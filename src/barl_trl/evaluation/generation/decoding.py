@@ -1,4 +1,4 @@
-"""How tokens are drawn: temperature and cut-offs."""
+"""How tokens are drawn: temperature and cut-offs; and the settings of an agent's engine."""
 
 from typing import NamedTuple
 
@@ -29,3 +29,11 @@ class Drawing(NamedTuple):
 
 NO_CUT_OFF = {"top_p": 1, "top_k": 0, "min_p": 0}
 """Cut-off -> the value with which transformers and vLLM switch it off."""
+
+AGENT_ENGINE_FIELDS = {
+    "gpu_memory_utilization": "vllm_gpu_memory_utilization",
+    "max_model_len": "vllm_max_model_length",
+    "model_impl": "vllm_model_impl",
+    "trust_remote_code": "trust_remote_code",
+}
+"""Argument of `vllm.LLM` -> the field of TRL's configuration by which TRL's loop takes it."""

@@ -142,17 +142,17 @@ def _variance(first: Values, second: Values) -> _Variance:
     """Estimate the parts of the variance of the difference of two arms' means."""
     number = first.shape[1]
     by_problem = first.mean(axis=0) - second.mean(axis=0)
-    seeded = [values for values in (first, second) if len(values) > 1]
+    seeded = [arm for arm in (first, second) if len(arm) > 1]
     residual = 0.0
-    for values in seeded:
-        rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
-        freedom = (len(values) - 1) * (number - 1)
-        residual += float((rest**2).sum()) / freedom / values.size
+    for arm in seeded:
+        rest = arm - arm.mean(axis=0) - arm.mean(axis=1, keepdims=True) + arm.mean()
+        freedom = (len(arm) - 1) * (number - 1)
+        residual += float((rest**2).sum()) / freedom / arm.size
     return _Variance(
         problems=float(by_problem.var(ddof=1)) / number,
         of_problems=number - 1,
-        seeds=tuple(float(values.mean(axis=1).var(ddof=1)) / len(values) for values in seeded),
-        of_seeds=tuple(len(values) - 1 for values in seeded),
+        seeds=tuple(float(arm.mean(axis=1).var(ddof=1)) / len(arm) for arm in seeded),
+        of_seeds=tuple(len(arm) - 1 for arm in seeded),
         residual=residual,
     )
 
@@ -178,9 +178,9 @@ def bootstrap(
     generator = np.random.default_rng(seed)
     problems = _weights(generator, draws, arms[0].shape[1])
     means = []
-    for values in arms:
-        seeds = _weights(generator, draws, len(values))
-        means.append(np.einsum("ds,dp,sp...->d...", seeds, problems, values, optimize=True))
+    for arm in arms:
+        seeds = _weights(generator, draws, len(arm))
+        means.append(np.einsum("ds,dp,sp...->d...", seeds, problems, arm, optimize=True))
     return statistic(*means)
 
 
@@ -215,6 +215,6 @@ def tokens_at_equal_accuracy(
         return np.array(tokens[0]) / np.array(tokens[1])
 
     arms = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
-    means = [values.mean(axis=(0, 1))[None] for values in arms]
+    means = [arm.mean(axis=(0, 1))[None] for arm in arms]
     low, high = np.quantile(bootstrap(arms, ratio), [0.025, 0.975])
     return float(ratio(*means)[0]), float(low), float(high)

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import nn
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 _prefix_checks: _Verdicts = WeakKeyDictionary()
 _cache_checks: _Verdicts = WeakKeyDictionary()
+_cache_uses: WeakKeyDictionary[nn.Module, tuple[int, ref]] = WeakKeyDictionary()
+"""For each model, the number of caches that it had, and the last one."""
 _padding_checks: dict[Layout, _Verdicts] = {
     "plain": WeakKeyDictionary(),
     "masked": WeakKeyDictionary(),
@@ -89,7 +91,10 @@ class Checks:
     ) -> list[int]:
         """Return how many leading tokens of each rollout need not be fed; [] if all must be.
 
-        The cache is checked by values: generation must have computed what scoring would.
+        The cache is checked by values: generation must have computed what scoring would. The check
+        is repeated with the second, fourth, eighth cache and so on, in case that weights begin to
+        change between generation and scoring, and when rollouts outgrow the checked length by a
+        power of two.
         """
         asked = [i for i, rollout in enumerate(rollouts) if rollout.answers]
         if cache is None or not asked:
@@ -97,9 +102,14 @@ class Checks:
         lengths = cache.lengths(rollouts)
         longest = max(asked, key=lengths.__getitem__)
         checked, reason = _cache_checks.get(self.model, (0, None))
-        if reason is None and lengths[longest].bit_length() > checked.bit_length():
+        uses, last = _cache_uses.get(self.model, (0, None))
+        is_new = last is None or last() is not cache  # or memory ran out in the first try
+        _cache_uses[self.model] = uses + is_new, ref(cache)
+        is_due = is_new and (uses + 1).bit_count() == 1
+        is_due |= lengths[longest].bit_length() > checked.bit_length()
+        if reason is None and is_due and lengths[longest]:
             reason = self._fault(why_stale, rollouts[longest], cache.select([longest]))
-            _cache_checks[self.model] = (lengths[longest], reason)
+            _cache_checks[self.model] = (max(checked, lengths[longest]), reason)
             if reason is not None:
                 logger.warning(
                     f"rollouts are fed once more, generation's cache is no help: {reason}."

@@ -100,8 +100,8 @@ def has_experts(model: nn.Module) -> bool:
 def layer_values(config: PreTrainedConfig, name: str) -> list[Any]:
     """Return the values of a setting: one for all layers, or one for each; [] if it is unset."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
-    values = [getattr(layer, name, None) for layer in layers]
-    lists = [value if isinstance(value, list | tuple) else [value] for value in values]
+    per_layer = [getattr(layer, name, None) for layer in layers]
+    lists = [value if isinstance(value, list | tuple) else [value] for value in per_layer]
     return [value for several in lists for value in several if value is not None]
 
 

@@ -56,13 +56,13 @@ def summarize(runs: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
         for name, kind in sorted({place for run in seeds for place in run}, key=_order):
             of_place = [run[name, kind] for run in seeds if (name, kind) in run]
             steps = sorted(set.intersection(*map(set, of_place)))
-            values = np.array([[curve[step] for step in steps] for curve in of_place], dtype=float)
+            logged = np.array([[curve[step] for step in steps] for curve in of_place], dtype=float)
             errors = None
             if len(of_place) > 1:
-                errors = (values.std(axis=0, ddof=1) / len(of_place) ** 0.5).tolist()
+                errors = (logged.std(axis=0, ddof=1) / len(of_place) ** 0.5).tolist()
             curves.setdefault(name, {})[kind] = {
                 "steps": steps,
-                "mean": values.mean(axis=0).tolist(),
+                "mean": logged.mean(axis=0).tolist(),
                 "standard_error": errors,
             }
         summary[arm] = {"seeds": len(folders), "curves": curves}

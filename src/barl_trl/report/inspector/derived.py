@@ -95,8 +95,8 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
             for name, of_all in methods.items()
             if (known if CREDITS[name].needs_truth else rollouts).is_judged[row]
         }
-        own = step_values.get(settings.get("credit"))
-        difference = _difference(own, record["step_values"])
+        of_run = step_values.get(settings.get("credit"))
+        difference = _difference(of_run, record["step_values"])
         numbers = p, w, q, v, values, expected, entropy, weights, step_values, difference
         derived.append(Derived(*numbers))
     return derived
@@ -199,15 +199,15 @@ def _method_values(
     """
     run_credit, size = settings.get("credit"), rollouts.answer_logps.shape[-1]
     needed = {"none": 0, "truth": 1, "rollouts": 2}
-    values = {}
+    by_credit = {}
     for name, credit in CREDITS.items():
         if name == run_credit:
             credit = credit._replace(credit_baseline=settings["credit_baseline"])
         # the rollouts of the run's credit may have had no answer but the truth
         if size >= needed[credit.hypotheses] or (size and name == run_credit):
             judged = known if credit.needs_truth else rollouts
-            values[name] = weigh_steps(judged, credit, settings).steps.numpy()
-    return values
+            by_credit[name] = weigh_steps(judged, credit, settings).steps.numpy()
+    return by_credit
 
 
 def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -> float | None:
@@ -237,11 +237,11 @@ def _standardized(records: Records) -> Sequence[Sequence[float]]:
     A record without step values has weights of 0, and does not change the others.
     """
     ends = [record["step_ends"] for record in records]
-    values = [torch.tensor(r["step_values"] or [0.0] * len(r["step_ends"])) for r in records]
+    step_values = [torch.tensor(r["step_values"] or [0.0] * len(r["step_ends"])) for r in records]
     lengths = torch.tensor([row[-1] if row else 0 for row in ends])
     has_value = torch.tensor([record["step_values"] is not None for record in records])
     weighed = whitened_tokens(
-        StepValues(pad_sequence(values, batch_first=True), torch.zeros(len(records))),
+        StepValues(pad_sequence(step_values, batch_first=True), torch.zeros(len(records))),
         ends,
         (torch.arange(int(lengths.max())) < lengths[:, None]) & has_value[:, None],
         torch.zeros(len(records), dtype=torch.long),

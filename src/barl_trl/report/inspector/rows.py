@@ -216,8 +216,5 @@ def _rounded(values: Any, decimals: int = _DECIMALS) -> Any:
     if values is None:
         return None
     array = np.round(np.asarray(values, dtype=float), decimals) + 0.0  # no negative zero
-    is_finite = np.isfinite(array)
-    if not is_finite.all():
-        array = array.astype(object)
-        array[~is_finite] = None
-    return array.tolist()
+    nothing: Any = None
+    return np.where(np.isfinite(array), array.astype(object), nothing).tolist()

@@ -101,8 +101,17 @@ class ExactResumeMixin(GRPOTrainer):
         changed = changed_settings(checkpoint, self._settings())
         if changed:
             logger.warning(f"{checkpoint} was trained with other settings: {in_words(changed)}")
-        refuse_inexact(checkpoint, changed, is_allowed=self.args.allow_inexact_resume)
+        self.refuse_checkpoint(checkpoint)
         self._is_inexact = bool(changed.keys() & EXACT)
+
+    def refuse_checkpoint(self, checkpoint: str) -> None:
+        """Refuse a checkpoint from which this trainer cannot resume, or not exactly.
+
+        Raises:
+            ValueError: Settings, data or model are not those of the checkpoint.
+        """
+        changed = changed_settings(checkpoint, self._settings())
+        refuse_inexact(checkpoint, changed, is_allowed=self.args.allow_inexact_resume)
 
     def _settings(self) -> dict[str, Any]:
         return settings_of(

@@ -9,6 +9,7 @@ from pathlib import Path
 from accelerate.logging import get_logger
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
+from transformers.utils import CONFIG_NAME
 from trl import GRPOConfig
 
 from ...report.json_files import read_json, write_json
@@ -23,6 +24,14 @@ _END_MARKER = "complete.json"
 
 _WEIGHTS = ("*.safetensors", "*/*.safetensors", "pytorch_model*", "adapter_model*", "global_step*")
 _TEXTS = (".json", ".jinja", ".md", ".txt")  # a user may edit these, which changes their sizes
+_KEYS = {
+    TRAINER_STATE_NAME: {"global_step": int, "epoch": float},
+    _END_MARKER: {"sizes": dict},
+    SETTINGS: {"method": str},
+    CONFIG_NAME: {"model_type": str},
+}
+"""Name of a JSON file -> types of the values that it must have, if the checkpoint has the file."""
+
 _REPLACEABLE = (OPTIMIZER_NAME, SCHEDULER_NAME)
 """Names of files without which a run resumes, with a new optimizer and a warning."""
 
@@ -131,14 +140,13 @@ def _find_fault(checkpoint: str, args: GRPOConfig) -> str | None:
     for path in [folder / TRAINER_STATE_NAME] + [marker] * has_rollouts:
         if not path.exists():
             return f"{path.name} is missing"
-    try:
-        step = read_json(folder / TRAINER_STATE_NAME, global_step=int, epoch=float)["global_step"]
-        sizes = read_json(marker, sizes=dict)["sizes"] if marker.exists() else None
+    try:  # a damaged file of texts may have its size
+        files = {p.name: read_json(p, **_KEYS.get(p.name, {})) for p in folder.glob("*.json")}
     except ValueError as error:
-        return str(error)
-    if sizes is None:
-        return _fault_of_trls(folder, step, args)
-    for name, size in sizes.items():
+        return str(error).removesuffix(".")
+    if not marker.exists():
+        return _fault_of_trls(folder, files[TRAINER_STATE_NAME]["global_step"], args)
+    for name, size in files[_END_MARKER]["sizes"].items():
         path = folder / name
         if name not in _REPLACEABLE and not path.exists():
             return f"{name} is missing"

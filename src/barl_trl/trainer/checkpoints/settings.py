@@ -14,6 +14,7 @@ from typing import Any
 
 from datasets import Dataset
 from peft import PeftModel
+from transformers.trainer import OPTIMIZER_NAME
 
 from ...report.json_files import read_json
 from ..barl_config import BARLConfig
@@ -42,6 +43,9 @@ rollouts are divided into batches."""
 
 _OPTIMIZER = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
 """Settings that the saved state of the optimizer replaces."""
+
+_OF_ONE_STATE = {"adamw_torch", "adamw_torch_fused"}
+"""Optimizers that load each other's state."""
 
 _SHAPE = ("model_type", "hidden_size", "num_hidden_layers", "vocab_size")
 
@@ -100,7 +104,7 @@ def changed_settings(checkpoint: str | Path, settings: Mapping[str, Any]) -> dic
     path = Path(checkpoint, SETTINGS)
     saved = read_json(path) if path.exists() else {}
     return {
-        name: f"{_short(saved[name])} -> {_short(value)}"
+        name: _difference(saved[name], value)
         for name, value in settings.items()
         if name in saved and saved[name] != value
     }
@@ -115,13 +119,20 @@ def refuse_inexact(checkpoint: str | Path, changed: Mapping[str, str], *, is_all
         is_allowed: Whether an inexact resume is allowed.
 
     Raises:
-        ValueError: The weights of the checkpoint do not fit the model; or the resume is inexact,
-            and that is not allowed.
+        ValueError: The weights of the checkpoint do not fit the model, or the state of its
+            optimizer does not fit the optimizer; or the resume is inexact, and that is not allowed.
     """
     if kind := _listed(changed, _KIND):
         raise ValueError(
             f"the model must be of the kind that {checkpoint} has, got {kind}: take that, or leave "
             "resume_from_checkpoint out to start anew."
+        )
+    optimizers = changed.get("optim", "")
+    is_other = not _OF_ONE_STATE.issuperset(optimizers.split(" -> "))
+    if optimizers and is_other and (state := Path(checkpoint, OPTIMIZER_NAME)).exists():
+        raise ValueError(
+            f"optim must be that of {checkpoint}, got {optimizers}: take that, or delete {state} "
+            "to start with a new optimizer."
         )
     if not is_allowed and (inexact := _listed(changed, EXACT)):
         raise ValueError(
@@ -145,5 +156,8 @@ def _listed(changed: Mapping[str, str], names: Iterable[str]) -> str:
     return ", ".join(f"{name} {changed[name]}" for name in names if name in changed)
 
 
-def _short(value: Any) -> str:
-    return textwrap.shorten(str(value), 80)
+def _difference(old: Any, new: Any) -> str:
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [name for name in old | new if old.get(name) != new.get(name)]
+        old, new = ({name: part.get(name) for name in names} for part in (old, new))
+    return " -> ".join(textwrap.shorten(str(value), 80) for value in (old, new))

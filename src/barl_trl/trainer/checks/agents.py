@@ -9,6 +9,7 @@ from accelerate.utils import parse_flag_from_env
 from transformers.integrations import is_deepspeed_zero3_enabled
 
 from ..barl_config import BARLConfig
+from ..rollouts.agents import ROLLOUT_ANSWER
 
 
 def check_agents(args: BARLConfig, train_dataset: Any, kwargs: dict[str, Any]) -> None:
@@ -55,3 +56,9 @@ def check_agents(args: BARLConfig, train_dataset: Any, kwargs: dict[str, Any]) -
             f"train_dataset must have messages as prompts with {name}, got the text "
             f"{first['prompt']!r:.80}: make it [{{'role': 'user', 'content': ...}}]."
         )
+    for column in ("environments", ROLLOUT_ANSWER):
+        if column in first:
+            raise ValueError(
+                f"train_dataset must have no column {column!r} with {name}, got {[*first]}: reward "
+                "functions get an argument of that name. Rename the column, or remove it."
+            )

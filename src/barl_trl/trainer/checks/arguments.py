@@ -15,10 +15,10 @@ from ..barl_config import BARLConfig
 from ..rollouts.evidence import TaskFunctions
 from ..rollouts.turns import completion_ends
 from .agents import check_agents
+from .callables import check_task_functions
 from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
 from .environment import refuse_missing_packages
 from .settings import CREDIT_RULES, refuse_broken
-from .task_functions import check_task_functions
 
 
 def check_trainer_arguments(

@@ -1,9 +1,21 @@
 """Checks of a user's functions: each is tried before the first step and checked on every call."""
 
-from collections.abc import Callable
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
+import torch
+from datasets import Dataset, IterableDataset
+
 from ...graders import get_grader
+from ...hypotheses import GivenHypotheses, given_hypotheses, merge_hypotheses, truth_answer
+from ..barl_config import BARLConfig
+from ..rollouts.evidence import ENVIRONMENT_METHOD, Played, TaskFunctions, read_evidence
+
+_LOOKED_AT = 200
+"""Number of first rows whose lists of hypotheses are checked."""
 
 
 def answer_extractor_of(extractor: Any) -> Callable[[str], str | None] | None:
@@ -62,3 +74,175 @@ def answer_equivalence_of(equivalence: Any) -> Callable[[str, str], bool] | None
 
     equivalent("4", "4")  # a mistake shows before a model is loaded
     return equivalent
+
+
+def check_task_functions(
+    args: BARLConfig,
+    functions: TaskFunctions,
+    rewards: Sequence[Any],
+    train_dataset: Any,
+    kwargs: dict[str, Any],
+) -> None:
+    """Refuse functions, columns and rewards from which no belief follows.
+
+    Functions of text rollouts are tried on a made-up rollout: the first row, with an empty
+    completion.
+
+    Args:
+        args: The settings.
+        functions: The user's functions.
+        rewards: The reward functions.
+        train_dataset: The training set.
+        kwargs: The trainer's other arguments.
+
+    Raises:
+        ValueError: A function does not take its arguments, returned something else than it must on
+            the made-up rollout, or changes nothing; a column is missing, or lists nothing; or
+            several rewards are no costs where one must be.
+    """
+    is_expected = args.credit == "bayes" or (
+        args.credit == "belief_critic" and args.belief != "model"
+    )
+    factories = kwargs.get("environment_factory") or ()
+    factories = [*factories.values()] if isinstance(factories, dict) else [factories]
+    _check_use(args, functions, is_expected, factories)
+    if is_expected:
+        names = [_name(reward) for reward in rewards if not getattr(reward, "is_cost", False)]
+        names += [_name(factory) for factory in factories if hasattr(factory, "get_reward")]
+        if len(names) > 1:
+            raise ValueError(
+                f"reward_funcs must have one reward that is no cost with credit={args.credit!r}, "
+                f"got {names}: its expectation under the belief replaces it. Mark those that do "
+                "not depend on what is true with barl_trl.rewards.cost."
+            )
+    rows = train_dataset if isinstance(train_dataset, Dataset | IterableDataset) else ()
+    first_rows = [*islice(rows, _LOOKED_AT)]
+    if not first_rows:
+        return
+    given = _check_columns(args, first_rows)
+    for name in ("observation_likelihood", "hypothesis_rewards"):
+        function = getattr(functions, name)
+        if function is not None:
+            _check_signature(name, function, first_rows[0], has_environments=bool(factories[0]))
+    for factory in factories:
+        if method := getattr(factory, ENVIRONMENT_METHOD, None):
+            _bind(ENVIRONMENT_METHOD, method, ("self", "hypotheses", "steps"), {})
+    if functions.outcome_under is not None:
+        _bind("outcome_under", functions.outcome_under, ("answer", "hypothesis"), {})
+    if not any(kwargs.get(name) for name in ("tools", "environment_factory", "rollout_func")):
+        _try(args, functions, first_rows[0], given)
+
+
+def _check_use(
+    args: BARLConfig, functions: TaskFunctions, is_expected: bool, factories: list[Any]
+) -> None:
+    if functions.observation_likelihood is not None and args.belief == "model":
+        raise ValueError(
+            "belief must be 'task' or 'both' with observation_likelihood, got 'model': the model's "
+            "belief takes no observations."
+        )
+    is_own = args.own_credit.function.__module__.startswith("barl_trl.")
+    if functions.outcome_under is not None and is_own and not is_expected:
+        raise ValueError(
+            f"outcome_under must be None with credit={args.credit!r}, got a function: 'bayes' "
+            "takes it, and 'belief_critic' with the task's belief."
+        )
+    tells = [functions.observation_likelihood, functions.hypothesis_rewards]
+    tells += [getattr(factory, ENVIRONMENT_METHOD, None) for factory in factories]
+    if args.belief != "model" and not any(tells):
+        warnings.warn(
+            f"belief={args.belief!r} without observation_likelihood, hypothesis_rewards or an "
+            f"environment with {ENVIRONMENT_METHOD}: nothing tells hypotheses apart but their "
+            "prior.",
+            stacklevel=5,
+        )
+
+
+def _check_columns(args: BARLConfig, rows: list[dict[str, Any]]) -> GivenHypotheses | None:
+    """Refuse columns that are missing, or list nothing; return what the first row lists."""
+    for field in ("hypotheses_column", "prior_column"):
+        name = getattr(args, field)
+        if name is not None and name not in rows[0]:
+            raise ValueError(
+                f"{field} must name a column of train_dataset, got {name!r} with the columns "
+                f"{[*rows[0]]}: name one of them, or leave it out."
+            )
+    if args.hypotheses_column is None:
+        return None
+    lists = [
+        given_hypotheses(
+            row[args.hypotheses_column],
+            None if args.prior_column is None else row[args.prior_column],
+            max_chars=args.max_answer_chars,
+        )
+        for row in rows
+    ]
+    unusable = sum(one is None for one in lists)
+    if 2 * unusable > len(lists):
+        raise ValueError(
+            "hypotheses_column must hold lists of texts of at most "
+            f"max_answer_chars={args.max_answer_chars} characters, got {args.hypotheses_column!r}, "
+            f"where {unusable} of the first {len(lists)} rows have none: name another column."
+        )
+    unusable = sum(one is not None and one.is_prior_unusable for one in lists)
+    if 2 * unusable > len(lists):
+        raise ValueError(
+            "prior_column must hold a weight of at least 0 for each text of hypotheses_column, got "
+            f"{args.prior_column!r}, where {unusable} of the first {len(lists)} rows do not: leave "
+            "it out for equal weights."
+        )
+    return lists[0]
+
+
+def _check_signature(
+    name: str, function: Any, row: dict[str, Any], *, has_environments: bool
+) -> None:
+    others = {*row} - {"prompt", "completion", "completion_ids"}
+    keywords = {"prompts", "completions", "hypotheses", "steps", *others}
+    if has_environments:
+        keywords.add("environments")
+    _bind(name, function, (), dict.fromkeys(sorted(keywords)))
+
+
+def _bind(name: str, function: Any, places: tuple[str, ...], keywords: dict[str, Any]) -> None:
+    try:
+        inspect.signature(function).bind(*places, **keywords)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must take the arguments {', '.join([*places, *keywords])}, got "
+            f"{_name(function)}: {error}. **kwargs takes those that it does not use."
+        ) from None
+    except ValueError:  # Python cannot read the signature
+        return
+
+
+def _try(
+    args: BARLConfig, functions: TaskFunctions, row: dict[str, Any], given: GivenHypotheses | None
+) -> None:
+    """Call the functions for the first row with an empty completion of one step."""
+    truth = truth_answer(row.get(args.solution_column)) or None
+    hypotheses = merge_hypotheses(
+        truth, [None], equivalent=str.__eq__, given=given, is_closed=args.belief != "model"
+    )
+    is_text = isinstance(row["prompt"], str)
+    columns = {name: [value] for name, value in row.items() if name not in ("prompt", "completion")}
+    made_up = Played(
+        [row["prompt"]],
+        ["" if is_text else [{"role": "assistant", "content": ""}]],
+        [[""]],
+        columns,
+    )
+    read_evidence(
+        functions._replace(outcome_under=None),
+        made_up,
+        [hypotheses],
+        [None],
+        uses_observations=args.belief != "model",
+        is_first=True,
+        num_steps=1,
+        device=torch.device("cpu"),
+    )
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)

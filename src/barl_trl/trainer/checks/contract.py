@@ -72,7 +72,7 @@ _NAMES = {
     "use_vllm vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature "
     "beta generation_kwargs chat_template_kwargs num_completions_to_print sync_ref_model "
     "use_adaptive_entropy vllm_mode max_tool_calling_iterations",
-    "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs",
+    "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs llm",
 }
 """Class -> its attributes and fields that barl-trl reads or sets."""
 

@@ -202,8 +202,8 @@ def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
             f"processing_class must have an EOS token, {of_what}: set processing_class.eos_token "
             "to the token that ends an answer."
         )
-    rows = dataset if isinstance(dataset, Dataset | IterableDataset) else ()
-    if tokenizer.chat_template is None and any(map(is_conversational, islice(rows, 1))):
+    examples = dataset if isinstance(dataset, Dataset | IterableDataset) else ()
+    if tokenizer.chat_template is None and any(map(is_conversational, islice(examples, 1))):
         raise ValueError(
             f"processing_class must have a chat template for messages, {of_what}: set "
             "processing_class.chat_template, or make each prompt a text, as "

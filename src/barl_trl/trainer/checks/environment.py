@@ -5,6 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ...report.json_files import read_json
+
 _OF_THEIR_NAME = (
     *("clearml", "codecarbon", "comet_ml", "dagshub", "dvclive", "mlflow", "neptune"),
     *("swanlab", "trackio", "wandb"),
@@ -18,17 +20,18 @@ _TRACKERS = {name: (name,) for name in _OF_THEIR_NAME} | {
 
 
 def refuse_unusable_folder(name: str, model: str) -> None:
-    """Refuse a path that does not exist, and a folder or file of GGUF weights.
+    """Refuse a path that does not exist, damaged JSON, and a folder or file of GGUF weights.
 
-    transformers would take a missing path for a Hub id. A name without a slash must be an existing
-    folder, or a model in the Hub's cache.
+    transformers would take a missing path for a Hub id, and does not name a damaged file. A name
+    without a slash must be an existing folder, or a model in the Hub's cache.
 
     Args:
         name: The setting, for the error message.
         model: A path or a Hub id.
 
     Raises:
-        ValueError: There is no such folder or model, or its weights are GGUF.
+        ValueError: There is no such folder or model, its weights are GGUF, or a JSON file in it is
+            damaged.
     """
     path = Path(model)
     is_gguf = path.suffix == ".gguf" and path.is_file()
@@ -51,6 +54,8 @@ def refuse_unusable_folder(name: str, model: str) -> None:
             f"{name} must be a folder with config.json, got {model!r}, which is GGUF: write it as "
             f"one with `python examples/real_model/convert.py {files[0]} FOLDER`."
         )
+    for file in sorted(path.glob("*.json")):
+        read_json(file)
 
 
 def refuse_missing_vllm(rule: str, value: object) -> None:

@@ -16,7 +16,6 @@ from ...credit.token_weights import TokenWeights
 from ...hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
 from ...report.likeliest import likeliest
 from ..rollouts.evidence import Evidence
-from ..rollouts.hypothesis_scorer import Scored
 from ..rollouts.rollout_batch import RolloutBatch
 from .belief_metrics import belief_metrics, clipped_tokens, rollout_diagnostics
 from .completions_print import print_completions
@@ -58,7 +57,6 @@ class BeliefLog(TrainerCallback):
     def __init__(self, trainer: Any):
         self._trainer = trainer
         self._no_answer: list[float] = []  # share without an answer, of each rollout batch
-        self._first_length: float | None = None  # mean tokens of the first batch's completions
         self._printed: deque[dict[str, Any]] = deque(maxlen=trainer.args.generation_batch_size)
         self._is_printed = True
         # TRL's table, which squeezes three texts into 80 columns, is not printed
@@ -154,7 +152,7 @@ class BeliefLog(TrainerCallback):
                 torch.tensor([bool(one and one.has_truth) for one in scored.local_sets]).to(
                     mask.device
                 ),
-                _observations(scored, state_mask[:, 1:]),
+                _observations(batch, state_mask[:, 1:]),
             )
             totals: Any = trainer.accelerator.reduce(sums, reduction="sum")
             found = {
@@ -165,10 +163,10 @@ class BeliefLog(TrainerCallback):
             metrics |= found
         if not trainer.scorer.credit.needs_truth:
             lengths = gather_object([*map(len, batch.generated.completion_ids)])
-            if self._first_length is None:
-                self._first_length = fmean(lengths)
+            if trainer._first_length is None:
+                trainer._first_length = fmean(lengths)
             metrics |= unlabelled_metrics(
-                scored.sets, trainer.num_generations, lengths, self._first_length
+                scored.sets, trainer.num_generations, lengths, trainer._first_length
             )
         return metrics
 
@@ -292,13 +290,15 @@ def _padded(evidence: Evidence, steps: int, hypotheses: int) -> Evidence:
     )
 
 
-def _observations(scored: Scored, step_mask: Tensor) -> Tensor:
-    """Return which steps brought an observation: with several turns those whose turn has one."""
-    seen = step_mask.clone()
+def _observations(batch: RolloutBatch, step_mask: Tensor) -> Tensor:
+    """Return which steps may have brought an observation: of an agent the turns that have one."""
+    scored, generated = batch.scored, batch.generated
+    if not generated.has_tools and generated.masks is None:
+        return step_mask
+    seen = torch.zeros_like(step_mask)
     for row, ends, turns in zip(seen, scored.step_ends, scored.turns, strict=True):
         stops = {turn.stop for turn in turns if turn.has_observation}
-        if stops or len(turns) > 1:
-            row[: len(ends)] = torch.tensor([end in stops for end in ends], dtype=torch.bool)
+        row[: len(ends)] = torch.tensor([end in stops for end in ends], dtype=torch.bool)
     return seen
 
 

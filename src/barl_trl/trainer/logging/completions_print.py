@@ -52,10 +52,10 @@ def print_completions(
     # brackets in a text are no markup of rich
     console = Console(markup=False, emoji=False, highlight=False)
     room = _LINES * (console.width - 6)
-    values = [value for _, _, row, *_ in printed for value in row.get("step_values") or ()]
-    values = [value for value in values if math.isfinite(value)]
-    ends = (min(values), max(values)) if values else (0.0, 0.0)
-    scale = f"step values from {ends[0]:.2f} to {ends[1]:.2f}" if values else ""
+    step_values = [value for _, _, row, *_ in printed for value in row.get("step_values") or ()]
+    step_values = [value for value in step_values if math.isfinite(value)]
+    ends = (min(step_values), max(step_values)) if step_values else (0.0, 0.0)
+    scale = f"step values from {ends[0]:.2f} to {ends[1]:.2f}" if step_values else ""
     console.print(f"completions at step {step}  {scale}".rstrip(), style="bold")
 
     def show(text: str, indent: int, style: str = "dim") -> None:
@@ -134,8 +134,8 @@ def _turns(messages: list[dict[str, Any]], values: Sequence[float]) -> Iterator[
         calls = [call["function"] for call in message.get("tool_calls") or ()]
         parts = [text, *(f"{call['name']} {json.dumps(call['arguments'])}" for call in calls)]
         value = f" {values[turn]:+.2f}" if is_told else ""
-        yield f"turn {turn}{value}: {' '.join(filter(None, parts))}", "none"
         turn += 1
+        yield f"turn {turn}{value}: {' '.join(filter(None, parts))}", "none"
 
 
 def _cells(

@@ -83,7 +83,7 @@ SYMPTOMS = (
         "barl/observations_contradicted",
         lambda value: value > 0.05,
         FEW,
-        "no given hypothesis allows {value:.0%} of the observations, which are left out. Check "
+        "no hypothesis allows {value:.0%} of the observations, which are left out. Check "
         "observation_likelihood, and that hypotheses_column lists all that can be true.",
     ),
     _Symptom(

@@ -72,7 +72,9 @@ def rollout_table(
             "cost": None if rollouts.costs is None else rollouts.costs.tolist(),
         }
         columns |= _task_columns(rollouts, has_belief, outcome_scale)
-    return record_table(columns | _turn_columns(generated, scored) | others)
+    if generated.masks is not None:  # else only the model can have written
+        columns |= turn_columns(generated.masks, generated.completions, scored.turns)
+    return record_table(columns | others)
 
 
 def _task_columns(
@@ -91,20 +93,28 @@ def _task_columns(
     return columns
 
 
-def _turn_columns(generated: Generated, scored: Scored) -> dict[str, list[Any]]:
-    """Return what others wrote in the rollouts; nothing if only the model can have written."""
-    if generated.masks is None:
-        return {}
-    has_others = [0 in mask for mask in generated.masks]
+def turn_columns(
+    masks: Sequence[Sequence[int]],
+    completions: Sequence[Completion],
+    turns: Sequence[Sequence[Turn]],
+) -> dict[str, list[Any]]:
+    """Return the columns that say what others than the model wrote in rollouts.
+
+    Args:
+        masks: For each rollout 1 for each token that the model wrote, 0 for the others.
+        completions: The completions, as texts or messages.
+        turns: Their turns.
+    """
+    has_others = [0 in mask for mask in masks]
 
     def of_others(values: Iterable[Any]) -> list[Any]:
         return [value if has else None for has, value in zip(has_others, values, strict=True)]
 
     return {
-        "own_tokens": of_others(generated.masks),
-        "turn_ends": of_others([turn.stop for turn in turns] for turns in scored.turns),
-        "observed_tools": of_others(map(_tools, generated.completions, scored.turns)),
-        "ended_in_call": [*map(calls_tool, generated.completions)],
+        "own_tokens": of_others(masks),
+        "turn_ends": of_others([turn.stop for turn in spans] for spans in turns),
+        "observed_tools": of_others(map(_tools, completions, turns)),
+        "ended_in_call": [*map(calls_tool, completions)],
     }
 
 

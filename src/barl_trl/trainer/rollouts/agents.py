@@ -31,6 +31,10 @@ class Episode(NamedTuple):
     """The messages of all turns, or the text if there are no tools."""
     text: str
     """What the model wrote in all turns, with line breaks for what others wrote."""
+    token_ids: list[int]
+    """Token ids of the completion, with what others wrote."""
+    own_tokens: list[int]
+    """1 for each token of the completion that the model wrote, 0 for the others."""
     num_tokens: int
     """Number of tokens that the model wrote, without the one that ends its last turn."""
     is_cut_off: bool
@@ -156,6 +160,8 @@ class AgentMixin(GRPOTrainer):
             prompt,
             completion,
             _own_text(ids[: len(own)], own, self._tokenizer),
+            ids,
+            mask,
             sum(own),
             might_go_on(ids, turns, self._turn_end_ids)
             or (is_unanswered and calls_tool(completion)),

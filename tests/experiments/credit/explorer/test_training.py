@@ -7,7 +7,6 @@ from experiments.credit.arms import ARMS
 from experiments.credit.explorer import training as explorer_training
 from experiments.credit.explorer.simulation import INITIAL_PARAMETERS, WORLDS, simulate
 from experiments.credit.explorer.training import batch_cosines, evaluate, train
-from experiments.credit.explorer.weights import gradient
 
 STANDARD = WORLDS["standard"]
 
@@ -54,28 +53,11 @@ def test_arms_of_a_seed_see_the_same_problems(monkeypatch):
 
 def test_quality_of_gradients():
     arms = {name: ARMS[name] for name in ("rloo", "barl", "barl, own outcomes")}
-    found = batch_cosines(arms, WORLDS["confident"], batches=40, reference_prompts=4000)
+    found = batch_cosines(arms, WORLDS["confident"], batches=20, reference_prompts=2000)
     assert found["rloo"].bias > 0.97
     assert found["barl, own outcomes"].bias < -0.5
     assert found["rloo"].quality > found["barl"].quality > found["barl, own outcomes"].quality
     for entry in found.values():
-        assert len(entry.cosines) == 40
+        assert len(entry.cosines) == 20
         assert entry.quality == pytest.approx(entry.cosines.mean())
-        assert entry.error == pytest.approx(entry.cosines.std(ddof=1) / 40**0.5)
-
-
-def test_quality_is_judged_on_the_same_batches_with_or_without_other_arms():
-    settings = {"batches": 3, "seed": 5, "reference_prompts": 500}
-    both = batch_cosines({n: ARMS[n] for n in ("grpo", "gae, lambda .9")}, STANDARD, **settings)
-    alone = batch_cosines({"gae, lambda .9": ARMS["gae, lambda .9"]}, STANDARD, **settings)
-    np.testing.assert_array_equal(both["gae, lambda .9"].cosines, alone["gae, lambda .9"].cosines)
-
-
-def test_arm_without_a_gradient_has_cosine_0(monkeypatch):
-    def silent(rollouts, arm):
-        return gradient(rollouts, arm) * (arm.credit == "rloo")
-
-    monkeypatch.setattr(explorer_training, "gradient", silent)
-    arms = {"grpo": ARMS["grpo"]}
-    found = batch_cosines(arms, STANDARD, batches=2, reference_prompts=100)["grpo"]
-    assert (found.bias, found.quality) == (0, 0)
+        assert entry.error == pytest.approx(entry.cosines.std(ddof=1) / 20**0.5)

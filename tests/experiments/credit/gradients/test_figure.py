@@ -6,7 +6,7 @@ import pytest
 
 from experiments.credit.gradients import figure as credit_figure
 
-from ....report.drawings import curves, legend, styles
+from ....report.drawings import curves
 
 NAN = math.nan
 CONTROL = "plain RL with steps of these sizes"
@@ -65,26 +65,6 @@ def test_a_panel_for_one_batch_and_one_for_the_mean(drawn):
             assert found == pytest.approx(wanted)
 
 
-def test_each_method_has_a_row_in_which_checkpoints_stand_one_below_the_other(drawn):
-    _, quality, bias = draw_rows(drawn, ROWS)
-    labels = [text.get_text() for text in quality.get_yticklabels()]
-    assert labels == ["grpo", "barl", "monte carlo"]
-    assert quality.get_ylim() == (2.5, -0.5)  # the first one on top
-    for axis in (quality, bias):
-        first, second = ([y for _, y in curve] for curve in curves(axis))
-        assert first == pytest.approx([-0.2, 0.8, 1.8])
-        assert second == pytest.approx([0.2, 1.2, 2.2])
-
-
-def test_checkpoints_can_be_told_apart_without_colours(drawn):
-    figure, quality, bias = draw_rows(drawn, ROWS)
-    for axis in (quality, bias):
-        markers = {marker for marker, dashes in styles(axis)}
-        assert {dashes for _, dashes in styles(axis)} == {"None"}
-        assert len(markers) == 2
-    assert sorted(legend(figure)) == [CONTROL, "step-0", "step-9"]
-
-
 def test_the_control_stands_beside_the_quality_where_there_is_one(drawn):
     _, quality, bias = draw_rows(drawn, ROWS)
     expected = [(0.5, -0.2), (0.4, 0.8), (0.4, 0.2), (0.1, 1.2)]
@@ -102,15 +82,3 @@ def test_what_noise_hides_is_not_drawn(drawn):
     assert curves(quality) == [[(0.5, 0.0)]]
     assert curves(bias) == [[]]
     assert math.isfinite(bias.get_xlim()[1])
-
-
-def test_cosines_far_beyond_one_stand_at_the_edge_and_leave_room_for_the_others(drawn):
-    rows = [
-        row("step-0", "grpo", [0.5, 0.1], [9.0, 3.0]),
-        row("step-0", "barl", [0.6, 0.1], [-5.0, 3.0]),
-    ]
-    _, quality, bias = draw_rows(drawn, rows)
-    limit = credit_figure.LIMIT
-    assert [x for x, _ in curves(bias)[0]] == [limit, -limit]
-    assert bias.get_xlim() == pytest.approx((-limit - 0.06, limit + 0.06))
-    assert quality.get_xlim() == pytest.approx((-0.06, 1.06))  # from 0 to 1, whatever is between

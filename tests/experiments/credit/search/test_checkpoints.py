@@ -36,7 +36,6 @@ def trained(tmp_path_factory):
         yield folder
 
 
-@pytest.mark.slow
 def test_an_arm_is_trained_and_its_checkpoints_are_beside_its_file(trained):
     record = read_json(trained / "barl.json")
     told = (record["condition"], record["arm"], record["seed"])

@@ -10,17 +10,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from barl_trl.commands.shell.jobs import FileJob, run_jobs
-from barl_trl.report.json_files import read_json
 from barl_trl.synthetic.search import TINY_MODEL_DIR, SearchProblem
-from experiments.credit.arms import ARMS
 from experiments.credit.search import runs as search_runs
 from experiments.credit.search.runs import (
     CONDITIONS,
     Condition,
-    path_of,
     run,
-    run_into,
     training_problems,
 )
 from experiments.credit.search.short_training import ShortTraining
@@ -103,18 +98,6 @@ def test_a_record_has_every_test_before_and_behind_the_training(tested):
     assert 0 < first["accuracy"] < 1
 
 
-def test_on_the_way_the_first_test_alone_is_measured_on_fewer_problems(
-    set_steps, tested, monkeypatch
-):
-    set_steps(2)
-    monkeypatch.setattr(search_runs, "ON_THE_WAY", 3)
-    evaluations = run("quick", "grpo", 0)["evaluations"]
-    assert [entry["step"] for entry in evaluations] == [0, 1, 2]
-    assert [entry.keys() >= {"short"} for entry in evaluations] == [True, False, True]
-    assert [len(problems) for problems, _ in tested] == [FEW, FEW, 3, FEW, FEW]
-    assert tested[2][0] == tested[0][0][:3]
-
-
 def test_arms_of_a_seed_are_tested_alike_on_held_out_problems_and_seeds_are_not(set_steps, tested):
     set_steps(0)
     records = [run("quick", arm, seed) for arm, seed in [("grpo", 0), ("barl", 0), ("grpo", 1)]]
@@ -125,19 +108,6 @@ def test_arms_of_a_seed_are_tested_alike_on_held_out_problems_and_seeds_are_not(
         assert not set(one[0]) & set(other[0])
         assert len(set(one[0])) == FEW
         assert all(problem.held_out for problem in one[0])
-
-
-def test_arm_problems_and_rollouts_of_the_training_are_the_runs(monkeypatch):
-    def watched(model, task, arm, problems, *, seed, settings, evaluate):
-        first = parsed(next(problems).prompt_ids)
-        seen.append((arm, seed, task.max_new_tokens, settings.steps, first))
-        return []
-
-    seen = []
-    monkeypatch.setattr(search_runs, "train", watched)
-    run("cut_off", "barl, sum", 4)
-    [first] = trained_on("cut_off", 4, 1)
-    assert seen == [(ARMS["barl, sum"], 4, 64, 40, first)]
 
 
 # Training problems
@@ -171,15 +141,6 @@ def test_memorisation_has_the_same_problems_over_and_over_in_other_orders():
 
 
 # Files
-
-
-@pytest.mark.slow
-def test_a_run_in_another_process_is_the_same_run(tmp_path):
-    path = path_of(tmp_path, "quick", "barl, beta inf", 3)
-    assert path == tmp_path / "quick" / "barl-beta_inf-3.json"
-    run_jobs([FileJob(path, run_into, ("quick", "barl, beta inf", 3))], lambda: None)
-    record = read_json(path)
-    assert repr(record) == repr(run("quick", "barl, beta inf", 3))
 
 
 def test_checkpoints_are_the_models_of_all_evaluations_but_the_first(tmp_path, set_steps, tested):

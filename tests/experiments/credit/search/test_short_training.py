@@ -17,7 +17,6 @@ from experiments.credit.search.runs import search_task
 from experiments.credit.search.short_training import (
     ShortTraining,
     add_gradient,
-    completion_logps,
     train,
 )
 
@@ -27,56 +26,9 @@ from ..given_batches import given_batch, some_cut_off
 # Gradient
 
 
-@pytest.fixture
-def batch(model, tokenizer):
-    """Prompts of 4 and of 10 tokens, completions of 1 to 39."""
-    return given_batch(model, tokenizer, [ARMS["barl"]])
-
-
-def logps_alone(model, prompt, completion):
-    """Log-probabilities of a completion's tokens, without padding."""
-    logits = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
-    return logits.log_softmax(dim=-1)[range(len(completion)), completion]
-
-
-def naive_gradient(model, batch, weights):
-    number, loss = sum(map(len, batch.completion_ids)), torch.tensor(0.0)
-    rollouts = zip(batch.prompt_ids, batch.completion_ids, weights, strict=True)
-    for prompt, completion, row in rollouts:
-        logps = logps_alone(model, prompt, completion)
-        loss = loss - (logps * row[: len(completion)]).sum() / number
-    return torch.autograd.grad(loss, list(model.parameters()))
-
-
 def check_gradient(model, expected):
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("number", [8, 5, 1])
-def test_gradient_is_that_of_the_weighted_log_likelihood_per_token(model, batch, number):
-    weights = batch.token_weights(ARMS["barl"])[:number]
-    assert weights.abs().max() > 0.5
-    few = replace(
-        batch,
-        prompt_ids=batch.prompt_ids[:number],
-        completion_ids=batch.completion_ids[:number],
-    )
-    add_gradient(model, few, weights)
-    expected = naive_gradient(model, few, weights)
-    check_gradient(model, expected)
-    add_gradient(model, few, weights)
-    check_gradient(model, [2 * gradient for gradient in expected])
-
-
-def test_log_probabilities_are_those_of_the_rows_asked_for(model, batch):
-    rows = [6, 5, 0]
-    found = completion_logps(model, batch, rows)
-    for logps, row in zip(found, rows, strict=True):
-        completion = batch.completion_ids[row]
-        expected = logps_alone(model, batch.prompt_ids[row], completion)
-        torch.testing.assert_close(logps[: len(completion)], expected, atol=1e-5, rtol=0)
-    assert found.shape == (3, max(len(batch.completion_ids[row]) for row in rows))
 
 
 @pytest.mark.parametrize("credit", ["grpo", "barl", "belief_critic"])
@@ -159,7 +111,6 @@ def adamw(parameters, gradients, rates, betas=(0.9, 0.999), eps=1e-8):
             p -= rate * m / (1 - betas[0] ** t) / ((v / (1 - betas[1] ** t)).sqrt() + eps)
 
 
-@pytest.mark.slow
 def test_steps_are_those_of_adamw_on_the_clipped_gradient(task):
     most, seed, arm = 0.01, 3, ARMS["progress"]
     expected, stream = search_model().eval(), search_problems(task, seed)
@@ -184,15 +135,6 @@ def test_steps_are_those_of_adamw_on_the_clipped_gradient(task):
     assert difference(model, search_model()) > 1e-3
 
 
-def test_without_warmup_the_first_step_is_as_long_as_the_others(task):
-    whole, _ = trained(task, "barl", steps=1, warmup_steps=0)
-    also, _ = trained(task, "barl", steps=1, warmup_steps=1)
-    half, _ = trained(task, "barl", steps=1, warmup_steps=2)
-    assert difference(whole, also) == 0
-    start = search_model()
-    assert difference(half, start) == pytest.approx(difference(whole, start) / 2, rel=1e-3)
-
-
 @pytest.mark.parametrize(("steps", "expected"), [(3, [0, 2, 3]), (2, [0, 2])])
 def test_evaluations_are_before_on_the_way_and_behind(task, seen, steps, expected):
     def evaluate(model, step):
@@ -213,7 +155,6 @@ def test_evaluations_are_before_on_the_way_and_behind(task, seen, steps, expecte
     assert 0 < sum(rewards) < steps
 
 
-@pytest.mark.slow
 def test_same_seed_same_training_and_arms_begin_with_the_same_rollouts(task, seen):
     models = {}
     for run in [("grpo", 0, ""), ("grpo", 0, "again"), ("progress", 0, ""), ("grpo", 1, "")]:

@@ -15,6 +15,7 @@ from ...shell.jobs import FileJob
 from .scales import Model, Scale
 
 BASE = "base"  # the arm of the model that is not trained
+DONE = "done"  # the folder of a file for each command that is done
 
 _SAMPLING = {"greedy": [], "sampled": ["--temperature", "1.0", "--num_samples", "6"]}
 """Options of `barl evaluate` by folder of responses, for the paper's pass@1 and its pass@k."""
@@ -31,7 +32,7 @@ class Command(NamedTuple):
         name = self.name.replace(" ", "-")
         key = hashlib.sha256(json.dumps(self.argv).encode()).hexdigest()[:8]
         log = folder / "logs" / f"{name}.txt"
-        return FileJob(folder / "done" / f"{name}-{key}.json", _run, (self, log, environment))
+        return FileJob(folder / DONE / f"{name}-{key}.json", _run, (self, log, environment))
 
 
 def _run(path: Path, command: Command, log: Path, environment: dict[str, str]) -> None:

@@ -13,23 +13,41 @@ from ....trainer.checkpoints.output_folder import one_writer
 from ...shell.console import print_note, progress_bar
 from ...shell.jobs import run_jobs
 from ...shell.parsers import printable
-from .commands import stages
+from .commands import DONE, stages
 from .report import report
 from .scales import Scale, demo_scale, paper_scale
 
 
 def main(name: str, folder: Path, seeds: Sequence[int], *, is_plan: bool) -> None:
-    """Run the commands of a scale, or print them. The paper's scale is refused without a GPU."""
+    """Run the commands of a scale, or print them.
+
+    Raises:
+        ValueError: The folder has files, but not of this command; or the scale is the paper's, and
+            there is no GPU.
+    """
+    if name == "paper" and not is_plan and not torch.accelerator.is_available():
+        raise ValueError(
+            "--scale must be demo on a machine without GPUs, got paper: --plan prints its commands."
+        )
+    _refuse_files_of_others(folder)
     scale = paper_scale() if name == "paper" else demo_scale(folder)
+    if name == "demo":  # whose problems are written by now
+        (folder / DONE).mkdir(exist_ok=True)
     if is_plan:
         for command in chain.from_iterable(stages(scale, folder, seeds)):
             print(printable(shlex.join(command.argv)))
         return
-    if name == "paper" and not torch.accelerator.is_available():
-        raise ValueError(
-            "--scale must be demo on a machine without GPUs, got paper: --plan prints its commands."
-        )
     run(scale, folder, seeds)
+
+
+def _refuse_files_of_others(folder: Path) -> None:
+    """Refuse a folder with files in which this command never began."""
+    others = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if others and DONE not in others:
+        raise ValueError(
+            f"output_dir must be new, or have what this command wrote, got {folder} with "
+            f"{others[0]}: name another."
+        )
 
 
 def run(scale: Scale, folder: Path, seeds: Sequence[int]) -> None:
@@ -41,7 +59,7 @@ def run(scale: Scale, folder: Path, seeds: Sequence[int]) -> None:
         for commands in stages(scale, folder, seeds)
     ]
     jobs = [*chain.from_iterable(all_stages)]
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / DONE).mkdir(parents=True, exist_ok=True)
     with one_writer(folder):
         with progress_bar() as progress:
             task = progress.add_task("reproduce paper", total=len(jobs))

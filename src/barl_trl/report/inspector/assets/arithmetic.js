@@ -89,7 +89,7 @@ barl.arithmetic = (() => {
           values.slice(0, 400).map((value, k) => barl.shaded(el("span", { class: k === t ? "at" : null }), value, bound)))));
     });
     return [el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Other credits" }, el("table", { class: "methods" },
-      el("thead", {}, el("tr", {}, ["credit", `${unit} ${t}`, `all ${unit}s, on its own scale`].map((name) => el("th", { scope: "col" }, name)))),
+      el("thead", {}, el("tr", {}, ["credit", barl.text.named(rollout, t), `all ${unit}s, on its own scale`].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, rows))),
     names.some(isOther) ? el("p", { class: "note" }, "* takes the likelihood of an answer otherwise than this run did; read from this run's.") : null];
   }
@@ -117,7 +117,7 @@ barl.arithmetic = (() => {
       : `${rollout.has_truth ? "This rollout has no outcome" : "The prompt has no true answer"}: its ${unit}s have no values.`;
     const from = t ? rollout.step_ends[t - 1] : 0;
     return el("div", {},
-      el("h3", {}, `${unit === "turn" ? "Turn" : "Step"} ${t}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
+      el("h3", {}, `${unit === "turn" ? `Turn ${t + 1} (t = ${t})` : `Step ${t}`}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
       rollout.difference === null ? null : el("p", { class: "wrong" },
         `The recorded step values differ by up to ${number(rollout.difference)} from those that this page computes with the `
         + "run's settings: what it computes may not be what the run did."),

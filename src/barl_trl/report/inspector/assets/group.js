@@ -7,16 +7,17 @@ barl.group = (() => {
   // A grid of cells. The tab key stops at it once; the arrow keys move inside.
   function grid(title, note, lines, bound, go) {
     const columns = Math.max(1, ...lines.map((line) => line.cells.length));
+    const first = lines.some((line) => line.unit === "turn") ? 1 : 0;
     const body = lines.map((line, r) => el("tr", {},
       el("th", { scope: "row" }, el("a", { href: line.href, tabindex: "-1" }, line.name)),
       line.cells.map((value, t) => barl.shaded(el("td", {
         tabindex: r || t ? "-1" : "0", "data-r": r, "data-t": t, class: line.at === t ? "at" : null,
-        "aria-label": `${line.name}, ${line.unit} ${t}: ${signed(value)}`, title: `${line.unit} ${t}: ${signed(value)}`,
+        "aria-label": `${line.name}, ${line.unit} ${t + first}: ${signed(value)}`, title: `${line.unit} ${t + first}: ${signed(value)}`,
       }, columns <= 12 ? signed(value, 1) : ""), value, bound)),
       Array.from({ length: columns - line.cells.length }, () => el("td", { class: "void" }))));
     const table = el("table", { class: columns <= 12 ? "heat" : "heat dense", role: "grid", "aria-label": title },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "rollout"),
-        Array.from({ length: columns }, (_, t) => el("th", { scope: "col" }, columns <= 12 || t % 5 === 0 ? String(t) : "")))),
+        Array.from({ length: columns }, (_, t) => el("th", { scope: "col" }, columns <= 12 || (t + first) % 5 === 0 ? String(t + first) : "")))),
       el("tbody", {}, body));
     const open = (cell) => go(lines[cell.dataset.r].state, Number(cell.dataset.t));
     table.addEventListener("click", (event) => {

@@ -69,7 +69,7 @@ barl.river = (() => {
         band.path.classList.toggle("out", isOut && !band.isTruth);
       }
       slider.setAttribute("aria-valuenow", isStep ? t : Math.max(0, states - 2));
-      slider.setAttribute("aria-valuetext", `${isStep ? `after ${barl.text.unit(rollout)} ${t}` : "at the end"}: `
+      slider.setAttribute("aria-valuetext", `${isStep ? `after ${barl.text.named(rollout, t)}` : "at the end"}: `
         + bands.map((band) => `${visible(barl.cut(band.name, 20))}${band.isTruth ? ", the truth," : ""} ${number(band.values[state], 2)}`).join("; "));
     }
     function stepAt(event) {
@@ -103,7 +103,7 @@ barl.river = (() => {
     const greatest = changes.reduce((best, change, t) => Math.abs(change) > Math.abs(changes[best] || 0) ? t : best, 0);
     const path = `${rollout.has_truth ? "Belief in the truth" : "Entropy of the belief"} goes from ${number(values[0], digits)} to ${number(values.at(-1), digits)}`;
     if (!changes.length || Math.abs(changes[greatest]) < 0.02) return `${path}; no ${unit} moves it.`;
-    return `${path}; ${unit} ${greatest} moves it most (${barl.signed(changes[greatest])}).`;
+    return `${path}; ${barl.text.named(rollout, greatest)} moves it most (${barl.signed(changes[greatest])}).`;
   }
 
   return { panel, titleOf };

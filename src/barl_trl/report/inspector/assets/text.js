@@ -37,6 +37,8 @@ barl.text = (() => {
   }
   // What a step of a rollout is called.
   const unit = ({ turn_ends: turns, step_ends: steps }) => turns && turns.length === steps.length ? "turn" : "step";
+  // The name of step t. Turns are counted from 1.
+  const named = (rollout, t) => unit(rollout) === "turn" ? `turn ${t + 1}` : `step ${t}`;
 
   // The number that colours a token of step t. The belief after step t is that at state t + 1.
   function valueOf(rollout, mode, token, t) {
@@ -97,7 +99,7 @@ barl.text = (() => {
     const logp = rollout.logps ? rollout.logps[token] : null;
     if (logp !== null) parts.push(["log-prob", `${number(logp)} (p ${number(Math.exp(logp))})`]);
     if (rollout.ratios) parts.push(["ratio", number(rollout.ratios[token])]);
-    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], [unit(rollout), isStep ? t : "after the last"]);
+    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], [unit(rollout), isStep ? named(rollout, t).split(" ")[1] : "after the last"]);
     if (rollout.p && isStep) {
       rollout.hypotheses.slice(0, 8).forEach((answer, i) => parts.push([
         `${rollout.belief === "task" ? "b" : "p"}(${visible(barl.cut(answer, 24))})${i || !rollout.has_truth ? "" : " truth"}`,
@@ -123,11 +125,12 @@ barl.text = (() => {
     return `${visible(text.slice(0, LONGEST))} … ${barl.whole(text.length - LONGEST)} more characters, which the export has`;
   }
 
-  // The line above a turn: the weights of its steps, beside GRPO's.
+  // The line above a turn: the weights of its steps, if it has any, beside GRPO's.
   function head(rollout, { n, before, after }) {
     const chip = (value) => barl.shaded(el("span", { class: "chip" }, signed(value)), value, MODES.weight.bound());
-    return el("div", { class: "turn" }, el("strong", {}, `Turn ${n}`), " weight ",
-      rollout.weights.slice(before, Math.min(after, before + 20)).map(chip), " GRPO ", chip(barl.group.flat(rollout)));
+    const own = rollout.step_values || rollout.token_weights || rollout.closing !== null
+      ? [" weight ", ...rollout.weights.slice(before, Math.min(after, before + 20)).map(chip)] : null;
+    return el("div", { class: "turn" }, el("strong", {}, `Turn ${n + 1}`), own, " GRPO ", chip(barl.group.flat(rollout)));
   }
   // Beliefs below this are shown as none: 1 %, of many hypotheses a tenth of their equal share.
   const eliminated = ({ size }) => Math.min(0.01, 0.1 / size);
@@ -154,12 +157,12 @@ barl.text = (() => {
     const moved = hypotheses.map((_, i) => states[after][i] - states[before][i]);
     const isTold = rollout.ruled_out && rollout.ruled_out.slice(before, after).some((step) => step[0]);
     const least = Math.max(0.005, rest ? rest.most : 0); // none of the rest moved more
-    const named = (by, i) => isTold || Math.abs(moved[i]) < least ? null : [by, el("bdi", {}, visible(cut(hypotheses[i], 40))), ` ${signed(moved[i], digitsOf(rollout))}`];
+    const told = (by, i) => isTold || Math.abs(moved[i]) < least ? null : [by, el("bdi", {}, visible(cut(hypotheses[i], 40))), ` ${signed(moved[i], digitsOf(rollout))}`];
     const lost = moved.indexOf(Math.min(...moved)), gained = moved.indexOf(Math.max(...moved));
     const parts = [
       rollout.has_truth ? [`${of} the truth ${number(states[before][0], digits)} → ${number(states[after][0], digits)}`] : null,
       rollout.ruled_out && size > 1 ? ruledOut(rollout, { before, after }) : null,
-      moved[gained] > 0 ? named("most gained: ", gained) : null, moved[lost] < 0 ? named("most lost: ", lost) : null,
+      moved[gained] > 0 ? told("most gained: ", gained) : null, moved[lost] < 0 ? told("most lost: ", lost) : null,
     ].filter(Boolean);
     return parts.length ? el("div", { class: "change" }, parts.flatMap((part, n) => n ? [" · ", ...part] : part)) : null;
   }
@@ -327,5 +330,5 @@ barl.text = (() => {
     return { element: box, mark };
   }
 
-  return { MODES, panel, has, stepOf, unit, render, formula, hideTip, thoughts, nats, eliminated, digitsOf };
+  return { MODES, panel, has, stepOf, unit, named, render, formula, hideTip, thoughts, nats, eliminated, digitsOf };
 })();

@@ -1,0 +1,358 @@
+"""Beliefs from the task: given hypotheses, observations, predicted rewards, and what is logged."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from datasets import Dataset
+
+from barl_trl.rewards import accuracy_reward, cost
+from barl_trl.steps import delimited_steps
+
+from .. import reference
+from ..tiny import tiny_model, tiny_tokenizer
+from .playing import Keeping, call, played
+from .rollouts import config, given_rollouts
+from .test_agents import GAMES, QUESTION, Guess, agent, look
+
+NUMBERS = ["3", "7", "9", "12"]
+PRIOR = [1.0, 2.0, 3.0, 4.0]
+ROWS = [{"prompt": QUESTION, "solution": "12", "numbers": NUMBERS, "prior": PRIOR}] * 4
+TASK = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers", "step_size": 99}
+ORDER = ["12", "3", "7", "9"]
+"""The truth stands first."""
+RULES_OUT = [["7"], [], [], ["12"]]
+"""The number that the first turn of each of `GAMES` asks for: it is no, or it is equal."""
+LOGPS = [
+    [[0, 0, -math.inf, 0], [0] * 4, [0] * 4],
+    [[0] * 4, [0] * 4],
+    [[0] * 4],
+    [[0] + [-math.inf] * 3, [0] * 4, [0, 0, 0, 0], [0] * 4],
+]
+"""Log-likelihoods of what each step of `GAMES` brings, in this order."""
+ANSWERS = [0, 3, None, 0]
+
+
+def compared(messages, hypotheses):
+    """Log-likelihoods of the messages of one turn."""
+    asked = [c["function"] for m in messages for c in m.get("tool_calls") or ()]
+    told = [m["content"] for m in messages if m["role"] == "tool"]
+    row = [0.0] * len(hypotheses)
+    for question, reply in zip(asked, told, strict=False):
+        if question["name"] == "compare":
+            number = str(question["arguments"]["number"])
+            row = [
+                logp if (text == number) == (reply == "equal") else -math.inf
+                for text, logp in zip(hypotheses, row, strict=True)
+            ]
+    return row
+
+
+class KnowingGuess(Guess):
+    def _observation_log_likelihoods(self, hypotheses, steps):
+        return [compared(messages, hypotheses) for messages in steps]
+
+
+def likelihood(prompts, completions, hypotheses, steps, environments, **columns):
+    assert columns["solution"] == ["12"] * len(prompts)
+    return [
+        [compared(messages, texts) for messages in turns]
+        for turns, texts in zip(steps, hypotheses, strict=True)
+    ]
+
+
+def game(tmp_path, *, rows=ROWS, factory=KnowingGuess, reward_funcs=(), **kwargs):
+    options = {"reward_funcs": list(reward_funcs), "environment_factory": factory}
+    return agent(tmp_path, rows=rows, **options, **TASK | kwargs)
+
+
+def weights_by_hand(values):
+    """RLOO's baseline of rollouts whose values are constant, as `bayes` gives with weight 0."""
+    return [v - (sum(values) - v) / (len(values) - 1) for v in values]
+
+
+def check_weights(trainer, output, expected):
+    for n, want in enumerate(expected):
+        mask = torch.tensor(trainer.generated.masks[n]).bool()
+        weights = output["advantages"][n][: len(mask)]
+        assert not weights[~mask].any()
+        assert weights[mask].tolist() == pytest.approx([want] * int(mask.sum()), abs=1e-6)
+
+
+def expected_outcomes(prior=(1.0,) * 4):
+    beliefs = [
+        reference.task_posterior([*prior], logps, [[0.0] * 4] * len(logps), 1.0)[-1]
+        for logps in LOGPS
+    ]
+    return [0.0 if a is None else b[a] for a, b in zip(ANSWERS, beliefs, strict=True)]
+
+
+@pytest.mark.parametrize("way", ["environment", "function"])
+def test_the_return_expected_under_the_tasks_belief_weighs_all_turns(tmp_path, way):
+    """And no forward pass is spent on it."""
+    kwargs = {} if way == "environment" else {"observation_likelihood": likelihood}
+    trainer = game(tmp_path, factory=KnowingGuess if way == "environment" else Guess, **kwargs)
+    output = played(trainer, ROWS, GAMES)
+    assert trainer.scored.sets[0].answers == tuple(ORDER)
+    assert [*trainer.scored.sets[0].members] == ANSWERS
+    check_weights(trainer, output, weights_by_hand(expected_outcomes()))
+    assert trainer.scored.likelihoods.num_tokens == 0
+    assert trainer.generated.cache is None
+
+
+def test_the_prior_is_that_of_the_column(tmp_path):
+    trainer = game(tmp_path, prior_column="prior")
+    output = played(trainer, ROWS, GAMES)
+    prior = [4.0, 1.0, 2.0, 3.0]
+    check_weights(trainer, output, weights_by_hand(expected_outcomes(prior)))
+
+
+def test_information_is_paid_to_the_step_that_gains_it(tmp_path):
+    trainer = game(tmp_path, information_weight=0.5, credit_baseline="none")
+    output = played(trainer, ROWS, GAMES)
+    mask, ends = trainer.generated.masks[3], trainer.scored.step_ends[3]
+    first, later = (
+        {output["advantages"][3][k].item() for k in range(*span) if mask[k]}
+        for span in ((0, ends[0]), (ends[0], len(mask)))
+    )
+    assert [*first] == [pytest.approx(1.0 + 0.5)]  # four numbers become one
+    assert [*later] == [pytest.approx(1.0)]
+
+
+def test_costs_are_kept_and_the_outcome_is_replaced(tmp_path):
+    @cost
+    def price(environments, **columns):
+        return [-0.25 * (environment.answer is None) for environment in environments]
+
+    trainer = game(tmp_path, reward_funcs=[price])
+    output = played(trainer, ROWS, GAMES)
+    values = expected_outcomes()
+    values[2] -= 0.25
+    check_weights(trainer, output, weights_by_hand(values))
+
+
+def test_a_users_function_says_the_outcome_under_each_hypothesis(tmp_path):
+    def near(answer, hypothesis):
+        return 1.0 - abs(int(answer) - int(hypothesis)) / 12
+
+    trainer = game(tmp_path, outcome_under=near)
+    output = played(trainer, ROWS, GAMES)
+    values = []
+    for member, logps in zip(ANSWERS, LOGPS, strict=True):
+        belief = reference.task_posterior([1.0] * 4, logps, [[0.0] * 4] * len(logps), 1.0)[-1]
+        outcomes = [0.0 if member is None else near(ORDER[member], text) for text in ORDER]
+        values.append(sum(b * v for b, v in zip(belief, outcomes, strict=True)))
+    check_weights(trainer, output, weights_by_hand(values))
+
+
+def test_both_beliefs_multiply(tmp_path):
+    """Plausibility, consistency and likelihood, as plain loops over what the model was asked."""
+    kept = []
+
+    trainer = game(tmp_path, belief="both", credit="barl", value_normalization="none")
+    trainer._belief_log.log_rollouts = lambda batch, rollouts, weighed: kept.append(rollouts)
+    played(trainer, ROWS, GAMES)
+    (rollouts,) = kept
+    assert trainer.scored.likelihoods.num_tokens > 0
+    for n, logps in enumerate(LOGPS):
+        ell = rollouts.answer_logps[n, : len(logps) + 1].tolist()
+        rewards = reference.progress_rewards(ell)
+        expected = reference.task_posterior([1.0] * 4, logps, rewards, 1.0, ell)
+        got = rollouts.belief[n, : len(logps) + 1].tolist()
+        assert [*map(pytest.approx, expected)] == got
+
+
+def test_metrics_say_what_observations_did(tmp_path):
+    trainer = game(tmp_path)
+    played(trainer, ROWS, GAMES)
+    metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
+    # the third rollout asks nothing; the others have 2, 1 and 3 results of tools
+    assert metrics["barl/entropy_before"] == pytest.approx(math.log(4))
+    assert metrics["barl/entropy_after"] == pytest.approx((math.log(3) + 2 * math.log(4)) / 4)
+    assert metrics["barl/truth_mass_after"] == pytest.approx((1 / 3 + 2 / 4 + 1) / 4)
+    calibration = (math.log(1 / 3) + 2 * math.log(1 / 4)) / 4
+    assert metrics["barl/belief_calibration"] == pytest.approx(calibration)
+    assert metrics["barl/observations_uninformative"] == pytest.approx(4 / 6)
+    assert metrics["barl/observations_contradicted"] == 0
+    assert metrics["barl/truth_not_given"] == 0
+    assert metrics["barl/scoring_tokens"] == 0
+    assert "barl/discrepancy" not in metrics
+
+
+def test_an_observation_that_no_hypothesis_allows_leaves_the_belief_and_is_counted(tmp_path):
+    def impossible(hypotheses, steps, **columns):
+        return [
+            [[-math.inf] * len(texts) for _ in turns]
+            for turns, texts in zip(steps, hypotheses, strict=True)
+        ]
+
+    trainer = game(tmp_path, factory=Guess, observation_likelihood=impossible)
+    output = played(trainer, ROWS, GAMES)
+    check_weights(trainer, output, weights_by_hand([0.25, 0.25, 0.0, 0.25]))
+    assert trainer._metrics["train"]["barl/observations_contradicted"] == [1.0]
+
+
+def rotten(hypotheses, steps, **columns):
+    return [
+        [[math.nan] * len(texts)] * len(turns)
+        for turns, texts in zip(steps, hypotheses, strict=True)
+    ]
+
+
+def test_numbers_that_cannot_be_used_are_refused_first_and_counted_later(tmp_path):
+    trainer = game(tmp_path, factory=Guess, observation_likelihood=rotten)
+    with pytest.raises(ValueError, match=r"got \[nan nan nan nan\] for step 0 of rollout 0"):
+        played(trainer, ROWS, GAMES)
+    trainer.state.global_step = 1
+    output = played(trainer, ROWS, GAMES)
+    check_weights(trainer, output, weights_by_hand([0.25, 0.25, 0.0, 0.25]))
+    # ten steps, of which six brought an observation
+    assert trainer._metrics["train"]["barl/observations_unusable"][-1] == pytest.approx(10 / 6)
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ([[[0.0] * 4]] * 3, "a list for each of 4 rollouts, got 3"),
+        ([[[0.0] * 4]] * 4, "for rollout 0 with 3 steps and 4 hypotheses"),
+        ([["many"] * 3] * 4, "for rollout 0 with 3 steps and 4 hypotheses"),
+        (None, "a list for each of 4 rollouts, got NoneType"),
+    ],
+)
+def test_what_has_another_shape_is_refused_with_the_rollout(tmp_path, output, message):
+    trainer = game(tmp_path, factory=Guess, observation_likelihood=lambda **columns: output)
+    with pytest.raises(ValueError, match=f"observation_likelihood must return .*{message}"):
+        played(trainer, ROWS, GAMES)
+
+
+def test_rows_that_list_nothing_or_lack_the_truth_are_counted(tmp_path):
+    rows = [
+        {"prompt": QUESTION, "solution": "12", "numbers": numbers, "prior": prior}
+        for numbers, prior in [(["3", "7"], [1.0, 2.0]), (NUMBERS, PRIOR)] * 4
+    ]
+    trainer = game(tmp_path, rows=rows, prior_column="prior", num_generations=4)
+    batch = [rows[0] | {"numbers": None}] * 4 + [rows[0] | {"prior": [1.0, -2.0]}] * 4
+    played(trainer, batch, GAMES * 2)
+    without, lacking = trainer.scored.sets
+    assert without.answers == ("12", "9")  # truth and rollouts' answers
+    assert lacking.answers == ("12", "3", "7") and lacking.members == (0, None, None, 0)
+    metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
+    assert metrics["barl/unusable_lists"] == 0.5
+    assert metrics["barl/unusable_priors"] == 0.5
+    assert metrics["barl/truth_not_given"] == 1.0
+    assert metrics["barl/dropped/not_given"] == 1 / 8
+
+
+def test_without_true_answers_the_votes_are_the_prior(tmp_path):
+    """And no metric speaks of a truth; nothing is warned of."""
+    rows = [{"prompt": QUESTION, "solution": None}] * 4
+    trainer = agent(
+        tmp_path,
+        rows=rows,
+        tools=[look],
+        credit="bayes",
+        belief="task",
+        step_size=99,
+    )
+    votes = [[call("look", key=1), rf"\boxed{{{k}}}"] for k in (5, 9, 5, 5)]
+    output = played(trainer, rows, votes)
+    assert not trainer.scored.sets[0].has_truth
+    check_weights(trainer, output, weights_by_hand([0.75, 0.25, 0.75, 0.75]))
+    metrics = trainer._metrics["train"]
+    assert not {"barl/truth_mass", "barl/truth_mass_after", "barl/belief_calibration"} & {*metrics}
+    entropy = reference.entropy([0.75, 0.25]) * math.log(2) / math.log(4)
+    assert metrics["barl/answer_entropy"] == [pytest.approx(entropy)]
+    assert metrics["barl/length_left"] == [1.0]
+    unknown = [name for name, values in metrics.items() if any(map(math.isnan, values))]
+    assert not [name for name in unknown if name.startswith("barl/")]
+
+
+EVIDENCE = ["entropy_before", "entropy_after", "belief_calibration", "observations_uninformative"]
+TEXTS = {"Which?": ["Is it 1? no\nIs it 2? yes\n\\boxed{2}", "Is it 3? no\n\\boxed{1}"] * 2}
+TEXT_ROWS = [{"prompt": "Which?", "solution": "2", "numbers": ["1", "2", "3"]}] * 4
+
+
+def told(line, text):
+    """The log-likelihood of a line such as "Is it 1? no"."""
+    if "? " not in line:
+        return 0.0
+    return 0.0 if (f"Is it {text}?" in line) == line.strip().endswith("yes") else -math.inf
+
+
+def lines(hypotheses, steps, **columns):
+    return [
+        [[told(line, text) for text in texts] for line in of_rollout]
+        for of_rollout, texts in zip(steps, hypotheses, strict=True)
+    ]
+
+
+def text_trainer(tmp_path, **kwargs):
+    tokenizer = tiny_tokenizer()
+    fields = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers"}
+    fields |= {"per_device_train_batch_size": 4, "num_generations": 4}
+    options = {"observation_likelihood": lines} | kwargs
+    own = {name: options.pop(name) for name in [*options] if hasattr(config(tmp_path), name)}
+    return Keeping(
+        tiny_model(tokenizer),
+        accuracy_reward,
+        config(tmp_path, **fields | own),
+        Dataset.from_list(TEXT_ROWS),
+        processing_class=tokenizer,
+        rollout_func=given_rollouts(TEXTS),
+        step_segmenter=partial(delimited_steps, decode=tokenizer.decode, delimiter="\n"),
+        **options,
+    )
+
+
+def test_lines_of_a_text_are_observations_too(tmp_path):
+    trainer = text_trainer(tmp_path, value_normalization="none")
+    trainer.model.train()
+    trainer._generate_and_score_completions(TEXT_ROWS)
+    (hypotheses,) = trainer.scored.sets
+    assert hypotheses.answers == ("2", "1", "3")
+    assert [*map(len, trainer.scored.step_ends)] == [3, 2, 3, 2]
+    observed = trainer.scored.evidence.observation_logps
+    inf = math.inf
+    assert observed[0].tolist() == [[0, -inf, 0], [0, -inf, -inf], [0, 0, 0]]
+    assert observed[1].tolist() == [[0, 0, -inf], [0, 0, 0], [0, 0, 0]]
+
+
+def test_predicted_rewards_take_the_place_of_progress(tmp_path):
+    """`barl` with the task's belief: eq. (error) and eq. (def_q_m) with these rewards, by hand."""
+    rewards = [[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0] * 3], [[0.0, 0.0, 0.5], [0.0] * 3]] * 2
+    trainer = text_trainer(
+        tmp_path,
+        credit="barl",
+        value_normalization="none",
+        observation_likelihood=None,
+        hypothesis_rewards=lambda steps, **columns: (
+            rewards if len(steps) == 4 else [[[0.0] * 3] * len(steps[0])]
+        ),
+        consistency_beta=2.0,
+        seed=3,
+    )
+    trainer.model.train()
+    output = trainer._generate_and_score_completions(TEXT_ROWS)
+    for n, predicted in enumerate(rewards):
+        outcome = [1.0, 0.0, 1.0, 0.0][n]
+        steps = len(predicted)
+        belief = reference.task_posterior([1.0] * 3, [[0.0] * 3] * steps, predicted, 2.0)
+        values = [
+            sum(
+                belief[t][i] * (sum(predicted[k][i] for k in range(t, steps)) + outcome)
+                for i in range(3)
+            )
+            for t in range(steps)
+        ]
+        ends = trainer.scored.step_ends[n]
+        got = [output["advantages"][n][end - 1].item() for end in ends]
+        assert got == pytest.approx(values, abs=1e-6)
+
+
+def test_it_trains_and_logs(tmp_path):
+    trainer = text_trainer(tmp_path, max_steps=2, num_iterations=2, log_beliefs=True)
+    trainer.train()
+    logged = [log for log in trainer.state.log_history if "barl/entropy_after" in log]
+    assert logged and all(math.isfinite(logged[0][f"barl/{name}"]) for name in EVIDENCE)
+    assert trainer._metrics["train"] == {}
