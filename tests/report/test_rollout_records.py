@@ -63,6 +63,10 @@ FULL = record(
     turn_ends=[2],
     observed_tools=[["look", "look"]],
     ended_in_call=False,
+    has_truth=True,
+    cost=-0.5,
+    outcomes_under=[0.0, 0.25],
+    predicted_rewards=[[0.5, -1.0]],
 )
 
 
@@ -161,6 +165,9 @@ def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
         ({"answer_logps": [[0.0]] * 5}, "answer_logps of another number of hypotheses in row 0"),
         ({"member": 9}, r"got member 9 of \d hypotheses in row 0"),
         ({"answer_logps": None}, "one without answer_logps, in row 0"),
+        ({"outcomes_under": [0.0]}, "got 1 outcomes_under where there must be 3 in row 0"),
+        ({"predicted_rewards": [[0.0] * 3]}, "got 1 predicted_rewards where there must be 4 in"),
+        ({"predicted_rewards": [[0.0]] * 4}, "predicted_rewards of another number of hypotheses"),
     ],
 )
 def test_a_malformed_record_is_named(tmp_path, change, message):
@@ -235,12 +242,13 @@ def test_files_of_others_and_of_other_versions_are_named(tmp_path):
             read_file(path)
 
 
-def test_a_file_of_version_1_is_read_without_turns(tmp_path):
-    path, added = tmp_path / file_name(0), SCHEMA.names[-4:]
+@pytest.mark.parametrize(("version", "lacking"), [(1, 8), (2, 4)])
+def test_a_file_of_an_older_version_is_read_without_what_it_lacks(tmp_path, version, lacking):
+    path, added = tmp_path / file_name(0), SCHEMA.names[-lacking:]
     table = pa.Table.from_pylist([FULL], SCHEMA).drop_columns(added)
-    rollout_records.write_records(path, [table], {"version": 1})
-    assert read_file(path) == ({"version": 1}, [FULL | dict.fromkeys(added)])
-    assert [*read_records(tmp_path, columns=["turn_ends"])] == [{"turn_ends": None}]
+    rollout_records.write_records(path, [table], {"version": version})
+    assert read_file(path) == ({"version": version}, [FULL | dict.fromkeys(added)])
+    assert [*read_records(tmp_path, columns=[added[0]])] == [{added[0]: None}]
 
 
 def test_no_record_says_where_a_model_lies_on_this_machine(tmp_path):

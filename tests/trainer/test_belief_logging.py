@@ -17,6 +17,7 @@ from barl_trl import BARLTrainer, extract_answer
 from barl_trl.rewards import accuracy_reward
 
 from ..paths import ROOT
+from ..report.inspector.rollouts import record_games
 from . import by_hand
 from .rollouts import CASES, HYPOTHESES, ROWS, config, given_rollouts, trainer, weights_of
 
@@ -39,6 +40,21 @@ def test_metrics_and_table_show_barl_not_grpo(model, tokenizer, tmp_path, expect
     np.testing.assert_allclose(table["advantage"], [np.mean(row) for row in got], atol=1e-5)
     assert list(table["hypotheses"][4]) == HYPOTHESES["Half of one?"]
     np.testing.assert_allclose(table["step_values"][0], expected_weights[0][:-1:8], atol=1e-3)
+
+
+def test_of_many_hypotheses_the_table_and_the_console_have_the_likeliest(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    [record, *_] = record_games(tmp_path, size=400, log_completions=True)
+    table = pd.read_parquet(tmp_path / "completions" / "completions_00001.parquet")
+    assert len(record["hypotheses"]) == 400
+    shown = table["hypotheses"][0]
+    assert [*shown] == ["3", *(str(n) for n in range(1, 11) if n != 3)]
+    assert max(map(len, table["hypotheses"])) <= 12
+    assert "the truth: 3; other answers: 1, 2, 4, 5, 6, 7, 8, 9, 10 and 390 others" in (
+        capsys.readouterr().out
+    )
 
 
 def test_value_spread_is_that_of_groups_with_equal_outcomes(model, tokenizer, tmp_path):

@@ -40,6 +40,17 @@ def test_answer_belief_and_values_of_a_completion(show):
     assert "      It is 1." in lines
 
 
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        (ROW | {"has_truth": False}, "  no truth is known; answers: 2, 3"),
+        (ROW | {"has_truth": True, "others": 9}, "  the truth: 2; other answers: 3 and 9 others"),
+    ],
+)
+def test_hypotheses_without_a_truth_and_of_many(show, row, line):
+    assert line in show([row]).splitlines()
+
+
 def test_an_agents_turns_have_lines_with_their_values_and_tools(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     call = {"type": "function", "function": {"name": "at_least", "arguments": {"x": 5}}}

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from .json_files import parse_json, regular
 
-VERSION = 2
+VERSION = 3
 """Version of the schema. Readers refuse files of a later version."""
 
 SCHEMA = pa.schema(
@@ -48,6 +48,10 @@ SCHEMA = pa.schema(
         pa.field("turn_ends", pa.list_(pa.int32())),  # one per turn, ascending
         pa.field("observed_tools", pa.list_(pa.list_(pa.string()))),  # a list per turn
         pa.field("ended_in_call", pa.bool_()),
+        pa.field("has_truth", pa.bool_()),
+        pa.field("cost", pa.float32()),
+        pa.field("outcomes_under", pa.list_(pa.float32())),  # H
+        pa.field("predicted_rewards", pa.list_(pa.list_(pa.float32()))),  # T rows of H
     ]
 )
 """Columns of a record of T steps, S = T + 1 states, H hypotheses and L completion tokens.
@@ -56,8 +60,12 @@ The table in docs/inspector.md says what each means. A column is null where the 
 thing.
 """
 
-_OF_VERSION_2 = ("own_tokens", "turn_ends", "observed_tools", "ended_in_call")
-"""Columns that files of version 1 lack; they are read as null."""
+_SINCE: dict[str, int] = dict.fromkeys(
+    ("own_tokens", "turn_ends", "observed_tools", "ended_in_call"), 2
+)
+_SINCE |= dict.fromkeys(("has_truth", "cost", "outcomes_under", "predicted_rewards"), 3)
+"""Column -> the first version that has it, if that is not the first. Files of versions before that
+are read as if it were null."""
 
 FOLDER = "beliefs"
 """Name of the folder of records in the folder of a run."""
@@ -73,7 +81,8 @@ _NUMBERS = [
     f"{name}.list.element"
     for name in ("token_logps", "importance_ratios", "token_weights", "step_values")
 ]
-_NUMBERS += [f"{name}.list.element.list.element" for name in ("answer_logps", "posterior")]
+_MATRICES = ("answer_logps", "posterior", "predicted_rewards")
+_NUMBERS += [f"{name}.list.element.list.element" for name in _MATRICES]
 """Columns whose values hardly recur. Split by byte, they take two thirds of the space and half of
 the time that they take with a dictionary."""
 
@@ -207,11 +216,12 @@ def _fault(record: Mapping[str, Any]) -> str | None:
         ("token_logps", "importance_ratios", "token_weights"), tokens
     )
     if size:
-        lengths |= dict.fromkeys(("answer_logps", "posterior"), steps + 1)
+        lengths |= dict.fromkeys(_MATRICES, steps + 1)
+        lengths |= {"predicted_rewards": steps, "outcomes_under": size}
     for name, length in lengths.items():
         if record[name] is not None and len(record[name]) != length:
             return f"{len(record[name])} {name} where there must be {length}"
-    for name in ("answer_logps", "posterior"):
+    for name in _MATRICES:
         states = record[name] or [] if size else []
         if any(row is None or len(row) != size or None in row for row in states):
             return f"{name} of another number of hypotheses"
@@ -247,8 +257,9 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
             f"path must have records of version {VERSION} at most, got {metadata['version']} in "
             f"{path}: update barl-trl."
         )
-    if metadata["version"] < 2:
-        for field in (SCHEMA.field(name) for name in columns if name in _OF_VERSION_2):
+    for name in columns:
+        if metadata["version"] < _SINCE.get(name, 1):
+            field = SCHEMA.field(name)
             table = table.append_column(field, pa.nulls(len(table), field.type))
             schema = schema.append(field)
     wrong = [

@@ -9,7 +9,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 import torch
+from datasets import Dataset
 
+from barl_trl import BARLTrainer
 from barl_trl.posterior import posterior, values_under
 from barl_trl.report import rollout_records
 from barl_trl.report.rollout_records import (
@@ -19,7 +21,9 @@ from barl_trl.report.rollout_records import (
     read_metadata,
     read_records,
 )
+from barl_trl.rewards import cost
 from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.rollouts.evidence import TaskFunctions
 
 from ...tiny import tiny_model
 from ...trainer.playing import call, speaking
@@ -88,6 +92,10 @@ def make_record(seed, *, step=0, group=0, rollout=0, outcome=1.0, steps=4, size=
         "turn_ends": None,
         "observed_tools": None,
         "ended_in_call": None,
+        "has_truth": True,
+        "cost": None,
+        "outcomes_under": None,
+        "predicted_rewards": None,
     }
 
 
@@ -143,6 +151,8 @@ class Recorder:
     Some are cut off, one has no reward, and the last group has no usable truth.
     """
 
+    rows = ROWS + UNUSABLE
+
     def __init__(self, tokenizer, folder):
         self.folder, self.args = folder, config(folder, log_beliefs=True)
         self.trainer = trainer(
@@ -160,9 +170,68 @@ class Recorder:
         BARLFields.__post_init__(args)
         made.args, made.scorer = args, replace(made.scorer, args=args, credit=args.own_credit)
         made._recorder.on_train_begin(args, made.state, made.control)
-        weights_of(made, ROWS + UNUSABLE)
+        weights_of(made, self.rows)
         folder = self.folder / FOLDER
         return [*read_records(folder)], read_metadata(folder / file_name(0))
+
+
+CANDIDATES = [*map(str, range(1, 6)), "0.5", "2.5"]
+PRIOR = [1.0, 2.0, 1.0, 1.0, 0.5, 1.0, 0.0]
+
+
+def seen(hypotheses, steps, **_):
+    """Log-likelihoods that rule out, favour, and contradict, as the lengths of texts have it."""
+
+    def number(step, text):
+        place = len(step) + 3 * len(text) + text.count("2")
+        return float("-inf") if place % 4 == 0 else -float(place % 3)
+
+    return [
+        [[number(step, text) for text in texts] for step in rollout]
+        for texts, rollout in zip(hypotheses, steps, strict=True)
+    ]
+
+
+def foretold(hypotheses, steps, **_):
+    """Rewards that each hypothesis predicts."""
+    return [
+        [[(len(step) + len(text)) % 3 / 2 for text in texts] for step in rollout]
+        for texts, rollout in zip(hypotheses, steps, strict=True)
+    ]
+
+
+@cost
+def price(completions, **_):
+    return [-len(text) / 100 for text in completions]
+
+
+class TaskRecorder(Recorder):
+    """The same of rollouts whose task lists hypotheses, says what observations mean, and has costs.
+
+    Of the first prompt the truth is listed, of the second it is not, and the last has no truth.
+    """
+
+    TASK = {"hypotheses_column": "candidates", "prior_column": "prior", "belief": "task"}
+
+    def __init__(self, tokenizer, folder):
+        listed = {"candidates": CANDIDATES, "prior": PRIOR}
+        self.rows = [row | listed for row in ROWS + UNUSABLE]
+        self.folder = folder
+        self.args = config(folder, log_beliefs=True, reward_weights=[2.0, 0.5], **self.TASK)
+        self.trainer = BARLTrainer(
+            tiny_model(tokenizer),
+            [reward, price],
+            self.args,
+            Dataset.from_list(self.rows),
+            processing_class=tokenizer,
+            rollout_func=given_rollouts(cut_off=[COMPLETIONS["1+1?"][3]]),
+            observation_likelihood=seen,
+        )
+
+    def records(self, functions=None, **settings):
+        told = TaskFunctions(observation_likelihood=seen)._replace(**(functions or {}))
+        self.trainer.scorer = replace(self.trainer.scorer, functions=told)
+        return super().records(**settings)
 
 
 PLAYS = [
@@ -181,3 +250,84 @@ def record_agents(folder, credit):
     speaking(made.model, made._tokenizer, PLAYS)
     made.train()
     return made, [*read_records(folder / FOLDER)]
+
+
+class Game:
+    """A secret number; `noise` is the log-likelihood of an answer that a number does not give."""
+
+    noise = float("-inf")
+
+    def reset(self, secret, **row):
+        self.secret, self.answer = int(secret), None
+
+    def at_least(self, number: int) -> str:
+        """Ask whether the secret is at least a number.
+
+        Args:
+            number: The number.
+
+        Returns:
+            yes or no.
+        """
+        return "yes" if self.secret >= number else "no"
+
+    def submit(self, number: int) -> str:
+        """Give the answer.
+
+        Args:
+            number: The answer.
+
+        Returns:
+            That it is noted.
+        """
+        self.answer = number
+        return "noted"
+
+    def _observation_log_likelihoods(self, hypotheses, steps):
+        return [self._seen(hypotheses, *step) for step in steps]
+
+    def _seen(self, hypotheses, said, *told):
+        if not told or told[0]["content"] == "noted":
+            return [0.0] * len(hypotheses)
+        asked = said["tool_calls"][0]["function"]["arguments"]["number"]
+        is_yes = told[0]["content"] == "yes"
+        return [0.0 if (int(one) >= asked) == is_yes else self.noise for one in hypotheses]
+
+
+class JudgedGame(Game):
+    def get_reward(self) -> float:
+        return float(self.answer == self.secret)
+
+
+@cost
+def questions(completions, **_):
+    return [-0.05 * sum("tool_calls" in message for message in rollout) for rollout in completions]
+
+
+GAMES = [
+    [*(call("at_least", number=n) for n in (9, 5, 3)), call("submit", number=3), "Done."],
+    [call("submit", number=7), "Done."],
+    [call("at_least", number=2), call("submit", number=4), "Done."],
+    [call("at_least", number=9), "I do not know"],
+]
+"""Questions and answers where the secret is 3."""
+
+
+def record_games(folder, *, size=16, noise=Game.noise, has_truth=True, **settings):
+    """Returns the records of `GAMES` with the numbers up to `size` as hypotheses."""
+    game = type("Game", (JudgedGame if has_truth else Game,), {"noise": noise})
+    row = {"secret": "3", "numbers": [str(n) for n in range(1, size + 1)]}
+    row["prompt"] = [{"role": "user", "content": "Which number is it?"}]
+    defaults = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers"}
+    defaults |= {"log_beliefs": True, "max_tool_calling_iterations": 4}
+    made = agent(
+        folder,
+        cls=BARLTrainer,
+        rows=[row | ({"solution": "3"} if has_truth else {})] * 4,
+        reward_funcs=[questions],
+        environment_factory=game,
+        **defaults | settings,
+    )
+    speaking(made.model, made._tokenizer, GAMES)
+    made.train()
+    return [*read_records(folder / FOLDER)]

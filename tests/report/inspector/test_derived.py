@@ -11,7 +11,15 @@ from barl_trl.report.inspector.derived import derive
 from barl_trl.whitening import whiten
 
 from ... import reference
-from .rollouts import METADATA, Recorder, make_batch, make_record, metadata_of
+from .rollouts import (
+    METADATA,
+    Recorder,
+    TaskRecorder,
+    foretold,
+    make_batch,
+    make_record,
+    metadata_of,
+)
 
 
 def test_posterior_values_and_their_sum_are_the_papers():
@@ -164,7 +172,10 @@ def test_values_are_those_that_training_recorded(recorder, settings):
     records, metadata = recorder.records(**settings)
     credit, baseline = (metadata["settings"][name] for name in ("credit", "credit_baseline"))
     judged = [r["step_values"] is not None for r in records]
-    assert judged == [True, True, False] + [True] * 5 + [False] * 4
+    if credit == "bayes":  # it needs neither truth nor outcome
+        assert judged == [True] * 12
+    else:
+        assert judged == [True, True, False] + [True] * 5 + [False] * 4
     for record, numbers in zip(records, derive(records, metadata), strict=True):
         assert numbers.difference is None
         if record["step_values"] is None:
@@ -173,6 +184,71 @@ def test_values_are_those_that_training_recorded(recorder, settings):
         np.testing.assert_allclose(numbers.methods[credit], record["step_values"], atol=1e-5)
         if credit == "barl" and baseline == "none":
             np.testing.assert_allclose(numbers.values, record["step_values"], atol=1e-5)
+
+
+def outcome_under(answer, hypothesis):
+    return 1 / (1 + abs(len(answer) - len(hypothesis)))
+
+
+OF_TASKS = [
+    *(
+        {"credit": credit, "belief": belief}
+        for credit in ("bayes", "barl", "belief_critic", "progress", "gae_posterior", "rloo")
+        for belief in ("task", "both")
+    ),
+    {"credit": "bayes", "information_weight": 1.0, "credit_baseline": "none"},
+    {"credit": "bayes", "functions": {"outcome_under": outcome_under}},
+    {"credit": "belief_critic", "functions": {"outcome_under": outcome_under}},
+    {"credit": "bayes", "belief": "both", "functions": {"hypothesis_rewards": foretold}},
+    {"credit": "barl", "functions": {"hypothesis_rewards": foretold}},
+    {"credit": "barl", "consistency_beta": math.inf, "functions": {"hypothesis_rewards": foretold}},
+]
+
+
+@pytest.fixture(scope="module")
+def task_recorder(tokenizer, tmp_path_factory):
+    return TaskRecorder(tokenizer, tmp_path_factory.mktemp("task"))
+
+
+@pytest.mark.filterwarnings("ignore:.*docs/credit.md")
+@pytest.mark.parametrize("settings", OF_TASKS, ids=str)
+def test_values_under_the_belief_of_a_task_are_those_that_training_recorded(
+    task_recorder, settings
+):
+    records, metadata = task_recorder.records(**settings)
+    credit, functions = settings["credit"], settings.get("functions", {})
+    is_bayes = credit == "bayes"
+    derived = derive(records, metadata)
+    for record, numbers in zip(records, derived, strict=True):
+        assert numbers.difference is None
+        is_scored = record["hypotheses"] is not None
+        has_under = "outcome_under" in functions and is_scored and record["answer"] is not None
+        assert (record["outcomes_under"] is not None) == has_under
+        has_rewards = "hypothesis_rewards" in functions and is_scored
+        assert (record["predicted_rewards"] is not None) == has_rewards
+        if record["step_values"] is None:
+            assert numbers.values is None and numbers.methods == {}
+            continue
+        np.testing.assert_allclose(numbers.methods[credit], record["step_values"], atol=1e-5)
+        if credit == "barl":
+            np.testing.assert_allclose(numbers.values, record["step_values"], atol=1e-5)
+        if credit != "rloo":
+            assert record["cost"] == pytest.approx(0.5 * record["rewards"][1])
+    assert [r["has_truth"] for r in records[8:]] == [False if is_bayes else None] * 4
+    if is_bayes:
+        assert [*derived[8].methods] == ["bayes"]  # the others need a truth
+
+
+def test_what_bayes_shows_adds_up(task_recorder):
+    records, metadata = task_recorder.records(credit="bayes", credit_baseline="none")
+    for record, numbers in zip(records, derive(records, metadata), strict=True):
+        last, member = record["posterior"][-1], record["member"]
+        assert numbers.q is None
+        v = [2.0 * (i == member) for i in range(len(last))]  # 2 is the weight of the reward
+        np.testing.assert_allclose(numbers.v, v)
+        expected = sum(b * x for b, x in zip(last, v, strict=True)) + record["cost"]
+        assert numbers.expected == pytest.approx(expected, abs=1e-5)
+        np.testing.assert_allclose(numbers.values, [expected] * len(numbers.values), atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:.*docs/credit.md")

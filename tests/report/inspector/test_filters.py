@@ -70,3 +70,15 @@ def test_mean_weight_counts_tokens():
     [derived] = derive([record], METADATA)
     expected = sum(w * n for w, n in zip(derived.weights, (1, 4, 1, 1), strict=True)) / 7
     assert mean_weight(record, derived) == pytest.approx(expected)
+
+
+def test_without_a_truth_a_rollout_is_neither_right_nor_wrong():
+    record = weighted(make_record(1), 0.1) | {"has_truth": False, "step_values": None}
+    unscored = record | {"hypotheses": None, "member": None, "has_truth": None, "solution": None}
+    for one in (record, record | {"outcome": None}, unscored):
+        assert names([one]) == [{"no_truth"}]
+    # the run scored no answers at all: the reward is what is known
+    assert names([unscored | {"scored_tokens": None}]) == [{"right"}]
+    pair = [record | {"rollout": n, "outcome": None} for n in range(2)]
+    pair[1] = weighted(pair[1], -0.9)
+    assert names(pair) == [{"no_truth"}] * 2  # no outcomes are no equal ones

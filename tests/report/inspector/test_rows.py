@@ -4,7 +4,7 @@ import numpy as np
 
 from barl_trl.report.inspector.rows import COLUMNS, groups_of
 
-from .rollouts import METADATA, make_batch, make_record
+from .rollouts import METADATA, make_batch, make_record, metadata_of
 
 
 def test_groups_keep_order_and_everything_of_their_rollouts():
@@ -59,6 +59,38 @@ def test_numbers_are_rounded_and_finite():
     [rollout] = groups_of([record], METADATA)[0].details["rollouts"]
     assert rollout["logps"] == [-0.1235, 0.0, None, None]
     assert (rollout["rewards"], rollout["ratios"]) == ([None, 0.33333], None)
+
+
+def test_of_many_hypotheses_the_likeliest_are_kept_and_the_rest_are_summed():
+    record = make_record(2, size=300, outcome=1.0) | {"member": 7}
+    [plain] = groups_of([make_record(2, size=12)], METADATA)[0].details["rollouts"]
+    assert (plain["size"], plain["rest"], len(plain["hypotheses"])) == (12, None, 12)
+    w = np.array(record["posterior"])
+    for has_truth in (True, False):
+        group = groups_of([record | {"has_truth": has_truth}], METADATA)[0]
+        [rollout] = group.details["rollouts"]
+        most = {*np.argsort(-w.max(axis=0))[:10].tolist(), 7, *([0] if has_truth else [])}
+        shown = [record["hypotheses"][i] for i in sorted(most)]
+        assert rollout["hypotheses"] == shown and rollout["size"] == 300
+        assert shown[rollout["member"]] == record["hypotheses"][7]
+        assert rollout["rest"]["number"] == 300 - len(shown)
+        whole = np.sum(rollout["w"], axis=1) + rollout["rest"]["w"]
+        np.testing.assert_allclose(whole, 1.0, atol=1e-3)
+        assert len(str(rollout)) < 6_000  # 300 hypotheses at 5 states would be 20,000 characters
+        if has_truth:
+            shares = np.multiply(rollout["w"][:-1], rollout["q"]).sum(axis=1)
+            values = shares + rollout["rest"]["wq"]
+            np.testing.assert_allclose(values, record["step_values"], atol=1e-3)
+
+
+def test_what_was_ruled_out_is_named_if_the_task_says_it():
+    record = make_record(0, steps=2, size=9)
+    record["posterior"] = [[1 / 9] * 9, [0.0] * 8 + [1.0], [0.0] * 8 + [1.0]]
+    [rollout] = groups_of([record], metadata_of(belief="task"))[0].details["rollouts"]
+    assert rollout["ruled_out"] == [[8, 9, record["hypotheses"][:6]], [0, 1, []]]
+    assert rollout["belief"] == "task"
+    [rollout] = groups_of([record], METADATA)[0].details["rollouts"]
+    assert rollout["ruled_out"] is None
 
 
 def test_a_run_whose_weights_are_nan_has_rows():

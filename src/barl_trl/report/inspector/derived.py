@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ...credit import CREDITS
 from ...credit.barl import hypothesis_outcomes
-from ...credit.rollouts import ScoredRollouts
+from ...credit.bayes import bayes, expected_outcomes
+from ...credit.rollouts import ScoredRollouts, is_answered
 from ...credit.token_weights import weigh_steps, whitened_tokens
 from ...posterior import StepValues, q_values
 
@@ -25,7 +27,8 @@ class Derived(NamedTuple):
     """Numbers of a rollout with T steps, T + 1 states and H hypotheses.
 
     `p`, `w` and `entropy` are None if the rollout was not scored. `q`, `v` and `values` are None if
-    it was not scored, or has no outcome.
+    it was not scored, or has no outcome. Of a run with the credit `bayes`, `q` is None, `v` and
+    `values` need no outcome, and `values` are those of that credit without its baseline.
     """
 
     p: np.ndarray | None
@@ -38,6 +41,8 @@ class Derived(NamedTuple):
     """Outcome reward under each hypothesis, (H)."""
     values: np.ndarray | None
     """Posterior-weighted value of each step, (T), eq. (adv_algo)."""
+    expected: float | None
+    """Outcome expected under the last belief, with its costs, of a run with the credit `bayes`."""
     entropy: np.ndarray | None
     """Entropy of the posterior as a share of log H, (T + 1); 0 for one hypothesis."""
     weights: np.ndarray
@@ -65,56 +70,99 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         The numbers of each rollout.
     """
     settings = metadata.get("settings", {})
-    rollouts = _scored_rollouts(records)
-    methods = _method_values(rollouts, settings)
+    rollouts = _scored_rollouts(records, metadata.get("outcome_scale", 1.0))
+    is_known = torch.tensor([r["outcome"] is not None and has_truth(r) for r in records])
+    known = replace(rollouts, is_judged=rollouts.is_judged & is_known)
+    methods = _method_values(rollouts, known, settings)
     plausibilities = rollouts.answer_logps.clamp(max=0).exp().numpy()
-    all_q, all_v = _under_hypotheses(rollouts, settings.get("outcome_mode", "ground_truth"))
+    is_bayes = settings.get("credit") == "bayes"
+    shown = rollouts if is_bayes else known
+    under = _under_bayes(shown, settings) if is_bayes else _under_hypotheses(shown, settings)
     derived = []
     for row, (record, weights) in enumerate(zip(records, _weights(records), strict=True)):
         steps, size = len(record["step_ends"]), len(record["hypotheses"] or ())
-        p = w = q = v = values = entropy = None
+        p = w = q = v = values = expected = entropy = None
         if size:
             p = plausibilities[row, : steps + 1, :size]
             w = rollouts.belief[row, : steps + 1, :size].numpy()
             entropy = entr(w).sum(axis=-1) / np.log(max(size, 2))
-            if rollouts.is_judged[row]:
-                q, v = all_q[row, :steps, :size], all_v[row, :size]
-                values = (w[:-1] * q).sum(axis=-1)
-        step_values = {}
-        if rollouts.is_judged[row]:
-            step_values = {name: of_all[row, :steps] for name, of_all in methods.items()}
+            if shown.is_judged[row]:
+                v, values = under.v[row, :size], under.values[row, :steps]
+                q = None if under.q is None else under.q[row, :steps, :size]
+                expected = None if under.expected is None else float(under.expected[row])
+        step_values = {
+            name: of_all[row, :steps]
+            for name, of_all in methods.items()
+            if (known if CREDITS[name].needs_truth else rollouts).is_judged[row]
+        }
         of_run = step_values.get(settings.get("credit"))
         difference = _difference(of_run, record["step_values"])
-        derived.append(Derived(p, w, q, v, values, entropy, weights, step_values, difference))
+        numbers = p, w, q, v, values, expected, entropy, weights, step_values, difference
+        derived.append(Derived(*numbers))
     return derived
 
 
-def _under_hypotheses(rollouts: ScoredRollouts, mode: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return `q` and `v` of [`Derived`] of all rollouts, padded to one shape."""
+def has_truth(record: Mapping[str, Any]) -> bool:
+    """Return whether the first hypothesis of a rollout, if it has any, is the true answer."""
+    return record["has_truth"] is not False
+
+
+class _Under(NamedTuple):
+    """`q`, `v`, `values` and `expected` of [`Derived`] of all rollouts, padded to one shape."""
+
+    q: np.ndarray | None
+    v: np.ndarray
+    values: np.ndarray
+    expected: np.ndarray | None
+
+
+def _under_hypotheses(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Under:
+    logps, rewards, mode = rollouts.answer_logps, rollouts.rewards, settings.get("outcome_mode")
     outcomes = hypothesis_outcomes(rollouts) if mode == "hypothesis" else rollouts.outcomes
-    if not rollouts.answer_logps.shape[-1]:
-        return rollouts.answer_logps[:, 1:].numpy(), rollouts.answer_logps[:, 0].numpy()
-    q = q_values(rollouts.answer_logps, outcomes, state_mask=rollouts.state_mask, outcome=mode)
+    if not logps.shape[-1]:
+        return _Under(logps[:, 1:].numpy(), logps[:, 0].numpy(), logps[:, 1:, :0].numpy(), None)
+    mask, mode = rollouts.state_mask, mode or "ground_truth"
+    q = q_values(logps, outcomes, rewards=rewards, state_mask=mask, outcome=mode)
     v = outcomes if outcomes.ndim == 2 else outcomes[:, None].expand_as(rollouts.hypothesis_mask)
-    return q.numpy(), v.numpy()
+    belief = rollouts.belief[:, :-1]
+    values = torch.where(belief > 0, belief * q, 0.0).sum(dim=-1)
+    return _Under(q.numpy(), v.numpy(), values.numpy(), None)
 
 
-def _scored_rollouts(records: Records) -> ScoredRollouts:
-    """Convert a batch of records to the rollouts that estimators of credit take."""
+def _under_bayes(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Under:
+    v = is_answered(rollouts) if rollouts.outcomes_under is None else rollouts.outcomes_under
+    values = bayes(rollouts, **CREDITS["bayes"].settings(settings)).steps
+    return _Under(None, v.numpy(), values.numpy(), expected_outcomes(rollouts).numpy())
+
+
+def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
+    """Convert a batch of records to the rollouts that estimators of credit take.
+
+    Args:
+        records: The records.
+        outcome_scale: Outcome reward of a right answer.
+    """
     steps = torch.tensor([len(r["step_ends"]) for r in records])
     sizes = torch.tensor([len(r["hypotheses"] or ()) for r in records])
     logps = torch.zeros(len(records), int(steps.max()) + 1, int(sizes.max()))
-    belief = torch.zeros_like(logps)
+    belief, predicted = torch.zeros_like(logps), torch.zeros_like(logps[:, 1:])
     for row, record in enumerate(records):
         if record["hypotheses"]:
-            place = row, slice(len(record["step_ends"]) + 1), slice(len(record["hypotheses"]))
-            logps[place] = torch.tensor(record["answer_logps"])
-            belief[place] = torch.tensor(record["posterior"])
+            number, size = len(record["step_ends"]), len(record["hypotheses"])
+            logps[row, : number + 1, :size] = torch.tensor(record["answer_logps"])
+            belief[row, : number + 1, :size] = torch.tensor(record["posterior"])
+            if record["predicted_rewards"]:
+                predicted[row, :number, :size] = torch.tensor(record["predicted_rewards"])
+    has_rewards = any(r["predicted_rewards"] is not None for r in records)
     outcomes = torch.tensor([math.nan if r["outcome"] is None else r["outcome"] for r in records])
     has_value = torch.tensor([r["step_values"] is not None for r in records])
-    is_judged = ~outcomes.isnan() & (has_value if has_value.any() else True)
-    return ScoredRollouts(
-        outcomes=torch.where(is_judged, outcomes, 0.0),
+    costs = None
+    if any(r["cost"] is not None for r in records):
+        costs = torch.tensor([r["cost"] or 0.0 for r in records])
+    # a credit that needs no outcome judges rollouts that have none
+    is_judged = has_value if has_value.any() else ~outcomes.isnan()
+    rollouts = ScoredRollouts(
+        outcomes=torch.where(is_judged, outcomes, 0.0).nan_to_num(),
         is_judged=is_judged,
         is_cut_off=torch.tensor([bool(r["is_cut_off"]) for r in records]),
         groups=torch.tensor([r["group"] for r in records]),
@@ -123,15 +171,31 @@ def _scored_rollouts(records: Records) -> ScoredRollouts:
         hypothesis_mask=torch.arange(logps.shape[2]) < sizes[:, None],
         belief=belief,
         members=[r["member"] for r in records],
+        rewards=predicted if has_rewards else None,
+        costs=costs,
     )
+    if outcome_scale == 1.0 and not any(r["outcomes_under"] for r in records):
+        return rollouts
+    under = is_answered(rollouts) * outcome_scale
+    for row, record in enumerate(records):
+        if record["outcomes_under"]:
+            under[row, : sizes[row]] = torch.tensor(record["outcomes_under"])
+    return replace(rollouts, outcomes_under=under)
 
 
-def _method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _method_values(
+    rollouts: ScoredRollouts, known: ScoredRollouts, settings: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
     """Return the values of steps, (B, T), under each credit whose hypotheses were scored.
 
     Each credit's baseline is subtracted; for the run's credit it is the baseline that the run used.
     The values are not whitened. All credits take the run's likelihoods, also those that would
     reduce the log-likelihoods of an answer's tokens otherwise.
+
+    Args:
+        rollouts: The rollouts that a credit judges which needs no truth.
+        known: Those that the others judge: only rollouts with a truth and an outcome.
+        settings: Settings of the run.
     """
     run_credit, size = settings.get("credit"), rollouts.answer_logps.shape[-1]
     needed = {"none": 0, "truth": 1, "rollouts": 2}
@@ -141,7 +205,8 @@ def _method_values(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> dic
             credit = credit._replace(credit_baseline=settings["credit_baseline"])
         # the rollouts of the run's credit may have had no answer but the truth
         if size >= needed[credit.hypotheses] or (size and name == run_credit):
-            by_credit[name] = weigh_steps(rollouts, credit, settings).steps.numpy()
+            judged = known if credit.needs_truth else rollouts
+            by_credit[name] = weigh_steps(judged, credit, settings).steps.numpy()
     return by_credit
 
 

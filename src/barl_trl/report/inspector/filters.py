@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .derived import Derived, own_tokens
+from .derived import Derived, has_truth, own_tokens
 
 FILTERS = {
     "wrong_praised": ("wrong but praised", "the mean weight of its tokens is above 0"),
@@ -24,7 +24,8 @@ FILTERS = {
         "the recorded step values are not those that the recorded settings give",
     ),
     "right": ("right", "its answer is the truth"),
-    "wrong": ("wrong", "its answer is not the truth, or there is none"),
+    "wrong": ("wrong", "its answer is not the truth, or it has none"),
+    "no_truth": ("no truth known", "its prompt has no true answer: it is neither right nor wrong"),
 }
 """Name of a kind -> its label and its explanation. Bit k of a rollout's kinds is for the k-th."""
 
@@ -32,11 +33,15 @@ _SPREAD = 0.05
 """Weights of a group count as spread if the largest minus the smallest exceeds this."""
 
 
-def _is_right(record: Mapping[str, Any]) -> bool:
-    """Return whether a rollout's answer is the truth.
+def _is_right(record: Mapping[str, Any]) -> bool | None:
+    """Return whether a rollout's answer is the truth; None if the prompt has no truth.
 
     Where answers are no hypotheses, it is taken to be the truth if the outcome is above 0.
     """
+    # where the run scored answers, but none of this prompt, the outcome does not replace the truth
+    has_substitute = record["outcome"] is not None and record["scored_tokens"] is None
+    if not has_truth(record) or (record["solution"] is None and not has_substitute):
+        return None
     if len(record["hypotheses"] or ()) > 1:
         return record["member"] == 0
     return (record["outcome"] or 0.0) > 0
@@ -62,12 +67,13 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
     """
     outcomes = {record["outcome"] for record, _ in group}
     weights = np.concatenate([derived.weights for _, derived in group])
-    is_spread = len(group) > 1 and len(outcomes) == 1 and weights.size and np.ptp(weights) > _SPREAD
+    is_tied = len(group) > 1 and len(outcomes) == 1 and outcomes != {None}
+    is_spread = is_tied and weights.size and np.ptp(weights) > _SPREAD
     group_kinds = []
     for record, derived in group:
         right, mean = _is_right(record), mean_weight(record, derived)
         holds = {
-            "wrong_praised": not right and mean > 0,
+            "wrong_praised": right is False and mean > 0,
             "right_blamed": right and mean < 0,
             "tied_spread": is_spread,
             "truncated": record["is_cut_off"],
@@ -77,7 +83,8 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
             "ended_in_call": record["ended_in_call"],
             "differs": derived.difference is not None,
             "right": right,
-            "wrong": not right,
+            "wrong": right is False,
+            "no_truth": right is None,
         }
         group_kinds.append(sum(bool(holds[name]) << bit for bit, name in enumerate(FILTERS)))
     return group_kinds

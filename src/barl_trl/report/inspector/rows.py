@@ -1,23 +1,26 @@
 """Records as JSON for the page: a rollout's line in the list, and its details."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .derived import Derived, derive, own_tokens
+from ..likeliest import likeliest
+from .derived import Derived, derive, has_truth, own_tokens
 from .filters import kinds, mean_weight
 
 _SNIPPET = 160
 """Most characters of a text in the list."""
+_NAMED = 6
+"""Most hypotheses that are named of those that an observation rules out."""
 _DECIMALS = 5
 """Number of decimals of a number on the page, unless a function is given another."""
 
 COLUMNS = ("group", "rollout", "outcome", "tokens", "cost", "mean", "spread", "kinds", "answer")
 """Columns of the list of rollouts. `group` is the number of the group in the run."""
 
-_AS_RECORDED = ("rollout", "hypotheses", "member", "answer", "reason", "is_cut_off")
+_AS_RECORDED = ("rollout", "answer", "reason", "is_cut_off")
 _AS_RECORDED += ("scored_tokens", "tokens", "token_ids", "step_ends")
 _AS_RECORDED += ("own_tokens", "turn_ends", "observed_tools")
 """Columns of records that the page gets as they are; numbers are rounded, or computed."""
@@ -98,7 +101,8 @@ def _group(
     lines = [_line(*member, bits[n]) for n, member in enumerate(members)]
     details = {name: first[name] for name in ("step", "group", "prompt_id", "prompt", "solution")}
     details["reward_names"] = metadata.get("reward_names", [])
-    details["rollouts"] = [_details(*member, bits[n]) for n, member in enumerate(members)]
+    belief = metadata.get("settings", {}).get("belief", "model")
+    details["rollouts"] = [_details(*member, bits[n], belief) for n, member in enumerate(members)]
     keys = [(r["prompt_id"], hash((r["prompt_id"], "".join(r["tokens"])))) for r, _ in members]
     return Group(head, lines, details, keys)
 
@@ -117,7 +121,7 @@ def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
     ]
 
 
-def _details(record: Mapping[str, Any], derived: Derived, bits: int) -> dict[str, Any]:
+def _details(record: Mapping[str, Any], derived: Derived, bits: int, belief: str) -> dict[str, Any]:
     return {name: record[name] for name in _AS_RECORDED} | {
         "kinds": bits,
         "outcome": _rounded(record["outcome"]),
@@ -131,8 +135,63 @@ def _details(record: Mapping[str, Any], derived: Derived, bits: int) -> dict[str
         "closing": _rounded(_closing_value(record)),
         "weights": _rounded(derived.weights),
         "methods": {name: _rounded(values) for name, values in derived.methods.items()},
-        **{name: _rounded(getattr(derived, name)) for name in Derived._fields[:6]},
+        **{name: _rounded(getattr(derived, name)) for name in ("values", "entropy", "expected")},
+        "belief": belief,
+        "cost": _rounded(record["cost"]),
+        "predicts": record["predicted_rewards"] is not None,
+        "has_truth": has_truth(record),
+        "ruled_out": _ruled_out(record, derived) if belief != "model" else None,
+        **_of_hypotheses(record, derived),
     }
+
+
+def _of_hypotheses(record: Mapping[str, Any], derived: Derived) -> dict[str, Any]:
+    """Return the JSON of the hypotheses that are shown, and sums over the `rest` of them.
+
+    There may be thousands, of which most are never believed more than others.
+    """
+    size, w, q, v = len(record["hypotheses"] or ()), derived.w, derived.q, derived.v
+    if w is None:
+        names = ("hypotheses", "member", "p", "w", "q", "v", "rest")
+        return dict.fromkeys(names) | {"size": size}
+    shown = likeliest(w, 0 if has_truth(record) else None, record["member"])
+    hidden = sorted({*range(size)} - {*shown})
+    rest = None
+    if hidden:
+        rest = {
+            "number": len(hidden),
+            "most": _rounded(w[:, hidden].max()),
+            "w": _rounded(w[:, hidden].sum(axis=1)),
+            "wq": None if q is None else _rounded((w[:-1, hidden] * q[:, hidden]).sum(axis=1)),
+            "wv": None if v is None else _rounded((w[-1, hidden] * v[hidden]).sum()),
+        }
+    return {
+        "size": size,
+        "hypotheses": [record["hypotheses"][i] for i in shown],
+        "member": None if record["member"] is None else shown.index(record["member"]),
+        "p": _rounded(None if derived.p is None else derived.p[:, shown]),
+        "w": _rounded(w[:, shown]),
+        "q": _rounded(None if q is None else q[:, shown]),
+        "v": _rounded(None if v is None else v[shown]),
+        "rest": rest,
+    }
+
+
+def _ruled_out(record: Mapping[str, Any], derived: Derived) -> Any:
+    """Return what each step's observation ruled out: what was believed before and is not behind it.
+
+    Returns:
+        For each step the number of hypotheses that it ruled out, the number of those that were left
+        before it, and the texts of some; None without beliefs.
+    """
+    if derived.w is None:
+        return None
+    is_left, told = derived.w > 0, []
+    for before, after in pairwise(is_left):
+        places = np.flatnonzero(before & ~after)
+        names = [record["hypotheses"][i] for i in places[:_NAMED]]
+        told.append([len(places), int(before.sum()), names])
+    return told
 
 
 def _uneven(record: Mapping[str, Any], derived: Derived) -> Any:

@@ -14,6 +14,7 @@ from transformers import TrainerCallback
 from ...credit.rollouts import ScoredRollouts, at_last_state
 from ...credit.token_weights import TokenWeights
 from ...hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
+from ...report.likeliest import likeliest
 from ..rollouts.evidence import Evidence
 from ..rollouts.hypothesis_scorer import Scored
 from ..rollouts.rollout_batch import RolloutBatch
@@ -316,22 +317,32 @@ def _observations(batch: RolloutBatch, step_mask: Tensor) -> Tensor:
 def _table_rows(
     batch: RolloutBatch, local_rollouts: ScoredRollouts, weighed: TokenWeights
 ) -> list[dict[str, Any]]:
-    """Return the row of each of this process's rollouts, for the table and for the console."""
-    scored = batch.scored
+    """Return the row of each of this process's rollouts, for the table and for the console.
+
+    Of many hypotheses a row has the likeliest: there may be thousands.
+    """
+    scored, belief = batch.scored, local_rollouts.belief.cpu()
     means = (weighed.weights.sum(dim=1) / weighed.mask.sum(dim=1).clamp(min=1)).tolist()
-    beliefs: Any = [None] * len(means)
-    if local_rollouts.belief.shape[2]:
-        truth_mass = local_rollouts.belief[..., 0]
-        beliefs = at_last_state(truth_mass, local_rollouts.state_mask).tolist()
+    last = at_last_state(belief, local_rollouts.state_mask.cpu())
     answers = scored.answers[batch.start :][: len(means)]
-    columns = scored.local_sets, weighed.values, scored.step_ends, means, answers, beliefs
-    return [
-        {
-            "hypotheses": list(hypotheses.answers) if hypotheses else None,
-            "step_values": [round(value, 4) for value in values[: len(ends)].tolist()],
-            "advantage": mean,
-            "answer": answer,
-            "belief": belief,
-        }
-        for hypotheses, values, ends, mean, answer, belief in zip(*columns, strict=True)
-    ]
+    columns = scored.local_sets, weighed.values, scored.step_ends, means, answers
+    rows = []
+    for n, (hypotheses, values, ends, mean, answer) in enumerate(zip(*columns, strict=True)):
+        texts = list(hypotheses.answers) if hypotheses else []
+        has_truth = hypotheses is not None and hypotheses.has_truth
+        shown, number = texts, len(texts)
+        if belief.shape[2]:
+            always = 0 if has_truth else None, local_rollouts.members[n]
+            shown = [texts[i] for i in likeliest(belief[n, :, :number], *always)]
+        rows.append(
+            {
+                "hypotheses": shown or None,
+                "others": number - len(shown),
+                "has_truth": has_truth,
+                "step_values": [round(value, 4) for value in values[: len(ends)].tolist()],
+                "advantage": mean,
+                "answer": answer,
+                "belief": last[n, 0].item() if has_truth and belief.shape[2] else None,
+            }
+        )
+    return rows

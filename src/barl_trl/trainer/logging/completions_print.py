@@ -40,7 +40,8 @@ def print_completions(
         completions: The completions, texts or messages.
         rewards: Name of a reward function -> the reward of each completion.
         rows: The row of each completion: `answer`, `belief` in the truth at its end, `hypotheses`
-            with the truth first, and `step_values`. A row is empty where nothing was scored.
+            with the truth first if the prompt `has_truth`, the number of `others` that are left
+            out, and `step_values`. A row is empty where nothing was scored.
         step: The optimizer step.
         number: How many completions to print; None for all.
     """
@@ -63,9 +64,8 @@ def print_completions(
     for prompt, group in groupby(printed, key=lambda one: one[0]):
         members = [*group]
         show(shortened(completion_text(prompt), room), 2)
-        if hypotheses := members[0][2].get("hypotheses"):
-            others = ", ".join(hypotheses[1:]) or "none"
-            show(shortened(f"the truth: {hypotheses[0]}; other answers: {others}", room), 2, "none")
+        if members[0][2].get("hypotheses"):
+            show(shortened(_hypotheses(members[0][2]), room), 2, "none")
         for _, completion, row, *scores in members:
             cells = _cells(row, dict(zip(rewards, scores, strict=True)), ends)
             show("  ".join(cells).rstrip(), 4, "bold")
@@ -106,6 +106,15 @@ def shortened(text: str, most: int) -> str:
         return text
     kept = most - 3
     return f"{text[: kept // 2]} … {text[-(kept - kept // 2) :]}"
+
+
+def _hypotheses(row: Mapping[str, Any]) -> str:
+    """Return the hypotheses of a row in words."""
+    texts, others = row["hypotheses"], row.get("others")
+    more = f" and {others} others" if others else ""
+    if row.get("has_truth", True):
+        return f"the truth: {texts[0]}; other answers: {', '.join(texts[1:]) or 'none'}{more}"
+    return f"no truth is known; answers: {', '.join(texts)}{more}"
 
 
 def _turns(messages: list[dict[str, Any]], values: Sequence[float]) -> Iterator[tuple[str, str]]:

@@ -96,6 +96,7 @@ class RolloutRecorder(TrainerCallback):
             local_rollouts,
             values=weighed.values,
             start=batch.start,
+            outcome_scale=trainer._outcome_scale,
             of_tokens={
                 "token_logps": output.get("old_per_token_logps"),
                 "importance_ratios": output.get("importance_sampling_ratio"),
@@ -120,6 +121,7 @@ class RolloutRecorder(TrainerCallback):
             "model": trainer.model.config._name_or_path,
             "reward_names": trainer.reward_func_names,
             "reward_weights": trainer.reward_weights.tolist(),
+            "outcome_scale": trainer._outcome_scale,
             "num_generations": trainer.num_generations,
             "temperature": trainer.temperature,
             "max_completion_length": trainer.args.max_completion_length,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ...credit.rollouts import ScoredRollouts
+from ...credit.rollouts import ScoredRollouts, is_answered
 from ...report.record_columns import matrices, ragged, ragged_of
 from ...report.rollout_records import record_table
 from ...report.token_texts import TokenTexts
@@ -25,6 +25,7 @@ def rollout_table(
     *,
     values: Tensor,
     start: int = 0,
+    outcome_scale: float = 1.0,
     of_tokens: Mapping[str, Tensor | None] | None = None,
     **others: Any,
 ) -> pa.Table:
@@ -38,6 +39,8 @@ def rollout_table(
         values: Values of their steps before whitening, (B, T). They become null where a rollout is
             not judged.
         start: Index of the first rollout in `scored.answers`.
+        outcome_scale: Outcome reward of a right answer. Outcome rewards under the hypotheses are
+            null where they are this for the rollout's own answer, and 0 for the others.
         of_tokens: Columns with a number for each token: (B, L), or (B, 1) for one number per
             rollout. A column of None is null.
         **others: The other columns of the table, by name.
@@ -65,10 +68,29 @@ def rollout_table(
             "answer_logps": matrices(_array(logps), *masks, exists=has_belief),
             "posterior": matrices(_array(rollouts.belief), *masks, exists=has_belief),
             "scored_tokens": [*scored.likelihoods.rollout_tokens],
+            "has_truth": [hypotheses and hypotheses.has_truth for hypotheses in scored.local_sets],
+            "cost": None if rollouts.costs is None else rollouts.costs.tolist(),
         }
+        columns |= _task_columns(rollouts, has_belief, outcome_scale)
     if generated.masks is not None:  # else only the model can have written
         columns |= turn_columns(generated.masks, generated.completions, scored.turns)
     return record_table(columns | others)
+
+
+def _task_columns(
+    rollouts: ScoredRollouts, has_belief: Sequence[bool], outcome_scale: float
+) -> dict[str, Any]:
+    """Return what the user's functions say of outcomes and rewards under each hypothesis."""
+    columns = {}
+    if rollouts.rewards is not None:
+        masks = _array(rollouts.step_mask), _array(rollouts.hypothesis_mask)
+        columns["predicted_rewards"] = matrices(_array(rollouts.rewards), *masks, exists=has_belief)
+    if rollouts.outcomes_under is not None:
+        is_usual = rollouts.outcomes_under == is_answered(rollouts) * outcome_scale
+        told = [has and not usual for has, usual in zip(has_belief, is_usual.all(1), strict=True)]
+        sizes = rollouts.hypothesis_mask.sum(dim=1).tolist()
+        columns["outcomes_under"] = ragged(_array(rollouts.outcomes_under), sizes, exists=told)
+    return columns
 
 
 def turn_columns(

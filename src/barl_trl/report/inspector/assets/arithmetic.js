@@ -3,26 +3,81 @@
 barl.arithmetic = (() => {
   const { el, number, signed, visible } = barl;
 
+  // A table with a row for each hypothesis that the page has, one for the sums over the others, and a total.
+  function table(rollout, columns, cells, rest, isOut, [total, value]) {
+    const blanks = columns.slice(0, -1).map(() => el("td", {}));
+    const rows = rollout.hypotheses.map((answer, i) => el("tr", { class: isOut(i) ? "out" : null },
+      el("th", { scope: "row" }, el("bdi", { class: "clip" }, visible(barl.cut(answer, 60))),
+        i || !rollout.has_truth ? null : el("span", { class: "tag" }, "truth"),
+        i === rollout.member ? el("span", { class: "tag" }, "its answer") : null),
+      cells(i).map((cell) => el("td", {}, number(cell)))));
+    if (rollout.rest) {
+      rows.push(el("tr", { class: "rest" }, el("th", { scope: "row" }, `${barl.whole(rollout.rest.number)} others, summed`),
+        rest.map((cell) => el("td", {}, cell === null ? "" : number(cell)))));
+    }
+    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Sum over hypotheses" }, el("table", { class: "sum" },
+      el("thead", {}, el("tr", {}, ["hypothesis", ...columns].map((name) => el("th", { scope: "col" }, name)))),
+      el("tbody", {}, rows),
+      el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, total), blanks, el("td", { class: "total" }, number(value))))));
+  }
+
+  // The paper's value. Under the task's belief alone, what is believed is also what is plausible.
   function sum(rollout, t) {
     const last = rollout.p.length - 1;
-    const rows = rollout.hypotheses.map((answer, i) => el("tr", { class: rollout.w[t][i] < 0.01 ? "out" : null },
-      el("th", { scope: "row" }, el("bdi", { class: "clip" }, visible(barl.cut(answer, 60))), i ? null : el("span", { class: "tag" }, "truth")),
-      [rollout.p[t][i], rollout.p[last][i], rollout.v[i], rollout.q[t][i], rollout.w[t][i],
-        rollout.w[t][i] ? rollout.w[t][i] * rollout.q[t][i] : 0].map((value) => el("td", {}, number(value)))));
-    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Sum over hypotheses" }, el("table", { class: "sum" },
-      el("thead", {}, el("tr", {}, ["hypothesis", `p(${t})`, `p(${last})`, "v", `Q(${t})`, `w(${t})`, "w · Q"]
-        .map((name) => el("th", { scope: "col" }, name)))),
-      el("tbody", {}, rows),
-      el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, `V(${t})`), ["", "", "", "", ""].map((blank) => el("td", {}, blank)),
-        el("td", { class: "total" }, number(rollout.values[t]))))));
+    const { p, w, q, v, rest, predicts } = rollout;
+    const isTask = rollout.belief === "task";
+    const letter = isTask ? "b" : "p";
+    const from = predicts ? [`Σ r from ${t}`] : [`${letter}(${t})`, `${letter}(${last})`];
+    const weight = isTask && !predicts ? [] : [`${isTask ? "b" : "w"}(${t})`];
+    const cells = (i) => [...(predicts ? [q[t][i] - v[i]] : [p[t][i], p[last][i]]), v[i], q[t][i],
+      ...(weight.length ? [w[t][i]] : []), w[t][i] ? w[t][i] * q[t][i] : 0];
+    const others = rest ? [...(predicts ? [null] : isTask ? [rest.w[t], rest.w[last]] : [null, null]), null, null,
+      ...(weight.length ? [rest.w[t]] : []), rest.wq[t]] : [];
+    return table(rollout, [...from, "v", `Q(${t})`, ...weight, `${isTask ? "b" : "w"} · Q`], cells, others,
+      (i) => w[t][i] < barl.text.eliminated(rollout), [`V(${t})`, rollout.values[t]]);
+  }
+  function equation(rollout, t, last) {
+    const isTask = rollout.belief === "task";
+    const [w, p] = isTask ? ["b", "b"] : ["w", "p"];
+    const q = rollout.predicts ? "Σ r + v, summed from here on" : `${p}(${last}) − ${p}(${t}) + v`;
+    const notes = [
+      rollout.belief === "both" ? "p is how likely the model finds each answer, and w that times what the task says of it. " : "",
+      isTask ? "b is what the task says of each hypothesis: no answer was scored. " : "",
+      rollout.predicts ? "r is the reward that each hypothesis predicts. " : "",
+    ].join("");
+    return [el("p", { class: "equation" }, `V(${t}) = Σ ${w}(${t}) · Q(${t}) = ${number(rollout.values[t])}, where Q(${t}) = ${q}`),
+      notes ? el("p", { class: "note" }, notes.trim()) : null];
+  }
+
+  // The value of the credit `bayes`: what is expected at the end, and the information that was gained.
+  function bayes(rollout, t, { information_weight: c }) {
+    const last = rollout.w.length - 1;
+    const { w, v, rest, cost, expected, size } = rollout;
+    const nats = barl.text.nats(rollout);
+    const b = `b(${last})`;
+    const gained = c * (rollout.entropy[t] - rollout.entropy[last]);
+    const sumOf = expected - (cost || 0);
+    const signs = (value) => value < 0 ? `(${number(value)})` : number(value);
+    const terms = [[`Σ ${b} · v`, number(sumOf)], cost === null ? null : ["costs", signs(cost)],
+      c ? [`c · (H(${t}) − H(${last})) / log ${size}`, signs(gained)] : null].filter(Boolean);
+    const side = (k) => terms.map((term) => term[k]).join(" + ");
+    const right = terms.length > 1 ? `${side(1)} = ${number(rollout.values[t])}` : number(rollout.values[t]);
+    return [
+      el("p", { class: "equation" }, `V(${t}) = ${side(0)} = ${right}`),
+      el("p", { class: "note" }, `b is the belief, and v the outcome if the hypothesis were true. H is the entropy of b: H(${t}) = ${number(nats[t])} and `
+        + `H(${last}) = ${number(nats[last])}, with ${barl.plural(size, "hypothes").replace(/s$/, size === 1 ? "is" : "es")} (log ${size} = ${number(Math.log(Math.max(2, size)))}). `
+        + (c ? `The weight of the information is c = ${c}.` : `The weight of the information is c = 0, so every ${barl.text.unit(rollout)} has the same value.`)),
+      table(rollout, [`b(${t})`, b, "v", `${b} · v`], (i) => [w[t][i], w[last][i], v[i], w[last][i] * v[i]],
+        rest ? [rest.w[t], rest.w[last], null, rest.wv] : [], (i) => Math.max(w[t][i], w[last][i]) < barl.text.eliminated(rollout), [`Σ ${b} · v`, sumOf]),
+    ];
   }
 
   function methods(rollout, t, run) {
     const unit = barl.text.unit(rollout);
     const { likelihoods } = barl.store.index;
-    const { credit, answer_likelihood: used } = run.settings;
+    const { credit, answer_likelihood: used, belief } = run.settings;
     const names = Object.keys(rollout.methods);
-    const isOther = (name) => !["grpo", "rloo", credit].includes(name) && likelihoods[name] !== used;
+    const isOther = (name) => belief !== "task" && !["grpo", "rloo", credit].includes(name) && likelihoods[name] !== used;
     const rows = names.map((name) => {
       const values = rollout.methods[name];
       const bound = Math.max(1e-9, ...values.map(Math.abs));
@@ -54,19 +109,22 @@ barl.arithmetic = (() => {
     const unit = barl.text.unit(rollout);
     if (t === null) return el("p", { class: "hint" }, `Choose a ${unit}, in the text or in the river, to see its arithmetic.`);
     if (t >= steps) {
-      return el("p", {}, `The tokens after the last ${unit} get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain but the outcome.`);
+      const left = run.settings.credit === "bayes" ? "the outcome that is expected at the end" : "the outcome";
+      return el("p", {}, `The tokens after the last ${unit} get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain but ${left}.`);
     }
+    const isBayes = run.settings.credit === "bayes";
+    const why = !rollout.w ? "This rollout was not scored: it has no beliefs."
+      : `${rollout.has_truth ? "This rollout has no outcome" : "The prompt has no true answer"}: its ${unit}s have no values.`;
     const from = t ? rollout.step_ends[t - 1] : 0;
     return el("div", {},
       el("h3", {}, `${unit === "turn" ? `Turn ${t + 1} (t = ${t})` : `Step ${t}`}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
       rollout.difference === null ? null : el("p", { class: "wrong" },
         `The recorded step values differ by up to ${number(rollout.difference)} from those that this page computes with the `
         + "run's settings: what it computes may not be what the run did."),
-      el("p", { class: "equation" }, rollout.values
-        ? `V(${t}) = Σ w(${t}) · Q(${t}) = ${number(rollout.values[t])}, where Q(${t}) = p(${steps}) − p(${t}) + v`
-        : rollout.w ? `This rollout has no outcome: its ${unit}s have no values.` : "This rollout was not scored: it has no beliefs."),
+      !rollout.values ? el("p", { class: "equation" }, why)
+        : isBayes ? bayes(rollout, t, run.settings) : equation(rollout, t, steps),
       el("p", {}, `Weight in the policy gradient: ${signed(rollout.weights[t], 3)}${recorded(rollout, t, run)}`),
-      rollout.values ? sum(rollout, t) : null,
+      rollout.values && !isBayes ? sum(rollout, t) : null,
       Object.keys(rollout.methods).length ? [el("h3", {}, "What other credits give it"), ...methods(rollout, t, run)] : null);
   }
 

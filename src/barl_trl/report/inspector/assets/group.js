@@ -53,19 +53,23 @@ barl.group = (() => {
     const outcomes = new Set(group.rollouts.map((rollout) => rollout.outcome));
     const right = group.rollouts.filter((rollout) => rollout.kinds & (1 << barl.store.bit("right"))).length;
     const many = group.rollouts.length;
+    const [, verdict] = barl.store.verdict(group.rollouts[0].kinds);
+    const known = ["right", "wrong"].includes(verdict) ? `${right} of ${many} are right.` : "The prompt has no true answer.";
+    if (outcomes.size === 1 && outcomes.has(null)) {
+      return `${known} No outcome is known, so GRPO teaches nothing here; ${unit} weights span ${number(spread, 2)}.`;
+    }
     if (outcomes.size === 1) {
       return `All ${many} outcomes are equal, so GRPO teaches nothing here; ${unit} weights ${spread > 0.05
         ? `still span ${number(spread, 2)}` : "say nothing either"}.`;
     }
-    return `${right} of ${many} are right. GRPO gives every ${unit} of a rollout one number; ${unit} weights differ inside a rollout`
+    return `${known} GRPO gives every ${unit} of a rollout one number; ${unit} weights differ inside a rollout`
       + ` by up to ${number(inside, 2)}.`;
   }
 
   function lines(group, state, cells, runAt) {
     return group.rollouts.map((rollout) => {
       const at = { ...state, rollout: rollout.rollout, t: null };
-      const right = rollout.kinds & (1 << barl.store.bit("right"));
-      return { name: `${right ? "✓" : "✗"} ${rollout.rollout}`, href: barl.store.address(at), state: at, unit: barl.text.unit(rollout),
+      return { name: `${barl.store.verdict(rollout.kinds)[0]} ${rollout.rollout}`, href: barl.store.address(at), state: at, unit: barl.text.unit(rollout),
         cells: cells(rollout), at: state.rollout === rollout.rollout ? runAt : null };
     });
   }

@@ -13,7 +13,7 @@ barl.list = (() => {
     const row = selection[place];
     const { rows } = barl.store.runs[0];
     const at = barl.store.placeOf(row);
-    const right = (rows.kinds[row] & (1 << barl.store.bit("right"))) !== 0;
+    const [mark, verdict] = barl.store.verdict(rows.kinds[row]);
     const answer = rows.answer[row];
     const weight = barl.shaded(barl.el("span", { class: "chip" }, barl.signed(rows.mean[row])),
       rows.mean[row], barl.store.runs[0].bound);
@@ -24,8 +24,8 @@ barl.list = (() => {
     },
     barl.el("span", { class: "where" }, `step ${at.step} · group ${at.group} · rollout ${at.rollout}`),
     weight,
-    barl.el("span", { class: right ? "answer right" : "answer wrong" },
-      `${right ? "✓" : "✗"} ${answer === null ? "no answer" : barl.visible(barl.cut(answer, 40))}`),
+    barl.el("span", { class: ["right", "wrong"].includes(verdict) ? `answer ${verdict}` : "answer" },
+      `${mark} ${answer === null ? "no answer" : barl.visible(barl.cut(answer, 40))}`),
     barl.el("span", { class: "length" }, `${barl.whole(rows.tokens[row])} tokens`));
   }
 

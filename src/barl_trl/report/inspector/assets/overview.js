@@ -118,7 +118,8 @@ barl.overview = (() => {
         ["praised by one, blamed by the other", whole(flips)]]));
   }
 
-  function lead(rollouts, praised, tied) {
+  function lead(rollouts, praised, tied, unknown) {
+    if (unknown === rollouts) return "No prompt of this run has a true answer, so no rollout is right or wrong.";
     const first = praised ? `${whole(praised)} of ${plural(rollouts, "rollout")} are wrong but praised`
       : "No wrong rollout is praised";
     return tied ? `${first}. ${whole(tied)} are in groups of equal outcomes, where GRPO teaches nothing, yet their weights differ.`
@@ -144,11 +145,11 @@ barl.overview = (() => {
     ];
     return [
       el("h1", {}, listed.name),
-      el("p", { class: "lead" }, lead(rollouts, praised, tied)),
+      el("p", { class: "lead" }, lead(rollouts, praised, tied, counts[barl.store.bit("no_truth")][1])),
       facts([["rollouts", whole(rollouts)], ["prompt groups", whole(listed.heads.length)],
         ["steps", whole(summary.length)], ["credit", settings.credit], ["model", listed.model],
         ["consistency beta", settings.consistency_beta],
-        ["mean outcome", number(total((i) => i.outcome) / Math.max(1, total((i) => i.judged)))]]),
+        ["mean outcome", total((i) => i.judged) ? number(total((i) => i.outcome) / total((i) => i.judged)) : "–"]]),
       comparison(),
       el("section", {}, el("h2", {}, curves.length ? "Share of rollouts of each kind, over training" : "Rollouts of each kind"),
         curves.length ? [el("div", { class: "curves" }, curves), nothing.length ? el("p", { class: "note" }, `None: ${nothing.join("; ")}.`) : null]
@@ -171,11 +172,13 @@ barl.overview = (() => {
       const members = Array.from({ length: starts[g + 1] - starts[g] }, (_, n) => starts[g] + n);
       const outcomes = members.map((row) => rows.outcome[row]);
       const spread = Math.max(...members.map((row) => rows.spread[row]));
-      const equal = new Set(outcomes).size === 1;
+      const isKnown = outcomes.some((outcome) => outcome !== null);
+      const equal = isKnown && new Set(outcomes).size === 1;
+      const isJudged = members.some((row) => barl.store.verdict(rows.kinds[row])[0] !== "·");
       const right = members.filter((row) => rows.kinds[row] & (1 << barl.store.bit("right"))).length;
       return { equal, cells: [link({ ...state, group: heads[g].group, rollout: null, t: null }, `group ${heads[g].group}`),
-        el("bdi", { class: "clip" }, barl.visible(heads[g].text)), `${right} of ${members.length}`,
-        equal ? "equal" : "differ", number(spread, 2)] };
+        el("bdi", { class: "clip" }, barl.visible(heads[g].text)), isJudged ? `${right} of ${members.length}` : "–",
+        equal ? "equal" : isKnown ? "differ" : "–", number(spread, 2)] };
     });
     const equal = lines.filter((item) => item.equal).length;
     return [

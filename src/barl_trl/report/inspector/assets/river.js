@@ -4,21 +4,15 @@ barl.river = (() => {
   const { el, svg, number, visible } = barl;
   const WIDTH = 1000;
   const HEIGHT = 200;
-  const ELIMINATED = 0.01;
-  const SHOWN = 9;
 
-  // Bands of all hypotheses. Beyond the palette, those of the least belief share one band.
-  function bandsOf(rollout) {
-    const { w, hypotheses } = rollout;
-    const order = hypotheses.map((_, i) => i).slice(1)
-      .sort((a, b) => Math.max(...w.map((row) => row[b])) - Math.max(...w.map((row) => row[a])));
-    const shown = [0, ...order.slice(0, order.length > SHOWN - 1 ? SHOWN - 2 : SHOWN - 1)];
-    const bands = shown.map((i, n) => ({ color: `h${n}`, name: hypotheses[i], isTruth: i === 0,
-      isOwn: i === rollout.member, values: w.map((row) => row[i]) }));
-    const rest = order.slice(shown.length - 1);
-    if (rest.length) {
-      bands.push({ color: "h-rest", name: `${rest.length} others`, isTruth: false, isOwn: rest.includes(rollout.member),
-        values: w.map((row) => rest.reduce((sum, i) => sum + row[i], 0)) });
+  // Bands of the hypotheses that the page has of a rollout, the truth first; the others share one band.
+  function bandsOf({ w, hypotheses, has_truth: hasTruth, member, rest }) {
+    const most = hypotheses.map((_, i) => Math.max(...w.map((row) => row[i])));
+    const order = hypotheses.map((_, i) => i).slice(hasTruth ? 1 : 0).sort((a, b) => most[b] - most[a]);
+    const bands = (hasTruth ? [0, ...order] : order).map((i, n) => ({ color: `h${hasTruth ? n : n + 1}`, name: hypotheses[i],
+      isTruth: hasTruth && i === 0, isOwn: i === member, values: w.map((row) => row[i]) }));
+    if (rest) {
+      bands.push({ color: "h-rest", name: `the other ${barl.whole(rest.number)}`, isTruth: false, isOwn: false, values: rest.w });
     }
     return bands;
   }
@@ -26,6 +20,7 @@ barl.river = (() => {
   // The panel. `onPoint` and `onChoose` are called with steps; `mark` shows a step.
   function panel(rollout, { onPoint, onChoose }) {
     const bands = bandsOf(rollout);
+    const digits = barl.text.digitsOf(rollout);
     const places = [0, ...rollout.step_ends];
     const total = Math.max(1, places.at(-1));
     const x = (state) => (places[state] / total) * WIDTH;
@@ -67,9 +62,9 @@ barl.river = (() => {
       here.setAttribute("x", isStep ? x(t) : 0);
       here.setAttribute("width", isStep ? x(t + 1) - x(t) : 0);
       for (const band of bands) {
-        const before = isStep ? `${number(band.values[state - 1], 2)} → ` : "";
-        band.value.textContent = `${before}${number(band.values[state], 2)}`;
-        const isOut = band.values[state] < ELIMINATED;
+        const before = isStep ? `${number(band.values[state - 1], digits)} → ` : "";
+        band.value.textContent = `${before}${number(band.values[state], digits)}`;
+        const isOut = band.values[state] < barl.text.eliminated(rollout);
         band.item.classList.toggle("out", isOut);
         band.path.classList.toggle("out", isOut && !band.isTruth);
       }
@@ -98,13 +93,15 @@ barl.river = (() => {
     return { element: el("div", { class: "belief" }, slider, axis, legend), mark };
   }
 
-  // A sentence on the belief in the truth: its beginning, its end and its greatest change.
+  // A sentence on the belief in the truth, or without one on the entropy: its beginning, its end and its
+  // greatest change.
   function titleOf(rollout) {
     const unit = barl.text.unit(rollout);
-    const truth = rollout.w.map((row) => row[0]);
-    const changes = truth.slice(1).map((value, t) => value - truth[t]);
+    const digits = rollout.has_truth ? barl.text.digitsOf(rollout) : 2;
+    const values = rollout.has_truth ? rollout.w.map((row) => row[0]) : barl.text.nats(rollout);
+    const changes = values.slice(1).map((value, t) => value - values[t]);
     const greatest = changes.reduce((best, change, t) => Math.abs(change) > Math.abs(changes[best] || 0) ? t : best, 0);
-    const path = `Belief in the truth goes from ${number(truth[0], 2)} to ${number(truth.at(-1), 2)}`;
+    const path = `${rollout.has_truth ? "Belief in the truth" : "Entropy of the belief"} goes from ${number(values[0], digits)} to ${number(values.at(-1), digits)}`;
     if (!changes.length || Math.abs(changes[greatest]) < 0.02) return `${path}; no ${unit} moves it.`;
     return `${path}; ${barl.text.named(rollout, greatest)} moves it most (${barl.signed(changes[greatest])}).`;
   }

@@ -6,10 +6,10 @@ barl.rollout = (() => {
   let current = null;
 
   function headline(rollout) {
-    const right = rollout.kinds & (1 << barl.store.bit("right"));
-    const kinds = barl.store.index.filters.filter((filter, b) => (rollout.kinds >> b) & 1 && !["right", "wrong"].includes(filter.id));
+    const [mark, verdict] = barl.store.verdict(rollout.kinds);
+    const kinds = barl.store.index.filters.filter((filter, b) => (rollout.kinds >> b) & 1 && !["right", "wrong", "no_truth"].includes(filter.id));
     return el("p", { class: "lead" },
-      el("span", { class: right ? "right" : "wrong" }, right ? "✓ right" : "✗ wrong"), ", ",
+      el("span", { class: verdict.replaceAll(" ", "-") }, mark === "·" ? verdict : `${mark} ${verdict}`), ", ",
       rollout.answer === null ? "no answer" : el("span", {}, "answers ", el("bdi", { "data-math": barl.group.bare(rollout.answer) }, visible(barl.cut(rollout.answer, 200)))),
       kinds.map((kind) => el("span", { class: "tag kind", title: kind.help }, kind.label)));
   }

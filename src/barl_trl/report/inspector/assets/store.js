@@ -75,6 +75,9 @@ barl.store = (() => {
 
   const bit = (name) => index.filters.findIndex((filter) => filter.id === name);
 
+  // The mark and the name of what is known of a rollout of some kinds: right, wrong, or without a truth.
+  const verdict = (kinds) => [["✓", "right"], ["✗", "wrong"]].find(([, name]) => kinds & (1 << bit(name))) || ["·", "no truth known"];
+
   // The rows that filter, step and search of a state leave, in the order of the state.
   function select(state) {
     const key = [state.f, state.s, state.q, state.sort].join("\n");
@@ -146,6 +149,6 @@ barl.store = (() => {
     return { ...await rollout(other, 1), row: other, same: joined.same[row] === 1 };
   }
 
-  return { SORTS, runs, open, parse, address, select, filters, bit, placeOf, rowOf, group, rollout,
+  return { SORTS, runs, open, parse, address, select, filters, bit, verdict, placeOf, rowOf, group, rollout,
     partner, get index() { return index; }, get joined() { return joined; } };
 })();

@@ -49,12 +49,13 @@ barl.text = (() => {
       return isStep ? rollout.weights[t] : rollout.closing;
     }
     if (mode === "entropy") return rollout.entropy && isStep ? rollout.entropy[t + 1] : null;
-    if (mode === "truth") return rollout.w && isStep ? rollout.w[t + 1][0] : null;
+    if (mode === "truth") return rollout.w && rollout.has_truth && isStep ? rollout.w[t + 1][0] : null;
     const ratio = rollout.ratios ? rollout.ratios[token] : null;
     return ratio === null || ratio <= 0 ? null : Math.log(ratio);
   }
 
   function has(rollout, mode) {
+    if (mode === "truth" && !rollout.has_truth) return false;
     return mode === "weight" || (mode === "ratio" ? Boolean(rollout.ratios) : Boolean(rollout.w));
   }
 
@@ -101,7 +102,7 @@ barl.text = (() => {
     parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], [unit(rollout), isStep ? named(rollout, t).split(" ")[1] : "after the last"]);
     if (rollout.p && isStep) {
       rollout.hypotheses.slice(0, 8).forEach((answer, i) => parts.push([
-        `p(${visible(barl.cut(answer, 24))})${i ? "" : " truth"}`,
+        `${rollout.belief === "task" ? "b" : "p"}(${visible(barl.cut(answer, 24))})${i || !rollout.has_truth ? "" : " truth"}`,
         `${number(rollout.p[t][i])} → ${number(rollout.p[t + 1][i])}`]));
     }
     return parts;
@@ -131,15 +132,44 @@ barl.text = (() => {
       ? [" weight ", ...rollout.weights.slice(before, Math.min(after, before + 20)).map(chip)] : null;
     return el("div", { class: "turn" }, el("strong", {}, `Turn ${n + 1}`), own, " GRPO ", chip(barl.group.flat(rollout)));
   }
+  // Beliefs below this are shown as none: 1 %, of many hypotheses a tenth of their equal share.
+  const eliminated = ({ size }) => Math.min(0.01, 0.1 / size);
+  const digitsOf = ({ rest }) => rest ? 3 : 2;
+  // Entropy of the belief at each state, in nats.
+  const nats = ({ entropy, size }) => entropy.map((share) => share * Math.log(Math.max(2, size)));
+
+  // What the observations of the steps from `before` on rule out, and what that does to the entropy.
+  function ruledOut(rollout, { before, after }) {
+    const steps = rollout.ruled_out.slice(before, after);
+    const count = steps.reduce((sum, step) => sum + step[0], 0);
+    const names = steps.flatMap((step) => step[2]).slice(0, 6);
+    const [from, to] = [before, after].map((state) => number(nats(rollout)[state], 2));
+    const entropy = from === to ? `entropy stays ${from}` : `entropy ${from} → ${to}`;
+    if (!count) return [entropy];
+    return [`rules out ${barl.whole(count)} of ${barl.whole(steps[0][1])}: `,
+      ...names.flatMap((name, n) => [n ? ", " : null, el("bdi", {}, visible(cut(name, 40)))]), `${count > names.length ? ", …" : ""}; ${entropy}`];
+  }
   // The line below a turn: what it and its observation changed. With one hypothesis, that is plausibility.
-  function change({ hypotheses, w, p }, { before, after }) {
-    if (!w) return null;
-    const [states, of, digits] = hypotheses.length > 1 ? [w, "belief in", 2] : [p, "plausibility of", 3];
+  function change(rollout, { before, after }) {
+    const { hypotheses, w, p, size, rest } = rollout;
+    if (!w || after === before) return null;
+    const [states, of, digits] = size > 1 ? [w, "belief in", digitsOf(rollout)] : [p, "plausibility of", 3];
     const moved = hypotheses.map((_, i) => states[after][i] - states[before][i]);
-    const named = (by, i) => [` · ${by} `, el("bdi", {}, visible(cut(hypotheses[i], 40))), ` ${signed(moved[i])}`];
+    const isTold = rollout.ruled_out && rollout.ruled_out.slice(before, after).some((step) => step[0]);
+    const least = Math.max(0.005, rest ? rest.most : 0); // none of the rest moved more
+    const told = (by, i) => isTold || Math.abs(moved[i]) < least ? null : [by, el("bdi", {}, visible(cut(hypotheses[i], 40))), ` ${signed(moved[i], digitsOf(rollout))}`];
     const lost = moved.indexOf(Math.min(...moved)), gained = moved.indexOf(Math.max(...moved));
-    return el("div", { class: "change" }, `${of} the truth ${number(states[before][0], digits)} → ${number(states[after][0], digits)}`,
-      moved[gained] >= 0.005 ? named("most gained:", gained) : null, moved[lost] <= -0.005 ? named("most lost:", lost) : null);
+    const parts = [
+      rollout.has_truth ? [`${of} the truth ${number(states[before][0], digits)} → ${number(states[after][0], digits)}`] : null,
+      rollout.ruled_out && size > 1 ? ruledOut(rollout, { before, after }) : null,
+      moved[gained] > 0 ? told("most gained: ", gained) : null, moved[lost] < 0 ? told("most lost: ", lost) : null,
+    ].filter(Boolean);
+    return parts.length ? el("div", { class: "change" }, parts.flatMap((part, n) => n ? [" · ", ...part] : part)) : null;
+  }
+  // The same below a step of a text, if the task says what the step showed and that says anything.
+  function shownBy(rollout, t) {
+    const [before, after] = rollout.ruled_out && rollout.w ? nats(rollout).slice(t, t + 2) : [0, 0];
+    return Math.abs(before - after) < 0.005 ? null : change(rollout, { before: t, after: t + 1 });
   }
 
   // Elements of the tokens from `from` to `to`: a span for each step, thoughts in `details`. Each turn
@@ -187,6 +217,10 @@ barl.text = (() => {
       }
       run.append(token);
       if (turn && k === turn.stop) out.push(change(rollout, turn));
+      if (!turn && t < rollout.step_ends.length && stepOf(rollout, k) !== t) {
+        const line = shownBy(rollout, t);
+        if (line && box) box.append(line); else out.push(line);
+      }
     }
     return out.filter(Boolean);
   }
@@ -296,5 +330,5 @@ barl.text = (() => {
     return { element: box, mark };
   }
 
-  return { MODES, panel, has, stepOf, unit, named, render, formula, hideTip, thoughts };
+  return { MODES, panel, has, stepOf, unit, named, render, formula, hideTip, thoughts, nats, eliminated, digitsOf };
 })();
