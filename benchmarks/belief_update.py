@@ -11,11 +11,11 @@ it looks up rows of a table of the pegs of all pairs of codes.
 One trainer has `credit="bayes"` and `belief="task"`; the other `credit="rloo"`, and neither
 hypotheses nor their column. Both train on the same rollouts, one batch after the other, in one
 process: see `training_step.py`. The first round is not counted. The parts are timed inside the
-first one's steps, as shares of the other's whole step (generation, rewards, update). Credit and
-metrics are counted whole, although the other trainer has some, too. Seconds are this process's CPU
-seconds, which other work on the machine changes little. Then the same calls are repeated with what
-they got in the last step, to see the peak of the memory that they take: of tensors, and of Python's
-and NumPy's objects.
+steps of both; the table has what the first one's take more than the other's, as shares of the
+other's whole step (generation, rewards, update). Seconds are this process's CPU seconds, which
+other work on the machine changes little. Then the same calls are repeated with what they got in the
+last step, to see the peak of the memory that they take: of tensors, and of Python's and NumPy's
+objects.
 """
 
 import argparse
@@ -51,7 +51,9 @@ from barl_trl.trainer.rollouts import hypothesis_scorer
 
 PROMPTS, GENERATIONS, STEPS, STEP_TOKENS = 8, 8, 8, 24
 METHODS = ("bayes", "rloo")
+LOADING = "rows, in accelerate's loader"
 PARTS = {
+    LOADING: [],
     "what rows list": [(hypothesis_scorer.HypothesisScorer, "_problem")],
     "sets of hypotheses": [(hypothesis_scorer, "share_hypotheses")],
     "texts of steps": [(hypothesis_scorer.HypothesisScorer, "_played")],
@@ -178,26 +180,29 @@ def measure(game: Game, rounds: int, shape: dict, output_dir: str) -> dict[str, 
     started: Any = {}
     for method in METHODS:
         task = make_task(method, game, rounds + 1, shape, f"{output_dir}/{method}")
-        started[method] = start("barl", task)
+        trainer, batches = start("barl", task)
+        started[method] = trainer, iter(clock.watch(LOADING, partial(next, batches)), None)
     logs: Any = {method: [] for method in METHODS}
-    parts: Any = []
+    parts: Any = {method: [] for method in METHODS}
     for n in range(rounds + 1):
         for method in METHODS if n % 2 else METHODS[::-1]:  # neither is always the first
             clock.taken(), clock.calls.clear()
-            log = step(*started[method], seed=n)
-            logs[method].append(log)
+            logs[method].append(step(*started[method], seed=n))
+            parts[method].append(clock.taken())
             if method == "bayes":
-                parts.append(clock.taken())
                 calls = {name: list(found) for name, found in clock.calls.items()}
         ids = [started[method][0]._buffered_inputs[0]["completion_ids"] for method in METHODS]
         assert torch.equal(*ids), "rollouts differ"
     counted = {method: logs[method][1:] for method in METHODS}
-    taken = {name: [of_step[name] for of_step in parts[1:]] for name in parts[1]}
-    whole = [sum(of_step[name] for name in PARTS) for of_step in parts[1:]]
-    of_update = [call for name in [*PARTS][:-1] for call in calls[name]]
+    pairs = [*zip(parts["bayes"][1:], parts["rloo"][1:], strict=True)]
+    rows = {
+        name: [ours.get(name, 0.0) - others.get(name, 0.0) for ours, others in pairs]
+        for name in (*PARTS, "observation_likelihood")
+    }
+    whole = [sum(of_step) for of_step in zip(*(rows[name] for name in PARTS), strict=True)]
+    of_update = [call for name in [*PARTS][1:-1] for call in calls[name]]
     [last] = counted["bayes"][-1:]
     seconds = {method: [log["cpu_seconds"] for log in counted[method]] for method in METHODS}
-    rows = {name: taken.get(name, []) for name in (*PARTS, "observation_likelihood")}
     return {
         "shape": shape | {"rollouts": shape["prompts"] * GENERATIONS, "steps": STEPS},
         "hypotheses": last["barl/hypotheses_per_prompt"],
