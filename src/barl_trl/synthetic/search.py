@@ -170,16 +170,18 @@ def observation_likelihood(
     output = []
     for prompt, texts, parts in zip(prompts, hypotheses, steps, strict=True):
         said = [[0.0] * len(texts) for _ in parts]
+        output.append(said)
         problem = SearchProblem.of_prompt(prompt)
+        if problem is None:
+            continue
         ends = [*accumulate(map(len, parts))]
-        for line in _TRY.finditer("".join(parts)) if problem is not None else ():
+        for line in _TRY.finditer("".join(parts)):
             if line[0] != problem.try_line(int(line[1])):
                 continue
             is_right, step = line[0].endswith("yes."), bisect_left(ends, line.end())
             for i, text in enumerate(texts):
                 if (text == line[1]) != is_right:
                     said[step][i] = -math.inf
-        output.append(said)
     return output
 
 
