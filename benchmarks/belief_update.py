@@ -129,7 +129,8 @@ def make_task(method: str, game: Game, batches: int, shape: dict, output_dir: st
         **({"belief": "task", "hypotheses_column": "codes"} if method == "bayes" else {}),
     )
     secrets = [game.texts[(7919 * n) % len(game.texts)] for n in range(batches * shape["prompts"])]
-    columns = {"prompt": ["Which code is it?\n"] * len(secrets), "solution": secrets}
+    prompts = ["Which code is it?\n"] * len(secrets)
+    columns: dict[str, Any] = {"prompt": prompts, "solution": secrets}
     if method == "bayes":
         columns["codes"] = [game.texts] * len(secrets)
     task: dict[str, Any] = {
@@ -186,7 +187,8 @@ def measure(game: Game, rounds: int, shape: dict, output_dir: str) -> dict[str, 
     parts: Any = {method: [] for method in METHODS}
     for n in range(rounds + 1):
         for method in METHODS if n % 2 else METHODS[::-1]:  # neither is always the first
-            clock.taken(), clock.calls.clear()
+            clock.taken()
+            clock.calls.clear()
             logs[method].append(step(*started[method], seed=n))
             parts[method].append(clock.taken())
             if method == "bayes":
