@@ -19,7 +19,7 @@ def observed(prompts, hypotheses, steps, **columns):
     """Return 0, or -inf where a line of the step rules the hypothesis out."""
     output = []
     for prompt, numbers, texts in zip(prompts, hypotheses, steps, strict=True):
-        a, b, target = map(int, re.search(r"(\d+)x \+ (\d+) = (\d+)", prompt).groups())
+        a, b, target = map(int, re.findall(r"(\d+)x \+ (\d+) = (\d+)", prompt)[0])
         output.append([[0.0] * len(numbers) for _ in texts])
         for row, text in zip(output[-1], texts, strict=True):
             for x, equation, verdict in LINE.findall(text):
