@@ -108,6 +108,18 @@ def test_training_step_compares_equal_rollouts(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_belief_is_timed_by_parts(tmp_path):
+    path = tmp_path / "belief.json"
+    (parts,) = run_benchmark("belief_update.py", "--quick", "--json", str(path))
+    record = json.loads(path.read_text())
+    assert record["hypotheses"] == 27 and record["shape"]["rollouts"] == 16
+    assert record["entropy"][0] > 3.29 > record["entropy"][1]  # log 27, and what pegs leave
+    assert len(parts) == len(record["parts"]) + 1
+    assert all(len(seconds) == 2 for seconds in record["parts"].values())
+    assert sum(map(sum, record["parts"].values())) < 3 * sum(record["cpu_seconds"]["bayes"])
+
+
+@pytest.mark.slow
 def test_record_writing_is_timed_beside_a_step_without(tmp_path):
     path = tmp_path / "records.json"
     step, batch = run_benchmark("record_writing.py", "--quick", "--json", str(path))

@@ -1,16 +1,21 @@
 """The demo task and its model: well-posed problems, an honest parser, right sums."""
 
+import math
 import random
-from itertools import islice
+from functools import partial
+from itertools import islice, pairwise
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from barl_trl.steps import delimited_steps, step_ends_of
 from barl_trl.synthetic.search import (
     ELICITATION,
+    STEP_DELIMITER,
     TINY_MODEL_DIR,
     SearchProblem,
+    observation_likelihood,
     parse_chain,
     problems,
     search_rows,
@@ -119,6 +124,92 @@ ANSWER = "\nBased on the above reasoning, the final answer is \\boxed{21}."
 )
 def test_parse_chain(completion, tried, answer):
     assert parse_chain(completion) == (tried, answer)
+
+
+# What lines rule out
+
+
+def test_rows_may_list_the_candidates():
+    problem, *_ = take(1, seed=6)
+    [row] = search_rows(1, seed=6, with_candidates=True)
+    assert row == {
+        "prompt": problem.prompt,
+        "solution": problem.solution,
+        "candidates": [str(number) for number in problem.candidates],
+    }
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_problem_is_read_from_its_prompt(held_out):
+    assert all(SearchProblem.of_prompt(p.prompt) == p for p in take(50, seed=7, held_out=held_out))
+    assert SearchProblem.of_prompt("What is 3 * 4?") is None
+
+
+def ruled_out(problem, steps, hypotheses=None):
+    """For each step the hypotheses that it rules out; all else must be 0."""
+    texts = hypotheses or [str(number) for number in problem.candidates]
+    [output] = observation_likelihood([problem.prompt], [texts], [steps], solution=["21"])
+    assert {number for row in output for number in row} <= {0.0, -math.inf}
+    return [[text for text, number in zip(texts, row, strict=True) if number < 0] for row in output]
+
+
+def test_a_true_line_rules_numbers_out():
+    others = ["3", "18", "26", "7", "19", "4"]
+    assert ruled_out(PROBLEM, [NO_18, f"\n{NO_3}", f"\n{YES}"]) == [["18"], ["3"], others]
+    assert ruled_out(PROBLEM, [f"{NO_18}\n{NO_3}"]) == [["3", "18"]]  # a step of two lines
+    assert ruled_out(PROBLEM, [NO_18], ["21", "none of them"]) == [[]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Let me think.",
+        ANSWER,
+        "Try 18: 3*18 + 7",  # cut off
+        f"I could {NO_18}",  # in a line
+        # lines that are not true would say what the policy likes
+        "Try 18: 3*18 + 7 = 70, yes.",
+        "Try 18: 3*18 + 7 = 61, yes.",
+        "Try 21: 3*21 + 7 = 70, no.",
+        "Try 21: 3*21 + 7 = 71, no.",
+        "Try 18: 2*18 + 7 = 43, no.",
+    ],
+)
+def test_other_text_says_nothing(text):
+    assert ruled_out(PROBLEM, [text]) == [[]]
+
+
+def test_a_line_counts_in_the_step_that_completes_it():
+    assert ruled_out(PROBLEM, ["Try 18: 3*1", f"8 + 7 = 61, no.\n{NO_3[:9]}", NO_3[9:]]) == [
+        [],
+        ["18"],
+        ["3"],
+    ]
+
+
+def test_without_a_problem_or_steps_nothing_is_said():
+    assert observation_likelihood(["What?"], [["18", "3"]], [[NO_18]]) == [[[0.0, 0.0]]]
+    assert observation_likelihood([PROBLEM.prompt], [["18"]], [[]]) == [[]]
+
+
+def test_real_chains_leave_what_was_not_tried(tokenizer):
+    """Chains as the model was trained on them, in the steps of the demo."""
+    segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER)
+    rng = random.Random(0)
+    for problem in take(30, seed=9):
+        tried = rng.sample(problem.candidates, rng.randint(0, 7))
+        truth = int(problem.solution)
+        tried = tried[: tried.index(truth) + 1] if truth in tried else tried
+        answer = f"{ELICITATION}{{{problem.solution}}}."
+        ids = tokenizer.encode("\n".join(map(problem.try_line, tried)) + answer)
+        ends = step_ends_of(ids, segmenter)
+        steps = [tokenizer.decode(ids[start:end]) for start, end in pairwise([0, *ends])]
+        out = ruled_out(problem, steps)
+        assert len(out) == len(tried) + 1 or not tried
+        left = {*map(str, problem.candidates)} - {text for of_step in out for text in of_step}
+        found = {str(truth)} if truth in tried else {*map(str, {*problem.candidates} - {*tried})}
+        assert left == found
 
 
 # The tokenizer

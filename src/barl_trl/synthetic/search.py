@@ -12,15 +12,21 @@ trainer's default elicitation and an answer, so a model that was trained on such
 asked what every elicitation asks.
 
 The model in `TINY_MODEL_DIR` knows all that but explores badly (`scripts/make_tiny_model.py`).
+
+A line that is true rules candidates out. [`observation_likelihood`] says so, for training with the
+task's belief: the candidates are the hypotheses.
 """
 
+import math
 import random
 import re
 import zlib
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import Any
 
 from ..plausibility.elicitation import DEFAULT_ELICITATION as ELICITATION
 
@@ -37,6 +43,7 @@ _VALUES = range(2, 13)
 _HELD_OUT_SHARE = 8  # one equation in eight is held out
 
 _TRY = re.compile(r"^Try (\d+): .* (?:yes|no)\.$", re.MULTILINE)
+_PROMPT = re.compile(r"Which of ([\d, ]+) satisfies (\d+)x \+ (\d+) = (\d+)\?")
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,15 @@ class SearchProblem:
     slope: int
     offset: int
     target: int
+
+    @classmethod
+    def of_prompt(cls, prompt: str) -> "SearchProblem | None":
+        """Return the problem that a prompt asks; None if it asks none."""
+        found = _PROMPT.search(prompt)
+        if found is None:
+            return None
+        candidates = tuple(int(number) for number in found[1].split(", "))
+        return cls(candidates, *map(int, found.groups()[1:]))
 
     @property
     def prompt(self) -> str:
@@ -98,11 +114,75 @@ def problems(
 
 
 def search_rows(
-    count: int, *, seed: int, held_out: bool = False, num_candidates: int = 7
-) -> list[dict[str, str]]:
-    """Return the first `count` of [`problems`] as data set rows `{"prompt", "solution"}`."""
+    count: int,
+    *,
+    seed: int,
+    held_out: bool = False,
+    num_candidates: int = 7,
+    with_candidates: bool = False,
+) -> list[dict[str, Any]]:
+    """Return the first `count` of [`problems`] as data set rows `{"prompt", "solution"}`.
+
+    Args:
+        count: Number of rows.
+        seed: Seed of the problems.
+        held_out: Whether their equations never occur in training.
+        num_candidates: Numbers to choose from, at most 11.
+        with_candidates: Whether rows have them, as texts, in the column `candidates`: what may be
+            true, all alike before any line, for `hypotheses_column`.
+    """
     stream = islice(problems(seed, held_out=held_out, num_candidates=num_candidates), count)
-    return [{"prompt": problem.prompt, "solution": problem.solution} for problem in stream]
+    rows: list[dict[str, Any]] = []
+    for problem in stream:
+        rows.append({"prompt": problem.prompt, "solution": problem.solution})
+        if with_candidates:
+            rows[-1]["candidates"] = [str(number) for number in problem.candidates]
+    return rows
+
+
+def observation_likelihood(
+    prompts: Sequence[str],
+    hypotheses: Sequence[Sequence[str]],
+    steps: Sequence[Sequence[str]],
+    **kwargs: Any,
+) -> list[list[list[float]]]:
+    r"""Say what each step of a chain rules out, for the trainer's argument of this name.
+
+    A line "Try 8: 3*8 + 7 = 31, no." rules out 8, a line with "yes" all others. Only a line that is
+    true in the prompt's equation says anything: the policy writes the lines itself, and would learn
+    to write "yes" to what it likes. A line counts in the step that completes it.
+
+    Args:
+        prompts: Prompt of each rollout.
+        hypotheses: Of each rollout the texts of its hypotheses.
+        steps: Of each rollout the texts of its steps.
+        **kwargs: The other columns of the rollouts, which are not used.
+
+    Returns:
+        For each rollout, step and hypothesis 0, or -inf where it is ruled out.
+
+    Example:
+        >>> prompt = "Which of 3, 8, 10 satisfies 3x + 7 = 37?"
+        >>> line = "Try 8: 3*8 + 7 = 31, no."
+        >>> observation_likelihood([prompt], [["10", "3", "8"]], [[line]])
+        [[[0.0, 0.0, -inf]]]
+    """
+    output = []
+    for prompt, texts, parts in zip(prompts, hypotheses, steps, strict=True):
+        said = [[0.0] * len(texts) for _ in parts]
+        output.append(said)
+        problem = SearchProblem.of_prompt(prompt)
+        if problem is None:
+            continue
+        ends = [*accumulate(map(len, parts))]
+        for line in _TRY.finditer("".join(parts)):
+            if line[0] != problem.try_line(int(line[1])):
+                continue
+            is_right, step = line[0].endswith("yes."), bisect_left(ends, line.end())
+            for i, text in enumerate(texts):
+                if (text == line[1]) != is_right:
+                    said[step][i] = -math.inf
+    return output
 
 
 def parse_chain(completion: str) -> tuple[list[int], str | None]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from accelerate.utils import send_to_device
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 from trl import GRPOTrainer
@@ -20,12 +21,28 @@ from .logging.health import HealthCallback, HealthMixin, logger
 from .rollouts.turns import tell_ends
 
 
+class Rows(list[dict[str, Any]]):
+    """The rows of a batch, which go to the device as they are if they have no tensors.
+
+    accelerate would look at every text of every list in them: with a thousand hypotheses in each
+    row this takes longer than the belief over them.
+    """
+
+    def to(self, device: Any, **kwargs: Any) -> "Rows":
+        """Return the rows with their tensors on a device."""
+        has_tensors = any(hasattr(cell, "to") for row in self for cell in row.values())
+        return Rows(send_to_device([*self], device, **kwargs)) if has_tensors else self
+
+
 class BaselineTrainer(
     HealthMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer
 ):
     """[`~trl.GRPOTrainer`] with exact resuming, benchmarks, model cards and health lines.
 
     It trains the GRPO baselines; [`BARLTrainer`] adds the weights of reasoning steps.
+
+    What it relies on in TRL: `data_collator` gets the list of a batch's rows, and returns it as the
+    trainer takes it; accelerate's loader calls `to` of a batch that has it.
 
     Args:
         model, reward_funcs, args, train_dataset, **kwargs: What [`~trl.GRPOTrainer`] takes. `args`
@@ -75,6 +92,7 @@ class BaselineTrainer(
         model = os.fspath(model) if isinstance(model, os.PathLike) else model
         with claimed(args, is_own=True):  # refuses a taken folder before it loads a model
             super().__init__(model, reward_funcs, args, train_dataset, **kwargs)
+        self.data_collator: Any = Rows
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         if not self._is_vlm:
             tell_ends(self)
