@@ -211,7 +211,11 @@ def task_recorder(tokenizer, tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("ignore:.*docs/credit.md")
-@pytest.mark.parametrize("settings", OF_TASKS, ids=str)
+def _id(settings):
+    return str(settings | {"functions": [*settings.get("functions", ())]})
+
+
+@pytest.mark.parametrize("settings", OF_TASKS, ids=_id)
 def test_values_under_the_belief_of_a_task_are_those_that_training_recorded(
     task_recorder, settings
 ):

@@ -106,15 +106,17 @@ SYMPTOMS = (
         MANY,
         "the posterior mass of the true answers is {value:.1g}, so that they count for nothing. "
         "The model may write answers in another form than solution_column has them, or not "
-        "understand the elicitation. Change either, or try consistency_beta=0.",
+        "understand the elicitation. Change either, or try consistency_beta=0. With the task's "
+        "belief, observation_likelihood rules true answers out.",
     ),
     _Symptom(
         "barl/belief_shift",
         lambda value: value < 1e-2,
         MANY,
         "the belief moves by {value:.1g} from the prompt to the end of a rollout, so that all "
-        "steps weigh alike. The model may not understand the elicitation: change it, or save the "
-        "scoring with credit='grpo', the outcome relative to the group's.",
+        "steps weigh alike. The model may not understand the elicitation (change it), or the "
+        "observations may rule nothing out. "
+        "credit='grpo', the outcome relative to the group's, saves the scoring.",
     ),
 )
 
