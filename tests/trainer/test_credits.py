@@ -33,6 +33,7 @@ OWN = {
     ),
     "information_gain": (reference.information_gain, "mean", "none"),
     "delta_belief": (reference.delta_belief, "sum", "none"),
+    "bayes": (reference.bayes, "mean", "leave_one_out"),
     "rlpr": (reference.rlpr, "token_mean", "none"),
     "likelihood": (reference.likelihood, "sum", "leave_one_out"),
 }
@@ -44,6 +45,7 @@ ESTIMATOR_SETTINGS = [
     ("gae", {"gae_lambda": 0.5}),
     ("gae_posterior", {"gae_lambda": 0.0}),
     ("belief_critic", {"gae_lambda": 1.0, "bootstrap_cut_off": False}),
+    ("bayes", {"information_weight": 0.5}),
 ]
 
 

@@ -34,7 +34,8 @@ def test_steps_of_a_text_and_of_divided_turns_are_texts():
 
 def test_a_function_gets_the_columns_of_the_rollouts_that_it_is_asked_about():
     played = Played(["p", "q"], ["c", "d"], [[], ["s"]], {"hint": [1, 2]}, ["e", "f"])
-    assert played.of([1]) == {
+    assert played.of([1], [["1"], ["2", "3"]]) == {
+        "hypotheses": [["2", "3"]],
         "prompts": ["q"],
         "completions": ["d"],
         "steps": [["s"]],

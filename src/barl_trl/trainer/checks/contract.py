@@ -60,8 +60,9 @@ be among them.
 
 _NAMES = {
     "trl.GRPOTrainer": "_metrics _logs log_completions num_completions_to_print _tokenizer "
-    "eos_token_ids reward_weights reward_funcs reward_func_names num_generations num_iterations temperature "
-    "rollout_func use_vllm vllm_importance_sampling_correction vllm_importance_sampling_mode "
+    "eos_token_ids reward_weights reward_funcs reward_func_names num_generations num_iterations "
+    "temperature rollout_func use_vllm vllm_importance_sampling_correction "
+    "vllm_importance_sampling_mode "
     "vllm_importance_sampling_clip_min vllm_importance_sampling_clip_max vllm_generation "
     "generation_kwargs generation_config _is_vlm _step _current_train_step_time _buffered_inputs "
     "ref_model tools environments chat_template max_tool_calling_iterations",

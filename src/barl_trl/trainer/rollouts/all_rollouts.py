@@ -58,7 +58,7 @@ def scored_rollouts(
     sets = [scored.sets[n // group_size] for n in places]
     is_judged = judged(sets, outcomes if needs_truth else torch.zeros_like(outcomes))
     weights = torch.zeros_like(logps)
-    if hypothesis_mask.any():  # else no prompt has a usable truth
+    if hypothesis_mask.shape[1]:
         settings: Any = {
             "rewards": rewards,
             "log_prior": log_prior,
