@@ -8,6 +8,7 @@ from transformers import AutoTokenizer
 
 from barl_trl import cli
 from barl_trl.evaluation.generation.templates import choose_template
+from barl_trl.synthetic.search import search_rows
 
 from .training import EVALUATION, logs
 
@@ -21,6 +22,30 @@ def test_trains_on_the_problem_file(tmp_path, recipe, method):
     assert (tmp_path / "out" / "model.safetensors").exists()
     assert ("barl/value" in log) == (method == "barl")
     assert log["completions/max_length"] == (40 if method == "barl" else 32)
+
+
+def test_problems_without_answers_train_on_their_lists(tmp_path, search_recipe):
+    """One row has an answer; all have the hypotheses of their column."""
+    path = search_recipe(credit="bayes", belief="task", hypotheses_column="candidates")
+    rows = search_rows(8, seed=5, with_candidates=True)
+    (tmp_path / "train.jsonl").write_text(
+        "\n".join(
+            json.dumps(
+                {
+                    "problem": row["prompt"].strip(),
+                    "answer": None if n else row["solution"],
+                    "candidates": row["candidates"],
+                }
+            )
+            for n, row in enumerate(rows)
+        )
+    )
+    reads = ["--observation_likelihood", "barl_trl.synthetic.search.observation_likelihood"]
+    cli.main(["train", "--config", path, *reads, "--step_size", "12"])
+    log = logs(tmp_path / "out")[0]
+    assert log["barl/hypotheses_per_prompt"] == 7
+    assert log["barl/unusable_truths"] == log["barl/unusable_lists"] == 0
+    assert any("barl/answer_entropy" in log for log in logs(tmp_path / "out"))
 
 
 NOTES = []
