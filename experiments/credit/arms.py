@@ -27,7 +27,8 @@ class CreditArm:
 
     def __post_init__(self):
         credit = find_credit(self.credit)
-        allowed = [*credit.setting_names, *credit._fields[1:]]
+        names = [name for name in credit._fields[1:] if name != "needs_truth"]
+        allowed = [*credit.setting_names, *names]
         for name in self.settings:
             if name not in allowed:
                 near = get_close_matches(name, allowed, n=1, cutoff=0.0)

@@ -150,8 +150,9 @@ def _cells(column: list[Any]) -> list[Any]:
     are_several = any(len(cell) > 1 for cell in lists)
     if not are_several or any(isinstance(item, dict | list) for item in items):
         return [plain_text(cell) for cell in column]
-    is_number = all(isinstance(item, int | float) for item in items)
-    read = float if is_number else plain_text
+    are_numbers = all(isinstance(item, int | float | Decimal) for item in items)
+    are_whole = all(isinstance(item, int) for item in items)
+    read = int if are_whole else float if are_numbers else plain_text
     return [None if cell == [None] else [read(item) for item in cell] for cell in lists]
 
 
