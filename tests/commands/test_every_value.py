@@ -42,6 +42,7 @@ OWN = {
     "progress_space": ["progress", "information_gain"],
     "gain_normalization": ["information_gain"],
     "information_weight": ["bayes"],
+    "belief": ["barl", "bayes", "belief_critic", "gae_posterior"],
     "gae_lambda": ["gae", "gae_posterior", "belief_critic"],
     "bootstrap_cut_off": ["belief_critic"],
 }
