@@ -198,13 +198,13 @@ def given_hypotheses(
     if not isinstance(texts, Sequence) or isinstance(texts, str | bytes):
         return None
     numbers = _weights(weights, len(texts))
-    found, dropped = dict[str, float](), Counter[str]()
+    found, dropped, tokens = dict[str, float](), Counter[str](), frozenset(special_tokens)
     for cell, weight in zip(texts, numbers or [1.0] * len(texts), strict=True):
         text = plain_text(cell)
         reason = "no_text"
         if text is not None:
             text = text.strip()
-            reason = why_inadmissible(text, max_chars=max_chars, special_tokens=special_tokens)
+            reason = _why_not_listed(text, max_chars, tokens)
         if text is None or reason is not None:
             dropped[str(reason)] += 1
         elif weight > 0:
@@ -219,6 +219,11 @@ def _exact_form(answer: str) -> Any:
     form = normal_form(answer)
     value = number(form)
     return form if value is None else value
+
+
+@lru_cache(2**15)  # many rows may list the same texts
+def _why_not_listed(text: str, max_chars: int, special_tokens: frozenset[str]) -> str | None:
+    return why_inadmissible(text, max_chars=max_chars, special_tokens=special_tokens)
 
 
 def _weights(weights: Any, number: int) -> list[float] | None:
