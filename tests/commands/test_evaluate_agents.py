@@ -210,6 +210,7 @@ def test_launches_and_engines_that_cannot_be_are_refused(
         evaluate(**{"tools": f"{HERE}.look", "model": "never/loaded"} | options)
 
 
+@pytest.mark.slow
 def test_two_processes_share_what_one_has_left(evaluate, model, tmp_path):
     """Greedy episodes are those of one process; the third problem leaves a process without one."""
     options = {"environment_factory": f"{HERE}.Game", "batch_size": 3}
