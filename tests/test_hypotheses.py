@@ -12,9 +12,9 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barl_trl.graders.normal_form import MAX_TRUTH_CHARS
 from barl_trl.hypotheses import (
     DROP_REASONS,
-    MAX_TRUTH_CHARS,
     HypothesisSet,
     answers_equivalent,
     given_hypotheses,

@@ -80,7 +80,7 @@ def at_last_state(
     values: Float[Tensor, "batch state *rest"], state_mask: Bool[Tensor, "batch state"]
 ) -> Float[Tensor, "batch *rest"]:
     """Return each rollout's value, or values, at its last state."""
-    return values[torch.arange(len(values)), state_mask.sum(dim=1) - 1]
+    return values[torch.arange(len(values), device=values.device), state_mask.sum(dim=1) - 1]
 
 
 def is_answered(rollouts: ScoredRollouts) -> Float[Tensor, "batch hypothesis"]:

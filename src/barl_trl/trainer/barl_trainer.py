@@ -276,8 +276,10 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         trl_logger = logging.getLogger("trl.trainer.grpo_trainer")
         if not self.scorer.credit.needs_truth:
             trl_logger.addFilter(_is_no_missing_reward)
-        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        trl_logger.removeFilter(_is_no_missing_reward)
+        try:
+            rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        finally:
+            trl_logger.removeFilter(_is_no_missing_reward)
         self._batch.rewards_per_func = rewards
         return rewards
 

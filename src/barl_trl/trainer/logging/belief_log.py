@@ -15,8 +15,6 @@ from ...credit.rollouts import ScoredRollouts, at_last_state
 from ...credit.token_weights import TokenWeights
 from ...hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
 from ...report.likeliest import likeliest
-from ..rollouts.evidence import Evidence
-from ..rollouts.hypothesis_scorer import Scored
 from ..rollouts.rollout_batch import RolloutBatch
 from .belief_metrics import belief_metrics, clipped_tokens, rollout_diagnostics
 from .completions_print import print_completions
@@ -42,6 +40,7 @@ LOSS = (
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
 _OF_TRUTHS = ("truth_mass", "discrepancy", "observation_gain", "value_spread_equal_outcome")
+_OF_TRUTHS += ("outcome_gain", "outcome_gain_spread")
 """Metrics that are left out where a prompt has no true answer."""
 
 
@@ -78,11 +77,10 @@ class BeliefLog(TrainerCallback):
         num_groups = len(outcomes) // self._trainer.num_generations
         metrics = self._belief_metrics(batch, local_rollouts, weighed, outcomes)
         metrics |= self._task_metrics(batch, local_rollouts)
-        of_credit = self._credit_metrics(local_rollouts, weighed, local_outcomes, num_groups)
-        if _lacks_truths(batch.scored):
-            left_out = ("outcome_gain", "outcome_gain_spread")
-            of_credit = {name: of_credit[name] for name in of_credit if name not in left_out}
-        metrics |= of_credit
+        metrics |= self._credit_metrics(local_rollouts, weighed, local_outcomes, num_groups)
+        sets = batch.scored.sets
+        if any(hypotheses and not hypotheses.has_truth for hypotheses in sets):
+            metrics = {name: metrics[name] for name in metrics if name not in _OF_TRUTHS}
         for name, value in metrics.items():
             self._trainer._metrics["train"][f"barl/{name}"].append(value)
         for subject, text in turn_advice(self._trainer.args, batch.scored.turns).items():
@@ -132,11 +130,8 @@ class BeliefLog(TrainerCallback):
             truth_belief = local_rollouts.truth_plausibility  # alone it has all of the posterior
         gain = observation_gain(truth_belief, scored)
         metrics |= {} if gain is None else {"observation_gain": gain}
-        has_rewards = trainer.args.belief != "task" or local_rollouts.rewards is not None
-        left_out = () if has_rewards else ("discrepancy",)
-        if _lacks_truths(scored):
-            left_out = _OF_TRUTHS
-        metrics = {name: metrics[name] for name in metrics if name not in left_out}
+        if trainer.args.belief == "task" and local_rollouts.rewards is None:
+            metrics.pop("discrepancy")
         metrics["scoring_tokens"] = sum(gather_object([scored.likelihoods.num_tokens]))
         metrics["steps_per_rollout"] = fmean(gather_object([*map(len, scored.step_ends)]))
         return metrics
@@ -149,16 +144,16 @@ class BeliefLog(TrainerCallback):
         if scored.given is not None:
             metrics |= given_metrics(scored.given)
         if trainer.args.belief != "model" and local_rollouts.belief.shape[2]:
-            state_mask, mask = local_rollouts.state_mask, local_rollouts.hypothesis_mask
-            evidence = _padded(scored.evidence, state_mask.shape[1] - 1, mask.shape[1])
+            # other processes may have more steps and hypotheses
+            _, steps, size = scored.evidence.observation_logps.shape
+            state_mask = local_rollouts.state_mask[:, : steps + 1]
+            has_truth = [bool(one and one.has_truth) for one in scored.local_sets]
             names, sums = evidence_metrics(
-                local_rollouts.belief,
-                evidence,
+                local_rollouts.belief[:, : steps + 1, :size],
+                scored.evidence,
                 state_mask,
-                mask,
-                torch.tensor([bool(one and one.has_truth) for one in scored.local_sets]).to(
-                    mask.device
-                ),
+                local_rollouts.hypothesis_mask[:, :size],
+                torch.tensor(has_truth, device=state_mask.device),
                 _observations(batch, state_mask[:, 1:]),
             )
             totals: Any = trainer.accelerator.reduce(sums, reduction="sum")
@@ -284,22 +279,6 @@ class BeliefLog(TrainerCallback):
             gain, spread, r2 = (fmean(metrics[name]) for name in names)
             text = advice(gain, spread, r2, consistency_beta=trainer.args.consistency_beta)
             trainer._say_once(gain < WORKS_AGAINST, text)
-
-
-def _lacks_truths(scored: Scored) -> bool:
-    """Return whether a prompt has hypotheses and no true answer."""
-    return any(hypotheses and not hypotheses.has_truth for hypotheses in scored.sets)
-
-
-def _padded(evidence: Evidence, steps: int, hypotheses: int) -> Evidence:
-    """Pad what one process says of its rollouts to the sizes of all processes' rollouts."""
-    log_prior, observed = evidence.log_prior, evidence.observation_logps
-    wide = hypotheses - log_prior.shape[1]
-    pad = torch.nn.functional.pad
-    return evidence._replace(
-        log_prior=pad(log_prior, (0, wide)),
-        observation_logps=pad(observed, (0, wide, 0, steps - observed.shape[1])),
-    )
 
 
 def _observations(batch: RolloutBatch, step_mask: Tensor) -> Tensor:

@@ -164,9 +164,8 @@ class HealthMixin(GRPOTrainer):
 
     def _calculate_rewards(self, *args, **kwargs):
         rewards: Any = super()._calculate_rewards(*args, **kwargs)
-        if (
-            rewards.isnan().all() and self.args.own_credit.needs_truth
-        ):  # TRL turns a reward of None into NaN
+        # TRL turns a reward of None into NaN
+        if rewards.isnan().all() and self.args.own_credit.needs_truth:
             self._say_once(
                 "no reward",
                 f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN "

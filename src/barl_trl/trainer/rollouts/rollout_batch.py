@@ -71,7 +71,7 @@ class RolloutBatch:
             reward_weights: Weight of each reward function, (number of reward functions,).
             is_cost: Whether each reward function is a cost.
         """
-        weights = (reward_weights * is_cost).to(self.rewards_per_func.device)
+        weights = (reward_weights.cpu() * is_cost).to(self.rewards_per_func.device)
         return (self.rewards_per_func * weights).nansum(dim=1)
 
     def weighable_tokens(self, output: dict[str, Any]) -> Tensor:

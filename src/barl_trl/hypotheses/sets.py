@@ -1,30 +1,15 @@
-"""From answers to hypotheses: the true answer of a row, equivalence, a group's hypothesis set.
+"""The hypothesis set of a prompt: true answer, answers of its rollouts and given ones, merged."""
 
-Nothing here may stop or hang training, whatever a policy writes.
-"""
-
-import math
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from .graders import extract_answer as extract_answer
-from .graders import verify
-from .graders.normal_form import (
-    MAX_TRUTH_CHARS,
-    has_unseen_characters,
-    is_balanced,
-    normal_form,
-    without_frame,
-)
-from .graders.numbers import number
-
-_MOST_WITHOUT_ANSWER = 0.2
-"""Share of a run's responses that may have no answer before the run says so."""
+from ..graders.normal_form import MAX_TRUTH_CHARS, normal_form
+from ..graders.numbers import number
+from .answers import why_inadmissible
+from .given import GivenHypotheses
 
 DROP_REASONS = (
     "no_answer",
@@ -41,199 +26,6 @@ DROP_REASONS = (
 _MOST_COMPARED = 32
 """Longest closed list in which an answer is looked for by equivalence; in a longer one its normal
 form must be found. A comparison may take a millisecond, and a policy may answer anything."""
-
-_EXACT_FLOAT = 2**53  # from here on a float is no longer a certain integer
-_EXACT_FLOAT_32 = 2**24
-_MAX_DIGITS = 100
-
-
-def plain_text(value: Any) -> str | None:
-    """Return a cell as text: the float 27.0 as "27", a list of one item as that item.
-
-    NumPy and PyTorch round numbers to 32 bits, so only whole numbers of theirs are certain.
-    """
-    if isinstance(value, list) and len(value) == 1:
-        return plain_text(value[0])
-    if isinstance(value, str):  # JSON may escape half of a surrogate pair
-        return None if re.search("[\ud800-\udfff]", value) else value
-    if isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, Decimal) or (isinstance(value, float) and abs(value) < _EXACT_FLOAT):
-        number = Decimal(str(value))
-        if abs(number.adjusted()) > _MAX_DIGITS:  # 1e999999999 would fill the memory
-            return str(number)
-        whole = number.to_integral_value()
-        return format(whole if number == whole else number, "f")
-    if hasattr(value, "tolist"):  # a data set's format is "numpy" or "torch"
-        array: Any = value
-        item = array.tolist()
-        while isinstance(item, list) and len(item) == 1:
-            (item,) = item
-        if isinstance(item, float) and not (item.is_integer() and abs(item) < _EXACT_FLOAT_32):
-            return None
-        return plain_text(item)
-    return None
-
-
-def truth_answer(value: Any) -> str:
-    r"""Return the true answer from a cell of a data set's answer or solution column.
-
-    It is the answer in the text's last box, else what follows the last `####` (GSM8K), else the
-    whole text. An enclosing `$…$` is taken off, for a box is in math mode already, and line breaks,
-    which TeX reads as spaces, become spaces.
-
-    Args:
-        value: A bare answer, or a worked solution with its answer in a box or after `####`: text,
-            a number, or a list of one of them. Anything else has no answer.
-
-    Returns:
-        The answer; it may be empty or inadmissible (see [`why_inadmissible`]).
-
-    Example:
-        >>> truth_answer("She sells 9 eggs for 2 dollars each.\n#### 18"), truth_answer(r"$3\pi$")
-        ('18', '3\\pi')
-    """
-    text = plain_text(value) or ""
-    boxed = extract_answer(text)
-    answer = text.rpartition("####")[2] if boxed is None else boxed
-    return " ".join(line.strip() for line in without_frame(answer).split("\n"))
-
-
-def answers_equivalent(a: str, b: str) -> bool:
-    r"""Return whether `b` is the same answer as the true answer `a`, to the default grader.
-
-    The relation is neither symmetric nor transitive. A comparison that takes more than 3 s of CPU
-    time, or crashes, is a "no". Verdicts are remembered. Safe to call from any thread.
-
-    Args:
-        a: The true answer.
-        b: The answer to judge.
-
-    Returns:
-        Whether they are equivalent; an answer without content is equivalent to nothing. For the
-        reason see [`~barl_trl.graders.verify`].
-
-    Raises:
-        RuntimeError: If no process that compares can be started.
-
-    Example:
-        >>> answers_equivalent(r"\frac{1}{2}", "0.5"), answers_equivalent(r"3\pi", "3")
-        (True, False)
-    """
-    return verify(a, b).correct
-
-
-def why_inadmissible(
-    answer: str, *, max_chars: int, special_tokens: Collection[str] = ()
-) -> str | None:
-    r"""Return why an answer may not become a hypothesis; None if it may.
-
-    A hypothesis is put back after a state as `\boxed{…}.`, so it has to be one line of plain,
-    balanced text.
-
-    Args:
-        answer: The answer.
-        max_chars: Longest admissible answer in characters.
-        special_tokens: Texts of the tokenizer's special tokens: tokenised again they would end or
-            restart a turn.
-
-    Returns:
-        `"empty"`, `"unbalanced"`, `"control_characters"` (line breaks and invisible characters
-        too), `"special_token"`, `"too_long"` or None; the first that applies.
-    """
-    if not answer.strip():
-        return "empty"
-    if not is_balanced(answer):
-        return "unbalanced"
-    if has_unseen_characters(answer):
-        return "control_characters"
-    if any(token in answer for token in special_tokens if token):
-        return "special_token"
-    return "too_long" if len(answer) > max_chars else None
-
-
-def is_truth(answer: str) -> bool:
-    """Return whether a true answer is usable: admissible, with at most 512 characters."""
-    return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS) is None
-
-
-@dataclass(frozen=True)
-class GivenHypotheses:
-    """The hypotheses that a row of a data set lists.
-
-    Attributes:
-        weights: Text of each hypothesis -> its prior weight, greater than 0.
-        dropped: Number of texts that may not become hypotheses, by reason (see
-            [`why_inadmissible`]; `"no_text"` for a cell that is none).
-        is_prior_unusable: Whether the row has prior weights that cannot be used.
-    """
-
-    weights: Mapping[str, float]
-    dropped: Mapping[str, int]
-    is_prior_unusable: bool = False
-
-
-def given_hypotheses(
-    texts: Any, weights: Any = None, *, max_chars: int, special_tokens: Collection[str] = ()
-) -> GivenHypotheses | None:
-    """Read the hypotheses that a row lists, and their prior weights.
-
-    Equal texts are one hypothesis, whose weights add up. A hypothesis with the weight 0 is none.
-
-    Args:
-        texts: The row's list of texts or numbers. Anything else lists nothing.
-        weights: The row's list of weights, one for each text, not negative and not all 0. None, or
-            anything else, makes all weights 1.
-        max_chars: Longest admissible text in characters.
-        special_tokens: Texts that may not occur (see [`why_inadmissible`]).
-
-    Returns:
-        The hypotheses; None if there are none.
-
-    Example:
-        >>> given_hypotheses(["3", 4, "4"], max_chars=64).weights
-        {'3': 1.0, '4': 2.0}
-    """
-    texts = texts.tolist() if hasattr(texts, "tolist") else texts
-    if not isinstance(texts, Sequence) or isinstance(texts, str | bytes):
-        return None
-    numbers = _weights(weights, len(texts))
-    found, dropped, tokens = dict[str, float](), Counter[str](), frozenset(special_tokens)
-    for cell, weight in zip(texts, numbers or [1.0] * len(texts), strict=True):
-        text = plain_text(cell)
-        reason = "no_text"
-        if text is not None:
-            text = text.strip()
-            reason = _why_not_listed(text, max_chars, tokens)
-        if text is None or reason is not None:
-            dropped[str(reason)] += 1
-        elif weight > 0:
-            found[text] = found.get(text, 0.0) + weight
-    is_unusable = weights is not None and numbers is None
-    return GivenHypotheses(found, dict(dropped), is_unusable) if found else None
-
-
-@lru_cache(8192)
-def _exact_form(answer: str) -> Any:
-    """Return the number that an answer is, else its normal form: equal ones are equal answers."""
-    form = normal_form(answer)
-    value = number(form)
-    return form if value is None else value
-
-
-@lru_cache(2**15)  # many rows may list the same texts
-def _why_not_listed(text: str, max_chars: int, special_tokens: frozenset[str]) -> str | None:
-    return why_inadmissible(text, max_chars=max_chars, special_tokens=special_tokens)
-
-
-def _weights(weights: Any, number: int) -> list[float] | None:
-    """Return a row's prior weights; None if they are not weights of this number of hypotheses."""
-    weights = weights.tolist() if hasattr(weights, "tolist") else weights
-    if not isinstance(weights, Sequence) or len(weights) != number:
-        return None
-    if not all(isinstance(weight, int | float) and weight >= 0 for weight in weights):
-        return None
-    return [*map(float, weights)] if 0 < sum(weights) < math.inf else None
 
 
 @dataclass(frozen=True)
@@ -493,35 +285,9 @@ def hypothesis_metrics(
     return metrics
 
 
-def given_metrics(given: Sequence[GivenHypotheses | None]) -> dict[str, float]:
-    """Count what became of the hypotheses that rows list, for the log.
-
-    Args:
-        given: What each prompt of a rollout batch lists; None where that cannot be used.
-
-    Returns:
-        `unusable_lists` and `unusable_priors` as shares of the prompts, and as numbers of texts for
-        each prompt `dropped/given_<reason>`; reasons that did not occur are absent.
-    """
-    number = max(len(given), 1)
-    usable = [one for one in given if one is not None]
-    counts = sum((Counter(one.dropped) for one in usable), Counter[str]())
-    return {
-        "unusable_lists": (len(given) - len(usable)) / number,
-        "unusable_priors": sum(one.is_prior_unusable for one in usable) / number,
-        **{f"dropped/given_{reason}": count / number for reason, count in counts.items()},
-    }
-
-
-def no_answer_advice(share: float) -> str | None:
-    """Say that too many responses have no answer in a box, and what helps.
-
-    Args:
-        share: Share of a run's responses that have no answer, in [0, 1].
-    """
-    if share <= _MOST_WITHOUT_ANSWER:
-        return None
-    return (
-        f"{100 * share:.0f} % of the responses have no answer: they do not box it, or were cut "
-        'off. extraction="stated" also reads "the answer is 42" and the like (docs/graders.md).'
-    )
+@lru_cache(8192)
+def _exact_form(answer: str) -> Any:
+    """Return the number that an answer is, else its normal form: equal ones are equal answers."""
+    form = normal_form(answer)
+    value = number(form)
+    return form if value is None else value
