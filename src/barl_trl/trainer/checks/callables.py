@@ -13,6 +13,7 @@ from ...graders import get_grader
 from ...hypotheses import GivenHypotheses, given_hypotheses, merge_hypotheses, truth_answer
 from ..barl_config import BARLConfig
 from ..rollouts.evidence import ENVIRONMENT_METHOD, Played, TaskFunctions, read_evidence
+from .datasets import signature_of
 
 _LOOKED_AT = 200
 """Number of first rows whose lists of hypotheses are checked."""
@@ -220,14 +221,13 @@ def _check_signature(
 
 def _bind(name: str, function: Any, places: tuple[str, ...], keywords: dict[str, Any]) -> None:
     try:
-        inspect.signature(function).bind(*places, **keywords)
+        if signature := signature_of(function):
+            signature.bind(*places, **keywords)
     except TypeError as error:
         raise ValueError(
             f"{name} must take the arguments {', '.join([*places, *keywords])}, got "
             f"{_name(function)}: {error}. **kwargs takes those that it does not use."
         ) from None
-    except ValueError:  # Python cannot read the signature
-        return
 
 
 def _try(

@@ -211,7 +211,9 @@ class HypothesisScorer:
             )
         ]
         evidence = None
-        if self.credit.hypotheses == "rollouts":
+        is_told = self.args.belief != "model" or self.functions != TaskFunctions()
+        is_told = is_told or any(one is not None and one.weights for one in sets)
+        if self.credit.hypotheses == "rollouts" and is_told:
             evidence = read_evidence(
                 self.functions,
                 self._played(generated, rows, step_ends, spans),
