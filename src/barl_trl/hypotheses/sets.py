@@ -101,7 +101,7 @@ def merge_hypotheses(
         ValueError: If `max_answer_chars` or `max_hypotheses` is below 1.
 
     Example:
-        >>> merge_hypotheses("0.5", ["1/2", "2", None], equivalent=answers_equivalent).answers
+        >>> merge_hypotheses("0.5", ["0.5", "2", None], equivalent=str.__eq__).answers
         ('0.5', '2')
     """
     limits = {"max_answer_chars": max_answer_chars, "max_hypotheses": max_hypotheses}
