@@ -94,8 +94,10 @@ def test_arrows_move_inside_list_group_text_and_river(shown):
     page.locator("#list").focus()
     page.keyboard.press("End")
     shown.wait_for("location.hash.startsWith('#/step/20/group/2/rollout/3')")
-    active = page.locator("#list").get_attribute("aria-activedescendant")
-    assert page.locator(f"#{active}").get_attribute("aria-selected") == "true"
+    shown.wait_for(  # the address is new before the list is drawn again
+        "document.getElementById(document.getElementById('list').getAttribute("
+        "'aria-activedescendant'))?.ariaSelected === 'true'"
+    )
 
 
 def test_places_that_are_not_there_say_so(shown):
