@@ -7,10 +7,12 @@ guesses. What is left for reinforcement learning to teach is how to explore: the
 about half of the accuracy that its own arithmetic allows.
 """
 
+import argparse
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -206,9 +208,10 @@ def verdicts_right(
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=TINY_MODEL_DIR, help="folder to write")
     make(
-        __doc__,
-        TINY_MODEL_DIR,
+        parser.parse_args().output,
         make_tokenizer,
         make_model,
         batches,

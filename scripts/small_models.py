@@ -3,7 +3,6 @@
 The weights of both are reproduced from fixed seeds, on one thread.
 """
 
-import argparse
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -108,18 +107,14 @@ def train(
 
 
 def make(
-    description: str | None,
-    folder: Path,
+    output: Path,
     tokenizer: Callable[[], PreTrainedTokenizerFast],
     model: Callable[[PreTrainedTokenizerFast], Qwen2ForCausalLM],
     batches: Callable[[PreTrainedTokenizerFast], Iterator[Batch]],
     remark: Callable[[PreTrainedTokenizerFast, torch.Tensor, torch.Tensor], str] = lambda *_: "",
     **training,
 ) -> None:
-    """Makes a tokenizer and a model, trains the model and saves both, as the command line says."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--output", type=Path, default=folder, help="folder to write")
-    output = parser.parse_args().output
+    """Makes a tokenizer and a model, trains the model and saves both in a folder."""
     torch.set_num_threads(1)  # the order of the sums, and with it the weights, depends on it
     made_tokenizer = tokenizer()
     made_model = model(made_tokenizer)

@@ -19,7 +19,7 @@ def test_a_turn_is_its_messages_and_has_the_results_that_the_model_saw():
     assert found == [[ASKS, SEES], [ASKS]]  # the last result did not fit
 
 
-def test_steps_of_a_text_and_of_divided_turns_are_texts():
+def test_steps_of_a_text_are_texts():
     tokenizer = tiny_tokenizer()
     ids = [*tokenizer.encode("Is it 1? no\n2."), tokenizer.eos_token_id]
     cut = len(tokenizer.encode("Is it 1? no\n"))
@@ -27,9 +27,17 @@ def test_steps_of_a_text_and_of_divided_turns_are_texts():
         "Is it 1? no\n",
         "2.",
     ]
+    found = steps_of([SAYS], ids, [cut, len(ids)], (), tokenizer)
+    assert found == ["Is it 1? no\n", "2."]
+
+
+def test_steps_of_an_agents_only_turn_are_messages_too():
+    tokenizer = tiny_tokenizer()
+    ids = [*tokenizer.encode("Is it 1? no\n2."), tokenizer.eos_token_id]
+    cut = len(tokenizer.encode("Is it 1? no\n"))
     turns = [Turn(0, len(ids), len(ids), False)]
     found = steps_of([SAYS], ids, [cut, len(ids)], turns, tokenizer)
-    assert found == ["Is it 1? no\n", "2."]
+    assert found == [[SAYS | {"content": text}] for text in ("Is it 1? no\n", "2.")]
 
 
 def test_a_function_gets_the_columns_of_the_rollouts_that_it_is_asked_about():

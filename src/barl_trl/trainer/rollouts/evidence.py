@@ -235,16 +235,20 @@ def steps_of(
         completion: The completion: a text, or messages.
         token_ids: Token ids of the completion.
         step_ends: Ends of its steps, in tokens.
-        turns: Its turns, if each is a step and has its messages; none: steps are texts.
+        turns: Its turns, if they have messages; none: steps are texts.
         tokenizer: The model's tokenizer.
 
     Returns:
         For each step its text without special tokens; of an agent its messages: the model's, and
-        the results of tools that it saw.
+        the results of tools that it saw. An agent's only turn may have several steps: each is a
+        message of the model.
     """
     if isinstance(completion, str) or len(turns) != len(step_ends):
         spans = [token_ids[start:end] for start, end in pairwise([0, *step_ends])]
-        return tokenizer.batch_decode(spans, skip_special_tokens=True)
+        texts = tokenizer.batch_decode(spans, skip_special_tokens=True)
+        if isinstance(completion, str) or not turns:
+            return texts
+        return [[{"role": "assistant", "content": text}] for text in texts]
     messages: list[list[dict[str, Any]]] = []
     for message in completion:
         if message.get("role") == "assistant" or not messages:

@@ -1,0 +1,138 @@
+"""Arms: what weighs the turns, and the controls that ask where a gain comes from."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from barl_trl.credit.bayes import bayes as bayes_values
+from barl_trl.credit.bayes import belief_entropy
+from barl_trl.credit.registry import Credit
+from barl_trl.credit.rollouts import ScoredRollouts, at_last_state, group_sums
+from barl_trl.posterior import StepValues
+
+_HERE = "experiments.inquiry.arms"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Fields of `BARLConfig` that make an arm, and what it is called in tables."""
+
+    title: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    needs_truth: bool = True
+    """Whether the weights read the row's solution, which a redrawn secret is not."""
+
+
+def _task(title: str, credit: str, *, needs_truth: bool = True, **fields: Any) -> Arm:
+    return Arm(title, {"credit": credit, "belief": "task"} | fields, needs_truth)
+
+
+def _model(title: str, credit: str, *, needs_truth: bool = True, **fields: Any) -> Arm:
+    return Arm(title, {"credit": credit} | fields, needs_truth)
+
+
+ARMS = {
+    "grpo": _task("GRPO", "grpo", needs_truth=False),
+    "rloo": _task("RLOO", "rloo", needs_truth=False),
+    "progress-model": _model("progress, model's belief", "progress"),
+    "progress-task": _task("progress, task's belief", "progress"),
+    "barl-model": _model("BARL, model's belief", "barl"),
+    "barl-task": _task("BARL, task's belief", "barl"),
+    "delta_belief": _task("delta_belief", "delta_belief"),
+    "information_gain-joint": _task("information gain, joint", "information_gain"),
+    "information_gain-separate": _task(
+        "information gain, separate", "information_gain", gain_normalization="separate"
+    ),
+    "belief_critic": _task("belief critic", "belief_critic"),
+    "bayes-0": _task("Bayes return, c = 0", "bayes", needs_truth=False),
+    "bayes-0.3": _task(
+        "Bayes return, c = 0.3", "bayes", information_weight=0.3, needs_truth=False
+    ),
+    "bayes-1": _task("Bayes return, c = 1", "bayes", information_weight=1.0, needs_truth=False),
+    "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
+    # controls
+    "final-belief": _task("control: last belief in the truth", f"{_HERE}.final_belief"),
+    "outcome-batch": _task("control: progress without belief", f"{_HERE}.outcome_batch"),
+    "delta_belief-0": _task("control: delta_belief without belief", f"{_HERE}.delta_outcome"),
+    "information-alone": _task(
+        "control: information without outcome", f"{_HERE}.information", needs_truth=False
+    ),
+    "rescaled": _task("control: RLOO, steps rescaled", f"{_HERE}.rescaled", needs_truth=False),
+}
+"""The arms by name. Every one gets the same rollouts, candidates and rewards."""
+
+
+def _final_belief(rollouts: ScoredRollouts) -> StepValues:
+    """The truth's belief before the answer, as one value for the whole rollout."""
+    value = at_last_state(rollouts.belief, rollouts.state_mask)[:, 0].to(rollouts.outcomes.dtype)
+    return StepValues(value[:, None] * rollouts.step_mask, value)
+
+
+def _outcome(rollouts: ScoredRollouts) -> StepValues:
+    """The outcome for all steps."""
+    value = rollouts.outcomes
+    return StepValues(value[:, None] * rollouts.step_mask, value)
+
+
+def _delta_outcome(rollouts: ScoredRollouts) -> StepValues:
+    """The outcome, standardised at each step among the group's rollouts that have it."""
+    values = torch.zeros_like(rollouts.step_mask, dtype=rollouts.outcomes.dtype)
+    for t in range(values.shape[1]):
+        exists = (rollouts.step_mask[:, t] & rollouts.is_judged).to(values.dtype)
+        count = group_sums(exists, rollouts.groups).clamp(min=1)
+        centred = rollouts.outcomes - group_sums(rollouts.outcomes * exists, rollouts.groups) / count
+        variance = group_sums(centred**2 * exists, rollouts.groups) / (count - 1).clamp(min=1)
+        values[:, t] = centred * exists / (variance.sqrt() + 1e-4)
+    return StepValues(values, _standardised(rollouts.outcomes, rollouts.groups))
+
+
+def _standardised(values: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+    count = group_sums(torch.ones_like(values), groups)
+    centred = values - group_sums(values, groups) / count
+    variance = group_sums(centred**2, groups) / (count - 1).clamp(min=1)
+    return centred / (variance.sqrt() + 1e-4)
+
+
+def _information(rollouts: ScoredRollouts) -> StepValues:
+    """The information that a step and later ones gain, without any outcome."""
+    entropy = belief_entropy(rollouts)
+    gained = entropy[:, :-1] - at_last_state(entropy, rollouts.state_mask)[:, None]
+    return StepValues(gained * rollouts.step_mask, torch.zeros_like(rollouts.outcomes))
+
+
+def _rescaled(rollouts: ScoredRollouts) -> StepValues:
+    """The outcome relative to the group's others, with the size of the Bayes return at each step.
+
+    The signs are plain RL's. The size is the root mean square of what the Bayes return with c = 1
+    gives the step of that number, relative to the group's others.
+    """
+    values = bayes_values(rollouts, information_weight=1.0).steps
+    exists = rollouts.step_mask.to(values.dtype)
+    outcomes = rollouts.outcomes[:, None].expand_as(values)
+    sizes = [
+        ((_relative(of, exists, rollouts.groups) ** 2).sum(0) / exists.sum(0).clamp(min=1)).sqrt()
+        for of in (values, outcomes)
+    ]
+    ratio = sizes[0] / sizes[1].clamp(min=1e-4)
+    relative = _relative(outcomes, exists, rollouts.groups)
+    closing = _relative(rollouts.outcomes[:, None], torch.ones(len(relative), 1), rollouts.groups)
+    return StepValues(relative * ratio, closing[:, 0])
+
+
+def _relative(values: torch.Tensor, exists: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+    """Values relative to the mean of the group at the same step; 0 where there is no step."""
+    count = group_sums(exists, groups).clamp(min=1)
+    return (values - group_sums(values * exists, groups) / count) * exists
+
+
+def _control(estimator: Any, **fields: Any) -> Credit:
+    settings = {"credit_baseline": "leave_one_out", "value_normalization": "none"} | fields
+    return Credit(estimator, **settings)
+
+
+final_belief = _control(_final_belief)
+outcome_batch = Credit(_outcome, hypotheses="truth")
+delta_outcome = _control(_delta_outcome, credit_baseline="none")
+information = _control(_information, needs_truth=False)
+rescaled = _control(_rescaled, credit_baseline="none", needs_truth=False)

@@ -1,0 +1,143 @@
+"""One training of one arm, and what is measured along it."""
+
+import json
+import operator
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+
+from barl_trl import BARLConfig, BARLTrainer
+from barl_trl.report.json_files import write_json
+from barl_trl.synthetic.inquiry import inquiry_model_dir
+
+from .arms import ARMS
+from .games import BUDGETS, CONDITIONS, make_task
+
+GROUP, ROLLOUTS = 8, 64
+EVALUATIONS = 8
+MEASURED = ("questions", "entropy", "determined", "log_score")
+
+
+class QuickTrainer(BARLTrainer):
+    """Remembers how TRL renders a reply, which it does anew for each rollout. Nothing else."""
+
+    def _get_tool_suffix_ids(self, tool_messages):
+        known = vars(self).setdefault("_known_suffixes", {})
+        key = json.dumps(tool_messages)
+        if key not in known:
+            known[key] = super()._get_tool_suffix_ids(tool_messages)
+        return known[key]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is tuned, for every arm alike."""
+
+    learning_rate: float
+    entropy_coef: float
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run."""
+
+    steps: float = 1.0
+    """Share of the game's optimizer steps."""
+    tests: int = 256
+    """Games of an evaluation on the way."""
+    final_tests: int = 1024
+    """Games of the last evaluation."""
+
+
+def run_into(
+    path: Path, game: str, condition: str, arm: str, seed: int, setting: Setting, scale: Scale
+) -> None:
+    """Train an arm, and write what was measured along it."""
+    started = time.process_time()
+    budget = BUDGETS[game]
+    steps = max(EVALUATIONS, round(budget.steps * scale.steps))
+    task = make_task(
+        game,
+        CONDITIONS[condition],
+        seed=seed,
+        count=steps * ROLLOUTS // GROUP,
+        tests=scale.final_tests,
+    )
+    prior = {"prior_column": "prior"} if "prior" in task.rows[0] else {}
+    with tempfile.TemporaryDirectory() as folder:
+        args = BARLConfig(
+            folder,
+            hypotheses_column="candidates",
+            max_steps=steps,
+            per_device_train_batch_size=ROLLOUTS,
+            num_generations=GROUP,
+            per_device_eval_batch_size=scale.tests,
+            num_generations_eval=1,
+            eval_strategy="steps",
+            eval_steps=steps // EVALUATIONS,
+            eval_on_start=True,
+            max_completion_length=budget.tokens,
+            step_size=budget.tokens,
+            max_tool_calling_iterations=budget.questions,
+            learning_rate=setting.learning_rate,
+            lr_scheduler_type="constant_with_warmup",
+            warmup_steps=5,
+            entropy_coef=setting.entropy_coef,
+            logging_steps=max(1, steps // EVALUATIONS),
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=True,
+            bf16=False,
+            seed=seed,
+            **ARMS[arm].fields,
+            **(prior if "belief" in ARMS[arm].fields else {}),
+        )
+        trainer = QuickTrainer(
+            str(inquiry_model_dir(game)),
+            task.rewards,
+            args,
+            Dataset.from_list(task.rows),
+            eval_dataset=Dataset.from_list(task.test_rows[: scale.tests]),
+            environment_factory=task.environment,
+            answer_equivalence=operator.eq,
+        )
+        trainer.train()
+        trained = time.process_time() - started
+        final = trainer.evaluate(Dataset.from_list(task.test_rows))
+    write_json(
+        path,
+        {
+            "game": game,
+            "condition": condition,
+            "arm": arm,
+            "seed": seed,
+            "setting": vars(setting),
+            "curve": [
+                measured(log) for log in trainer.state.log_history if "eval_reward" in log
+            ][:-1],
+            "training_curve": [
+                {"step": log["step"], "accuracy": log["rewards/found_secret/mean"]}
+                for log in trainer.state.log_history
+                if "rewards/found_secret/mean" in log
+            ],
+            "final": measured(final | {"step": steps}),
+            "rollouts": steps * ROLLOUTS,
+            "cpu_seconds": round(trained, 1),
+        },
+    )
+
+
+def measured(log: dict[str, Any]) -> dict[str, float]:
+    """Return what an evaluation logged, under the names of the tables."""
+    return {
+        "step": log["step"],
+        "accuracy": log["eval_rewards/found_secret/mean"],
+        "tokens": log["eval_completions/mean_length"],
+        "unanswered": log["eval_unanswered"],
+        **{name: log[f"eval_{name}"] for name in MEASURED},
+    }

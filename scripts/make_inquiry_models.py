@@ -1,0 +1,205 @@
+"""Makes the models of the games of finding out: `make inquiry-models`, minutes for each.
+
+A small Qwen2 for each game of `barl_trl.synthetic.inquiry` is trained, on one core, on games that a
+*random asker* plays. It calls the tool in the right form, and its answer agrees with what it was
+told, as far as it learned to; but what it asks and when it stops is random. What is left for
+reinforcement learning to teach is to ask, and to ask well.
+
+The chat template is Qwen2.5's, which TRL knows. Its texts and the tool's schema are one token
+each, so that a game has a few dozen tokens; other texts are encoded as bytes.
+"""
+
+import argparse
+import inspect
+import random
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import trl
+from small_models import IGNORED, Batch, byte_tokenizer, make, random_qwen2
+from tokenizers import AddedToken
+from transformers import PreTrainedTokenizerFast
+
+from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
+from barl_trl.synthetic.inquiry import (
+    GAMES,
+    Inquiry,
+    InquiryEnvironment,
+    inquiry_model_dir,
+)
+
+TEMPLATE = Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja"
+
+SEED = 0
+BATCH_SIZE, WARMUP_STEPS = 64, 50
+PEAK_LEARNING_RATE = 3e-3
+ASKED_SHARE = 0.2  # rows that stop before a turn, or behind the last one, to ask for the answer
+
+CALL_END, RESULT_OPENING = "}\n</tool_call>", "\n<|im_start|>user\n<tool_response>\n"
+RESULT_END = "\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+ANSWER = "\\boxed"
+ELICITATION = DEFAULT_ELICITATION.lstrip("\n")
+
+
+class Asker(NamedTuple):
+    """How a game's random asker is learned from."""
+
+    most_questions: int
+    hidden_size: int
+    layers: int
+    steps: int
+
+
+ASKERS = {
+    "number": Asker(most_questions=4, hidden_size=64, layers=3, steps=1000),
+    "code": Asker(most_questions=4, hidden_size=96, layers=3, steps=3000),
+    "words": Asker(most_questions=4, hidden_size=96, layers=3, steps=3000),
+    "animals": Asker(most_questions=8, hidden_size=64, layers=3, steps=2000),
+}
+
+
+def tool_of(game: type[InquiryEnvironment]):
+    """The method with which a game asks."""
+    tools = [f for name, f in vars(game).items() if inspect.isfunction(f) and name[0] != "_"]
+    return tools[0]
+
+
+def call_opening(game: type[InquiryEnvironment]) -> str:
+    """A call of the game's tool up to the question, in Qwen2.5's form."""
+    tool = tool_of(game)
+    parameter = [*inspect.signature(tool).parameters.values()][1]
+    quote = "" if parameter.annotation is int else '"'
+    return (
+        f'<tool_call>\n{{"name": "{tool.__name__}", "arguments": {{"{parameter.name}": {quote}'
+    )
+
+
+def make_tokenizer(game: type[InquiryEnvironment]) -> PreTrainedTokenizerFast:
+    """A tokenizer of bytes, with added tokens for the game's texts."""
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=byte_tokenizer(),
+        pad_token="<|endoftext|>",
+        eos_token="<|im_end|>",
+        chat_template=TEMPLATE.read_text(encoding="utf-8"),
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        model_max_length=4096,
+    )
+    inquiry = game.inquiry
+    # what stands before the tool's schema, the schema, and what stands behind it
+    before, _, behind = prompt_text(tokenizer, game, "Game ").partition("Game ")
+    pieces = [*(f"{part}</tools>" for part in before.split("</tools>"))]
+    pieces[-1] = pieces[-1].removesuffix("</tools>")
+    pieces += ["Game ", f". {inquiry.message}", behind.removeprefix("<|im_end|>")]
+    closing = '"' + "}" + CALL_END if call_opening(game).endswith('"') else "}" + CALL_END
+    pieces += [call_opening(game), closing, RESULT_OPENING, RESULT_END]
+    pieces += [ANSWER, ELICITATION, "{", "}", "}."]
+    spelled = {"words": [*inquiry.hypotheses, *inquiry.replies], "code": [*inquiry.hypotheses]}
+    whole = dict.fromkeys([*inquiry.replies, *inquiry.questions, *inquiry.hypotheses])
+    pieces += [text for text in whole if text not in spelled.get(name_of(game), ())]
+    tokenizer.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
+    return tokenizer
+
+
+def name_of(game: type[InquiryEnvironment]) -> str:
+    """The game's name."""
+    return next(name for name, other in GAMES.items() if other is game)
+
+
+def prompt_text(
+    tokenizer: PreTrainedTokenizerFast, game: type[InquiryEnvironment], message: str
+) -> str:
+    """The text of a prompt, as TRL renders it."""
+    return tokenizer.apply_chat_template(
+        [{"role": "user", "content": message}],
+        tools=[getattr(game(), tool_of(game).__name__)],
+        add_generation_prompt=True,
+        tokenize=False,
+    )
+
+
+def training_row(
+    tokenizer: PreTrainedTokenizerFast,
+    game: type[InquiryEnvironment],
+    prompt: tuple[str, str],
+    most_questions: int,
+    rng: random.Random,
+) -> tuple[list[int], list[int]]:
+    """Token ids of a game, and 1 for each that the asker wrote."""
+    inquiry: Inquiry = game.inquiry
+    opening = call_opening(game)
+    closing = '"' + "}" + CALL_END if opening.endswith('"') else "}" + CALL_END
+    secret = rng.choice(inquiry.hypotheses)
+    belief = np.ones(len(inquiry.hypotheses))
+    ids = tokenizer.encode(f"{prompt[0]}{rng.randrange(10_000):04}{prompt[1]}")
+    own = [0] * len(ids)
+
+    def say(text: str, is_own: bool) -> None:
+        words = tokenizer.encode(text)
+        ids.extend(words)
+        own.extend([int(is_own)] * len(words))
+
+    for _ in range(rng.randint(0, most_questions)):
+        question = rng.choice(inquiry.questions)
+        reply = inquiry.reply(question, secret, rng)
+        say(opening + question + closing + tokenizer.eos_token, True)
+        say(RESULT_OPENING + reply + RESULT_END, False)
+        belief = belief * np.exp(inquiry.log_likelihoods(question, reply))
+    answer = rng.choices(inquiry.hypotheses, belief)[0]
+    is_asked, is_over = rng.random() < ASKED_SHARE, rng.random() < 0.3
+    if is_over or not is_asked:
+        say(f"{ANSWER}{{{answer}}}", True)
+    if is_asked:
+        say(DEFAULT_ELICITATION if is_over else ELICITATION, False)
+        say(f"{{{answer}}}.", True)
+    else:
+        say(tokenizer.eos_token, True)
+    return ids, own
+
+
+def batches(
+    game: type[InquiryEnvironment], asker: Asker, tokenizer: PreTrainedTokenizerFast
+) -> Iterator[Batch]:
+    """The random asker's games."""
+    rng = random.Random(SEED)
+    before, _, behind = prompt_text(tokenizer, game, game.inquiry.prompt(1)).partition("0001")
+    for _ in range(asker.steps):
+        rows = [
+            training_row(tokenizer, game, (before, behind), asker.most_questions, rng)
+            for _ in range(BATCH_SIZE)
+        ]
+        length = max(len(ids) for ids, _ in rows)
+        input_ids = torch.full((BATCH_SIZE, length), tokenizer.pad_token_id)
+        labels = torch.full((BATCH_SIZE, length), IGNORED)
+        for n, (ids, own) in enumerate(rows):
+            tokens = torch.tensor(ids)
+            input_ids[n, : len(ids)] = tokens
+            labels[n, : len(ids)] = tokens.where(torch.tensor(own) == 1, torch.tensor(IGNORED))
+        yield Batch(input_ids, labels)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("game", choices=ASKERS)
+    parser.add_argument("--output", type=Path, help="folder to write")
+    options = parser.parse_args()
+    game, asker = GAMES[options.game], ASKERS[options.game]
+    make(
+        options.output or inquiry_model_dir(options.game),
+        partial(make_tokenizer, game),
+        partial(
+            random_qwen2,
+            seed=SEED,
+            hidden_size=asker.hidden_size,
+            layers=asker.layers,
+            positions=4096,
+        ),
+        partial(batches, game, asker),
+        steps=asker.steps,
+        warmup_steps=WARMUP_STEPS,
+        peak_learning_rate=PEAK_LEARNING_RATE,
+    )

@@ -1,0 +1,106 @@
+"""The four games: a number, a code of coloured pegs, a word, an animal."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from .inquiry import Inquiry
+
+_ASSETS = Path(__file__).parents[2] / "assets"
+_YES_OR_NO = ("no", "yes")
+
+
+@cache
+def number(count: int = 16, *, error_rate: float = 0.0) -> Inquiry:
+    """A number from 1 to `count`; a question is whether it is at least another one."""
+    numbers = np.arange(1, count + 1)
+    return Inquiry(
+        message=f"Which number from 1 to {count} is it?",
+        hypotheses=tuple(map(str, numbers)),
+        questions=tuple(map(str, numbers[1:])),
+        replies=_YES_OR_NO,
+        table=(numbers[None] >= numbers[1:, None]).astype(np.int64),
+        error_rate=error_rate,
+    )
+
+
+@cache
+def code(length: int = 3, colours: int = 6) -> Inquiry:
+    """A code of coloured pegs, as in Mastermind; a question is a guess.
+
+    The reply counts the pegs that are right (black), and those whose colour is right elsewhere
+    (white).
+    """
+    codes = ["".join(pegs) for pegs in product("ABCDEFGH"[:colours], repeat=length)]
+
+    def pegs(guess: str, secret: str) -> str:
+        black = sum(a == b for a, b in zip(guess, secret, strict=True))
+        return f"{black} black, {(Counter(guess) & Counter(secret)).total() - black} white"
+
+    colours_of = f"{length} letters from A to {'ABCDEFGH'[colours - 1]}"
+    return _of_guesses(f"Which code of {colours_of} is it?", codes, pegs)
+
+
+@cache
+def words(count: int = 300) -> Inquiry:
+    """One of the first `count` words of our list of five letters each; a question is one of them.
+
+    The reply marks each letter: `+` in its place, `?` in the word elsewhere, `-` not in it.
+    """
+    listed = (_ASSETS / "words.txt").read_text(encoding="utf-8").split()
+    step = len(listed) / count  # spread over the alphabet
+    chosen = [listed[int(n * step)] for n in range(count)]
+    return _of_guesses("Which word of five letters is it?", chosen, letter_marks)
+
+
+def letter_marks(guess: str, secret: str) -> str:
+    """Return the marks of a guess: `+` in its place, `?` elsewhere in the secret, `-` not in it.
+
+    A letter is marked as often as the secret has it, first where it is in its place.
+
+    Example:
+        >>> letter_marks("geese", "elegy")
+        '??-?-'
+    """
+    left = Counter(b for a, b in zip(guess, secret, strict=True) if a != b)
+    marks = []
+    for a, b in zip(guess, secret, strict=True):
+        is_elsewhere = a != b and left[a] > 0
+        left[a] -= is_elsewhere
+        marks.append("+" if a == b else "?" if is_elsewhere else "-")
+    return "".join(marks)
+
+
+@cache
+def animals(*, error_rate: float = 0.1) -> Inquiry:
+    """One of 64 animals; the questions are those of a table that we made. Replies may be wrong."""
+    lines = (_ASSETS / "animals.tsv").read_text(encoding="utf-8").splitlines()
+    (_, *questions), *rows = (line.split("\t") for line in lines)
+    return Inquiry(
+        message="Which animal is it?",
+        hypotheses=tuple(name for name, *_ in rows),
+        questions=tuple(questions),
+        replies=_YES_OR_NO,
+        table=np.array([replies for _, *replies in rows]).astype(np.int64).T,
+        error_rate=error_rate,
+    )
+
+
+def _of_guesses(
+    message: str, hypotheses: Sequence[str], judge: Callable[[str, str], str]
+) -> Inquiry:
+    """An inquiry in which each hypothesis may be guessed, and is judged beside the secret."""
+    judged = [[judge(guess, secret) for secret in hypotheses] for guess in hypotheses]
+    replies = sorted({text for row in judged for text in row})
+    places = {text: place for place, text in enumerate(replies)}
+    return Inquiry(
+        message=message,
+        hypotheses=tuple(hypotheses),
+        questions=tuple(hypotheses),
+        replies=tuple(replies),
+        table=np.array([[places[text] for text in row] for row in judged]),
+    )
