@@ -73,9 +73,7 @@ def call_opening(game: type[InquiryEnvironment]) -> str:
     tool = tool_of(game)
     parameter = [*inspect.signature(tool).parameters.values()][1]
     quote = "" if parameter.annotation is int else '"'
-    return (
-        f'<tool_call>\n{{"name": "{tool.__name__}", "arguments": {{"{parameter.name}": {quote}'
-    )
+    return f'<tool_call>\n{{"name": "{tool.__name__}", "arguments": {{"{parameter.name}": {quote}'
 
 
 def make_tokenizer(game: type[InquiryEnvironment]) -> PreTrainedTokenizerFast:

@@ -46,9 +46,7 @@ ARMS = {
     ),
     "belief_critic": _task("belief critic", "belief_critic"),
     "bayes-0": _task("Bayes return, c = 0", "bayes", needs_truth=False),
-    "bayes-0.3": _task(
-        "Bayes return, c = 0.3", "bayes", information_weight=0.3, needs_truth=False
-    ),
+    "bayes-0.3": _task("Bayes return, c = 0.3", "bayes", information_weight=0.3, needs_truth=False),
     "bayes-1": _task("Bayes return, c = 1", "bayes", information_weight=1.0, needs_truth=False),
     "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
     # controls
@@ -64,24 +62,26 @@ ARMS = {
 
 
 def _final_belief(rollouts: ScoredRollouts) -> StepValues:
-    """The truth's belief before the answer, as one value for the whole rollout."""
+    """Give all steps the belief in the truth before the answer: one value per rollout."""
     value = at_last_state(rollouts.belief, rollouts.state_mask)[:, 0].to(rollouts.outcomes.dtype)
     return StepValues(value[:, None] * rollouts.step_mask, value)
 
 
 def _outcome(rollouts: ScoredRollouts) -> StepValues:
-    """The outcome for all steps."""
+    """Give all steps the outcome."""
     value = rollouts.outcomes
     return StepValues(value[:, None] * rollouts.step_mask, value)
 
 
 def _delta_outcome(rollouts: ScoredRollouts) -> StepValues:
-    """The outcome, standardised at each step among the group's rollouts that have it."""
+    """Standardise the outcome at each step, among the group's rollouts that have the step."""
     values = torch.zeros_like(rollouts.step_mask, dtype=rollouts.outcomes.dtype)
     for t in range(values.shape[1]):
         exists = (rollouts.step_mask[:, t] & rollouts.is_judged).to(values.dtype)
         count = group_sums(exists, rollouts.groups).clamp(min=1)
-        centred = rollouts.outcomes - group_sums(rollouts.outcomes * exists, rollouts.groups) / count
+        centred = (
+            rollouts.outcomes - group_sums(rollouts.outcomes * exists, rollouts.groups) / count
+        )
         variance = group_sums(centred**2 * exists, rollouts.groups) / (count - 1).clamp(min=1)
         values[:, t] = centred * exists / (variance.sqrt() + 1e-4)
     return StepValues(values, _standardised(rollouts.outcomes, rollouts.groups))
@@ -95,17 +95,17 @@ def _standardised(values: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
 
 
 def _information(rollouts: ScoredRollouts) -> StepValues:
-    """The information that a step and later ones gain, without any outcome."""
+    """Give each step the information that it and later ones gain, without any outcome."""
     entropy = belief_entropy(rollouts)
     gained = entropy[:, :-1] - at_last_state(entropy, rollouts.state_mask)[:, None]
     return StepValues(gained * rollouts.step_mask, torch.zeros_like(rollouts.outcomes))
 
 
 def _rescaled(rollouts: ScoredRollouts) -> StepValues:
-    """The outcome relative to the group's others, with the size of the Bayes return at each step.
+    """Give each step the relative outcome, in the size of the Bayes return at that step.
 
     The signs are plain RL's. The size is the root mean square of what the Bayes return with c = 1
-    gives the step of that number, relative to the group's others.
+    gives the steps of that number, relative to the group's mean.
     """
     values = bayes_values(rollouts, information_weight=1.0).steps
     exists = rollouts.step_mask.to(values.dtype)
@@ -121,7 +121,7 @@ def _rescaled(rollouts: ScoredRollouts) -> StepValues:
 
 
 def _relative(values: torch.Tensor, exists: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
-    """Values relative to the mean of the group at the same step; 0 where there is no step."""
+    """Return values relative to the group's mean at the same step; 0 where there is none."""
     count = group_sums(exists, groups).clamp(min=1)
     return (values - group_sums(values * exists, groups) / count) * exists
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from barl_trl.rewards import cost
 from barl_trl.synthetic.inquiry import (
     GAMES,
     Inquiry,
@@ -121,6 +122,6 @@ def make_task(game: str, condition: Condition, *, seed: int, count: int, tests: 
         rows = [row | {"prior": prior} for row in rows]
     rewards: list[Callable[..., Any]] = [found_secret]
     if condition.price:
-        rewards.append(question_cost(condition.price))
+        rewards.append(cost(question_cost(condition.price)))
     environment = partial(cls, played, assumed=assumed, redraws=condition.redraws)
     return Task(rows, test_rows, environment, rewards)

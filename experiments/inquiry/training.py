@@ -67,7 +67,9 @@ def run_into(
         count=steps * ROLLOUTS // GROUP,
         tests=scale.final_tests,
     )
-    prior = {"prior_column": "prior"} if "prior" in task.rows[0] else {}
+    fields: dict[str, Any] = dict(ARMS[arm].fields)
+    if "prior" in task.rows[0] and "belief" in fields:
+        fields["prior_column"] = "prior"
     with tempfile.TemporaryDirectory() as folder:
         args = BARLConfig(
             folder,
@@ -94,8 +96,7 @@ def run_into(
             use_cpu=True,
             bf16=False,
             seed=seed,
-            **ARMS[arm].fields,
-            **(prior if "belief" in ARMS[arm].fields else {}),
+            **fields,
         )
         trainer = QuickTrainer(
             str(inquiry_model_dir(game)),
@@ -106,9 +107,10 @@ def run_into(
             environment_factory=task.environment,
             answer_equivalence=operator.eq,
         )
+        all_tests: Any = Dataset.from_list(task.test_rows)
         trainer.train()
         trained = time.process_time() - started
-        final = trainer.evaluate(Dataset.from_list(task.test_rows))
+        final = trainer.evaluate(all_tests)
     write_json(
         path,
         {
@@ -117,9 +119,9 @@ def run_into(
             "arm": arm,
             "seed": seed,
             "setting": vars(setting),
-            "curve": [
-                measured(log) for log in trainer.state.log_history if "eval_reward" in log
-            ][:-1],
+            "curve": [measured(log) for log in trainer.state.log_history if "eval_reward" in log][
+                :-1
+            ],
             "training_curve": [
                 {"step": log["step"], "accuracy": log["rewards/found_secret/mean"]}
                 for log in trainer.state.log_history

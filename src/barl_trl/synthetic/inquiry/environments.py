@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graders import extract_answer
-from ...rewards import RewardFunc, cost, final_text
 from .inquiries import animals, code, number, words
 from .inquiry import Inquiry
 
@@ -18,7 +17,7 @@ NO_QUESTION = "That cannot be asked."
 
 
 class InquiryEnvironment:
-    """A game of an inquiry. A subclass has the tool, whose name and text the model sees.
+    """Play a game of an inquiry. A subclass has the tool, whose name and text the model sees.
 
     Attributes:
         secret: What is to be found.
@@ -166,7 +165,7 @@ def found_secret(
             the logarithm of the belief in the secret, in nats. The trainer provides it.
         **kwargs: The columns of the data set, which are not used.
     """
-    answers = [extract_answer(final_text(completion)) for completion in completions]
+    answers = [_answer(completion[-1]) for completion in completions]
     if log_metric is not None:
         for name, values in _measures(answers, environments).items():
             log_metric(name, float(np.mean(values)))
@@ -197,11 +196,19 @@ def _measures(
     return measures
 
 
-def question_cost(price: float) -> RewardFunc:
-    """Return a reward function that takes a price for each question, in units of the reward."""
+def question_cost(price: float) -> Callable[..., list[float]]:
+    """Return a reward function that takes a price for each question, in units of the reward.
 
-    @cost
+    Mark it with [`~barl_trl.rewards.cost`], for it does not depend on what is true.
+    """
+
     def costs(environments: Sequence[InquiryEnvironment], **kwargs: Any) -> list[float]:
         return [-price * environment.num_questions for environment in environments]
 
     return costs
+
+
+def _answer(message: dict[str, Any]) -> str | None:
+    """Return the boxed text of a last message; None if it is a call, or a reply."""
+    is_answer = message["role"] == "assistant" and not message.get("tool_calls")
+    return extract_answer(message.get("content") or "") if is_answer else None

@@ -16,7 +16,7 @@ _YES_OR_NO = ("no", "yes")
 
 @cache
 def number(count: int = 16, *, error_rate: float = 0.0) -> Inquiry:
-    """A number from 1 to `count`; a question is whether it is at least another one."""
+    """Return the game of a number from 1 to `count`: is it at least another one?"""
     numbers = np.arange(1, count + 1)
     return Inquiry(
         message=f"Which number from 1 to {count} is it?",
@@ -30,7 +30,7 @@ def number(count: int = 16, *, error_rate: float = 0.0) -> Inquiry:
 
 @cache
 def code(length: int = 3, colours: int = 6) -> Inquiry:
-    """A code of coloured pegs, as in Mastermind; a question is a guess.
+    """Return the game of a code of coloured pegs, as in Mastermind; a question is a guess.
 
     The reply counts the pegs that are right (black), and those whose colour is right elsewhere
     (white).
@@ -47,7 +47,7 @@ def code(length: int = 3, colours: int = 6) -> Inquiry:
 
 @cache
 def words(count: int = 300) -> Inquiry:
-    """One of the first `count` words of our list of five letters each; a question is one of them.
+    """Return the game of `count` words of our list of five letters each; a question is one of them.
 
     The reply marks each letter: `+` in its place, `?` in the word elsewhere, `-` not in it.
     """
@@ -77,7 +77,7 @@ def letter_marks(guess: str, secret: str) -> str:
 
 @cache
 def animals(*, error_rate: float = 0.1) -> Inquiry:
-    """One of 64 animals; the questions are those of a table that we made. Replies may be wrong."""
+    """Return the game of 64 animals, with the questions of a table that we made."""
     lines = (_ASSETS / "animals.tsv").read_text(encoding="utf-8").splitlines()
     (_, *questions), *rows = (line.split("\t") for line in lines)
     return Inquiry(
@@ -93,7 +93,7 @@ def animals(*, error_rate: float = 0.1) -> Inquiry:
 def _of_guesses(
     message: str, hypotheses: Sequence[str], judge: Callable[[str, str], str]
 ) -> Inquiry:
-    """An inquiry in which each hypothesis may be guessed, and is judged beside the secret."""
+    """Return an inquiry in which each hypothesis may be guessed, and is judged by the secret."""
     judged = [[judge(guess, secret) for secret in hypotheses] for guess in hypotheses]
     replies = sorted({text for row in judged for text in row})
     places = {text: place for place, text in enumerate(replies)}

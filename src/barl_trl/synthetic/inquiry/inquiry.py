@@ -91,9 +91,7 @@ class Inquiry:
             game, secret = fixed[n % len(fixed)] if fixed else (None, rng.choice(allowed))
             game = rng.randrange(NUM_GAMES) if game is None else game
             message = {"role": "user", "content": self.prompt(game)}
-            rows.append(
-                {"prompt": [message], "solution": secret, "candidates": [*self.hypotheses]}
-            )
+            rows.append({"prompt": [message], "solution": secret, "candidates": [*self.hypotheses]})
         return rows
 
     def prompt(self, game: int) -> str:

@@ -23,9 +23,7 @@ class Play(NamedTuple):
     """Mean entropy of the last belief, as a share of log H."""
 
 
-def greedy_question(
-    inquiry: Inquiry, belief: NDArray[np.float64], rng: random.Random
-) -> int:
+def greedy_question(inquiry: Inquiry, belief: NDArray[np.float64], rng: random.Random) -> int:
     """Choose a question whose reply is the least certain, which tells most of the secret.
 
     With an error rate that is the same for all questions, the entropy of the reply is the

@@ -1,0 +1,49 @@
+"""`python -m experiments.inquiry`: arms trained on the games of finding out, and their report."""
+
+from pathlib import Path
+
+from barl_trl.commands.shell.console import at_least_one, progress_bar
+from barl_trl.commands.shell.jobs import run_jobs
+from barl_trl.commands.shell.parsers import OneLineParser, printable
+
+from ..entry import ended_in_one_line
+from . import report
+from .arms import ARMS
+from .parts import PARTS, reported_jobs, tuning_jobs
+from .training import Scale
+
+PROG = "python -m experiments.inquiry"
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the trainings whose files are missing, and write the report."""
+    parser = OneLineParser(
+        prog=PROG, description="Compares credits where an agent must find out. See PLAN.md."
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS], metavar="PART")
+    parser.add_argument(
+        "--arms", nargs="+", choices=ARMS, default=[*ARMS], metavar="ARM", help="only these"
+    )
+    parser.add_argument("--seeds", type=at_least_one, default=10, help="seeds of each arm")
+    parser.add_argument(
+        "--quick", action="store_true", help="a few steps of each training, to see that all runs"
+    )
+    parser.add_argument("--output_dir", type=Path, default=Path("outputs/inquiry"))
+    options = parser.parse_args(argv)
+    scale = Scale(steps=0.04, tests=32, final_tests=64) if options.quick else Scale()
+    with ended_in_one_line(PROG), progress_bar(width=32) as progress:
+        for name in options.parts:
+            part = PARTS[name]
+            arms = [arm for arm in part.arms if arm in options.arms]
+            jobs = tuning_jobs(options.output_dir, part, arms, scale)
+            task = progress.add_task(f"{part.title}: tuning", total=len(jobs))
+            run_jobs(jobs, lambda task=task: progress.advance(task))
+            jobs = [*reported_jobs(options.output_dir, part, arms, options.seeds, scale)]
+            task = progress.add_task(part.title, total=len(jobs))
+            run_jobs(jobs, lambda task=task: progress.advance(task))
+        page = report.write(options.output_dir)
+    print(printable(f"In {options.output_dir}: {page.name}, and each training's file."))
+
+
+if __name__ == "__main__":
+    main()

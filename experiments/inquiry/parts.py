@@ -1,0 +1,93 @@
+"""The parts of the experiment: which trainings each has, and the settings of each arm."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from barl_trl.commands.shell.jobs import FileJob
+from barl_trl.report.json_files import read_json
+
+from .arms import ARMS
+from .games import CONDITIONS
+from .training import Scale, Setting, run_into
+
+GRID = tuple(Setting(rate, entropy) for rate in (5e-4, 1e-3) for entropy in (0.0, 0.02))
+"""The settings that are tried for each arm of each game."""
+TUNING_SEEDS = (100,)
+DECIDING = ("grpo", "rloo", "progress-model", "bayes-0", "bayes-0.3", "bayes-1")
+"""Arms of the three other games."""
+IN_CONDITIONS = ("grpo", "bayes-0", "bayes-1")
+"""Arms of the conditions."""
+
+
+class Part(NamedTuple):
+    """A table: one arm in a row, one condition of one game in a column."""
+
+    title: str
+    game: str
+    conditions: tuple[str, ...]
+    arms: tuple[str, ...]
+
+
+PARTS = {
+    "number": Part("Number", "number", ("many",), tuple(ARMS)),
+    "code": Part("Code", "code", ("many",), DECIDING),
+    "words": Part("Words", "words", ("many",), DECIDING),
+    "animals": Part("Animals", "animals", ("many",), DECIDING),
+    "conditions": Part(
+        "Conditions",
+        "number",
+        tuple(name for name in CONDITIONS if name != "many"),
+        IN_CONDITIONS,
+    ),
+}
+"""The parts by name. Each needs the tuning of its game."""
+
+
+def path_of(folder: Path, game: str, condition: str, arm: str, seed: int, label: str) -> Path:
+    """Return the file of a training."""
+    return folder / game / condition / f"{arm}-{label}-{seed}.json"
+
+
+def tuning_jobs(folder: Path, part: Part, arms: Sequence[str], scale: Scale) -> list[FileJob]:
+    """Return the trainings that try every setting of a part's arms, on seeds of their own."""
+    return [
+        FileJob(
+            path_of(folder, part.game, "tuning", arm, seed, str(n)),
+            run_into,
+            (part.game, "many", arm, seed, setting, scale),
+        )
+        for seed in TUNING_SEEDS
+        for n, setting in enumerate(GRID)
+        for arm in arms
+    ]
+
+
+def tuned(folder: Path, game: str, arm: str) -> tuple[Setting, list[float]]:
+    """Return the setting with which an arm was best in tuning, and the accuracy of each setting."""
+    accuracies = [
+        fmean(
+            read_json(path_of(folder, game, "tuning", arm, seed, str(n)))["final"]["accuracy"]
+            for seed in TUNING_SEEDS
+        )
+        for n in range(len(GRID))
+    ]
+    return GRID[max(range(len(GRID)), key=accuracies.__getitem__)], accuracies
+
+
+def reported_jobs(
+    folder: Path, part: Part, arms: Sequence[str], seeds: int, scale: Scale
+) -> Iterator[FileJob]:
+    """Yield the trainings that are reported, seed by seed."""
+    settings = {arm: tuned(folder, part.game, arm)[0] for arm in arms}
+    for seed in range(seeds):
+        for condition in part.conditions:
+            for arm in arms:
+                if CONDITIONS[condition].redraws and ARMS[arm].needs_truth:
+                    continue  # the row's solution is not the truth
+                yield FileJob(
+                    path_of(folder, part.game, condition, arm, seed, "tuned"),
+                    run_into,
+                    (part.game, condition, arm, seed, settings[arm], scale),
+                )

@@ -1,0 +1,178 @@
+"""The report: tables of what the arms reached, beside what could be reached."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from barl_trl.evaluation.statistics.metrics import interval, mean_and_standard_error
+from barl_trl.report.json_files import read_json
+from barl_trl.report.markdown import escape
+from barl_trl.synthetic.inquiry import (
+    GAMES,
+    greedy_question,
+    number,
+    optimal_number_accuracy,
+    random_question,
+    reference_play,
+)
+
+from .arms import ARMS
+from .games import BUDGETS, CONDITIONS
+from .parts import GRID, PARTS, Part, path_of, tuned
+
+REFERENCE_GAMES = 512
+BASELINES = ("grpo", "rloo", "progress-model")
+"""Arms that use no belief of the task; the best of them is the rival."""
+
+Records = dict[str, list[dict[str, Any]]]
+"""Trainings of each arm, in the order of the seeds."""
+
+
+def write(folder: Path) -> Path:
+    """Write `report.md` of all trainings in a folder, and return its path."""
+    blocks = ["# Does a belief of the task pay?"]
+    for part in PARTS.values():
+        for condition in part.conditions:
+            records = _records(folder, part, condition)
+            if "grpo" in records:
+                blocks.extend(_section(folder, part, condition, records))
+    page = folder / "report.md"
+    page.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    return page
+
+
+def _records(folder: Path, part: Part, condition: str) -> Records:
+    records = {}
+    for arm in part.arms:
+        paths, seed = [], 0
+        while (path := path_of(folder, part.game, condition, arm, seed, "tuned")).exists():
+            paths.append(path)
+            seed += 1
+        if paths:
+            records[arm] = [read_json(path) for path in paths]
+    return records
+
+
+def _section(folder: Path, part: Part, condition: str, records: Records) -> Iterator[str]:
+    """Yield the blocks of one game under one condition."""
+    budget = BUDGETS[part.game]
+    yield f"## {part.title}: {CONDITIONS[condition].title}"
+    yield "; ".join(_references(part.game, condition, budget.questions)) + "."
+    rival = max((arm for arm in BASELINES if arm in records), key=lambda arm: _mean(records[arm]))
+    compared = [arm for arm in records if arm not in BASELINES]
+    differences = {arm: _paired(records[arm], records[rival]) for arm in compared}
+    p_values = [p for *_, p in differences.values() if p == p]
+    corrected = iter(multipletests(p_values, method="holm")[1] if p_values else [])
+    columns = [
+        "arm",
+        "seeds",
+        "accuracy, %",
+        f"ahead of {ARMS[rival].title}, points",
+        "p (Holm)",
+        "questions",
+        "entropy at the answer",
+        "determined, %",
+        "log score, nats",
+        "rollouts to 80 %",
+        "stops",
+        "learning rate, entropy bonus",
+    ]
+    rows = []
+    for arm, runs in records.items():
+        difference, p = "", ""
+        if arm in differences:
+            gain, low, high, p_value = differences[arm]
+            difference = f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]"
+            p = f"{next(corrected):.3f}" if p_value == p_value else ""
+        setting, _ = tuned(folder, part.game, arm)
+        rows.append(
+            [
+                ARMS[arm].title,
+                str(len(runs)),
+                _with_error([100 * run["final"]["accuracy"] for run in runs], 1),
+                difference,
+                p,
+                _with_error([run["final"]["questions"] for run in runs], 2),
+                _with_error([run["final"]["entropy"] for run in runs], 2),
+                _with_error([100 * run["final"]["determined"] for run in runs], 0),
+                _with_error([run["final"]["log_score"] for run in runs], 2),
+                _rollouts_to(runs, 0.8),
+                _stops(runs),
+                f"{setting.learning_rate:g}, {setting.entropy_coef:g}",
+            ]
+        )
+    yield _table(columns, rows)
+    if condition == "many":
+        yield "Tuning, accuracy in % (learning rate, entropy bonus):"
+        names = [f"{setting.learning_rate:g}, {setting.entropy_coef:g}" for setting in GRID]
+        yield _table(
+            ["arm", *names],
+            [
+                [ARMS[arm].title, *(f"{100 * a:.0f}" for a in tuned(folder, part.game, arm)[1])]
+                for arm in records
+            ],
+        )
+
+
+def _references(game: str, condition: str, questions: int) -> Iterator[str]:
+    """Yield what can be reached with all questions, and with questions drawn at random."""
+    rate = CONDITIONS[condition].error_rate
+    inquiry = GAMES[game].inquiry
+    if rate is not None:
+        inquiry = number(len(inquiry.hypotheses), error_rate=rate)
+    if game == "number" and not inquiry.error_rate:
+        best = optimal_number_accuracy(len(inquiry.hypotheses), questions)
+        yield f"Bayes-optimal policy {100 * best:.1f} %"
+    for name, policy in (("greedy information", greedy_question), ("random", random_question)):
+        play = reference_play(inquiry, policy, questions, games=REFERENCE_GAMES)
+        yield f"{name} {100 * play.accuracy:.1f} %"
+    yield f"guessing at once {100 / len(inquiry.hypotheses):.1f} %"
+
+
+def _mean(runs: Sequence[dict[str, Any]]) -> float:
+    return sum(run["final"]["accuracy"] for run in runs) / len(runs)
+
+
+def _paired(
+    runs: Sequence[dict[str, Any]], rivals: Sequence[dict[str, Any]]
+) -> tuple[float, float, float, float]:
+    """Return difference, interval of 95 % and p in points of accuracy, of the same seeds."""
+    pairs = zip(runs, rivals, strict=False)  # as many as both have
+    gains = [100 * (a["final"]["accuracy"] - b["final"]["accuracy"]) for a, b in pairs]
+    mean, error = mean_and_standard_error(gains)
+    low, high = interval(mean, error or 0.0, len(gains))
+    has_spread = len(gains) > 1 and error
+    p = float(stats.ttest_1samp(gains, 0.0).pvalue) if has_spread else float("nan")
+    return mean, low, high, p
+
+
+def _rollouts_to(runs: Sequence[dict[str, Any]], accuracy: float) -> str:
+    """Return the median number of rollouts after which an evaluation reached an accuracy."""
+    firsts = []
+    for run in runs:
+        per_step = run["rollouts"] / run["final"]["step"]
+        reached = [p["step"] * per_step for p in run["curve"] if p["accuracy"] >= accuracy]
+        firsts.append(min(reached, default=float("inf")))
+    median = sorted(firsts)[(len(firsts) - 1) // 2]
+    return "never" if median == float("inf") else f"{median:,.0f}"
+
+
+def _stops(runs: Sequence[dict[str, Any]]) -> str:
+    """Return in how many seeds an arm stopped asking, or answering."""
+    silent = sum(run["final"]["questions"] < 1 for run in runs)
+    mute = sum(run["final"]["unanswered"] > 0.5 for run in runs)
+    parts = [f"asking {silent}"] * bool(silent) + [f"answering {mute}"] * bool(mute)
+    return ", ".join(parts) or "none"
+
+
+def _with_error(values: Sequence[float], digits: int) -> str:
+    mean, error = mean_and_standard_error(values)
+    return f"{mean:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(escape, cells))} |" for cells in lines)
