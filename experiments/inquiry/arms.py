@@ -126,13 +126,13 @@ def _relative(values: torch.Tensor, exists: torch.Tensor, groups: torch.Tensor) 
     return (values - group_sums(values * exists, groups) / count) * exists
 
 
-def _control(estimator: Any, **fields: Any) -> Credit:
-    settings = {"credit_baseline": "leave_one_out", "value_normalization": "none"} | fields
-    return Credit(estimator, **settings)
-
-
-final_belief = _control(_final_belief)
+final_belief = Credit(_final_belief, credit_baseline="leave_one_out", value_normalization="none")
 outcome_batch = Credit(_outcome, hypotheses="truth")
-delta_outcome = _control(_delta_outcome, credit_baseline="none")
-information = _control(_information, needs_truth=False)
-rescaled = _control(_rescaled, credit_baseline="none", needs_truth=False)
+delta_outcome = Credit(_delta_outcome, value_normalization="none")
+information = Credit(
+    _information,
+    credit_baseline="leave_one_out",
+    value_normalization="none",
+    needs_truth=False,
+)
+rescaled = Credit(_rescaled, value_normalization="none", needs_truth=False)

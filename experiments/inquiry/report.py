@@ -65,7 +65,8 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
     compared = [arm for arm in records if arm not in BASELINES]
     differences = {arm: _paired(records[arm], records[rival]) for arm in compared}
     p_values = [p for *_, p in differences.values() if p == p]
-    corrected = iter(multipletests(p_values, method="holm")[1] if p_values else [])
+    holm: Any = multipletests(p_values, method="holm")[1] if p_values else []
+    corrected = iter(holm)
     columns = [
         "arm",
         "seeds",
@@ -145,8 +146,8 @@ def _paired(
     mean, error = mean_and_standard_error(gains)
     low, high = interval(mean, error or 0.0, len(gains))
     has_spread = len(gains) > 1 and error
-    p = float(stats.ttest_1samp(gains, 0.0).pvalue) if has_spread else float("nan")
-    return mean, low, high, p
+    test: Any = stats.ttest_1samp(gains, 0.0)
+    return mean, low, high, float(test.pvalue) if has_spread else float("nan")
 
 
 def _rollouts_to(runs: Sequence[dict[str, Any]], accuracy: float) -> str:
