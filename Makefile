@@ -78,8 +78,8 @@ fix: setup  ## mend what lint and format can mend
 tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
 	$(BIN)/python scripts/make_tiny_model.py
 
-number-model: setup  ## make the agents' model again, from fixed seeds (minutes)
-	$(BIN)/python scripts/make_number_model.py
+inquiry-models: setup  ## make the models of the games of finding out again, from fixed seeds (minutes for each)
+	for game in number code words animals; do $(BIN)/python scripts/make_inquiry_models.py $$game || exit 1; done
 
 notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (minutes)
 	$(BIN)/jupyter-nbconvert --execute --inplace --to notebook \
@@ -123,4 +123,4 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(INSTALL_INSPECT_AI) --editable . inspect_ai beartype hypothesis pytest
 	touch $@
 
-.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs check fix tiny-model number-model notebook setup
+.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs check fix tiny-model inquiry-models notebook setup

@@ -43,7 +43,7 @@ from scoring import peak_bytes
 from training_step import PACKAGES, start, step
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from barl_trl.synthetic.number import NUMBER_MODEL_DIR
+from barl_trl.synthetic.inquiry import inquiry_model_dir
 from barl_trl.trainer import barl_trainer
 from barl_trl.trainer.barl_config import BARLConfig
 from barl_trl.trainer.logging.belief_log import BeliefLog
@@ -112,7 +112,7 @@ class Game:
 
 def make_task(method: str, game: Game, batches: int, shape: dict, output_dir: str) -> dict:
     """Return the trainer's arguments."""
-    tokenizer = AutoTokenizer.from_pretrained(NUMBER_MODEL_DIR)
+    tokenizer = AutoTokenizer.from_pretrained(inquiry_model_dir("number"))
     args = BARLConfig(
         output_dir,
         credit=method,
@@ -134,7 +134,7 @@ def make_task(method: str, game: Game, batches: int, shape: dict, output_dir: st
     if method == "bayes":
         columns["codes"] = [game.texts] * len(secrets)
     task: dict[str, Any] = {
-        "model": AutoModelForCausalLM.from_pretrained(NUMBER_MODEL_DIR),
+        "model": AutoModelForCausalLM.from_pretrained(inquiry_model_dir("number")),
         "args": args,
         "train_dataset": Dataset.from_dict(columns),
         "processing_class": tokenizer,

@@ -1,16 +1,13 @@
-"""The example of an agent, in short, and the model that it trains."""
+"""The example of an agent, in short."""
 
 import json
 import runpy
-from functools import partial
 from pathlib import Path
 
 import pytest
-import trl
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import barl_trl
-from barl_trl.synthetic.number import NUMBER_COUNT, NUMBER_MODEL_DIR, QUESTION, number_rows
+from barl_trl.synthetic.inquiry import number
 
 from ..paths import ROOT
 
@@ -50,22 +47,5 @@ def test_it_trains(tmp_path, monkeypatch, capsys):
 
 
 def test_the_game(game):
-    game.reset(**number_rows(1, seed=0)[0])
+    game.reset(**number().rows(1, seed=0)[0])
     assert [game.at_least(n) for n in (game.secret, game.secret + 1)] == ["yes", "no"]
-
-
-def test_secrets_are_spread():
-    secrets = {int(row["solution"]) for row in number_rows(400, seed=1)}
-    assert secrets == {*range(1, NUMBER_COUNT + 1)}
-
-
-def test_the_shipped_model_is_small_and_trl_knows_its_template(game):
-    tokenizer = AutoTokenizer.from_pretrained(NUMBER_MODEL_DIR)
-    template = Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja"
-    assert tokenizer.chat_template == template.read_text(encoding="utf-8")
-    render = partial(tokenizer.apply_chat_template, add_generation_prompt=True)
-    prompt = render([{"role": "user", "content": QUESTION}], tools=[game.at_least])
-    assert len(prompt["input_ids"]) < 20
-    assert sum(path.stat().st_size for path in NUMBER_MODEL_DIR.iterdir()) < 1_000_000
-    model = AutoModelForCausalLM.from_pretrained(NUMBER_MODEL_DIR)
-    assert model.num_parameters() < 300_000
