@@ -40,7 +40,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen2Config
 from trl import TrlParser
 
-from barl_trl.commands.demo import RECIPE
+from barl_trl.commands.demo import TASKS
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.rewards import AccuracyReward, accuracy_reward
 from barl_trl.steps import delimited_steps
@@ -59,8 +59,9 @@ GENERATIONS, ANSWERS, TRUTH = 8, 7, "100"  # eight rollouts have about five of s
 
 
 def demo_task(quick: bool, steps: int, batches: int, output_dir: str) -> dict[str, Any]:
-    """Return the trainer's arguments in `barl demo`; a quick one has smaller batches."""
-    argv = f"--config {RECIPE} --output_dir {output_dir} --learning_rate 0 --report_to none"
+    """Return the trainer's arguments in the demo of search; a quick one has smaller batches."""
+    argv = f"--config {TASKS['search'].recipe} --output_dir {output_dir} --learning_rate 0"
+    argv += " --report_to none"
     argv += f" --use_cpu {not CUDA} --log_beliefs False"  # GRPO has no beliefs to record
     argv += f" --per_device_train_batch_size {(32 if quick else 128) // steps}"
     argv += f" --steps_per_generation {steps} --gradient_accumulation_steps 1"

@@ -31,7 +31,8 @@ MODULES = [
     *("accelerate.utils.launch", "torch.distributed.run", "torch.distributed.fsdp"),
     *("datasets", "hypothesis", "matplotlib.pyplot", "pandas", "trl", "transformers.models.qwen2"),
     *(
-        "barl_trl.commands.demo.run",
+        "barl_trl.commands.demo.inquiry",
+        "barl_trl.commands.demo.search",
         "barl_trl.commands.reproduce.paper.run",
         "barl_trl.commands.train.run",
     ),

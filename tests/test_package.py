@@ -18,8 +18,8 @@ PIP = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
 CPU_TORCH = ["--extra-index-url", "https://download.pytorch.org/whl/cpu", "--retries", "0"]
 DEMO = """import sys
 from barl_trl import cli
-from barl_trl.commands.demo import run
-run.NUM_GREEDY = 20
+from barl_trl.commands.demo import inquiry
+inquiry.NUM_GAMES = 20
 cli.main(["demo", *sys.argv[1:]])
 """
 
@@ -83,8 +83,9 @@ def test_it_runs_the_quickstart_without_the_clone(wheel, tmp_path):
     assert "32 prompts x 8 rollouts = 256" in planned
     assert "--consistency_beta" in run(barl, "train", "--help", cwd=tmp_path)
 
-    few = ["--max_steps", "1", "--per_device_train_batch_size", "16", "--output_dir", "demo"]
+    few = ["--max_steps", "2", "--eval_steps", "1", "--per_device_train_batch_size", "16"]
+    few += ["--per_device_eval_batch_size", "10", "--output_dir", "demo"]
     run(python, "-c", DEMO, *few, cwd=tmp_path)
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
-    assert summary["held_out_problems"] == 20
+    assert summary["games"] == 20
     assert (tmp_path / summary["page"]).exists()

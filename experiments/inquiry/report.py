@@ -97,7 +97,7 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
                 difference,
                 p,
                 _with_error([run["final"]["questions"] for run in runs], 2),
-                _with_error([run["final"]["entropy"] for run in runs], 2),
+                _with_error([run["final"]["belief_entropy"] for run in runs], 2),
                 _with_error([100 * run["final"]["determined"] for run in runs], 0),
                 _with_error([run["final"]["log_score"] for run in runs], 2),
                 _rollouts_to(runs, 0.8),

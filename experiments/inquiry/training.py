@@ -13,6 +13,7 @@ from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
 from barl_trl import BARLConfig, BARLTrainer
+from barl_trl.commands.demo.inquiry import measured
 from barl_trl.report.json_files import write_json
 from barl_trl.synthetic.inquiry import inquiry_model_dir
 
@@ -21,7 +22,6 @@ from .games import BUDGETS, CONDITIONS, make_task
 
 GROUP, ROLLOUTS = 8, 64
 EVALUATIONS = 8
-MEASURED = ("questions", "entropy", "determined", "log_score")
 
 
 class QuickTrainer(BARLTrainer):
@@ -148,14 +148,3 @@ def run_into(
             "cpu_seconds": round(trained, 1),
         },
     )
-
-
-def measured(log: dict[str, Any]) -> dict[str, float]:
-    """Return what an evaluation logged, under the names of the tables."""
-    return {
-        "step": log["step"],
-        "accuracy": log["eval_rewards/found_secret/mean"],
-        "tokens": log["eval_completions/mean_length"],
-        "unanswered": log["eval_unanswered"],
-        **{name: log[f"eval_{name}"] for name in MEASURED},
-    }

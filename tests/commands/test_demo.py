@@ -5,23 +5,29 @@ import json
 import pytest
 
 from barl_trl import cli
-from barl_trl.commands.demo import _accuracy
-from barl_trl.commands.demo import run as demo_run
+from barl_trl.commands.demo import _accuracy, inquiry, search
+
+OF_ALL = [
+    ("--step_size", "64"),
+    ("--extraction", "stated"),
+    ("--resume_from_checkpoint", "true"),
+    ("--solution_column", "answer"),
+]
 
 
 @pytest.mark.parametrize(
-    "option",
-    [
-        ("--step_size", "64"),
-        ("--extraction", "stated"),
-        ("--resume_from_checkpoint", "true"),
-        ("--credit", "progress"),
-        ("--solution_column", "answer"),
-    ],
+    ("task", "option"),
+    [(task, option) for task in ("inquiry", "search") for option in OF_ALL]
+    + [("inquiry", ("--method", "grpo")), ("search", ("--credit", "progress"))],
 )
-def test_options_that_would_change_nothing_are_refused(tmp_path, option):
+def test_options_that_would_change_nothing_are_refused(tmp_path, task, option):
     with pytest.raises(SystemExit, match=f"barl demo: {option[0][2:]} must be left out"):
-        cli.main(["demo", "--output_dir", str(tmp_path), *option])
+        cli.main(["demo", "--task", task, "--output_dir", str(tmp_path), *option])
+
+
+def test_an_unknown_task_is_refused(tmp_path):
+    with pytest.raises(SystemExit, match=r"barl demo: task must be one of \['inquiry', 'search'\]"):
+        cli.main(["demo", "--task", "chess", "--output_dir", str(tmp_path)])
 
 
 def test_epochs_are_refused(tmp_path):
@@ -32,9 +38,9 @@ def test_epochs_are_refused(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["grpo", "progress"])
 def test_the_baselines_are_trained_and_the_table_is_shown(tmp_path, capsys, monkeypatch, method):
-    monkeypatch.setattr(demo_run, "NUM_GREEDY", 20)
+    monkeypatch.setattr(search, "NUM_GREEDY", 20)
     few = ["--max_steps", "1", "--per_device_train_batch_size", "16"]
-    cli.main(["demo", "--output_dir", str(tmp_path), "--method", method, *few])
+    cli.main(["demo", "--task=search", "--output_dir", str(tmp_path), "--method", method, *few])
     shown = capsys.readouterr().out
     assert f"20 held-out problems, {method}" in shown
     assert shown.index("sampled accuracy") < shown.index("greedy accuracy")
@@ -55,10 +61,27 @@ def test_the_interval_is_over_problems():
 @pytest.mark.slow
 def test_barl_learns_to_explore(tmp_path, capsys, monkeypatch):
     """Half of the demo's steps, on half of its held-out problems."""
-    monkeypatch.setattr(demo_run, "NUM_GREEDY", 200)
-    cli.main(["demo", "--output_dir", str(tmp_path), "--max_steps", "40"])
+    monkeypatch.setattr(search, "NUM_GREEDY", 200)
+    cli.main(["demo", "--task", "search", "--output_dir", str(tmp_path), "--max_steps", "40"])
     assert "200 held-out problems, barl" in capsys.readouterr().out
     summary = json.loads((tmp_path / "summary.json").read_text())
     before, after = summary["before"], summary["after"]
     assert after["greedy_accuracy"] > before["greedy_accuracy"] + 0.05
     assert after["sampled_accuracy"] > before["sampled_accuracy"] + 0.15
+
+
+def test_both_arms_of_the_inquiry_are_trained_and_shown(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(inquiry, "NUM_GAMES", 32)
+    few = ["--max_steps", "2", "--eval_steps", "1", "--per_device_train_batch_size", "16"]
+    cli.main(["demo", "--output_dir", str(tmp_path), *few, "--per_device_eval_batch_size", "16"])
+    shown = capsys.readouterr().out
+    assert "secrets found" in shown and "Bayes-optimal 100 %" in shown
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert {*summary["after"]} == {"grpo", "bayes"}
+    curves = json.loads((tmp_path / "curves.json").read_text())["arms"]
+    # both begin with the same model on the same games
+    assert [curve[0]["tokens"] for curve in curves.values()] == [curves["grpo"][0]["tokens"]] * 2
+    assert [point["step"] for point in curves["bayes"]] == [0, 1, 2]
+    assert (tmp_path / "training.png").exists() and (tmp_path / "inspect" / "index.html").exists()
+    for name in ("grpo", "bayes"):
+        assert (tmp_path / name / "model.safetensors").exists()

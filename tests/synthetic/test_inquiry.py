@@ -170,7 +170,7 @@ def test_the_reward_is_for_a_boxed_secret_in_the_models_last_message():
     assert rewards == [1, 0, 0, 0]
     assert logged["questions"] == 0.25 and logged["unanswered"] == 0.5
     assert logged["determined"] == 0
-    assert logged["entropy"] == pytest.approx((math.log(10) / math.log(16) + 3) / 4)
+    assert logged["belief_entropy"] == pytest.approx((math.log(10) / math.log(16) + 3) / 4)
     assert logged["log_score"] == pytest.approx(-(math.log(10) + 3 * math.log(16)) / 4)
     assert question_cost(0.25)(games) == [-0.25, 0, 0, 0]
 

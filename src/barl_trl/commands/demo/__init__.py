@@ -1,12 +1,13 @@
-"""`barl demo`: a tiny model learns to explore, on a CPU in minutes.
+"""`barl demo`: a tiny model learns to find out, on a CPU in minutes.
 
-The shipped model knows the arithmetic of the search task and explores badly. It is trained on fresh
-problems with BARL (or a baseline), and evaluated on held-out ones before and after.
+An agent that asks at random is trained with GRPO and with the Bayes return, side by side. With
+`--task search` a model that explores badly is trained with BARL or a baseline.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...evaluation.statistics.metrics import interval
 from ...synthetic.search import STEP_DELIMITER
@@ -19,43 +20,76 @@ from ..shell.options import parse_early, parse_options
 from ..shell.parsers import printable
 from ..train.arguments import given_settings
 
-RECIPE = FOLDERS["config"] / "demo.yaml"
 _OWN_FOLDER = "outputs/demo"
-"""The recipe's folder, which each run of the demo replaces: nobody's work lies there."""
+"""The recipes' folder, which each run of the demo replaces: nobody's work lies there."""
 _WHEN = ("before", "after")
-_UNUSED = {
-    "credit": "--method says it",
+
+
+class _Task(NamedTuple):
+    """A task of the demo."""
+
+    recipe: Path
+    unused: dict[str, str]
+    """Fields that must keep their default because the task does not use them, and why."""
+
+
+_OF_ALL = {
     "solution_column": "the demo makes its own problems",
-    "step_size": f"the demo's steps end with {STEP_DELIMITER!r}",
     "extraction": "the demo's model boxes its answers",
     "resume_from_checkpoint": "the demo trains the shipped model, for some minutes",
 }
-"""Fields that must keep their default because the demo does not use them, and why."""
+TASKS = {
+    "inquiry": _Task(
+        FOLDERS["config"] / "demo.yaml",
+        _OF_ALL | {"step_size": "a step is a turn"},
+    ),
+    "search": _Task(
+        FOLDERS["config"] / "demo-search.yaml",
+        _OF_ALL
+        | {
+            "credit": "--method says it",
+            "step_size": f"the demo's steps end with {STEP_DELIMITER!r}",
+        },
+    ),
+}
+"""The demo's tasks by name."""
 
 
 @dataclass
 class DemoArguments:
-    """Arguments of `barl demo` that [`BARLConfig`] does not have; `demo.yaml` has its values."""
+    """Arguments of `barl demo` that [`BARLConfig`] does not have."""
 
+    task: str = option(
+        "inquiry",
+        "What is learned: `inquiry` trains an agent that finds out a number, once with GRPO and "
+        "once with the credit of `--credit`; `search` trains a model that tries candidates.",
+    )
     method: str = option(
         "barl",
-        "Credit of each step, by a name that `barl train --method` takes.",
+        "With `--task search`: credit of each step, by a name that `barl train --method` takes.",
     )
 
     def __post_init__(self):
+        if self.task not in TASKS:
+            raise ValueError(f"task must be one of {[*TASKS]}, got {self.task!r}.")
+        if self.task == "inquiry" and self.method != "barl":
+            raise ValueError(
+                f"method must be left out with task='inquiry', got {self.method!r}: --credit names "
+                "the credit that is trained beside GRPO."
+            )
         check_method(self.method)
 
 
 def main(argv: list[str]) -> None:
-    """Parse options over the demo's recipe, then run it and print the table."""
+    """Parse options over the task's recipe, then run it and print the table."""
     has_recipe = any(word.split("=")[0] == "--config" for word in argv)
-    recipe = [] if has_recipe else ["--config", str(RECIPE)]
     first = (DemoArguments, BARLFields)
     with mistakes_in_one_line("barl demo"):
+        recipe = [] if has_recipe else ["--config", str(TASKS[_task_of(argv)].recipe)]
         if early := parse_early("barl demo", [*recipe, *argv], first, trl=["GRPOConfig"]):
             demo_args, barl_fields, trl_fields = early
             settings = given_settings(barl_fields, trl_fields)
-            _check(settings)
+            _check(demo_args.task, settings)
             settings.overwrite_output_dir = True  # there is no checkpoint to resume from
             refuse_early(demo_args.method, barl_fields, settings)
         # imported late: TRL and torch take seconds
@@ -63,29 +97,54 @@ def main(argv: list[str]) -> None:
 
         kinds = (DemoArguments, BARLConfig)
         demo_args, args = parse_options("barl demo", [*recipe, *argv], kinds)
-        _check(args)
+        _check(demo_args.task, args)
         args.overwrite_output_dir |= args.output_dir == _OWN_FOLDER
         Path(args.output_dir).mkdir(parents=True, exist_ok=True)
-    from .run import run
+    if demo_args.task == "inquiry":
+        from . import inquiry
 
-    _print_summary(run(demo_args.method, args), args.output_dir)
+        _print_inquiry(inquiry.table_rows(summary := inquiry.run(args)), summary, args.output_dir)
+    else:
+        from . import search
+
+        _print_search(search.run(demo_args.method, args), args.output_dir)
 
 
-def _check(settings: Any) -> None:
+def _task_of(argv: list[str]) -> str:
+    """Return the task that the words of a command line name; the default for an unknown one."""
+    words = [part for word in argv for part in word.split("=", 1)]
+    named = dict(pairwise(words)).get("--task", DemoArguments.task)
+    return named if named in TASKS else DemoArguments.task
+
+
+def _check(task: str, settings: Any) -> None:
     """Refuse settings that would change nothing, and the folder of an earlier run."""
     if settings.max_steps < 1:
         raise ValueError(
             f"max_steps must be at least 1, got {settings.max_steps}: the problems have no end, so "
             "there are no epochs."
         )
-    for name, why in _UNUSED.items():
+    for name, why in TASKS[task].unused.items():
         if getattr(settings, name) != getattr(type(settings), name):  # the field's default
             raise ValueError(f"{name} must be left out, got {getattr(settings, name)!r}: {why}.")
     if not settings.overwrite_output_dir and settings.output_dir != _OWN_FOLDER:
         refuse_used(Path(settings.output_dir), is_resumable=False)
 
 
-def _print_summary(summary: dict[str, Any], output_dir: str) -> None:
+def _print_inquiry(rows: list[dict[str, str]], summary: dict[str, Any], output_dir: str) -> None:
+    print_table("Which number from 1 to 16 is it? Four questions, one answer", rows, align="right")
+    possible = ", ".join(f"{name} {100 * p:.0f} %" for name, p in summary["references"].items())
+    print_note(
+        f"Possible: {possible}. In brackets: interval of 95 % over games; one seed of training. "
+        f"{summary['seconds']:.0f} s. In {output_dir}: training.png, curves.json, summary.json, "
+        "and a folder for each arm."
+    )
+    if summary["page"]:
+        print_note("What each observation left, turn by turn, for both arms, in a browser:")
+        print(printable(summary["page"]))
+
+
+def _print_search(summary: dict[str, Any], output_dir: str) -> None:
     rows = []
     for label, name in (("sampled accuracy", "sampled"), ("greedy accuracy", "greedy")):
         rows.append({"": label} | {when: _accuracy(summary[when], name) for when in _WHEN})

@@ -160,7 +160,7 @@ def found_secret(
         completions: The messages of each rollout.
         environments: Their games.
         log_metric: Logs means over the rollouts: `questions` in a game; `unanswered`, the share
-            without a boxed text; `entropy` of the belief at the answer, as a share of log H;
+            without a boxed text; `belief_entropy` at the answer, as a share of log H;
             `determined`, the share that answers what alone is left (belief above .99); `log_score`,
             the logarithm of the belief in the secret, in nats. The trainer provides it.
         **kwargs: The columns of the data set, which are not used.
@@ -185,7 +185,7 @@ def _measures(
     beliefs = np.array([environment.belief for environment in environments])
     places = [environment.inquiry.places for environment in environments]
     logs = np.log(beliefs, where=beliefs > 0, out=np.zeros_like(beliefs))
-    measures["entropy"] = [*(-(beliefs * logs).sum(axis=1) / np.log(beliefs.shape[1]))]
+    measures["belief_entropy"] = [*(-(beliefs * logs).sum(axis=1) / np.log(beliefs.shape[1]))]
     measures["determined"] = [
         answer in of and belief[of[answer]] > 0.99
         for answer, of, belief in zip(answers, places, beliefs, strict=True)

@@ -1,4 +1,4 @@
-"""What the demo does: evaluate, train, and evaluate again."""
+"""What the demo of search does: evaluate, train, and evaluate again."""
 
 import json
 import statistics
@@ -9,8 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import TrlParser
 
 from barl_trl import BARLConfig
-from barl_trl.commands.demo import RECIPE
-from barl_trl.commands.demo import run as demo_run
+from barl_trl.commands.demo import TASKS, search
 from barl_trl.graders import GRADERS
 from barl_trl.rewards import accuracy_reward
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
@@ -21,14 +20,21 @@ SIZE = 40
 @pytest.fixture
 def few(monkeypatch):
     """Evaluations on a tenth of the demo's problems."""
-    monkeypatch.setattr(demo_run, "NUM_GREEDY", SIZE)
+    monkeypatch.setattr(search, "NUM_GREEDY", SIZE)
 
 
 def test_a_run_leaves_summary_model_and_pictures(tmp_path, few):
-    options = ["--config", str(RECIPE), "--output_dir", str(tmp_path), "--max_steps", "2"]
+    options = [
+        "--config",
+        str(TASKS["search"].recipe),
+        "--output_dir",
+        str(tmp_path),
+        "--max_steps",
+        "2",
+    ]
     options += ["--per_device_train_batch_size", "32"]
     (args,) = TrlParser((BARLConfig,)).parse_args_and_config(options)
-    summary = demo_run.run("barl", args)
+    summary = search.run("barl", args)
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     assert summary["settings"]["consistency_beta"] == 1.0
     assert summary["settings"]["step_delimiter"] == "."
@@ -45,17 +51,17 @@ def test_accuracies_are_those_of_the_grader(few, monkeypatch):
     """The demo reads the chains by itself; the grader that rewards training agrees."""
     model = AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR)
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
-    completed, complete_batch = [], demo_run.complete_batch
+    completed, complete_batch = [], search.complete_batch
 
     def watched(*args, **options):
         completions = complete_batch(*args, **options)
         completed.extend(one.token_ids for one in completions)
         return completions
 
-    monkeypatch.setattr(demo_run, "complete_batch", watched)
-    found = demo_run._evaluate(model, tokenizer, 100, "evaluating")
-    assert len(completed) == SIZE * (1 + demo_run.SAMPLES_PER_PROBLEM)
-    held_out = [*islice(problems(demo_run.HELD_OUT_SEED, held_out=True), SIZE)]
+    monkeypatch.setattr(search, "complete_batch", watched)
+    found = search._evaluate(model, tokenizer, 100, "evaluating")
+    assert len(completed) == SIZE * (1 + search.SAMPLES_PER_PROBLEM)
+    held_out = [*islice(problems(search.HELD_OUT_SEED, held_out=True), SIZE)]
     texts = [tokenizer.decode(chain) for chain in completed[:SIZE]]  # the greedy ones
     rewards = accuracy_reward(texts, [problem.solution for problem in held_out])
     assert found["greedy_accuracy"] == statistics.fmean(rewards)
