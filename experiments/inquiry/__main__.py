@@ -30,7 +30,8 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--output_dir", type=Path, default=Path("outputs/inquiry"))
     options = parser.parse_args(argv)
-    scale = Scale(steps=0.04, tests=32, final_tests=64) if options.quick else Scale()
+    quick = Scale(steps=0.04, tests=16, final_tests=32, rollouts=16)
+    scale = quick if options.quick else Scale()
     with ended_in_one_line(PROG), progress_bar(width=32) as progress:
         for name in options.parts:
             part = PARTS[name]

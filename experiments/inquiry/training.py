@@ -20,7 +20,7 @@ from barl_trl.synthetic.inquiry import inquiry_model_dir
 from .arms import ARMS
 from .games import BUDGETS, CONDITIONS, make_task
 
-GROUP, ROLLOUTS = 8, 64
+GROUP = 8
 EVALUATIONS = 8
 
 
@@ -64,6 +64,8 @@ class Scale:
     """Games of an evaluation on the way."""
     final_tests: int = 1024
     """Games of the last evaluation."""
+    rollouts: int = 64
+    """Rollouts of an optimizer step."""
 
 
 def run_into(
@@ -77,7 +79,7 @@ def run_into(
         game,
         CONDITIONS[condition],
         seed=seed,
-        count=steps * ROLLOUTS // GROUP,
+        count=steps * scale.rollouts // GROUP,
         tests=scale.final_tests,
     )
     folder_of_model = inquiry_model_dir(game)
@@ -89,7 +91,7 @@ def run_into(
             folder,
             hypotheses_column="candidates",
             max_steps=steps,
-            per_device_train_batch_size=ROLLOUTS,
+            per_device_train_batch_size=scale.rollouts,
             num_generations=GROUP,
             per_device_eval_batch_size=scale.tests,
             num_generations_eval=1,
@@ -144,7 +146,7 @@ def run_into(
                 if "rewards/found_secret/mean" in log
             ],
             "final": measured(final | {"step": steps}),
-            "rollouts": steps * ROLLOUTS,
+            "rollouts": steps * scale.rollouts,
             "cpu_seconds": round(trained, 1),
         },
     )

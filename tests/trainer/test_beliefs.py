@@ -101,6 +101,18 @@ def test_the_return_expected_under_the_tasks_belief_weighs_all_turns(tmp_path, w
     assert trainer.generated.cache is None
 
 
+def test_without_labels_the_bayes_return_has_the_same_weights(tmp_path):
+    class Unlabelled(KnowingGuess):
+        def reset(self, **row):
+            super().reset(solution="12")
+
+    rows = [row | {"solution": None} for row in ROWS]
+    trainer = game(tmp_path, rows=rows, factory=Unlabelled)
+    output = played(trainer, rows, GAMES)
+    assert not trainer.scored.sets[0].has_truth
+    check_weights(trainer, output, weights_by_hand(expected_outcomes()))
+
+
 def test_the_prior_is_that_of_the_column(tmp_path):
     trainer = game(tmp_path, prior_column="prior")
     output = played(trainer, ROWS, GAMES)

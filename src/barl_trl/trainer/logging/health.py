@@ -208,6 +208,8 @@ class HealthCallback(TrainerCallback):
             return
         for symptom in SYMPTOMS:
             for value in trainer._metrics["train"].get(symptom.metric, ()):
+                if "belief" in symptom.metric and trainer.scorer.credit.hypotheses == "none":
+                    break  # it is only logged: no weight depends on it
                 in_a_row[symptom.metric] = symptom.is_ill(value) * (in_a_row[symptom.metric] + 1)
                 if in_a_row[symptom.metric] >= symptom.batches:
                     text = symptom.text.format(value=value, args=args)
