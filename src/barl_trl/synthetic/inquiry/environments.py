@@ -33,6 +33,7 @@ class InquiryEnvironment:
     """
 
     inquiry: Inquiry
+    """The game."""
 
     def __init__(
         self,
@@ -82,6 +83,7 @@ class NumberGame(InquiryEnvironment):
     """Which number is it? Asks whether it is at least another one."""
 
     inquiry = number()
+    """The game that is played where no other is given."""
 
     def at_least(self, number: int) -> str:
         """Ask whether the secret is at least a number.
@@ -96,6 +98,7 @@ class CodeGame(InquiryEnvironment):
     """Which code of coloured pegs is it? Guesses codes."""
 
     inquiry = code()
+    """The game that is played where no other is given."""
 
     def guess(self, code: str) -> str:
         """Guess the code, and learn how many pegs are right.
@@ -110,6 +113,7 @@ class WordGame(InquiryEnvironment):
     """Which word is it? Guesses words."""
 
     inquiry = words()
+    """The game that is played where no other is given."""
 
     def guess(self, word: str) -> str:
         """Guess the word, and learn a mark for each letter.
@@ -124,6 +128,7 @@ class AnimalGame(InquiryEnvironment):
     """Which animal is it? Asks questions whose replies are sometimes wrong."""
 
     inquiry = animals()
+    """The game that is played where no other is given."""
 
     def ask(self, question: str) -> str:
         """Ask a question about the animal.

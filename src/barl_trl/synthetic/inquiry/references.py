@@ -19,6 +19,7 @@ class Play(NamedTuple):
     accuracy: float
     """Share of the secrets that it found."""
     standard_error: float
+    """Its standard error over the games."""
     entropy: float
     """Mean entropy of the last belief, as a share of log H."""
 
