@@ -9,7 +9,7 @@ from barl_trl.commands.shell.console import progress_bar
 from barl_trl.commands.shell.jobs import run_jobs
 from barl_trl.commands.shell.parsers import printable
 from barl_trl.report.json_files import read_json, write_json
-from barl_trl.report.markdown import escape
+from barl_trl.report.markdown import escape, table
 
 from .parts import PARTS, Section
 
@@ -62,7 +62,6 @@ def _markdown(section: Section) -> Iterator[str]:
     """Yield the blocks of a section: its heading, its text and its tables."""
     yield f"## {section['title']}"
     yield section["text"]
-    for table in section["tables"]:
-        yield f"**{escape(table['caption'])}**"
-        lines = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
-        yield "\n".join(f"| {' | '.join(map(escape, cells))} |" for cells in lines)
+    for content in section["tables"]:
+        yield f"**{escape(content['caption'])}**"
+        yield table(content["columns"], content["rows"])

@@ -9,7 +9,7 @@ from statsmodels.stats.multitest import multipletests
 
 from barl_trl.evaluation.statistics.metrics import interval, mean_and_standard_error
 from barl_trl.report.json_files import read_json
-from barl_trl.report.markdown import escape
+from barl_trl.report.markdown import table
 from barl_trl.synthetic.inquiry import (
     GAMES,
     greedy_question,
@@ -105,11 +105,11 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
                 f"{setting.learning_rate:g}, {setting.entropy_coef:g}",
             ]
         )
-    yield _table(columns, rows)
+    yield table(columns, rows)
     if condition == "many":
         yield "Tuning, accuracy in % (learning rate, entropy bonus):"
         names = [f"{setting.learning_rate:g}, {setting.entropy_coef:g}" for setting in GRID]
-        yield _table(
+        yield table(
             ["arm", *names],
             [
                 [ARMS[arm].title, *(f"{100 * a:.0f}" for a in tuned(folder, part.game, arm)[1])]
@@ -172,8 +172,3 @@ def _stops(runs: Sequence[dict[str, Any]]) -> str:
 def _with_error(values: Sequence[float], digits: int) -> str:
     mean, error = mean_and_standard_error(values)
     return f"{mean:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(map(escape, cells))} |" for cells in lines)

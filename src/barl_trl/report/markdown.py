@@ -1,6 +1,7 @@
 """Names and values of others in Markdown, written so that nothing in them is markup."""
 
 import re
+from collections.abc import Iterable, Sequence
 
 # what starts a span, tag, link, entity, formula or cell; `_` inside a name starts none
 _MARKUP = re.compile(r"[\\`*<|$]|(?<!\w)_|_(?!\w)|~(?=~)|\](?=[(\[:])|&(?=#?\w+;)")
@@ -28,3 +29,14 @@ def code(text: str, *, in_table: bool = False) -> str:
     if text.startswith("`") or text.endswith("`") or not text:
         text = f" {text} "
     return f"{fence}{text.replace('|', chr(92) + '|') if in_table else text}{fence}"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    r"""Return a table; its cells are escaped.
+
+    Example:
+        >>> table(["arm", "n"], [["a|b", 1]])
+        '| arm | n |\n| --- | --- |\n| a\\|b | 1 |'
+    """
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(escape, cells))} |" for cells in lines)
