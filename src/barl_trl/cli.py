@@ -24,7 +24,7 @@ COMMANDS = {
     "analyze": "compare models: accuracy, tokens, reflections, values",
     "reproduce": "run the paper's examples and experiments: `barl reproduce triplets|tree|paper`",
     "inspect": "make a page of what every rollout believed, and what weight each token had",
-    "demo": "train a tiny model on search problems, in minutes on a CPU",
+    "demo": "train a tiny agent to find out, with GRPO and with a credit, in minutes on a CPU",
 }
 
 MODULES = {"data": "check_data"}

@@ -13,7 +13,7 @@ from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from ..paths import ROOT
 
-TRAIN = ["train", "--config", "demo", "--model_name_or_path", str(TINY_MODEL_DIR)]
+TRAIN = ["train", "--config", "demo-search", "--model_name_or_path", str(TINY_MODEL_DIR)]
 TRAIN += ["--dataset_name", str(ROOT / "examples" / "search.jsonl"), "--step_size", "12"]
 TRAIN += ["--prompt_template", "{problem}\n", "--max_steps", "1000", "--num_generations", "2"]
 TRAIN += ["--per_device_train_batch_size", "2", "--max_completion_length", "8"]
