@@ -79,6 +79,8 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
         "log score, nats",
         "rollouts to 80 %",
         "stops",
+        "tokens",
+        "CPU seconds",
         "learning rate, entropy bonus",
     ]
     rows = []
@@ -102,6 +104,8 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
                 _with_error([run["final"]["log_score"] for run in runs], 2),
                 _rollouts_to(runs, 0.8),
                 _stops(runs),
+                _with_error([run["final"]["tokens"] for run in runs], 0),
+                _with_error([run["cpu_seconds"] for run in runs], 0),
                 f"{setting.learning_rate:g}, {setting.entropy_coef:g}",
             ]
         )
