@@ -7,8 +7,8 @@ one, then one of the other, and so on, generation and rewards included. Both of 
 with the same seed, and the learning rate is 0, so that they train on the same rollouts. The first
 round is not counted.
 
-- `demo`: the shipped model on the search task, with the settings of `barl demo --task search`, but for the record
-  of its rollouts.
+- `demo`: the shipped model on the search task, with the settings of `barl demo --task search`, but
+  for the record of its rollouts.
 - `40m`: a Qwen2 of 39 million random weights. Its completions have full length and no answers: the
   text's checksum stands for the answer, which makes some five hypotheses of eight rollouts.
 - `1.5b`, with CUDA: the same with the shape of Qwen2.5-1.5B, in bfloat16.
