@@ -30,8 +30,8 @@ def main(argv: list[str] | None = None) -> None:
     folder = options.output_dir / ("quick" if options.quick else "runs")
     jobs = [
         FileJob(folder / f"{name}-{seed}.json", run_into, (name, seed, scale))
-        for seed in range(options.seeds)
         for name in ARMS
+        for seed in range(options.seeds)
     ]
     with ended_in_one_line(PROG):
         with progress_bar() as progress:

@@ -22,8 +22,8 @@ from ..sampling import sample
 
 _PROMPTS = "abc"
 _VOCABULARY = "012" + _PROMPTS + "."
-_NEVER = -50.0
-"""Logit of a token that is no action: its probability is 0 in float32 arithmetic."""
+_NEVER = -1e4
+"""Logit of a token that is no action: its probability is 0."""
 
 
 def rows(prompts: Sequence[int], triplets: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
@@ -83,6 +83,7 @@ def make_model(seed: int) -> GPT2LMHeadModel:
         n_embd=32,
         n_layer=1,
         n_head=2,
+        activation_function="relu",
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,

@@ -3,7 +3,6 @@
 import logging
 import math
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,15 +26,16 @@ class Arm:
     title: str
     triplets: tuple[tuple[int, ...], ...] = ()
     """The hypotheses; none: RL."""
-    entropy_coef: float = 0.0
+    entropy_coefs: tuple[float, float] = (0.0, 0.0)
+    """Coefficient of the entropy bonus at first and at last; it falls linearly."""
 
 
-_ENTROPY_COEF = 0.003
+_ENTROPY_COEFS = (0.0055, 0.001)
 ARMS = {
     "rl": Arm("RL (RLOO)"),
-    "rl-entropy": Arm("RL (RLOO), BARL's entropy bonus", (), _ENTROPY_COEF),
-    "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS, _ENTROPY_COEF),
-    "barl-3": Arm("BARL, 3 hypotheses", REPEATS, _ENTROPY_COEF),
+    "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS, _ENTROPY_COEFS),
+    "barl-3": Arm("BARL, 3 hypotheses", REPEATS, _ENTROPY_COEFS),
+    "rl-entropy": Arm("RL (RLOO), BARL's entropy bonus", (), _ENTROPY_COEFS),
 }
 
 
@@ -43,7 +43,7 @@ ARMS = {
 class Scale:
     """How long and how broad a training is."""
 
-    batches: int = 200
+    batches: int = 240
     """Rollout batches, of the training prompts 0 and 1."""
     num_generations: int = 128
     """Rollouts of each prompt."""
@@ -89,7 +89,7 @@ def make_trainer(
         "shuffle_dataset": False,  # both prompts in each batch
         "step_size": 1,
         "max_completion_length": NUM_STEPS,
-        "entropy_coef": arm.entropy_coef,
+        "entropy_coef": arm.entropy_coefs[0],
         "learning_rate": 3e-3,
         "lr_scheduler_type": "warmup_stable_decay",
         "lr_scheduler_kwargs": {"num_decay_steps": steps // 4, "decay_type": "linear"},
@@ -117,13 +117,34 @@ def _no_answer(completion: str) -> None:
     """Return None: an episode has actions, and no answer."""
 
 
-class _Evaluation(TrainerCallback):
-    def __init__(self, evaluate: Callable[[int], None]):
-        self.evaluate = evaluate
+class _Course(TrainerCallback):
+    """Lets the entropy bonus fall, for which TRL has no setting, and evaluates on the way."""
+
+    def __init__(self, trainer: BARLTrainer, arm: Arm, seed: int, scale: Scale):
+        self.trainer, self.arm, self.seed, self.scale = trainer, arm, seed, scale
+        self.records: list[dict[str, float]] = []
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self._evaluate(0)
 
     def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step % _PASSES == 0:
-            self.evaluate(state.global_step // _PASSES)
+        first, last = self.arm.entropy_coefs
+        self.trainer.entropy_coef = first + (last - first) * state.global_step / state.max_steps
+        batches, left = divmod(state.global_step, _PASSES)
+        if not left and (batches % self.scale.evaluate_every == 0 or batches == self.scale.batches):
+            self._evaluate(batches)
+
+    def _evaluate(self, batches: int) -> None:
+        model: Any = self.trainer.model
+        model.eval()
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            tokenizer: Any = self.trainer.processing_class
+            *trained, unseen = accuracies(model, tokenizer, self.scale.completions)
+        model.train()
+        mean = sum(trained) / len(trained)
+        record = {"batches": batches, "train_accuracy": mean, "unseen_accuracy": unseen}
+        self.records.append(record)
 
 
 def run(arm: Arm, seed: int, scale: Scale) -> list[dict[str, float]]:
@@ -132,27 +153,12 @@ def run(arm: Arm, seed: int, scale: Scale) -> list[dict[str, float]]:
     The records have the number of `batches` before, `train_accuracy` (the mean of the training
     prompts) and `unseen_accuracy`.
     """
-    records = []
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_trainer(arm, seed, scale, folder)
-
-        def evaluate(batches: int) -> None:
-            if batches % scale.evaluate_every and batches != scale.batches:
-                return
-            trainer.model.eval()
-            with torch.random.fork_rng():
-                torch.manual_seed(seed)
-                *trained, unseen = accuracies(
-                    trainer.model, trainer.processing_class, scale.completions
-                )
-            trainer.model.train()
-            mean = sum(trained) / len(trained)
-            records.append({"batches": batches, "train_accuracy": mean, "unseen_accuracy": unseen})
-
-        evaluate(0)
-        trainer.add_callback(_Evaluation(evaluate))
+        course = _Course(trainer, arm, seed, scale)
+        trainer.add_callback(course)
         trainer.train()
-    return records
+    return course.records
 
 
 def run_into(path: Path, name: str, seed: int, scale: Scale) -> None:
