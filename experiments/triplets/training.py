@@ -35,7 +35,6 @@ ARMS = {
     "rl": Arm("RL (RLOO)"),
     "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS, _ENTROPY_COEFS),
     "barl-3": Arm("BARL, 3 hypotheses", REPEATS, _ENTROPY_COEFS),
-    "rl-entropy": Arm("RL (RLOO), BARL's entropy bonus", (), _ENTROPY_COEFS),
 }
 
 
