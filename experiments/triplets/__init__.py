@@ -1,0 +1,1 @@
+"""The paper's didactic example with a language model and [`BARLTrainer`]."""
