@@ -60,7 +60,7 @@ docs: setup build/example-run/inspect/index.html  ## build the site into build/s
 # The page that docs/inspector.md shows: of three steps of training, seconds.
 build/example-run/inspect/index.html: SHELL := bash
 build/example-run/inspect/index.html: | setup
-	$(BIN)/barl train --config demo --model_name_or_path src/barl_trl/assets/tiny-search \
+	$(BIN)/barl train --config demo-search --model_name_or_path src/barl_trl/assets/tiny-search \
 		--dataset_name examples/search.jsonl --prompt_template $$'{problem}\n' --step_size 12 \
 		--max_steps 3 --per_device_train_batch_size 64 --output_dir build/example-run --overwrite_output_dir true
 	$(BIN)/barl inspect build/example-run
@@ -80,6 +80,11 @@ tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
 
 inquiry-models: setup  ## make the models of the games of finding out again, from fixed seeds (minutes for each)
 	for game in number code words animals; do $(BIN)/python scripts/make_inquiry_models.py $$game || exit 1; done
+
+dist: .venv-dist/installed  ## build the source distribution and the wheel into dist/, and check them
+	rm -rf dist
+	.venv-dist/bin/python -m build
+	.venv-dist/bin/python -m twine check --strict dist/*
 
 notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (minutes)
 	$(BIN)/jupyter-nbconvert --execute --inplace --to notebook \
@@ -107,6 +112,11 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(NEWEST) $(PIP_INSTALL) -c .venv-newest/constraints.txt --editable . beartype hypothesis pytest pytest-xdist
 	touch $@
 
+.venv-dist/installed: constraints.txt
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python $(PIP_INSTALL) -c constraints.txt build twine
+	touch $@
+
 # vLLM's CPU build wants other versions than constraints.txt has.
 .venv-vllm/installed: pyproject.toml constraints-vllm.txt
 	$(PYTHON) -m venv .venv-vllm
@@ -123,4 +133,4 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(INSTALL_INSPECT_AI) --editable . inspect_ai beartype hypothesis pytest
 	touch $@
 
-.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs check fix tiny-model inquiry-models notebook setup
+.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs dist check fix tiny-model inquiry-models notebook setup

@@ -79,7 +79,7 @@ def check_card(card):
     for text in (
         "trained with BARL, a method introduced in [Beyond Markovian",
         "https://huggingface.co/papers/2505.20561",
-        "title  = {{Beyond Markovian",
+        "@inproceedings{zhang2026beyond,",
         "| step_size | `6` |",
         "| consistency_beta | `1.0` |",
         "| learning_rate | `0.001` |",

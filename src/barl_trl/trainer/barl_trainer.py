@@ -128,11 +128,11 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         "title": "Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning",
         "id": "2505.20561",
         "citation": textwrap.dedent("""\
-            @article{zhang2025beyond,
-                title  = {{Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning}},
-                author = {Shenao Zhang and Yaqing Wang and Yinxiao Liu and Tianqi Liu and Peter Grabowski and Eugene Ie and Zhaoran Wang and Yunxuan Li},
-                year   = 2025,
-                eprint = {arXiv:2505.20561},
+            @inproceedings{zhang2026beyond,
+                title     = {{Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning}},
+                author    = {Shenao Zhang and Yaqing Wang and Yinxiao Liu and Tianqi Liu and Peter Grabowski and Eugene Ie and Zhaoran Wang and Yunxuan Li},
+                booktitle = {International Conference on Learning Representations (ICLR)},
+                year      = 2026, eprint = {arXiv:2505.20561},
             }"""),  # noqa: E501
     }
 

@@ -1,0 +1,76 @@
+"""What stands beside the package says the same as the package."""
+
+import re
+from functools import cache
+
+import pytest
+import yaml
+
+import barl_trl
+from barl_trl import BARLTrainer, cli
+
+from .paths import ROOT
+
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+AGENTS = (ROOT / "AGENTS.md").read_text()
+NAMED = sorted(set(re.findall(r"[\w.-]+(?:/[\w.-]*)+|[\w-]+\.\w+", AGENTS)))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@cache
+def targets():
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_the_page_for_agents_is_short():
+    assert len(AGENTS.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_page_for_agents_names_paths_that_exist(name):
+    assert name.startswith(".venv") or (ROOT / name).exists()
+
+
+def test_the_page_for_agents_names_targets_that_exist():
+    named = {word for words in re.findall(r"`make ([a-z -]+)`", AGENTS) for word in words.split()}
+    assert {"setup", "check", "test"} <= named <= targets()
+
+
+def test_the_citation_is_of_this_version():
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    assert CITATION["version"] == barl_trl.__version__
+    assert f"\n## {CITATION['version']} ({CITATION['date-released']})\n" in changes
+    assert changes.index("## Unreleased\n") < changes.index(f"## {CITATION['version']} (")
+
+
+def test_the_paper_is_cited_alike():
+    """By the README, model cards and CITATION.cff."""
+    bibtex = BARLTrainer._paper["citation"]
+    assert f"```bibtex\n{bibtex}\n```" in (ROOT / "README.md").read_text()
+    fields = dict(re.findall(r"(\w+) *= \{?\{?(.*?)\}{0,2},", bibtex))
+    paper = CITATION["preferred-citation"]
+    assert fields["title"] == paper["title"] == BARLTrainer._paper["title"]
+    authors = [f"{author['given-names']} {author['family-names']}" for author in paper["authors"]]
+    assert fields["author"].split(" and ") == authors
+    assert fields["booktitle"] == paper["collection-title"]
+    assert fields["year"] == str(paper["year"])
+    assert [fields["eprint"]] == [one["value"] for one in paper["identifiers"]]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_pin_actions_and_make_targets_that_exist(path):
+    text = path.read_text()
+    used = re.findall(r"uses: (.*)", text)
+    assert used
+    assert [one for one in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[\d.]+", one)] == []
+    assert set(re.findall(r"run: make ([a-z-]+)$", text, re.MULTILINE)) <= targets()
+
+
+def test_what_is_asked_for_in_an_issue_can_be_given(capsys):
+    """The placeholder of the versions has the form that `barl --version` prints."""
+    form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "bug.yml").read_text())
+    [versions] = [field for field in form["body"] if field.get("id") == "versions"]
+    cli.main(["--version"])
+    digits = re.compile(r" [^ ,]+(, |$)")
+    printed = capsys.readouterr().out.strip()
+    assert digits.sub(" ", versions["attributes"]["placeholder"]) == digits.sub(" ", printed)
