@@ -74,7 +74,9 @@ class Elicitation:
             answers=[self._remembered_answer(answer) for answer in answers],
             state_elicitations=self.at_states(
                 token_ids, positions, is_own, [len(prompt_ids) + start for start in turn_starts]
-            ),
+            )
+            if answers
+            else None,  # nothing is asked
             score_from=len(prompt_ids) if score_completion else None,
         )
 
@@ -105,19 +107,23 @@ class Elicitation:
         ]
         # what stands before a turn may speak of the tags: it opens a thought only with its last
         # word
-        before = [token_ids[max(0, start - _OPENING_TOKENS) : start] for start in turn_of_state]
+        turns = [*dict.fromkeys(turn_of_state)]
+        before = [token_ids[max(0, start - _OPENING_TOKENS) : start] for start in turns]
         starts = map(max, turn_of_state, [0, *state_positions])
         segments = [
             [*compress(token_ids[a:b], is_own[a:b])]
             for a, b in zip(starts, state_positions, strict=False)
         ]
         decoded = self.tokenizer.batch_decode([*before, *segments], skip_special_tokens=False)
-        openings, words = decoded[: len(before)], decoded[len(before) :]
+        openings = dict(zip(turns, decoded[: len(turns)], strict=True))
         text, turn, elicitations = "", None, []
-        for n, position in enumerate(state_positions):
+        for n, (position, words) in enumerate(
+            zip(state_positions, decoded[len(turns) :], strict=True)
+        ):
             if turn_of_state[n] != turn:
-                turn, text = turn_of_state[n], openings[n].rstrip()[-len(THOUGHT_START) :]
-            text += words[n]
+                turn = turn_of_state[n]
+                text = openings[turn].rstrip()[-len(THOUGHT_START) :]
+            text += words
             is_open = text.rfind(THOUGHT_START) > text.rfind(THOUGHT_END)
             elicitations.append(self._forms[is_open, position in turn_starts])
         return elicitations if any(ids is not self.token_ids for ids in elicitations) else None
