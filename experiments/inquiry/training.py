@@ -105,6 +105,7 @@ def run_into(
             lr_scheduler_type="constant_with_warmup",
             warmup_steps=5,
             entropy_coef=setting.entropy_coef,
+            max_grad_norm=0.1,  # a rare large gradient ended arms: they stopped to write calls
             logging_steps=max(1, steps // EVALUATIONS),
             gradient_checkpointing=False,
             save_strategy="no",
