@@ -81,7 +81,7 @@ def reported_jobs(
 ) -> Iterator[FileJob]:
     """Yield the trainings that are reported, seed by seed."""
     settings = {arm: tuned(folder, part.game, arm)[0] for arm in arms}
-    for seed in range(seeds):
+    for seed in range(1, seeds + 1):  # seed 0 is the demo's, and was looked at before
         for condition in part.conditions:
             for arm in arms:
                 if CONDITIONS[condition].redraws and ARMS[arm].needs_truth:

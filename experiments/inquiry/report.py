@@ -47,7 +47,7 @@ def write(folder: Path) -> Path:
 def _records(folder: Path, part: Part, condition: str) -> Records:
     records = {}
     for arm in part.arms:
-        paths, seed = [], 0
+        paths, seed = [], 1
         while (path := path_of(folder, part.game, condition, arm, seed, "tuned")).exists():
             paths.append(path)
             seed += 1

@@ -29,11 +29,11 @@ def test_it_tunes_every_arm_on_another_seed_and_then_trains_it(folder):
     tuned = sorted(path.name for path in (folder / "number" / "tuning").iterdir())
     assert tuned == sorted(f"{a}-{n}-100.json" for a in ARMS_RUN for n in range(len(GRID)))
     trained = sorted(path.name for path in (folder / "number" / "many").iterdir())
-    assert trained == sorted(f"{a}-tuned-{seed}.json" for a in ARMS_RUN for seed in (0, 1))
-    record = json.loads((folder / "number" / "many" / "bayes-1-tuned-0.json").read_text())
+    assert trained == sorted(f"{a}-tuned-{seed}.json" for a in ARMS_RUN for seed in (1, 2))
+    record = json.loads((folder / "number" / "many" / "bayes-1-tuned-1.json").read_text())
     assert [point["step"] for point in record["curve"]] == [*range(9)]
     # all arms begin with the same model on the same games
-    other = json.loads((folder / "number" / "many" / "grpo-tuned-0.json").read_text())
+    other = json.loads((folder / "number" / "many" / "grpo-tuned-1.json").read_text())
     assert other["curve"][0] == record["curve"][0]
 
 
@@ -49,7 +49,7 @@ def test_the_report_has_a_row_for_each_arm_and_what_is_possible(folder):
 
 
 def test_what_is_done_is_not_done_again(folder):
-    path = folder / "number" / "many" / "grpo-tuned-0.json"
+    path = folder / "number" / "many" / "grpo-tuned-1.json"
     before = path.stat().st_mtime_ns
     options = ["--parts", "number", "--arms", *ARMS_RUN, "--seeds", 2, "--quick"]
     assert experiment("inquiry", *options, "--output_dir", folder).returncode == 0
