@@ -32,10 +32,10 @@ def maxrl(rollouts: ScoredRollouts) -> StepValues:
 
     $$A = \frac{v - \mathrm{mean}}{\mathrm{mean} + 10^{-6}}$$
 
-    arXiv 2602.02710. Read in its released code. For G rollouts and outcomes 0 and 1 the mean of
-    these gradients estimates that of $-\sum_{k=1}^{G} (1 - p)^k / k$, which tends to $\log p$,
-    where p is the probability of a success. Deviation: a group with a mean of 0 or less gets 0,
-    because rewards may be negative here. It needs the outcome, and no scoring.
+    arXiv 2602.02710. Read in its released code. For G rollouts with outcomes 0 and 1 the gradient
+    is on average that of $-\sum_{k=1}^{G-1} (1 - p)^k / k$, which tends to $\log p$, where p is the
+    probability of a success. Deviation: a group with a mean of 0 or less gets 0, because rewards
+    may be negative here. It needs the outcome, and no scoring.
     """
     judged = rollouts.is_judged.to(rollouts.outcomes.dtype)
     number = group_sums(judged, rollouts.groups).clamp(min=1)

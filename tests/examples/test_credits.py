@@ -2,7 +2,7 @@
 
 import math
 import re
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -141,6 +141,18 @@ def test_maxrl_gives_all_successes_of_a_prompt_the_same_in_all(successes):
     found = steps_of("maxrl", group(*[1.0] * successes, *[0.0] * (8 - successes)))
     assert sum(row[0] for row in found[:successes]) == pytest.approx(8 - successes, abs=1e-4)
     assert all(row[0] == pytest.approx(-1, abs=1e-5) for row in found[successes:])
+
+
+@pytest.mark.parametrize("chance", [0.1, 0.5, 0.9])
+def test_maxrl_climbs_the_first_terms_of_the_log_of_the_chance(chance):
+    """Over all outcomes of 5 rollouts of a policy with one logit, whose score is v - p."""
+    found = 0.0
+    for outcomes in product([0.0, 1.0], repeat=5):
+        weights = [row[-1] for row in steps_of("maxrl", group(*outcomes))]
+        gradient = mean([a * (v - chance) for a, v in zip(weights, outcomes, strict=True)])
+        found += math.prod(chance if v else 1 - chance for v in outcomes) * gradient
+    terms = sum((1 - chance) ** (k - 1) for k in range(1, 5))
+    assert found == pytest.approx(terms * chance * (1 - chance), rel=1e-4)
 
 
 @pytest.mark.parametrize("outcomes", [(0.0, 0.0), (1.0, 1.0), (-1.0, 0.5)])
