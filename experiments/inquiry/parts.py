@@ -12,7 +12,7 @@ from .arms import ARMS
 from .games import CONDITIONS
 from .training import Scale, Setting, run_into
 
-GRID = tuple(Setting(rate, entropy) for rate in (1e-3, 2e-3) for entropy in (0.0, 0.002))
+GRID = (Setting(5e-4, 0.0), Setting(1e-3, 0.0), Setting(2e-3, 0.0), Setting(1e-3, 0.002))
 """The settings that are tried for each arm of each game."""
 TUNING_SEEDS = (100,)
 DECIDING = ("grpo", "rloo", "progress-model", "bayes-0", "bayes-0.3", "bayes-1")
