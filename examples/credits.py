@@ -89,8 +89,9 @@ def mig(rollouts: ScoredRollouts) -> StepValues:
     arXiv 2602.01034, with $\ell(t) = \log p_0(t)$ per token and $z_{group}$ for
     standardising in the group. Tokens after the last step get the second term alone (the paper's
     decoupled masks). The paper was not read: a note and a review agree on the gain, the note alone
-    has the masks, and another note defines the maximum so far differently. The sum of gains is $\max_t \ell(t) - \ell(0)$. Deviations: both terms have weight 1, the notes do not tell
-    the paper's; no supervised term, no reward for form. It needs the truth and the outcome.
+    has the masks, and another note defines the maximum so far differently. The sum of gains is
+    $\max_t \ell(t) - \ell(0)$. Deviations: both terms have weight 1, the notes do not tell the
+    paper's; no supervised term, no reward for form. It needs the truth and the outcome.
     """
     logps = rollouts.truth_logps.clamp(min=LOG_FLOOR)
     watermark = logps.masked_fill(~rollouts.state_mask, LOG_FLOOR).cummax(dim=1).values
