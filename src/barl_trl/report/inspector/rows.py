@@ -102,7 +102,11 @@ def _group(
     details = {name: first[name] for name in ("step", "group", "prompt_id", "prompt", "solution")}
     details["reward_names"] = metadata.get("reward_names", [])
     belief = metadata.get("settings", {}).get("belief", "model")
-    details["rollouts"] = [_details(*member, bits[n], belief) for n, member in enumerate(members)]
+    text_unit = "line" if all(_has_lines(record) for record, _ in members) else "part"
+    details["rollouts"] = [
+        _details(*member, bits[n], belief) | {"unit": _unit(member[0], text_unit)}
+        for n, member in enumerate(members)
+    ]
     keys = [(r["prompt_id"], hash((r["prompt_id"], "".join(r["tokens"])))) for r, _ in members]
     return Group(head, lines, details, keys)
 
@@ -119,6 +123,20 @@ def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
         bits,
         None if record["answer"] is None else record["answer"][:_SNIPPET],
     ]
+
+
+def _has_lines(record: Mapping[str, Any]) -> bool:
+    """Return whether each step of a rollout is a line of its text."""
+    texts = ["".join(record["tokens"][a:b]) for a, b in pairwise([0, *record["step_ends"]])]
+    is_apart = all(a.endswith("\n") or b.startswith("\n") for a, b in pairwise(texts))
+    return is_apart and not any("\n" in text.strip() for text in texts)
+
+
+def _unit(record: Mapping[str, Any], text_unit: str) -> str:
+    """Return what the page calls a step: a turn, or `text_unit` in a text of one turn."""
+    turns = record["turn_ends"]
+    is_turn = turns is not None and len(turns) == len(record["step_ends"])
+    return "turn" if is_turn else text_unit
 
 
 def _details(record: Mapping[str, Any], derived: Derived, bits: int, belief: str) -> dict[str, Any]:
