@@ -58,5 +58,5 @@ def test_list_is_behind_a_button_where_the_window_is_narrow(shown):
     page.click("#show-list")
     assert page.locator("#list .row").first.is_visible()
     page.locator("#list .row").first.click()
-    page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 0')")
+    page.wait_for_selector("h1:text-is('Training step 0, group 0, rollout 0')")
     assert not page.locator("#list").is_visible()

@@ -102,9 +102,10 @@ def _group(
     details = {name: first[name] for name in ("step", "group", "prompt_id", "prompt", "solution")}
     details["reward_names"] = metadata.get("reward_names", [])
     belief = metadata.get("settings", {}).get("belief", "model")
-    text_unit = "line" if all(_has_lines(record) for record, _ in members) else "part"
+    units = [_unit(record) for record, _ in members]
     details["rollouts"] = [
-        _details(*member, bits[n], belief) | {"unit": _unit(member[0], text_unit)}
+        _details(*member, bits[n], belief)
+        | {"unit": "part" if units[n] == "line" and "part" in units else units[n]}
         for n, member in enumerate(members)
     ]
     keys = [(r["prompt_id"], hash((r["prompt_id"], "".join(r["tokens"])))) for r, _ in members]
@@ -125,18 +126,14 @@ def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
     ]
 
 
-def _has_lines(record: Mapping[str, Any]) -> bool:
-    """Return whether each step of a rollout is a line of its text."""
-    texts = ["".join(record["tokens"][a:b]) for a, b in pairwise([0, *record["step_ends"]])]
+def _unit(record: Mapping[str, Any]) -> str:
+    """Return what the steps of a rollout are: turns, lines of its text, or else parts of it."""
+    turns, ends = record["turn_ends"], record["step_ends"]
+    if turns is not None and len(turns) == len(ends):
+        return "turn"
+    texts = ["".join(record["tokens"][a:b]) for a, b in pairwise([0, *ends])]
     is_apart = all(a.endswith("\n") or b.startswith("\n") for a, b in pairwise(texts))
-    return is_apart and not any("\n" in text.strip() for text in texts)
-
-
-def _unit(record: Mapping[str, Any], text_unit: str) -> str:
-    """Return what the page calls a step: a turn, or `text_unit` in a text of one turn."""
-    turns = record["turn_ends"]
-    is_turn = turns is not None and len(turns) == len(record["step_ends"])
-    return "turn" if is_turn else text_unit
+    return "line" if is_apart and not any("\n" in text.strip() for text in texts) else "part"
 
 
 def _details(record: Mapping[str, Any], derived: Derived, bits: int, belief: str) -> dict[str, Any]:

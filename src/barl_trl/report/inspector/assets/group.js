@@ -119,19 +119,20 @@ barl.group = (() => {
     const number = barl.store.runs[0].places.get(`${state.step}/${state.group}`);
     if (number === undefined) return [el("h1", {}, `Group ${state.group}`), el("p", {}, "The run has no such group.")];
     const group = await barl.store.group(number);
+    const isGraded = group.rollouts.some(({ reason }) => reason !== null);
     return [
       el("h1", {}, `Training step ${state.step}, group ${state.group}`),
       el("p", { class: "lead" }, titleOf(group)),
       prompt(group),
       barl.legend(barl.store.runs[0].bound, "blamed to praised"),
       el("div", { class: "matrices" }, matrices(group, state, go), await partners(number, group, state, go)),
-      barl.overview.table("Rollouts of the group", ["rollout", "answer", "outcome", "GRPO", "mean weight", "tokens", "why right or wrong"],
+      barl.overview.table("Rollouts of the group", ["rollout", "answer", "outcome", "GRPO", "mean weight", "tokens", ...(isGraded ? ["why right or wrong"] : [])],
         group.rollouts.map((rollout, n) => {
           const row = barl.store.runs[0].starts[number] + n;
           return [barl.overview.link({ ...state, rollout: rollout.rollout, t: null }, `rollout ${rollout.rollout}`),
             el("bdi", { class: "clip" }, rollout.answer === null ? "no answer" : barl.visible(barl.cut(rollout.answer, 80))),
             barl.number(rollout.outcome, 2), signed(rollout.advantage), signed(barl.store.runs[0].rows.mean[row]),
-            barl.whole(rollout.tokens.length), el("bdi", {}, why(rollout))];
+            barl.whole(rollout.tokens.length), ...(isGraded ? [el("bdi", {}, why(rollout))] : [])];
         })),
     ];
   }

@@ -19,7 +19,7 @@ barl.list = (() => {
     const weight = barl.shaded(barl.el("span", { class: "chip" }, barl.signed(rows.mean[row])),
       rows.mean[row], barl.store.runs[0].bound);
     return barl.el("div", {
-      class: row >= here[0] && row < here[1] ? "row here" : "row", id: `row-${row}`, role: "option", "aria-selected": String(place === active),
+      class: row >= here[0] && row < here[1] ? "row opened" : "row", id: `row-${row}`, role: "option", "aria-selected": String(place === active),
       "aria-setsize": selection.length, "aria-posinset": place + 1, "data-place": place,
       style: { top: `${place * HEIGHT}px` },
     },

@@ -178,7 +178,7 @@ barl.overview = (() => {
       const isJudged = members.some((row) => barl.store.verdict(rows.kinds[row])[0] !== "·");
       const right = members.filter((row) => rows.kinds[row] & (1 << barl.store.bit("right"))).length;
       return { equal, cells: [link({ ...state, group: heads[g].group, rollout: null, t: null }, `group ${heads[g].group}`),
-        el("bdi", { class: "clip" }, barl.visible(heads[g].text)), isJudged ? `${right} of ${members.length}` : "–",
+        el("bdi", { class: "clip" }, barl.visible(heads[g].text)), isJudged ? `${right}\u00a0of\u00a0${members.length}` : "–",
         equal ? "equal" : isKnown ? "differ" : "–", number(spread, 2)] };
     });
     const equal = lines.filter((item) => item.equal).length;
