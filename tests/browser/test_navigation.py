@@ -105,3 +105,29 @@ def test_places_that_are_not_there_say_so(shown):
     assert "no rollouts of this training step" in page.locator("main").inner_text()
     page = shown.at("#/step/0/group/0/rollout/99")
     assert "no such rollout" in page.locator("main").inner_text()
+
+
+def test_the_list_follows_what_is_open(shown):
+    page = shown.at("#/step/20")
+    first = page.locator("#list .row.opened").first
+    assert first.inner_text().startswith("step 20 · group 0 · rollout 0")
+    page.goto(shown.address + "#/step/10/group/2")
+    page.wait_for_selector("h1:text-is('Training step 10, group 2')")
+    opened = shown.texts("#list .row.opened .where")
+    assert opened == [f"step 10 · group 2 · rollout {n}" for n in range(4)]
+    assert page.evaluate("document.getElementById('list').scrollTop") == 50 * (12 + 8)
+    page.keyboard.press("j")
+    shown.wait_for("location.hash === '#/step/10/group/2/rollout/0'")
+
+
+def test_each_view_says_what_it_shows(shown):
+    page = shown.at()
+    page.click("#about summary")
+    said = [page.locator("#about p").first.inner_text()]
+    for more in ("Training step 10", ", group 1", ", rollout 2"):
+        page.get_by_role(
+            "link", name=more.removeprefix("Training ").strip(", "), exact=True
+        ).click()
+        page.wait_for_selector(f"h1:text-matches('{more}$')")
+        said.append(page.locator("#about p").first.inner_text())  # it stays open
+    assert len({*said} - {""}) == 4

@@ -113,7 +113,9 @@ def test_the_trainer_prints_new_completions_once_and_logs_what_it_did(
     settings = config(tmp_path, log_completions=True, num_completions_to_print=2)
     trainer(model, tokenizer, settings).train()
     shown = capsys.readouterr().out
-    assert shown.count("completions at step 1") == 1  # though the end of training is logged, too
+    assert (
+        shown.count("completions at training step 1") == 1
+    )  # though the end of training is logged, too
     assert shown.count("belief in the truth") == 2
     assert "┃" not in shown  # TRL's table
     (path,) = (tmp_path / "completions").glob("*.parquet")
