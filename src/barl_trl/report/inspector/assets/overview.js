@@ -70,7 +70,7 @@ barl.overview = (() => {
         scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(high || 0, unit === "%" ? 0.01 : 1)] } },
         axes: [
           { size: 22, stroke: muted, grid: { show: false }, ticks: { show: false }, font: "11px system-ui", space: 60,
-            incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000], label: "training step", labelSize: 18, labelGap: 0, labelFont: "11px system-ui" },
+            values: (_, ticks) => ticks.map((v) => Number.isInteger(v) ? v : ""), label: "training step", labelSize: 18, labelGap: 0, labelFont: "11px system-ui" },
           { size: 40, stroke: muted, grid: { stroke: grid, width: 1 }, ticks: { show: false },
             font: "11px system-ui", space: 18, values: (_, ticks) => ticks.map((v) => unit === "%" ? `${Math.round(v * 1000) / 10}%` : v >= 1000 ? `${v / 1000}k` : v) },
         ],
