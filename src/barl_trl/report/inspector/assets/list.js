@@ -45,14 +45,15 @@ barl.list = (() => {
 
   // Shows the selected rows. The list follows what is open: a rollout, or the rows of a group or step.
   function show(rows, row, opens) {
-    const isNew = rows !== selection || opens.join() !== here.join();
+    const isNew = rows !== selection;
+    const isElsewhere = isNew || opens.join() !== here.join();
     selection = rows;
     here = opens;
     rowsBox.style.height = `${selection.length * HEIGHT}px`;
     active = row < 0 ? -1 : selection.indexOf(row);
-    const place = isNew && active < 0 ? Math.max(0, opened()) : active;
+    const place = active < 0 && isElsewhere ? opened() : active;
     const top = place * HEIGHT;
-    if (isNew && active < 0) box.scrollTop = top;
+    if (active < 0 && (place >= 0 || isNew)) box.scrollTop = top;
     else if (place >= 0 && (top < box.scrollTop || top + HEIGHT > box.scrollTop + box.clientHeight)) {
       box.scrollTop = top - box.clientHeight / 2;
     }
@@ -61,7 +62,8 @@ barl.list = (() => {
 
   function move(by) {
     if (!selection.length) return;
-    active = active < 0 ? (by > 0 ? Math.max(0, opened()) : selection.length - 1)
+    const first = opened();
+    active = active < 0 ? (by > 0 ? Math.max(0, first) : (first > 0 ? first : selection.length) - 1)
       : Math.min(selection.length - 1, Math.max(0, active + by));
     open(selection[active]); // it is shown later, perhaps after the next key
   }
