@@ -58,5 +58,17 @@ def test_list_is_behind_a_button_where_the_window_is_narrow(shown):
     page.click("#show-list")
     assert page.locator("#list .row").first.is_visible()
     page.locator("#list .row").first.click()
-    page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 0')")
+    page.wait_for_selector("h1:text-is('Training step 0, group 0, rollout 0')")
     assert not page.locator("#list").is_visible()
+
+
+def test_a_table_that_goes_on_has_a_cue(shown):
+    page = shown.at(PLACES[2])
+    assert page.locator(".goes-on").count() == 0
+    page.set_viewport_size({"width": 390, "height": 844})
+    table = page.locator(".scroll").last
+    shown.wait_for("[...document.querySelectorAll('.scroll')].at(-1).matches('.wide.goes-on')")
+    table.evaluate("e => { e.scrollLeft = e.scrollWidth }")
+    shown.wait_for(
+        "[...document.querySelectorAll('.scroll')].at(-1).matches('.wide:not(.goes-on)')"
+    )

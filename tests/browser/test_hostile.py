@@ -70,7 +70,7 @@ def test_ten_megabytes_in_a_text_do_not_stop_the_page(make_shown):
     assert page.locator("main").evaluate("e => e.textContent.length") < 100_000
     assert "9,980,000 more characters" in page.locator(".tokens").text_content()
     page.keyboard.press("j")
-    page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 1')")
+    page.wait_for_selector("h1:text-is('Training step 0, group 0, rollout 1')")
 
 
 def test_very_many_tokens_are_shown_in_parts(make_shown):

@@ -101,16 +101,16 @@ def test_two_runs_on_the_same_rollouts(make_shown):
     page = shown.at("#/step/0/group/1/rollout/2?t=1")
     assert shown.texts(".run-name") == ["run0", "run1"]
     weight = shown.by_place[0, 1, 2]["token_weights"][3]
-    said = shown.texts(".arithmetic > div > p:nth-of-type(2)")
+    said = shown.texts(".arithmetic p:has-text('Weight in the policy')")
     for text, sign in zip(said, (1, -1), strict=True):
         assert f"{sign * weight:+.3f}".replace("-", "−") in text
     page.goto(shown.address + "#/step/0/group/1")
     page.wait_for_selector("figure.matrix >> nth=2")
     titles = shown.texts("figure.matrix strong")
     assert titles == [
-        "barl: weight of each step",
+        "barl: weight of each part",
         "GRPO: flat advantage",
-        "run1: weight of each step",
+        "run1: weight of each part",
     ]
     shown.at("#/?f=differ")
     mean = means(shown)

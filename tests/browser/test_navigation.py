@@ -13,19 +13,19 @@ def test_run_step_group_rollout_and_back(shown):
     page = shown.at()
     assert crumbs(shown) == ["run"]
     page.get_by_role("link", name="step 10", exact=True).click()
-    page.wait_for_selector("h1:text-is('Step 10')")
+    page.wait_for_selector("h1:text-is('Training step 10')")
     page.get_by_role("link", name="group 1", exact=True).click()
-    page.wait_for_selector("h1:text-is('Step 10, group 1')")
+    page.wait_for_selector("h1:text-is('Training step 10, group 1')")
     page.get_by_role("link", name="rollout 2", exact=True).click()
-    page.wait_for_selector("h1:text-is('Step 10, group 1, rollout 2')")
+    page.wait_for_selector("h1:text-is('Training step 10, group 1, rollout 2')")
     assert shown.hash() == "#/step/10/group/1/rollout/2"
     assert crumbs(shown) == ["run", "step 10", "group 1", "rollout 2"]
     page.go_back()
-    page.wait_for_selector("h1:text-is('Step 10, group 1')")
+    page.wait_for_selector("h1:text-is('Training step 10, group 1')")
     page.go_back()
-    page.wait_for_selector("h1:text-is('Step 10')")
+    page.wait_for_selector("h1:text-is('Training step 10')")
     page.go_forward()
-    page.wait_for_selector("h1:text-is('Step 10, group 1')")
+    page.wait_for_selector("h1:text-is('Training step 10, group 1')")
 
 
 def test_address_says_everything(shown):
@@ -35,7 +35,7 @@ def test_address_says_everything(shown):
     assert page.locator("#in-step").input_value() == "0"
     assert page.locator("#search").input_value() == "what"
     assert page.locator("[data-mode=truth]").get_attribute("aria-pressed") == "true"
-    page.wait_for_selector("h3:text-matches('^Step 1: tokens 3 to 5')")
+    page.wait_for_selector("h3:text-matches('^Part 2: tokens 4 to 6')")
 
 
 KEYS = """for (const key of "jjjk")
@@ -45,7 +45,7 @@ KEYS = """for (const key of "jjjk")
 def test_keys_that_come_before_the_page_hears_of_its_new_address(shown):
     page = shown.at()
     page.evaluate(KEYS)
-    page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 1')")
+    page.wait_for_selector("h1:text-is('Training step 0, group 0, rollout 1')")
 
 
 def test_keys(shown):
@@ -53,16 +53,16 @@ def test_keys(shown):
     for key, place in (("j", "0/rollout/0"), ("j", "0/rollout/1"), ("k", "0/rollout/0")):
         page.keyboard.press(key)
         shown.wait_for(f"location.hash === '#/step/0/group/{place}'")
-    page.wait_for_selector("h1:text-is('Step 0, group 0, rollout 0')")
+    page.wait_for_selector("h1:text-is('Training step 0, group 0, rollout 0')")
     page.keyboard.press("]")
     page.keyboard.press("]")
-    page.wait_for_selector("h3:text-matches('^Step 1: ')")
+    page.wait_for_selector("h3:text-matches('^Part 2: ')")
     page.keyboard.press("[")
-    page.wait_for_selector("h3:text-matches('^Step 0: ')")
+    page.wait_for_selector("h3:text-matches('^Part 1: ')")
     page.keyboard.press("3")
     page.wait_for_selector("[data-mode=truth][aria-pressed=true]")
     assert shown.hash() == "#/step/0/group/0/rollout/0?t=0&color=truth"
-    for heading in ("Step 0, group 0", "Step 0", "run"):
+    for heading in ("Training step 0, group 0", "Training step 0", "run"):
         page.keyboard.press("u")
         page.wait_for_selector(f"h1:text-is('{heading}')")
     page.keyboard.press("/")
@@ -81,11 +81,11 @@ def test_arrows_move_inside_list_group_text_and_river(shown):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    page.wait_for_selector("h3:text-matches('^Step 1: ')")
+    page.wait_for_selector("h3:text-matches('^Part 2: ')")
     assert shown.hash() == "#/step/0/group/1/rollout/1?t=1"
     page.locator(".river").focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_selector("h3:text-matches('^Step 2: ')")
+    page.wait_for_selector("h3:text-matches('^Part 3: ')")
     assert page.locator(".river").get_attribute("aria-valuenow") == "2"
     page.locator(".tokens").focus()
     page.keyboard.press("ArrowRight")
@@ -102,6 +102,30 @@ def test_arrows_move_inside_list_group_text_and_river(shown):
 
 def test_places_that_are_not_there_say_so(shown):
     page = shown.at("#/step/7")
-    assert "no rollouts of this step" in page.locator("main").inner_text()
+    assert "no rollouts of this training step" in page.locator("main").inner_text()
     page = shown.at("#/step/0/group/0/rollout/99")
     assert "no such rollout" in page.locator("main").inner_text()
+
+
+def test_the_list_follows_what_is_open(shown):
+    page = shown.at("#/step/20")
+    first = page.locator("#list .row.opened").first
+    assert first.inner_text().startswith("step 20 · group 0 · rollout 0")
+    page.goto(shown.address + "#/step/10/group/2")
+    page.wait_for_selector("h1:text-is('Training step 10, group 2')")
+    opened = shown.texts("#list .row.opened .where")
+    assert opened == [f"step 10 · group 2 · rollout {n}" for n in range(4)]
+    assert page.evaluate("document.getElementById('list').scrollTop") == 50 * (12 + 8)
+    page.keyboard.press("j")
+    shown.wait_for("location.hash === '#/step/10/group/2/rollout/0'")
+
+
+def test_each_view_says_what_it_shows(shown):
+    page = shown.at()
+    page.click("#about summary")
+    said = [page.locator("#about p").first.inner_text()]
+    for place in ("step 10", "group 1", "rollout 2"):
+        page.get_by_role("link", name=place, exact=True).click()
+        page.wait_for_selector(f"h1:text-matches('{place}$')")
+        said.append(page.locator("#about p").first.inner_text())  # it stays open
+    assert len({*said} - {""}) == 4

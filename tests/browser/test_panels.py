@@ -44,7 +44,7 @@ def test_a_recorded_value_that_is_not_the_computed_one_is_said(make_shown, token
     for record, said in ((wrong, 1), (right, 0)):
         page = shown.at(f"#/step/0/group/0/rollout/{record['rollout']}?t=0")
         assert page.locator(".equation").count() == 1
-        text = "The recorded step values differ by up to 0.250 from those that this page computes"
+        text = "The recorded values differ by up to 0.250 from those that this page computes"
         assert page.get_by_text(text).count() == said
 
 
@@ -85,14 +85,14 @@ def test_text_and_river_are_linked_both_ways(shown, record):
     page.locator(".token[data-k='4']").hover()
     assert page.locator(".step.at").get_attribute("data-t") == "1"
     ends = record["step_ends"]
-    width = 1000 / ends[-1]
+    width = 1000 / len(record["tokens"])
     here = page.locator(".here")
     assert float(here.get_attribute("x")) == pytest.approx(width * ends[0])
     box = page.locator(".river").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.98, box["y"] + 50)
     assert page.locator(".step.at").get_attribute("data-t") == str(len(ends) - 1)
     page.mouse.click(box["x"] + box["width"] * 0.98, box["y"] + 50)
-    page.wait_for_selector(f"h3:text-matches('^Step {len(ends) - 1}: ')")
+    page.wait_for_selector(f"h3:text-matches('^Part {len(ends)}: ')")
 
 
 def test_hover_tells_of_a_token(shown, record):
@@ -167,3 +167,35 @@ def test_curves_are_drawn_over_training(shown):
     share = 100 * len(of_group) / 12
     assert any(x.startswith("right:") and f"to {share:.1f} % at step 20" in x for x in labels)
     assert page.locator(".curve canvas").count() == len(labels) >= 4
+
+
+def test_what_is_rounded_to_zero_has_no_sign(shown):
+    call = "[-0.04, 0.04, -0.06, 0.06, 10, 0, null].map((x) => barl.signed(x, 1))"
+    told = shown.at().evaluate(call)
+    assert told == ["0.0", "0.0", "−0.1", "+0.1", "+10.0", "0.0", "–"]
+
+
+def test_the_chart_says_what_it_is_and_has_the_rollouts_tokens(shown, record):
+    page = shown.at(ADDRESS)
+    assert shown.texts(".levels span") == ["1", "belief", "0"]
+    assert shown.texts(".axis span") == ["prompt", f"{len(record['tokens'])} tokens"]
+    assert "the height of a band is the belief" in page.locator(".side .note").first.inner_text()
+    assert page.locator(".hypotheses .out").count() == 0
+
+
+def test_words_of_graders_are_sentences(make_shown):
+    reasons = {0: "equal strings", 1: "numbers", 2: "timeout", 3: "my own reason"}
+
+    def graded(records):
+        return [
+            r | {"reason": reasons[r["rollout"]], "member": int(r["rollout"] > 0)} for r in records
+        ]
+
+    shown = make_shown({"steps": [0], "change": graded})
+    shown.at("#/step/0/group/1")
+    assert shown.texts("tbody td:last-child bdi") == [
+        "the same text as the truth",
+        "another number than the truth",
+        "the grader ran out of time",
+        "my own reason",
+    ]

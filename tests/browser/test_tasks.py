@@ -73,7 +73,7 @@ def test_the_value_of_bayes_is_shown_with_its_numbers(games):
     assert number(page.locator("td.total").inner_text()) == pytest.approx(expected, abs=6e-4)
     gained = (entropy(before) - entropy(last)) / math.log(16)
     equation = page.locator(".equation").inner_text()
-    assert equation.startswith("V(1) = Σ b(5) · v + costs + c · (H(1) − H(5)) / log 16 = ")
+    assert equation.startswith("V = Σ b(5) · v + costs + c · (H(1) − H(5)) / log 16 = ")
     told = [number(part.strip("()")) for part in equation.split(" = ")[2].split(" + ")]
     assert told == pytest.approx([expected, cost, gained], abs=6e-4)
     total = number(equation.split(" = ")[-1])
@@ -144,8 +144,8 @@ def test_without_a_truth_nothing_is_right_or_wrong(made, watched):
 @pytest.mark.parametrize(
     ("belief", "columns"),
     [
-        ("task", ["b(1)", "b(5)", "v", "Q(1)", "b · Q"]),
-        ("both", ["p(1)", "p(5)", "v", "Q(1)", "w(1)", "w · Q"]),
+        ("task", ["b(1)", "b(5)", "v", "Q", "b · Q"]),
+        ("both", ["p(1)", "p(5)", "v", "Q", "w(1)", "w · Q"]),
     ],
 )
 def test_barls_arithmetic_names_where_the_belief_comes_from(made, watched, belief, columns):
@@ -174,7 +174,7 @@ def test_texts_of_one_turn_tell_below_each_step_what_it_ruled_out(watched, token
     lines = shown.texts(".change")
     assert len(lines) == sum(abs(a - b) >= 0.005 for a, b in pairs) > 0
     assert any("rules out " in line for line in lines)
-    assert shown.texts("table.sum thead th")[1] == "Σ r from 1"
+    assert shown.texts("table.sum thead th")[1] == "Σ r from part 2"
     ahead = [sum(column[1:]) for column in zip(*record["predicted_rewards"], strict=True)]
     rows = page.locator("table.sum tbody tr")
     told = [cells(rows.nth(n))[0] for n in range(rows.count())]

@@ -52,7 +52,7 @@ def test_turns_and_observations_stand_apart(shown):
     assert '{"name": "look", "arguments": {"key": 1}}' in page.locator(".tokens").inner_text()
     assert page.locator(".thought").count() == 0  # but a tool says <think>
     assert page.locator(".observation .at").count() == 1
-    page.wait_for_selector("h3:text-matches('^Turn 2 .t = 1.: tokens ')")
+    page.wait_for_selector("h3:text-matches('^Turn 2: tokens ')")
     assert "turns 3" in page.locator(".facts").inner_text().replace("\n", " ")
     assert page.locator("[data-mode=weight]").inner_text() == "turn weight"
 
@@ -80,13 +80,13 @@ def test_what_each_observation_changed(shown):
     assert page.locator(".observation + .change").count() == 2
 
 
-def test_thoughts_are_the_models_and_steps_of_one_turn_are_steps(shown):
+def test_thoughts_are_the_models_and_steps_of_one_turn_are_lines_or_parts(shown):
     page = shown.at(place(2))
     assert page.locator(".thought .token").all_inner_texts() == ["<think>", "h", "m", "</think>"]
     page = shown.at(place(1))
     assert page.locator(".turn").count() == 0
-    page.get_by_text("Choose a step").or_(page.get_by_text("after the last step")).wait_for()
-    assert page.locator("[data-mode=weight]").inner_text() == "step weight"
+    page.get_by_text("Choose a line").or_(page.get_by_text("after the last line")).wait_for()
+    assert page.locator("[data-mode=weight]").inner_text() == "line weight"
 
 
 def test_who_asked_nothing_and_who_ended_in_a_call(shown):

@@ -29,7 +29,7 @@ def show(capsys, monkeypatch):
 
 def test_answer_belief_and_values_of_a_completion(show):
     lines = show([ROW, ROW | {"answer": None, "belief": 0.0, "step_values": [0.5]}]).splitlines()
-    assert lines[0] == "completions at step 7  step values from 0.00 to 1.00"
+    assert lines[0] == "completions at training step 7  values from 0.00 to 1.00"
     assert max(map(len, lines)) <= 80
     assert "  the truth: 2; other answers: 3" in lines
     found = [" ".join(line.split()) for line in lines if "belief" in line]
@@ -90,7 +90,7 @@ def test_the_number_is_kept_to_and_nothing_is_printed_of_nothing(show):
 def test_rows_that_were_not_scored_and_rewards_that_are_missing(show):
     shown = show([{}], first=[math.nan], second=[0.5])
     assert "no answer" in shown and "first   nan  second  0.50" in shown
-    assert "belief" not in shown and "step values" not in shown
+    assert "belief" not in shown and "values" not in shown
 
 
 def test_bars_are_means_of_neighbours():
@@ -113,7 +113,9 @@ def test_the_trainer_prints_new_completions_once_and_logs_what_it_did(
     settings = config(tmp_path, log_completions=True, num_completions_to_print=2)
     trainer(model, tokenizer, settings).train()
     shown = capsys.readouterr().out
-    assert shown.count("completions at step 1") == 1  # though the end of training is logged, too
+    assert (
+        shown.count("completions at training step 1") == 1
+    )  # though the end of training is logged, too
     assert shown.count("belief in the truth") == 2
     assert "┃" not in shown  # TRL's table
     (path,) = (tmp_path / "completions").glob("*.parquet")

@@ -98,3 +98,20 @@ def test_a_run_whose_weights_are_nan_has_rows():
     record |= {"token_weights": [float("nan")] * len(record["tokens"])}
     [group] = groups_of([record], METADATA)
     assert group.lines[0][COLUMNS.index("mean") - 1] is None
+
+
+def test_steps_are_turns_lines_or_parts():
+    ends, turns = [1, 2], {"turn_ends": [1, 2], "own_tokens": [1, 1], "observed_tools": [[], []]}
+
+    def units(*texts):
+        records = [make_record(n, steps=2) | {"step_ends": ends} for n, _ in enumerate(texts)]
+        for record, tokens in zip(records, texts, strict=True):
+            record["tokens"][:2] = tokens
+        records[0] |= turns if len(texts) == 3 else {}
+        [group] = groups_of(records, METADATA)
+        return [rollout["unit"] for rollout in group.details["rollouts"]]
+
+    assert units(["a\n", "b"], ["a", "\nb"]) == ["line", "line"]
+    assert units(["a\n", "b"], ["a ", "b"]) == ["part", "part"]  # one word in a group
+    assert units(["a\nb\n", "c"], ["a\n", "b"]) == ["part", "part"]
+    assert units(["a ", "b"], ["a\n", "b"], ["a\n", "b"]) == ["turn", "line", "line"]

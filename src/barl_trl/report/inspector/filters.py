@@ -12,7 +12,7 @@ FILTERS = {
     "right_blamed": ("right but blamed", "the mean weight of its tokens is below 0"),
     "tied_spread": (
         "equal outcomes, weights spread",
-        "all outcomes of the group are equal, so GRPO gives 0, but weights of steps differ",
+        "all outcomes of the group are equal, so GRPO gives 0, but the weights differ",
     ),
     "truncated": ("truncated", "it reached the longest length, or a call was its last"),
     "no_answer": ("no answer", "no final answer was read"),
@@ -21,7 +21,7 @@ FILTERS = {
     "ended_in_call": ("ended in a call", "it called a tool and did not get the result"),
     "differs": (
         "values differ",
-        "the recorded step values are not those that the recorded settings give",
+        "the recorded values are not those that the recorded settings give",
     ),
     "right": ("right", "its answer is the truth"),
     "wrong": ("wrong", "its answer is not the truth, or it has none"),

@@ -102,7 +102,12 @@ def _group(
     details = {name: first[name] for name in ("step", "group", "prompt_id", "prompt", "solution")}
     details["reward_names"] = metadata.get("reward_names", [])
     belief = metadata.get("settings", {}).get("belief", "model")
-    details["rollouts"] = [_details(*member, bits[n], belief) for n, member in enumerate(members)]
+    units = [_unit(record) for record, _ in members]
+    details["rollouts"] = [
+        _details(*member, bits[n], belief)
+        | {"unit": "part" if units[n] == "line" and "part" in units else units[n]}
+        for n, member in enumerate(members)
+    ]
     keys = [(r["prompt_id"], hash((r["prompt_id"], "".join(r["tokens"])))) for r, _ in members]
     return Group(head, lines, details, keys)
 
@@ -119,6 +124,16 @@ def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
         bits,
         None if record["answer"] is None else record["answer"][:_SNIPPET],
     ]
+
+
+def _unit(record: Mapping[str, Any]) -> str:
+    """Return what the steps of a rollout are: turns, lines of its text, or else parts of it."""
+    turns, ends = record["turn_ends"], record["step_ends"]
+    if turns is not None and len(turns) == len(ends):
+        return "turn"
+    texts = ["".join(record["tokens"][a:b]) for a, b in pairwise([0, *ends])]
+    is_apart = all(a.endswith("\n") or b.startswith("\n") for a, b in pairwise(texts))
+    return "line" if is_apart and not any("\n" in text.strip() for text in texts) else "part"
 
 
 def _details(record: Mapping[str, Any], derived: Derived, bits: int, belief: str) -> dict[str, Any]:

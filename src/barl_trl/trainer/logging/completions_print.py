@@ -1,4 +1,4 @@
-"""Prints completions on the console, with answers, beliefs in the truth and step values."""
+"""Prints completions on the console, with answers, beliefs in the truth and values."""
 
 import json
 import math
@@ -31,8 +31,9 @@ def print_completions(
 ) -> None:
     """Print the first completions, each group below its prompt.
 
-    A completion of several turns has a line for each message, which begins with the turn and its
-    value, or with the tool that wrote it.
+    A completion has a bar for the value of each turn, or of each line or part of its text. One of
+    several turns has a line for each message, which begins with the turn and its value, or with the
+    tool that wrote it.
 
     Args:
         prompts: The prompt of each completion, a text or messages. The equal prompts of a group
@@ -55,8 +56,8 @@ def print_completions(
     step_values = [value for _, _, row, *_ in printed for value in row.get("step_values") or ()]
     step_values = [value for value in step_values if math.isfinite(value)]
     ends = (min(step_values), max(step_values)) if step_values else (0.0, 0.0)
-    scale = f"step values from {ends[0]:.2f} to {ends[1]:.2f}" if step_values else ""
-    console.print(f"completions at step {step}  {scale}".rstrip(), style="bold")
+    scale = f"  values from {ends[0]:.2f} to {ends[1]:.2f}" if step_values else ""
+    console.print(f"completions at training step {step}{scale}", style="bold")
 
     def show(text: str, indent: int, style: str = "dim") -> None:
         console.print(Padding(text, (0, 0, 0, indent), expand=False), style=style)

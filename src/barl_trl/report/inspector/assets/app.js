@@ -4,7 +4,19 @@
   const { store, el } = barl;
   const by = (id) => document.getElementById(id);
   const main = by("main");
-  const view = { maths: false };
+  const view = { maths: false, about: false };
+  const ABOUT = {
+    run: ["A run is one training. At each training step the model answers some prompts, each of them several times. One answer with its reasoning is a rollout; the rollouts of one prompt are a group.",
+      "Every token of a rollout has a weight. Above 0 it is praised: it becomes likelier. Below 0 it is blamed. GRPO gives all tokens of a rollout one weight; a credit gives each turn of an agent, and each line or part of a text, its own.",
+      "The curves show how many rollouts of a training step are of a kind, and how long they are. Click a curve or a line of the table to see the groups of that step. The list has all rollouts."],
+    step: ["A training step is one batch of rollouts. Each line of the table is a group: the rollouts of one prompt.",
+      "Where all outcomes of a group are equal, GRPO teaches nothing. The last column is the largest weight in a rollout minus the smallest, of the rollout where this is most. Above 0, the credit still tells the turns, lines or parts apart."],
+    group: ["A group is the rollouts of one prompt. In the pictures each row is a rollout, ✓ right or ✗ wrong, and each cell is one of its turns, lines or parts, from the first to the last. The number is the weight of its tokens: blue is praised, orange is blamed.",
+      "The first picture has the weights of the run. The second has GRPO's advantage, one number for all of a rollout. Click a cell to see that place in the rollout."],
+    rollout: ["A rollout is one answer to the prompt, with its reasoning. It is divided into turns (what an agent writes before it gets an answer), lines or parts of the text, counted from 1. The colours show which of them are praised (blue) or blamed (orange).",
+      "The chart below the text shows the belief: how likely each of some answers, the hypotheses, is to be the truth, judged by what was read so far.",
+      "Point at a token to see its numbers. Click it to see, at the bottom, how its weight follows from the belief."],
+  };
   let shown = "";
   let drawing = 0;
 
@@ -39,7 +51,7 @@
     }
     const steps = [...store.runs[0].steps.keys()];
     if (by("in-step").options.length !== steps.length + 1) {
-      by("in-step").replaceChildren(el("option", { value: "" }, "all steps"), ...steps.map((step) => el("option", { value: step }, `step ${step}`)));
+      by("in-step").replaceChildren(el("option", { value: "" }, "all training steps"), ...steps.map((step) => el("option", { value: step }, `step ${step}`)));
     }
     by("filter").value = state.f;
     by("sort").value = state.sort;
@@ -54,7 +66,7 @@
     controls(state);
     const selection = store.select(state);
     by("count").textContent = `${barl.whole(selection.length)} of ${barl.plural(store.runs[0].rows.group.length, "rollout")}`;
-    barl.list.show(selection, store.rowOf(state));
+    barl.list.show(selection, store.rowOf(state), store.rowsOf(state));
     const place = [state.step, state.group, state.rollout, state.color, view.maths, state.rollout === null ? [state.f, state.s, state.q, state.sort] : ""].join("|");
     if (place === shown) {
       if (state.rollout !== null) barl.rollout.choose(state.t, true);
@@ -67,12 +79,20 @@
     const kept = document.activeElement && document.activeElement.id && main.contains(document.activeElement) ? document.activeElement.id
       : document.activeElement && document.activeElement.dataset.mode ? document.activeElement.dataset.mode : null;
     shown = place;
-    main.replaceChildren(...drawn.nodes.flat().filter(Boolean));
+    const [title, lead, ...others] = drawn.nodes.flat().filter(Boolean);
+    main.replaceChildren(title, lead, about(), ...others);
     if (drawn.after) drawn.after();
     if (view.maths) formulas();
     if (isPlace) { window.scrollTo(0, 0); document.body.classList.remove("with-list"); by("show-list").setAttribute("aria-expanded", "false"); }
     if (kept) (by(kept) || main.querySelector(`[data-mode="${CSS.escape(kept)}"]`) || main).focus();
     document.documentElement.dataset.shown = place;
+  }
+
+  // What the view shows, in words. It stays open from view to view.
+  function about() {
+    const level = document.body.dataset.level;
+    return el("details", { class: "about", id: "about", open: view.about, ontoggle: (event) => { view.about = event.target.open; } },
+      el("summary", {}, "What am I looking at?"), ABOUT[level].map((text) => el("p", {}, text)));
   }
 
   // The state without a group that has no step, and without a rollout that has no group.

@@ -15,10 +15,10 @@ barl.arithmetic = (() => {
       rows.push(el("tr", { class: "rest" }, el("th", { scope: "row" }, `${barl.whole(rollout.rest.number)} others, summed`),
         rest.map((cell) => el("td", {}, cell === null ? "" : number(cell)))));
     }
-    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Sum over hypotheses" }, el("table", { class: "sum" },
+    return barl.scroller(el("table", { class: "sum" },
       el("thead", {}, el("tr", {}, ["hypothesis", ...columns].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, rows),
-      el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, total), blanks, el("td", { class: "total" }, number(value))))));
+      el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, total), blanks, el("td", { class: "total" }, number(value))))), "Sum over hypotheses");
   }
 
   // The paper's value. Under the task's belief alone, what is believed is also what is plausible.
@@ -27,27 +27,30 @@ barl.arithmetic = (() => {
     const { p, w, q, v, rest, predicts } = rollout;
     const isTask = rollout.belief === "task";
     const letter = isTask ? "b" : "p";
-    const from = predicts ? [`Σ r from ${t}`] : [`${letter}(${t})`, `${letter}(${last})`];
+    const from = predicts ? [`Σ r from ${barl.text.named(rollout, t)}`] : [`${letter}(${t})`, `${letter}(${last})`];
     const weight = isTask && !predicts ? [] : [`${isTask ? "b" : "w"}(${t})`];
     const cells = (i) => [...(predicts ? [q[t][i] - v[i]] : [p[t][i], p[last][i]]), v[i], q[t][i],
       ...(weight.length ? [w[t][i]] : []), w[t][i] ? w[t][i] * q[t][i] : 0];
     const others = rest ? [...(predicts ? [null] : isTask ? [rest.w[t], rest.w[last]] : [null, null]), null, null,
       ...(weight.length ? [rest.w[t]] : []), rest.wq[t]] : [];
-    return table(rollout, [...from, "v", `Q(${t})`, ...weight, `${isTask ? "b" : "w"} · Q`], cells, others,
-      (i) => w[t][i] < barl.text.eliminated(rollout), [`V(${t})`, rollout.values[t]]);
+    return table(rollout, [...from, "v", "Q", ...weight, `${isTask ? "b" : "w"} · Q`], cells, others,
+      (i) => w[t][i] < barl.text.eliminated(rollout), ["V", rollout.values[t]]);
   }
   function equation(rollout, t, last) {
     const isTask = rollout.belief === "task";
     const [w, p] = isTask ? ["b", "b"] : ["w", "p"];
     const q = rollout.predicts ? "Σ r + v, summed from here on" : `${p}(${last}) − ${p}(${t}) + v`;
     const notes = [
+      when(rollout, t, last),
       rollout.belief === "both" ? "p is how likely the model finds each answer, and w that times what the task says of it. " : "",
       isTask ? "b is what the task says of each hypothesis: no answer was scored. " : "",
       rollout.predicts ? "r is the reward that each hypothesis predicts. " : "",
     ].join("");
-    return [el("p", { class: "equation" }, `V(${t}) = Σ ${w}(${t}) · Q(${t}) = ${number(rollout.values[t])}, where Q(${t}) = ${q}`),
-      notes ? el("p", { class: "note" }, notes.trim()) : null];
+    return [el("p", { class: "equation" }, `V = Σ ${w}(${t}) · Q = ${number(rollout.values[t])}, where Q = ${q}`),
+      el("p", { class: "note" }, notes.trim())];
   }
+  // Which state a number in brackets means.
+  const when = (rollout, t, last) => `(${t}) is ${t ? `after ${barl.text.named(rollout, t - 1)}` : `before ${barl.text.named(rollout, 0)}`}, and (${last}) is at the end. `;
 
   // The value of the credit `bayes`: what is expected at the end, and the information that was gained.
   function bayes(rollout, t, { information_weight: c }) {
@@ -63,17 +66,17 @@ barl.arithmetic = (() => {
     const side = (k) => terms.map((term) => term[k]).join(" + ");
     const right = terms.length > 1 ? `${side(1)} = ${number(rollout.values[t])}` : number(rollout.values[t]);
     return [
-      el("p", { class: "equation" }, `V(${t}) = ${side(0)} = ${right}`),
-      el("p", { class: "note" }, `b is the belief, and v the outcome if the hypothesis were true. H is the entropy of b: H(${t}) = ${number(nats[t])} and `
+      el("p", { class: "equation" }, `V = ${side(0)} = ${right}`),
+      el("p", { class: "note" }, when(rollout, t, last) + `b is the belief, and v the outcome if the hypothesis were true. H is the entropy of b: H(${t}) = ${number(nats[t])} and `
         + `H(${last}) = ${number(nats[last])}, with ${barl.plural(size, "hypothes").replace(/s$/, size === 1 ? "is" : "es")} (log ${size} = ${number(Math.log(Math.max(2, size)))}). `
-        + (c ? `The weight of the information is c = ${c}.` : `The weight of the information is c = 0, so every ${barl.text.unit(rollout)} has the same value.`)),
+        + (c ? `The weight of the information is c = ${c}.` : `The weight of the information is c = 0, so every ${rollout.unit} has the same value.`)),
       table(rollout, [`b(${t})`, b, "v", `${b} · v`], (i) => [w[t][i], w[last][i], v[i], w[last][i] * v[i]],
         rest ? [rest.w[t], rest.w[last], null, rest.wv] : [], (i) => Math.max(w[t][i], w[last][i]) < barl.text.eliminated(rollout), [`Σ ${b} · v`, sumOf]),
     ];
   }
 
   function methods(rollout, t, run) {
-    const unit = barl.text.unit(rollout);
+    const { unit } = rollout;
     const { likelihoods } = barl.store.index;
     const { credit, answer_likelihood: used, belief } = run.settings;
     const names = Object.keys(rollout.methods);
@@ -88,9 +91,9 @@ barl.arithmetic = (() => {
         el("td", { class: "strip-cell" }, el("span", { class: "strip", role: "img", "aria-label": `all ${unit}s: ${values.slice(0, 40).map((v) => signed(v)).join(", ")}` },
           values.slice(0, 400).map((value, k) => barl.shaded(el("span", { class: k === t ? "at" : null }), value, bound)))));
     });
-    return [el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Other credits" }, el("table", { class: "methods" },
+    return [barl.scroller(el("table", { class: "methods" },
       el("thead", {}, el("tr", {}, ["credit", barl.text.named(rollout, t), `all ${unit}s, on its own scale`].map((name) => el("th", { scope: "col" }, name)))),
-      el("tbody", {}, rows))),
+      el("tbody", {}, rows)), "Other credits"),
     names.some(isOther) ? el("p", { class: "note" }, "* takes the likelihood of an answer otherwise than this run did; read from this run's.") : null];
   }
 
@@ -100,14 +103,14 @@ barl.arithmetic = (() => {
     const { credit_baseline: baseline, value_normalization: normalization } = settings;
     const how = [baseline && baseline !== "none" ? `less the baseline "${baseline}"` : null,
       normalization && normalization !== "none" ? "before whitening" : null].filter(Boolean);
-    return `, from the recorded step value ${number(rollout.step_values[t])}${how.length ? ` (${how.join(", ")})` : ""}.`;
+    return `, from the recorded value ${number(rollout.step_values[t])}${how.length ? ` (${how.join(", ")})` : ""}.`;
   }
 
   // The panel on step t of a rollout.
   function panel(rollout, t, run) {
     const steps = rollout.step_ends.length;
-    const unit = barl.text.unit(rollout);
-    if (t === null) return el("p", { class: "hint" }, `Choose a ${unit}, in the text or in the river, to see its arithmetic.`);
+    const { unit } = rollout;
+    if (t === null) return el("p", { class: "hint" }, `Choose a ${unit}, in the text or in the chart, to see its arithmetic.`);
     if (t >= steps) {
       const left = run.settings.credit === "bayes" ? "the outcome that is expected at the end" : "the outcome";
       return el("p", {}, `The tokens after the last ${unit} get the closing weight ${signed(rollout.closing, 3)}: nothing is left to gain but ${left}.`);
@@ -117,9 +120,9 @@ barl.arithmetic = (() => {
       : `${rollout.has_truth ? "This rollout has no outcome" : "The prompt has no true answer"}: its ${unit}s have no values.`;
     const from = t ? rollout.step_ends[t - 1] : 0;
     return el("div", {},
-      el("h3", {}, `${unit === "turn" ? `Turn ${t + 1} (t = ${t})` : `Step ${t}`}: tokens ${from} to ${rollout.step_ends[t] - 1}`),
+      el("h3", {}, `${unit[0].toUpperCase()}${unit.slice(1)} ${t + 1}: tokens ${from + 1} to ${rollout.step_ends[t]}`),
       rollout.difference === null ? null : el("p", { class: "wrong" },
-        `The recorded step values differ by up to ${number(rollout.difference)} from those that this page computes with the `
+        `The recorded values differ by up to ${number(rollout.difference)} from those that this page computes with the `
         + "run's settings: what it computes may not be what the run did."),
       !rollout.values ? el("p", { class: "equation" }, why)
         : isBayes ? bayes(rollout, t, run.settings) : equation(rollout, t, steps),

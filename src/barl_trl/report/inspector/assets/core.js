@@ -78,10 +78,10 @@ const barl = (() => {
     `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
   const cut = (text, most) => text.length <= most ? text : `${text.slice(0, most)}…`;
 
+  // What is rounded to zero has no sign.
   const number = (value, digits = 3) => value === null || value === undefined ? "–"
-    : value.toFixed(digits).replace("-", "−");
-  const signed = (value, digits = 2) => value === null || value === undefined ? "–"
-    : `${value > 0 ? "+" : ""}${number(value, digits)}`;
+    : value.toFixed(digits).replace(/^-([0.]+)$/, "$1").replace("-", "−");
+  const signed = (value, digits = 2) => number(value, digits).replace(/^(?=\d*\.?\d*[1-9])/, "+");
   const whole = (value) => value === null || value === undefined ? "–"
     : Math.round(value).toLocaleString("en");
   const plural = (count, noun) => `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
@@ -102,8 +102,21 @@ const barl = (() => {
       el("span", { class: "high" }, high));
   }
 
+  // A box that scrolls sideways, and shows where what it holds goes on behind its right edge.
+  const edges = new ResizeObserver((entries) => entries.forEach(({ target }) => markEdge(target.closest(".scroll"))));
+  function markEdge(box) {
+    box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
+    box.classList.toggle("goes-on", box.scrollWidth - box.clientWidth - box.scrollLeft > 2);
+  }
+  function scroller(table, label) {
+    const box = el("div", { class: "scroll", onscroll: () => markEdge(box),
+      ...(label ? { tabindex: "0", role: "region", "aria-label": label } : {}) }, table);
+    for (const element of [box, table]) edges.observe(element);
+    return box;
+  }
+
   function say(text) { document.getElementById("say").textContent = text; }
 
   return { receive, load, unpack, el, svg, visible, cut, number, signed, whole, plural,
-    shaded, legend, say };
+    shaded, legend, scroller, say };
 })();

@@ -1,23 +1,22 @@
 "use strict";
-// The page of a group: a grid of rollouts by steps, coloured by weight, and the same grid coloured by
+// The page of a group: a grid of rollouts by their turns, lines or parts, coloured by weight, and the same grid coloured by
 // GRPO's flat advantage.
 barl.group = (() => {
-  const { el, number, signed, plural } = barl;
+  const { el, number, signed } = barl;
 
   // A grid of cells. The tab key stops at it once; the arrow keys move inside.
   function grid(title, note, lines, bound, go) {
     const columns = Math.max(1, ...lines.map((line) => line.cells.length));
-    const first = lines.some((line) => line.unit === "turn") ? 1 : 0;
     const body = lines.map((line, r) => el("tr", {},
       el("th", { scope: "row" }, el("a", { href: line.href, tabindex: "-1" }, line.name)),
       line.cells.map((value, t) => barl.shaded(el("td", {
         tabindex: r || t ? "-1" : "0", "data-r": r, "data-t": t, class: line.at === t ? "at" : null,
-        "aria-label": `${line.name}, ${line.unit} ${t + first}: ${signed(value)}`, title: `${line.unit} ${t + first}: ${signed(value)}`,
+        "aria-label": `${line.name}, ${line.unit} ${t + 1}: ${signed(value)}`, title: `${line.unit} ${t + 1}: ${signed(value)}`,
       }, columns <= 12 ? signed(value, 1) : ""), value, bound)),
       Array.from({ length: columns - line.cells.length }, () => el("td", { class: "void" }))));
     const table = el("table", { class: columns <= 12 ? "heat" : "heat dense", role: "grid", "aria-label": title },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "rollout"),
-        Array.from({ length: columns }, (_, t) => el("th", { scope: "col" }, columns <= 12 || (t + first) % 5 === 0 ? String(t + first) : "")))),
+        Array.from({ length: columns }, (_, t) => el("th", { scope: "col" }, columns <= 12 || (t + 1) % 5 === 0 ? String(t + 1) : "")))),
       el("tbody", {}, body));
     const open = (cell) => go(lines[cell.dataset.r].state, Number(cell.dataset.t));
     table.addEventListener("click", (event) => {
@@ -38,13 +37,13 @@ barl.group = (() => {
       next.focus();
     });
     return el("figure", { class: "matrix" }, el("figcaption", {}, el("strong", {}, title), el("span", {}, note)),
-      el("div", { class: "scroll" }, table));
+      barl.scroller(table));
   }
 
   const spanOf = (weights) => weights.length ? Math.max(...weights) - Math.min(...weights) : 0;
 
   // What a step is called in a group: a turn, if it is one in any rollout.
-  const unitOf = ({ rollouts }) => rollouts.some((rollout) => barl.text.unit(rollout) === "turn") ? "turn" : "step";
+  const unitOf = ({ rollouts }) => (rollouts.find(({ unit }) => unit === "turn") || rollouts[0]).unit;
 
   function titleOf(group) {
     const unit = unitOf(group);
@@ -62,14 +61,14 @@ barl.group = (() => {
       return `All ${many} outcomes are equal, so GRPO teaches nothing here; ${unit} weights ${spread > 0.05
         ? `still span ${number(spread, 2)}` : "say nothing either"}.`;
     }
-    return `${known} GRPO gives every ${unit} of a rollout one number; ${unit} weights differ inside a rollout`
+    return `${known} GRPO gives every ${unit} of a rollout the same number; ${unit} weights differ inside a rollout`
       + ` by up to ${number(inside, 2)}.`;
   }
 
   function lines(group, state, cells, runAt) {
     return group.rollouts.map((rollout) => {
       const at = { ...state, rollout: rollout.rollout, t: null };
-      return { name: `${barl.store.verdict(rollout.kinds)[0]} ${rollout.rollout}`, href: barl.store.address(at), state: at, unit: barl.text.unit(rollout),
+      return { name: `${barl.store.verdict(rollout.kinds)[0]} ${rollout.rollout}`, href: barl.store.address(at), state: at, unit: rollout.unit,
         cells: cells(rollout), at: state.rollout === rollout.rollout ? runAt : null };
     });
   }
@@ -96,6 +95,16 @@ barl.group = (() => {
       lines(other, state, (r) => r.weights, state.t), runs[0].bound, go);
   }
 
+  // What the grader found, in words; the reason of a grader of one's own is shown as it is.
+  const COMPARED = { "equal strings": "text", "different strings": "text", numbers: "number", bases: "number", parser: "formula", choices: "choice", words: "wording", times: "time" };
+  function why({ reason, kinds }) {
+    if (reason === null) return "–";
+    const [, verdict] = barl.store.verdict(kinds);
+    const same = { right: ["the same", "as"], wrong: ["another", "than"] }[verdict];
+    if (COMPARED[reason] && same) return `${same[0]} ${COMPARED[reason]} ${same[1]} the truth`;
+    return { timeout: "the grader ran out of time", crash: "the grader crashed" }[reason] || barl.visible(barl.cut(reason, 120));
+  }
+
   // Whether an answer without dollars is a formula as a whole: "bare", else "text".
   const bare = (text) => /^[^\s$]*\\[^$]*$/.test(text || "") ? "bare" : "text";
 
@@ -110,22 +119,23 @@ barl.group = (() => {
     const number = barl.store.runs[0].places.get(`${state.step}/${state.group}`);
     if (number === undefined) return [el("h1", {}, `Group ${state.group}`), el("p", {}, "The run has no such group.")];
     const group = await barl.store.group(number);
+    const isGraded = group.rollouts.some(({ reason }) => reason !== null);
     return [
-      el("h1", {}, `Step ${state.step}, group ${state.group}`),
+      el("h1", {}, `Training step ${state.step}, group ${state.group}`),
       el("p", { class: "lead" }, titleOf(group)),
       prompt(group),
       barl.legend(barl.store.runs[0].bound, "blamed to praised"),
       el("div", { class: "matrices" }, matrices(group, state, go), await partners(number, group, state, go)),
-      barl.overview.table("Rollouts of the group", ["rollout", "answer", "outcome", "GRPO", "mean weight", "tokens", "why"],
+      barl.overview.table("Rollouts of the group", ["rollout", "answer", "outcome", "GRPO", "mean weight", "tokens", ...(isGraded ? ["why right or wrong"] : [])],
         group.rollouts.map((rollout, n) => {
           const row = barl.store.runs[0].starts[number] + n;
           return [barl.overview.link({ ...state, rollout: rollout.rollout, t: null }, `rollout ${rollout.rollout}`),
             el("bdi", { class: "clip" }, rollout.answer === null ? "no answer" : barl.visible(barl.cut(rollout.answer, 80))),
             barl.number(rollout.outcome, 2), signed(rollout.advantage), signed(barl.store.runs[0].rows.mean[row]),
-            plural(rollout.tokens.length, "token"), el("bdi", {}, barl.visible(barl.cut(rollout.reason || "–", 120)))];
+            barl.whole(rollout.tokens.length), ...(isGraded ? [el("bdi", {}, why(rollout))] : [])];
         })),
     ];
   }
 
-  return { show, prompt, bare, flat };
+  return { show, prompt, bare, flat, why };
 })();

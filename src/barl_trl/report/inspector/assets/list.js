@@ -7,6 +7,7 @@ barl.list = (() => {
   const rowsBox = document.getElementById("rows");
   let selection = [];
   let active = -1;
+  let here = [-1, -1]; // the first row of what is open, and the one behind the last
   let open = () => {};
 
   function line(place) {
@@ -18,7 +19,7 @@ barl.list = (() => {
     const weight = barl.shaded(barl.el("span", { class: "chip" }, barl.signed(rows.mean[row])),
       rows.mean[row], barl.store.runs[0].bound);
     return barl.el("div", {
-      class: "row", id: `row-${row}`, role: "option", "aria-selected": String(place === active),
+      class: row >= here[0] && row < here[1] ? "row opened" : "row", id: `row-${row}`, role: "option", "aria-selected": String(place === active),
       "aria-setsize": selection.length, "aria-posinset": place + 1, "data-place": place,
       style: { top: `${place * HEIGHT}px` },
     },
@@ -40,24 +41,29 @@ barl.list = (() => {
     } else box.removeAttribute("aria-activedescendant");
   }
 
-  function show(rows, row) {
+  const opened = () => selection.findIndex((row) => row >= here[0] && row < here[1]);
+
+  // Shows the selected rows. The list follows what is open: a rollout, or the rows of a group or step.
+  function show(rows, row, opens) {
     const isNew = rows !== selection;
+    const isElsewhere = isNew || opens.join() !== here.join();
     selection = rows;
+    here = opens;
     rowsBox.style.height = `${selection.length * HEIGHT}px`;
     active = row < 0 ? -1 : selection.indexOf(row);
-    if (isNew && active < 0) box.scrollTop = 0;
-    if (active >= 0) {
-      const top = active * HEIGHT;
-      if (top < box.scrollTop || top + HEIGHT > box.scrollTop + box.clientHeight) {
-        box.scrollTop = top - box.clientHeight / 2;
-      }
+    const place = active < 0 && isElsewhere ? opened() : active;
+    const top = place * HEIGHT;
+    if (active < 0 && (place >= 0 || isNew)) box.scrollTop = top;
+    else if (place >= 0 && (top < box.scrollTop || top + HEIGHT > box.scrollTop + box.clientHeight)) {
+      box.scrollTop = top - box.clientHeight / 2;
     }
     draw();
   }
 
   function move(by) {
     if (!selection.length) return;
-    active = active < 0 ? (by > 0 ? 0 : selection.length - 1)
+    const first = opened();
+    active = active < 0 ? (by > 0 ? Math.max(0, first) : (first > 0 ? first : selection.length) - 1)
       : Math.min(selection.length - 1, Math.max(0, active + by));
     open(selection[active]); // it is shown later, perhaps after the next key
   }

@@ -58,25 +58,26 @@ barl.overview = (() => {
     const last = y.at(-1);
     const text = `${title}: from ${show(y[0])} at step ${x[0]} to ${show(last)} at step ${x.at(-1)}.`;
     const figure = el("figure", { class: "curve", role: "group", "aria-label": text },
-      el("figcaption", { title: help || null }, title, el("output", {}, show(last))), holder);
+      el("figcaption", { title: help || null }, title, el("output", {}, told(x.length - 1))), holder);
+    function told(at) { return `step ${x[at]}: ${show(y[at])}`; }
     function show(share) { return share === null ? "–" : unit === "%" ? `${number(100 * share, 1)} %` : whole(share); }
     waiting.push(() => {
       const [muted, grid, accent] = ["--muted", "--line", "--accent"].map(color);
       const chart = new uPlot({
-        width: Math.max(150, holder.clientWidth), height: 84, legend: { show: false },
+        width: Math.max(150, holder.clientWidth), height: 102, legend: { show: false },
         padding: [6, 6, 0, 0],
         cursor: { y: false, sync: { key: "steps" }, points: { size: 6 } },
         scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(high || 0, unit === "%" ? 0.01 : 1)] } },
         axes: [
-          { size: 22, stroke: muted, grid: { show: false }, ticks: { show: false }, font: "11px system-ui", space: 60 },
+          { size: 22, stroke: muted, grid: { show: false }, ticks: { show: false }, font: "11px system-ui", space: 60,
+            values: (_, ticks) => ticks.map((v) => Number.isInteger(v) ? v : ""), label: "training step", labelSize: 18, labelGap: 0, labelFont: "11px system-ui" },
           { size: 40, stroke: muted, grid: { stroke: grid, width: 1 }, ticks: { show: false },
-            font: "11px system-ui", space: 26, values: (_, ticks) => ticks.map((v) => unit === "%" ? `${Math.round(v * 1000) / 10}%` : v >= 1000 ? `${v / 1000}k` : v) },
+            font: "11px system-ui", space: 18, values: (_, ticks) => ticks.map((v) => unit === "%" ? `${Math.round(v * 1000) / 10}%` : v >= 1000 ? `${v / 1000}k` : v) },
         ],
         series: [{}, { stroke: accent, width: 1.6, points: { show: x.length < 30, size: 4 } }],
         hooks: { setCursor: [(plot) => {
           const at = plot.cursor.idx;
-          figure.querySelector("output").textContent = at === null || at === undefined ? show(last)
-            : `step ${x[at]}: ${show(y[at])}`;
+          figure.querySelector("output").textContent = told(at ?? x.length - 1);
         }] },
       }, [x, y], holder);
       chart.over.addEventListener("click", () => {
@@ -88,11 +89,11 @@ barl.overview = (() => {
   }
 
   function table(caption, columns, rows) {
-    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-      el("table", {}, el("caption", { class: "unseen" }, caption),
-        el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col" }, name)))),
-        el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell, n) =>
-          el(n ? "td" : "th", n ? {} : { scope: "row" }, cell)))))));
+    const side = columns.map((_, n) => rows.every((cells) => /^[+−]?[\d.,]*$|^–$/.test(cells[n])) ? null : "words");
+    return barl.scroller(el("table", {}, el("caption", { class: "unseen" }, caption),
+      el("thead", {}, el("tr", {}, columns.map((name, n) => el("th", { scope: "col", class: side[n] }, name)))),
+      el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell, n) =>
+        el(n ? "td" : "th", n ? { class: side[n] } : { scope: "row" }, cell)))))), caption);
   }
 
   const link = (state, text) => el("a", { href: barl.store.address(state) }, text);
@@ -137,26 +138,26 @@ barl.overview = (() => {
     const counts = index.filters.map((filter, b) => [filter, total((item) => item.counts[b])]);
     const nothing = counts.filter(([, count]) => !count).map(([filter]) => filter.label);
     const praised = counts[0][1], tied = counts[2][1];
-    const curves = summary.length < 2 ? [] : [
-      ...counts.flatMap(([filter, count], b) => count && filter.id !== "wrong" ? [curve(filter.label, filter.help, summary,
-        (item) => item.counts[b] / item.rollouts, "%", go)] : []),
-      curve("mean tokens", "", summary, (item) => item.tokens / item.rollouts, "", go),
-      curve("mean tokens read to score", "", summary, (item) => item.cost / item.rollouts, "", go),
-    ];
+    const areMany = summary.length > 1;
+    const curves = areMany ? counts.flatMap(([filter, count], b) => count && filter.id !== "wrong" ? [curve(filter.label, filter.help, summary,
+      (item) => item.counts[b] / item.rollouts, "%", go)] : []) : [];
+    const sizes = areMany ? [["tokens", "tokens that were written"], ["cost", "tokens read to score the answers"]].flatMap(([name, title]) =>
+      total((item) => item[name]) ? [curve(title, "", summary, (item) => item[name] / item.rollouts, "", go)] : []) : [];
     return [
       el("h1", {}, listed.name),
       el("p", { class: "lead" }, lead(rollouts, praised, tied, counts[barl.store.bit("no_truth")][1])),
       facts([["rollouts", whole(rollouts)], ["prompt groups", whole(listed.heads.length)],
-        ["steps", whole(summary.length)], ["credit", settings.credit], ["model", listed.model],
+        ["training steps", whole(summary.length)], ["credit", settings.credit], ["model", listed.model],
         ["consistency beta", settings.consistency_beta],
         ["mean outcome", total((i) => i.judged) ? number(total((i) => i.outcome) / total((i) => i.judged)) : "–"]]),
       comparison(),
-      el("section", {}, el("h2", {}, curves.length ? "Share of rollouts of each kind, over training" : "Rollouts of each kind"),
-        curves.length ? [el("div", { class: "curves" }, curves), nothing.length ? el("p", { class: "note" }, `None: ${nothing.join("; ")}.`) : null]
+      el("section", {}, el("h2", {}, areMany ? "Share of rollouts of each kind" : "Rollouts of each kind"),
+        areMany ? [el("div", { class: "curves" }, curves), nothing.length ? el("p", { class: "note" }, `None: ${nothing.join("; ")}.`) : null]
           : table("Rollouts of each kind", ["kind", "rollouts", "what it says"], counts.map(([filter, count]) =>
             [link({ ...state, f: filter.id }, filter.label), whole(count), filter.help]))),
-      el("section", {}, el("h2", {}, "Steps"), table("Steps of the run",
-        ["step", "groups", "rollouts", "mean outcome", "mean tokens", "wrong but praised", "right but blamed", "equal outcomes"],
+      sizes.length ? el("section", {}, el("h2", {}, "Mean length of a rollout, in tokens"), el("div", { class: "curves" }, sizes)) : null,
+      el("section", {}, el("h2", {}, "Training steps"), table("Training steps of the run",
+        ["training step", "groups", "rollouts", "mean outcome", "mean tokens", "wrong but praised", "right but blamed", "equal outcomes"],
         summary.map((item) => [link({ ...state, step: item.step, group: null, rollout: null, t: null }, `step ${item.step}`),
           whole(item.groups), whole(item.rollouts), item.judged ? number(item.outcome / item.judged) : "–",
           whole(item.tokens / item.rollouts), ...[0, 1, 2].map((b) => whole(item.counts[b]))]))),
@@ -167,7 +168,7 @@ barl.overview = (() => {
     clear();
     const { rows, starts, heads, steps } = barl.store.runs[0];
     const groups = steps.get(state.step);
-    if (!groups) return [el("h1", {}, `Step ${state.step}`), el("p", {}, "The run has no rollouts of this step.")];
+    if (!groups) return [el("h1", {}, `Training step ${state.step}`), el("p", {}, "The run has no rollouts of this training step.")];
     const lines = groups.map((g) => {
       const members = Array.from({ length: starts[g + 1] - starts[g] }, (_, n) => starts[g] + n);
       const outcomes = members.map((row) => rows.outcome[row]);
@@ -177,14 +178,14 @@ barl.overview = (() => {
       const isJudged = members.some((row) => barl.store.verdict(rows.kinds[row])[0] !== "·");
       const right = members.filter((row) => rows.kinds[row] & (1 << barl.store.bit("right"))).length;
       return { equal, cells: [link({ ...state, group: heads[g].group, rollout: null, t: null }, `group ${heads[g].group}`),
-        el("bdi", { class: "clip" }, barl.visible(heads[g].text)), isJudged ? `${right} of ${members.length}` : "–",
+        el("bdi", { class: "clip" }, barl.visible(heads[g].text)), isJudged ? `${right}\u00a0of\u00a0${members.length}` : "–",
         equal ? "equal" : isKnown ? "differ" : "–", number(spread, 2)] };
     });
     const equal = lines.filter((item) => item.equal).length;
     return [
-      el("h1", {}, `Step ${state.step}`),
+      el("h1", {}, `Training step ${state.step}`),
       el("p", { class: "lead" }, `In ${equal} of ${plural(lines.length, "group")} all outcomes are equal: `
-        + "GRPO gives these rollouts 0. The last column says whether their steps got weights apart."),
+        + "GRPO gives these rollouts 0. The last column says how far apart the weights inside a rollout are."),
       table("Groups of the step", ["group", "prompt", "right", "outcomes", "widest spread of weights"],
         lines.map((item) => item.cells)),
     ];

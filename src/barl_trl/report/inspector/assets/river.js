@@ -21,23 +21,23 @@ barl.river = (() => {
   function panel(rollout, { onPoint, onChoose }) {
     const bands = bandsOf(rollout);
     const digits = barl.text.digitsOf(rollout);
-    const places = [0, ...rollout.step_ends];
-    const total = Math.max(1, places.at(-1));
-    const x = (state) => (places[state] / total) * WIDTH;
-    const states = places.length;
+    const total = rollout.tokens.length;
+    const places = [0, ...rollout.step_ends, total]; // behind the last state the belief stays
+    const x = (state) => (places[state] / Math.max(1, total)) * WIDTH;
+    const states = places.length - 1;
     const level = new Array(states).fill(0);
     const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" });
     for (const band of bands) {
       const low = [...level];
       band.values.forEach((value, t) => { level[t] += value; });
       const at = (t, share) => `${x(t).toFixed(1)},${(HEIGHT * (1 - Math.min(1, share))).toFixed(2)}`;
-      const upper = level.map((share, t) => at(t, share));
-      const lower = low.map((share, t) => at(t, share)).reverse();
+      const upper = [...level, level.at(-1)].map((share, t) => at(t, share));
+      const lower = [...low, low.at(-1)].map((share, t) => at(t, share)).reverse();
       band.path = svg("path", { d: `M${upper.join("L")}L${lower.join("L")}Z`, class: `band ${band.color}` });
       band.path.append(svg("title", {}, visible(barl.cut(band.name, 80))));
       drawing.append(band.path);
     }
-    for (let t = 1; t < states - 1; t++) {
+    for (let t = 1; t < states; t++) {
       drawing.append(svg("line", { x1: x(t), x2: x(t), y1: 0, y2: HEIGHT, class: "boundary" }));
     }
     const here = svg("rect", { x: 0, y: 0, width: 0, height: HEIGHT, class: "here" });
@@ -50,7 +50,7 @@ barl.river = (() => {
         band.isOwn ? el("span", { class: "tag" }, "its answer") : null, band.value);
       return band.item;
     }));
-    const slider = el("div", { class: "river", role: "slider", tabindex: "0", "aria-label": `Belief along the text, by ${barl.text.unit(rollout)}`,
+    const slider = el("div", { class: "river", role: "slider", tabindex: "0", "aria-label": `Belief along the text, by ${rollout.unit}`,
       "aria-valuemin": 0, "aria-valuemax": Math.max(0, states - 2), "aria-valuenow": 0 }, drawing);
     let marked = null;
 
@@ -64,9 +64,7 @@ barl.river = (() => {
       for (const band of bands) {
         const before = isStep ? `${number(band.values[state - 1], digits)} → ` : "";
         band.value.textContent = `${before}${number(band.values[state], digits)}`;
-        const isOut = band.values[state] < barl.text.eliminated(rollout);
-        band.item.classList.toggle("out", isOut);
-        band.path.classList.toggle("out", isOut && !band.isTruth);
+        band.item.classList.toggle("out", isStep && band.values[state] < barl.text.eliminated(rollout));
       }
       slider.setAttribute("aria-valuenow", isStep ? t : Math.max(0, states - 2));
       slider.setAttribute("aria-valuetext", `${isStep ? `after ${barl.text.named(rollout, t)}` : "at the end"}: `
@@ -89,14 +87,19 @@ barl.river = (() => {
       });
     }
     mark(null);
-    const axis = el("div", { class: "axis", "aria-hidden": "true" }, el("span", {}, "prompt"), el("span", {}, `${barl.whole(total)} tokens`));
-    return { element: el("div", { class: "belief" }, slider, axis, legend), mark };
+    const axis = (name, ...labels) => el("div", { class: name, "aria-hidden": "true" }, labels.map((label) => el("span", {}, label)));
+    return { element: el("div", { class: "belief" }, el("div", { class: "plane" }, axis("levels", "1", "belief", "0"), slider,
+      axis("axis", "prompt", barl.plural(total, "token"))), legend), mark };
   }
+
+  // A sentence that says what the drawing is.
+  const noteOf = ({ unit, has_truth: hasTruth }) => "From left to right the text is read. At each place the height of a band is the belief in one answer"
+    + `${hasTruth ? "; the lowest band, in blue, is the truth" : ""}. A thin upright stroke ends each ${unit}.`;
 
   // A sentence on the belief in the truth, or without one on the entropy: its beginning, its end and its
   // greatest change.
   function titleOf(rollout) {
-    const unit = barl.text.unit(rollout);
+    const unit = rollout.unit;
     const digits = rollout.has_truth ? barl.text.digitsOf(rollout) : 2;
     const values = rollout.has_truth ? rollout.w.map((row) => row[0]) : barl.text.nats(rollout);
     const changes = values.slice(1).map((value, t) => value - values[t]);
@@ -106,5 +109,5 @@ barl.river = (() => {
     return `${path}; ${barl.text.named(rollout, greatest)} moves it most (${barl.signed(changes[greatest])}).`;
   }
 
-  return { panel, titleOf };
+  return { panel, titleOf, noteOf };
 })();

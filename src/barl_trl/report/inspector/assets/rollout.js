@@ -19,9 +19,9 @@ barl.rollout = (() => {
     return barl.overview.facts([["outcome", number(rollout.outcome, 2)], ["rewards", rewards.length > 1 ? rewards.join(", ") : null],
       ["GRPO's advantage", signed(rollout.advantage)], ["mean weight", signed(mean)],
       ["tokens", barl.whole(rollout.tokens.length)], ["turns", rollout.turn_ends && barl.whole(rollout.turn_ends.length)],
-      ["steps", barl.text.unit(rollout) === "turn" ? null : barl.whole(rollout.step_ends.length)],
+      [`${rollout.unit}s`, rollout.unit === "turn" ? null : barl.whole(rollout.step_ends.length)],
       ["tokens read to score", rollout.scored_tokens === null ? null : barl.whole(rollout.scored_tokens)],
-      ["grader", rollout.reason === null ? null : visible(barl.cut(rollout.reason, 120))],
+      ["grader", rollout.reason === null ? null : barl.group.why(rollout)],
       ["ended", rollout.is_cut_off ? "cut off" : "by itself"]]);
   }
 
@@ -52,14 +52,14 @@ barl.rollout = (() => {
     };
     const element = el("div", { class: "side" }, view.isPair ? el("h2", { class: "run-name" }, name) : null,
       text.element,
-      river ? el("section", {}, el("h2", {}, barl.river.titleOf(rollout)), river.element)
+      river ? el("section", {}, el("h2", {}, barl.river.titleOf(rollout)), el("p", { class: "note" }, barl.river.noteOf(rollout)), river.element)
         : el("p", { class: "hint" }, "No beliefs were scored of this rollout."),
       el("section", {}, arithmetic));
     return { element, choose };
   }
 
   function toolbar(rollout, state, view) {
-    const named = (text) => text.replace("step", barl.text.unit(rollout));
+    const named = (text) => text.replace("step", rollout.unit);
     const modes = Object.entries(barl.text.MODES).map(([name, mode], n) => el("button", {
       type: "button", "data-mode": name, "aria-pressed": String(name === view.mode), disabled: !barl.text.has(rollout, name),
       title: barl.text.has(rollout, name) ? `key ${n + 1}` : "was not recorded",
@@ -98,7 +98,7 @@ barl.rollout = (() => {
       sides.push(side(partner.rollout, runs[1], state, name, sideView));
     }
     const nodes = [
-      el("h1", {}, `Step ${state.step}, group ${state.group}, rollout ${state.rollout}`),
+      el("h1", {}, `Training step ${state.step}, group ${state.group}, rollout ${state.rollout}`),
       headline(rollout), facts(group, rollout, runs[0].rows.mean[row]), barl.group.prompt(group),
       runs.length > 1 && !partner ? el("p", { class: "hint" }, `${runs[1].name} has no rollout to this prompt.`) : null,
       toolbar(rollout, state, { ...view, go, mode }),

@@ -120,6 +120,16 @@ barl.store = (() => {
     return { step: head.step, group: head.group, rollout: rows.rollout[row] };
   }
 
+  // The rows of a step, a group or a rollout: the first, and the one behind the last.
+  function rowsOf(state) {
+    const { starts, steps, places } = runs[0];
+    const row = rowOf(state);
+    if (state.rollout !== null) return [row, row + 1];
+    const group = places.get(`${state.step}/${state.group}`);
+    const groups = state.group === null ? steps.get(state.step) || [] : group === undefined ? [] : [group];
+    return groups.length ? [starts[groups[0]], starts[groups.at(-1) + 1]] : [-1, -1];
+  }
+
   function rowOf(state) {
     const group = runs[0].places.get(`${state.step}/${state.group}`);
     if (group === undefined || state.rollout === null) return -1;
@@ -149,6 +159,6 @@ barl.store = (() => {
     return { ...await rollout(other, 1), row: other, same: joined.same[row] === 1 };
   }
 
-  return { SORTS, runs, open, parse, address, select, filters, bit, verdict, placeOf, rowOf, group, rollout,
+  return { SORTS, runs, open, parse, address, select, filters, bit, verdict, placeOf, rowOf, rowsOf, group, rollout,
     partner, get index() { return index; }, get joined() { return joined; } };
 })();

@@ -35,10 +35,8 @@ barl.text = (() => {
       return { n, start, answered, stop, tools: tools[n], before: stateAt(start), after: stateAt(stop) };
     });
   }
-  // What a step of a rollout is called.
-  const unit = ({ turn_ends: turns, step_ends: steps }) => turns && turns.length === steps.length ? "turn" : "step";
-  // The name of step t. Turns are counted from 1.
-  const named = (rollout, t) => unit(rollout) === "turn" ? `turn ${t + 1}` : `step ${t}`;
+  // What step t of a rollout is called: turns, lines and parts are counted from 1.
+  const named = ({ unit }, t) => `${unit} ${t + 1}`;
 
   // The number that colours a token of step t. The belief after step t is that at state t + 1.
   function valueOf(rollout, mode, token, t) {
@@ -99,7 +97,7 @@ barl.text = (() => {
     const logp = rollout.logps ? rollout.logps[token] : null;
     if (logp !== null) parts.push(["log-prob", `${number(logp)} (p ${number(Math.exp(logp))})`]);
     if (rollout.ratios) parts.push(["ratio", number(rollout.ratios[token])]);
-    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], [unit(rollout), isStep ? named(rollout, t).split(" ")[1] : "after the last"]);
+    parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], [rollout.unit, isStep ? t + 1 : "after the last"]);
     if (rollout.p && isStep) {
       rollout.hypotheses.slice(0, 8).forEach((answer, i) => parts.push([
         `${rollout.belief === "task" ? "b" : "p"}(${visible(barl.cut(answer, 24))})${i || !rollout.has_truth ? "" : " truth"}`,
@@ -330,5 +328,5 @@ barl.text = (() => {
     return { element: box, mark };
   }
 
-  return { MODES, panel, has, stepOf, unit, named, render, formula, hideTip, thoughts, nats, eliminated, digitsOf };
+  return { MODES, panel, has, stepOf, named, render, formula, hideTip, thoughts, nats, eliminated, digitsOf };
 })();
