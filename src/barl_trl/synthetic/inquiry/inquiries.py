@@ -64,7 +64,7 @@ def letter_marks(guess: str, secret: str) -> str:
 
     Example:
         >>> letter_marks("geese", "elegy")
-        '??-?-'
+        '??+--'
     """
     left = Counter(b for a, b in zip(guess, secret, strict=True) if a != b)
     marks = []
