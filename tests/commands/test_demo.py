@@ -30,6 +30,12 @@ def test_an_unknown_task_is_refused(tmp_path):
         cli.main(["demo", "--task", "chess", "--output_dir", str(tmp_path)])
 
 
+def test_grpo_beside_grpo_is_refused(tmp_path):
+    with pytest.raises(SystemExit, match="barl demo: credit must be another than 'grpo'"):
+        grpo = ["--credit", "grpo", "--information_weight", "0"]
+        cli.main(["demo", "--output_dir", str(tmp_path), *grpo])
+
+
 def test_epochs_are_refused(tmp_path):
     with pytest.raises(SystemExit, match="max_steps must be at least 1, got -1: the problems"):
         cli.main(["demo", "--output_dir", str(tmp_path), "--max_steps", "-1"])

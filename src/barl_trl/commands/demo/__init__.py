@@ -124,6 +124,11 @@ def _check(task: str, settings: Any) -> None:
             f"max_steps must be at least 1, got {settings.max_steps}: the problems have no end, so "
             "there are no epochs."
         )
+    if task == "inquiry" and settings.credit == "grpo":
+        raise ValueError(
+            "credit must be another than 'grpo', got 'grpo': it is trained beside GRPO anyway. Leave "
+            "it out for 'bayes'."
+        )
     for name, why in TASKS[task].unused.items():
         if getattr(settings, name) != getattr(type(settings), name):  # the field's default
             raise ValueError(f"{name} must be left out, got {getattr(settings, name)!r}: {why}.")

@@ -126,13 +126,11 @@ def table_rows(summary: dict[str, Any]) -> list[dict[str, str]]:
 
     def share(value: float, number: int) -> str:
         low, high = clopper_pearson(round(value * number), number)
-        return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+        return f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
 
     return [
         row("secrets found", "accuracy", share),
-        row("answers that the replies determine", "determined", share),
+        row("determined by the replies", "determined", share),
         row("questions", "questions", lambda value, _: f"{value:.2f}"),
-        row(
-            "entropy left at the answer", "belief_entropy", lambda value, _: f"{100 * value:.0f} %"
-        ),
+        row("entropy at the answer", "belief_entropy", lambda value, _: f"{100 * value:.0f} %"),
     ]
