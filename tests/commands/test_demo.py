@@ -31,8 +31,8 @@ def test_an_unknown_task_is_refused(tmp_path):
 
 
 def test_grpo_beside_grpo_is_refused(tmp_path):
+    grpo = ["--credit", "grpo", "--information_weight", "0"]
     with pytest.raises(SystemExit, match="barl demo: credit must be another than 'grpo'"):
-        grpo = ["--credit", "grpo", "--information_weight", "0"]
         cli.main(["demo", "--output_dir", str(tmp_path), *grpo])
 
 

@@ -126,8 +126,8 @@ def _check(task: str, settings: Any) -> None:
         )
     if task == "inquiry" and settings.credit == "grpo":
         raise ValueError(
-            "credit must be another than 'grpo', got 'grpo': it is trained beside GRPO anyway. Leave "
-            "it out for 'bayes'."
+            "credit must be another than 'grpo', got 'grpo': GRPO is trained anyway. Leave it out "
+            "for 'bayes'."
         )
     for name, why in TASKS[task].unused.items():
         if getattr(settings, name) != getattr(type(settings), name):  # the field's default
