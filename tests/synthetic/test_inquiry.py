@@ -99,9 +99,9 @@ def test_rows_have_all_candidates_and_secrets_that_are_spread():
 
 
 def test_prompts_that_can_be_learned_by_heart_always_have_the_same_secret():
-    rows = number().rows(96, seed=2, num_prompts=32)
+    rows = number().rows(4000, seed=2, num_prompts=2000)
     pairs = {(row["prompt"][0]["content"], row["solution"]) for row in rows}
-    assert len(pairs) == len({prompt for prompt, _ in pairs}) == 32
+    assert len(pairs) == len({prompt for prompt, _ in pairs}) == 2000
 
 
 def test_secrets_may_be_some_of_the_candidates():

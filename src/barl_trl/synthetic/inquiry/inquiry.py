@@ -85,7 +85,8 @@ class Inquiry:
         """
         rng = random.Random(seed)
         allowed = [*(secrets or self.hypotheses)]
-        fixed = [(rng.randrange(NUM_GAMES), rng.choice(allowed)) for _ in range(num_prompts or 0)]
+        games = rng.sample(range(NUM_GAMES), num_prompts or 0)
+        fixed = [(game, rng.choice(allowed)) for game in games]
         rows = []
         for n in range(count):
             game, secret = fixed[n % len(fixed)] if fixed else (None, rng.choice(allowed))
