@@ -5,6 +5,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+import torch
 from datasets import Dataset
 
 from ...evaluation.statistics.metrics import clopper_pearson
@@ -42,6 +43,7 @@ def run(args: BARLConfig) -> dict[str, Any]:
         The contents of `summary.json`.
     """
     started = time.perf_counter()
+    torch.set_num_threads(1)  # the model is so small that more threads are slower
     output_dir, inquiry = Path(str(args.output_dir)), NumberGame.inquiry
     found = {}
     for credit in ("grpo", args.credit):
