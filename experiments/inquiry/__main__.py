@@ -32,18 +32,20 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     quick = Scale(steps=0.04, tests=16, final_tests=32, rollouts=16)
     scale = quick if options.quick else Scale()
+    # a file that exists is not made again: the two must not share a folder
+    folder = options.output_dir / ("quick" if options.quick else "runs")
     with ended_in_one_line(PROG), progress_bar(width=32) as progress:
         for name in options.parts:
             part = PARTS[name]
             arms = [arm for arm in part.arms if arm in options.arms]
-            jobs = tuning_jobs(options.output_dir, part, arms, scale)
+            jobs = tuning_jobs(folder, part, arms, scale)
             task = progress.add_task(f"{part.title}: tuning", total=len(jobs))
             run_jobs(jobs, lambda task=task: progress.advance(task))
-            jobs = [*reported_jobs(options.output_dir, part, arms, options.seeds, scale)]
+            jobs = [*reported_jobs(folder, part, arms, options.seeds, scale)]
             task = progress.add_task(part.title, total=len(jobs))
             run_jobs(jobs, lambda task=task: progress.advance(task))
-        page = report.write(options.output_dir)
-    print(printable(f"In {options.output_dir}: {page.name}, and each training's file."))
+        page = report.write(folder)
+    print(printable(f"In {folder}: {page.name}, and each training's file."))
 
 
 if __name__ == "__main__":

@@ -1,29 +1,24 @@
 """The four games: a number, a code of coloured pegs, a word, an animal."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
 
-import numpy as np
-
 from .inquiry import Inquiry
 
 _ASSETS = Path(__file__).parents[2] / "assets"
-_YES_OR_NO = ("no", "yes")
 
 
 @cache
 def number(count: int = 16, *, error_rate: float = 0.0) -> Inquiry:
     """Return the game of a number from 1 to `count`: is it at least another one?"""
-    numbers = np.arange(1, count + 1)
+    numbers = tuple(map(str, range(1, count + 1)))
     return Inquiry(
         message=f"Which number from 1 to {count} is it?",
-        hypotheses=tuple(map(str, numbers)),
-        questions=tuple(map(str, numbers[1:])),
-        replies=_YES_OR_NO,
-        table=(numbers[None] >= numbers[1:, None]).astype(np.int64),
+        hypotheses=numbers,
+        questions=numbers[1:],
+        judge=lambda question, secret: "yes" if int(secret) >= int(question) else "no",
         error_rate=error_rate,
     )
 
@@ -35,14 +30,14 @@ def code(length: int = 3, colours: int = 6) -> Inquiry:
     The reply counts the pegs that are right (black), and those whose colour is right elsewhere
     (white).
     """
-    codes = ["".join(pegs) for pegs in product("ABCDEFGH"[:colours], repeat=length)]
+    codes = tuple(map("".join, product("ABCDEFGH"[:colours], repeat=length)))
 
     def pegs(guess: str, secret: str) -> str:
         black = sum(a == b for a, b in zip(guess, secret, strict=True))
         return f"{black} black, {(Counter(guess) & Counter(secret)).total() - black} white"
 
     colours_of = f"{length} letters from A to {'ABCDEFGH'[colours - 1]}"
-    return _of_guesses(f"Which code of {colours_of} is it?", codes, pegs)
+    return Inquiry(f"Which code of {colours_of} is it?", codes, codes, pegs)
 
 
 @cache
@@ -53,8 +48,8 @@ def words(count: int = 300) -> Inquiry:
     """
     listed = (_ASSETS / "words.txt").read_text(encoding="utf-8").split()
     step = len(listed) / count  # spread over the alphabet
-    chosen = [listed[int(n * step)] for n in range(count)]
-    return _of_guesses("Which word of five letters is it?", chosen, letter_marks)
+    chosen = tuple(listed[int(n * step)] for n in range(count))
+    return Inquiry("Which word of five letters is it?", chosen, chosen, letter_marks)
 
 
 def letter_marks(guess: str, secret: str) -> str:
@@ -80,27 +75,11 @@ def animals(*, error_rate: float = 0.1) -> Inquiry:
     """Return the game of 64 animals, with the questions of a table that we made."""
     lines = (_ASSETS / "animals.tsv").read_text(encoding="utf-8").splitlines()
     (_, *questions), *rows = (line.split("\t") for line in lines)
+    known = {name: dict(zip(questions, replies, strict=True)) for name, *replies in rows}
     return Inquiry(
         message="Which animal is it?",
-        hypotheses=tuple(name for name, *_ in rows),
+        hypotheses=tuple(known),
         questions=tuple(questions),
-        replies=_YES_OR_NO,
-        table=np.array([replies for _, *replies in rows]).astype(np.int64).T,
+        judge=lambda question, animal: "yes" if known[animal][question] == "1" else "no",
         error_rate=error_rate,
-    )
-
-
-def _of_guesses(
-    message: str, hypotheses: Sequence[str], judge: Callable[[str, str], str]
-) -> Inquiry:
-    """Return an inquiry in which each hypothesis may be guessed, and is judged by the secret."""
-    judged = [[judge(guess, secret) for secret in hypotheses] for guess in hypotheses]
-    replies = sorted({text for row in judged for text in row})
-    places = {text: place for place, text in enumerate(replies)}
-    return Inquiry(
-        message=message,
-        hypotheses=tuple(hypotheses),
-        questions=tuple(hypotheses),
-        replies=tuple(replies),
-        table=np.array([[places[text] for text in row] for row in judged]),
     )

@@ -1,7 +1,7 @@
 """What is known of a game of finding out: hypotheses, questions, and the replies that they get."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,17 +21,25 @@ class Inquiry:
         message: What the prompt asks.
         hypotheses: The H texts that may be the secret.
         questions: The Q texts that may be asked.
-        replies: The texts that may be replied.
-        table: Index of the right reply to each question under each hypothesis, `[Q, H]`.
+        judge: Question, hypothesis -> the right reply.
         error_rate: Probability of a wrong reply; each of the wrong ones is as likely.
     """
 
     message: str
     hypotheses: tuple[str, ...]
     questions: tuple[str, ...]
-    replies: tuple[str, ...]
-    table: NDArray[np.int64]
+    judge: Callable[[str, str], str]
     error_rate: float = 0.0
+
+    @cached_property
+    def replies(self) -> tuple[str, ...]:
+        """The texts that may be replied."""
+        return self._judged[0]
+
+    @cached_property
+    def table(self) -> NDArray[np.int64]:
+        """Index of the right reply to each question under each hypothesis, `[Q, H]`."""
+        return self._judged[1]
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -98,6 +106,13 @@ class Inquiry:
     def prompt(self, game: int) -> str:
         """Return the message of the prompt of a game, by its number."""
         return f"Game {game:04}. {self.message}"
+
+    @cached_property
+    def _judged(self) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+        judged = [[self.judge(q, secret) for secret in self.hypotheses] for q in self.questions]
+        replies = sorted({text for row in judged for text in row})
+        places = {text: place for place, text in enumerate(replies)}
+        return tuple(replies), np.array([[places[text] for text in row] for row in judged])
 
     @cached_property
     def _question_places(self) -> dict[str, int]:
