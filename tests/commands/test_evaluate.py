@@ -73,8 +73,8 @@ def test_docs_show_the_command_and_its_table(tmp_path, capsys, monkeypatch):
     shown = capsys.readouterr().out
     table = shown[shown.index("tiny-search, greedy") :].split("math_verify")[0]
     assert "\n".join(line.rstrip() for line in table.splitlines()) in page
-    demo = (ROOT / "README.md").read_text()
-    accuracy = re.search(r"│ greedy accuracy +│ (.*?) %", demo)[1]
+    demo = (ROOT / "docs" / "demo.md").read_text()
+    accuracy = re.search(r"Before training they are .* and (.*?) % \(greedy\)", demo)[1]
     assert f"│ {accuracy} ±" in table
 
 
