@@ -39,7 +39,9 @@ class QuickTrainer(BARLTrainer):
 class QuickTokenizer(PreTrainedTokenizerFast):
     """Remembers how a response is parsed. Nothing else."""
 
-    def parse_response(self, response, schema=None, *, prefix=None, tools=None):  # noqa: D102
+    def parse_response(  # noqa: D102
+        self, response, schema=None, *, prefix: Any = None, tools=None
+    ):
         # a response continues the last header alone, and all games of a run have the same tools
         known = vars(self).setdefault("_known_responses", {})
         key = tuple(response), tuple(prefix[-HEADER_TOKENS:])

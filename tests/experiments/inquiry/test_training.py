@@ -12,7 +12,6 @@ RESPONSES = [
     CALL,
     "\\boxed{7}<|im_end|>",
     CALL[:30],
-    "",
     CALL.replace("at_least", ""),
     "</tool_call>",
 ]
