@@ -166,9 +166,10 @@ def _refuse_missing_positions(
     model: nn.Module, rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]
 ) -> None:
     """Refuse rollouts that a table of positions does not hold with elicitation and answer."""
-    most = table_positions(model)
+    if (most := table_positions(model)) is None:
+        return
     needed = max((rollout.num_positions(elicitation_ids) for rollout in rollouts), default=0)
-    if most is not None and needed > most:
+    if needed > most:
         raise ValueError(
             f"rollouts must need at most the model's {most} positions, got {needed} for prompt, "
             f"completion, elicitation and answer: lower max_completion_length by {needed - most}, "

@@ -101,6 +101,9 @@ class Elicitation:
         Returns:
             Token ids for each state, `None` if all have the common ones.
         """
+        if THOUGHT_START not in self.tokenizer.decode(token_ids, skip_special_tokens=False):
+            forms = [self._forms[False, position in turn_starts] for position in state_positions]
+            return forms if any(ids is not self.token_ids for ids in forms) else None
         turn_of_state = [
             max(start for start in (state_positions[0], *turn_starts) if start <= position)
             for position in state_positions

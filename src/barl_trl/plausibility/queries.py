@@ -82,12 +82,13 @@ class Rollout:
 
     def num_positions(self, common: Sequence[int]) -> int:
         """Return how many positions the rollout needs, with elicitations and answers."""
-        asked = [
-            position + len(self.elicitation(state, common)) + len(answer.token_ids)
+        if not self.answers:
+            return self.trunk_length
+        asked = max(
+            position + len(self.elicitation(state, common))
             for state, position in enumerate(self.state_positions)
-            for answer in self.answers
-        ]
-        return max([*asked, self.trunk_length])
+        )
+        return max(asked + max(len(answer.token_ids) for answer in self.answers), self.trunk_length)
 
     @property
     def scored_positions(self) -> range:
