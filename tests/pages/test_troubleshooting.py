@@ -5,12 +5,15 @@ import re
 
 import pytest
 
-from barl_trl.trainer.checks.settings import TRL_RULES
+from barl_trl.commands.train.arguments import _RULES
+from barl_trl.trainer.checks.settings import BARL_RULES, CREDIT_RULES, TRL_RULES
 
 from ..paths import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
 QUOTED = re.findall(r"^> (.+)$", PAGE, re.MULTILINE)
+TABLES = re.findall(r"^\| message \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+QUOTED += [row for table in TABLES for row in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)]
 FIELD = re.compile(r"%[sd]|%%|\{[^{}]*\}")
 """What a text leaves open: values of `%`, and of `str.format`."""
 
@@ -29,6 +32,10 @@ SOURCE = [
     text for path in (ROOT / "src").rglob("*.py") for text in texts(ast.parse(path.read_text()))
 ]
 SOURCE += [f"{rule.field} must {rule.must}, got True: {rule.way_out}" for rule in TRL_RULES]
+SOURCE += [
+    FIELD.sub("…", f"{rule.field} must {rule.must}, got …: {rule.way_out}")
+    for rule in (*BARL_RULES, *CREDIT_RULES, *_RULES)
+]
 
 
 def test_messages_are_quoted():
