@@ -15,7 +15,7 @@ TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo $(CPU_TORCH))
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: setup  ## train a tiny model on search problems and show what it learned (CPU, minutes)
+demo: setup  ## train a tiny agent with GRPO and with the Bayes return, side by side (CPU, minutes)
 	$(BIN)/barl demo
 
 test: setup  ## run the tests

@@ -7,7 +7,7 @@ trainer       BARLConfig, BARLTrainer and its mixins: the only place that knows 
 data          rows -> prompts and true answers: loading, checks, selection, decontamination
 rewards       outcome rewards in TRL's signature
 hypotheses    the answers of a prompt's rollouts, and the true one -> its hypotheses
-synthetic     tasks that are made: search problems, a number game, decision trees, triplets
+synthetic     tasks that are made: search problems, games of finding out, decision trees, triplets
 graders       two answers -> a verdict: the front door, its processes, a folder per grader
 plausibility  answer log-likelihoods of every hypothesis at every state, for any causal LM
 report        figures and pages: files in, files out

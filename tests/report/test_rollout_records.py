@@ -205,7 +205,7 @@ def test_the_page_says_what_each_column_of_the_schema_means():
 def test_the_pages_reader_reads(tmp_path, monkeypatch, capsys):
     [code] = re.findall(r"```python\n(.*?)```", section(), re.DOTALL)
     wrong, alone = FULL | {"outcome": 0.0}, record(hypotheses=None)
-    folder = tmp_path / "outputs" / "demo" / "beliefs"
+    folder = tmp_path / "outputs" / "mine" / "beliefs"
     for n, (records, credit) in enumerate((([FULL, wrong, alone], "barl"), ([wrong], "progress"))):
         write_records(folder / file_name(n), records, {"settings": {"credit": credit}})
     (tmp_path / "reader.py").write_text(code)

@@ -88,7 +88,7 @@ class BARLFields:
     step_size: int = option(
         128,
         "Completion tokens of one reasoning step. The trainer's `step_segmenter` replaces it. In "
-        "rollouts of several turns each turn, with the observation behind it, is a step.",
+        "rollouts of several turns each turn, with the observation after it, is a step.",
     )
     elicitation: str = option(
         DEFAULT_ELICITATION,
@@ -101,11 +101,12 @@ class BARLFields:
         "barl",
         f"Function that gives each step its weight: `{'`, `'.join(CREDITS)}`, or the dotted "
         "path of your own. docs/credit.md says what each computes and costs. `barl train --method` "
-        "sets it, but for `grpo`: here the weights of GRPO in BARL's trainer, there TRL's trainer.",
+        "sets it. Only `grpo` differs: `--method grpo` is TRL's trainer, `credit='grpo'` gives the "
+        "weights of GRPO in BARL's trainer.",
     )
     credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] | None = option(
         None,
-        "Mean that is subtracted from the steps' weights before whitening. That of the `batch`, of "
+        "Mean that is subtracted from the steps' weights before whitening: that of the `batch`, of "
         "the prompt's `group`, of the prompt's other rollouts (`leave_one_out`), or of all "
         "weights at the same `step`. None: the credit's own (`barl`: `none`).",
     )
@@ -126,9 +127,9 @@ class BARLFields:
     )
     gain_normalization: Literal["joint", "separate"] = option(
         "joint",
-        "Whether `information_gain` standardises gains and outcomes of a group `joint`ly (the "
-        "paper) or each kind `separate`ly (its released code). Jointly it pays for early answers "
-        "where rollouts differ in their number of turns.",
+        "How `information_gain` standardises gains and outcomes of a group: all together (`joint`, "
+        "the paper) or each kind on its own (`separate`, its released code). `joint` favours early "
+        "answers if rollouts differ in their number of turns.",
     )
 
     # Answers and hypotheses
@@ -168,8 +169,9 @@ class BARLFields:
     )
     information_weight: float = option(
         0.0,
-        "With `bayes`, what a step earns for the entropy of the belief that it and later steps "
-        "take away, as a share of the largest entropy. 0 leaves the gradient unbiased.",
+        "With `bayes`, the weight of information. A step earns this times the entropy that it and "
+        "later steps take from the belief, as a share of the largest entropy. 0 leaves the "
+        "gradient unbiased.",
     )
     consistency_beta: float = option(
         1.0,
@@ -185,7 +187,7 @@ class BARLFields:
         "(`barl`: `mean`).",
     )
     plausibility_temperature: float = option(
-        1.0, "Temperature at which answers are scored. `temperature` is that of sampling."
+        1.0, "Temperature at which answers are scored. TRL's `temperature` is that of sampling."
     )
     last_state: Literal["measured", "answer"] = option(
         "measured",
@@ -211,7 +213,7 @@ class BARLFields:
         "shared_prefix",
         "How answers are scored. `shared_prefix`: every token of a rollout is computed once, with "
         "all answers at all states. `reencode`: a sequence per state and answer. Models that do "
-        "not allow the first get the second.",
+        "not allow `shared_prefix` are re-encoded.",
     )
     scoring_max_tokens: int | None = option(
         None,
@@ -236,7 +238,7 @@ class BARLFields:
     allow_inexact_resume: bool = option(
         False,
         "Resume although other settings than those of the checkpoint (batches, `seed`, data set, "
-        "method) make an exact resume impossible. Rollouts that were left are dropped.",
+        "method) make an exact resume impossible. The checkpoint's remaining rollouts are dropped.",
     )
 
     def __post_init__(self):
