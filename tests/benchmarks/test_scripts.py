@@ -210,3 +210,12 @@ def test_refusals_are_of_other_weights_alone(tmp_path):
     for record in records:
         assert record["refused"] == record["caches refused"] == 0
         assert record["other weights' refused"] == record["caches"] == 2
+
+
+@pytest.mark.slow
+def test_an_agents_scoring_is_timed_for_each_belief():
+    (table,) = run_benchmark("agent_scoring.py", "--steps", "2")
+    fed = [int(float(row["tokens fed"].replace(",", ""))) for row in table.values()]
+    assert fed[0] > fed[1] == fed[2] > fed[3] == 0  # all answers, the truth alone, none
+    assert len({row["turns"] for row in table.values()}) == 1  # the same rollouts
+    assert all(0 < float(row["s of scoring"]) < float(row["s of a step"]) for row in table.values())
