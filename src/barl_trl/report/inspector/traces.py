@@ -6,6 +6,8 @@ The formats are those of verifiers 0.4.0 (`verifiers.v1`: `Episode`, `Trace`, `M
 
 import json
 import os
+import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
@@ -246,6 +248,7 @@ def log_to_trackio(folder: Path, run: str) -> int:
 
     Raises:
         ImportError: trackio is missing, or too old.
+        OSError: trackio could not keep all of them.
         ValueError: trackio would send the rollouts to another machine, or a record cannot be read.
     """
     try:
@@ -263,7 +266,9 @@ def log_to_trackio(folder: Path, run: str) -> int:
             "prompts and completions there."
         )
     trackio, number = import_module("trackio"), 0
-    with redirect_stdout(StringIO()):  # it prints the name of the run as it is
+    # it prints the name of the run as it is, and only warns of what is lost
+    with redirect_stdout(StringIO()), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         trackio.init(PROJECT, name=run, embed=False, auto_log_cpu=False, auto_log_gpu=False)
         try:
             for metadata, records in _files(folder):
@@ -273,6 +278,9 @@ def log_to_trackio(folder: Path, run: str) -> int:
                 number += len(traces)
         finally:
             trackio.finish()
+    for text in (str(warning.message) for warning in warned):
+        if re.search(r"trackio.* (failed|skipped|could not)", text):
+            raise OSError(f"trackio must keep all rollouts, got: {text}")
     return number
 
 
