@@ -96,8 +96,8 @@ def _arguments(said: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
             found = json.loads(blocks[n]) if len(blocks) == len(names) else None
         except (ValueError, RecursionError):
             found = None
-        is_call = isinstance(found, dict) and found.get("name") == name
-        yield name, json.dumps(found.get("arguments", {})) if is_call else ""
+        call = found if isinstance(found, dict) and found.get("name") == name else None
+        yield name, "" if call is None else json.dumps(call.get("arguments", {}))
 
 
 def write_verifiers(folder: Path, output: Path, run: str) -> int:
