@@ -180,9 +180,10 @@ def test_nothing_is_sent_and_an_old_trackio_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"trackio must be 0\.43 or newer .*, got 0\.0\.6"):
         log_to_trackio(tmp_path, "mine")
     monkeypatch.setattr(versions, lambda name: "0.43.0")
-    monkeypatch.setenv("TRACKIO_SPACE_ID", "me/runs")
-    with pytest.raises(ValueError, match="TRACKIO_SPACE_ID must not be set, got 'me/runs'"):
+    monkeypatch.setenv("TRACKIO_SERVER_URL", "https://host/?write_token=secret")
+    with pytest.raises(ValueError, match="TRACKIO_SERVER_URL must not be set") as told:
         log_to_trackio(tmp_path, "mine")
+    assert "secret" not in str(told.value)
 
 
 READ = """

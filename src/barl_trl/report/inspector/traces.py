@@ -41,8 +41,8 @@ _PLACED = {"prompt", "tokens", "token_ids", "token_logps", "token_weights", "rew
 _PLACED |= {"own_tokens", "turn_ends", "observed_tools"}
 """Columns of records that have a place of their own in a trace."""
 
-_FOR_TOKENS = {"importance_ratios"}
-"""Further columns with a number for each token."""
+_NOT_IN_TRACKIO = {"importance_ratios", "answer_logps", "predicted_rewards"}
+"""Further columns with many numbers: trackio shows all metadata as one text."""
 
 
 class Message(NamedTuple):
@@ -260,9 +260,9 @@ def log_to_trackio(folder: Path, run: str) -> int:
             f"trackio must be {_TRACKIO} or newer for --export trackio, got {installed}: pip "
             f"install 'trackio>={_TRACKIO}'."
         )
-    for name in filter(os.environ.get, _SENDING):
+    for name in filter(os.environ.get, _SENDING):  # its value may have a token in it
         raise ValueError(
-            f"{name} must not be set, got {os.environ[name]!r}: --export trackio would send "
+            f"{name} must not be set for --export trackio, got an address: trackio would send "
             "prompts and completions there."
         )
     trackio, number = import_module("trackio"), 0
@@ -303,6 +303,7 @@ def _trackio_trace(
             weights = np.asarray(record["token_weights"][span])[is_own[span]]
             body["weight"] = rounded(weights.mean())
         bodies.append(body)
-    info = {k: v for k, v in _info(record, metadata).items() if k not in _FOR_TOKENS}
     rewards = {name: reward for name, (reward, _) in _rewards(record, metadata).items()}
-    return bodies, info | {"rewards": rewards}
+    info = _info(record, metadata)
+    shown = {name: info[name] for name in info if name not in _NOT_IN_TRACKIO}
+    return bodies, {"rewards": rewards} | shown
