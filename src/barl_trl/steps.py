@@ -61,16 +61,15 @@ def turns_of(
             run of the model's tokens is a turn, also one that ends with a token of calls alone.
     """
     length, starts, ends = len(token_ids), [], []
-    is_over = True
-    for is_own, run in groupby(range(length), key=lambda k: bool(mask[k])):
+    is_over, stop = True, 0
+    for is_own, run in groupby(mask, key=bool):
+        start, stop = stop, stop + len([*run])
         if not is_own:
             continue
-        start, *_ = places = [*run]
-        stop = places[-1] + 1
         if is_over:
             starts.append(start)
             ends.append(stop)
-        ends[-1] = next((k for k in places if token_ids[k] in end_ids), stop)
+        ends[-1] = next((k for k in range(start, stop) if token_ids[k] in end_ids), stop)
         is_over = runs_are_turns or ends[-1] < stop
         is_over = is_over or (stop < length and token_ids[stop] in end_ids)
     turns = [Turn(*places, True) for places in zip(starts, ends, starts[1:], strict=False)]

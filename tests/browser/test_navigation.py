@@ -1,6 +1,13 @@
 """From the run to a rollout and back, by links, keys and the address."""
 
+import base64
+
 import pytest
+from IPython.display import IFrame
+
+from barl_trl.report.inspector.site import Site
+
+from ..report.inspector.rollouts import write_run
 
 pytestmark = pytest.mark.browser
 
@@ -129,3 +136,18 @@ def test_each_view_says_what_it_shows(shown):
         page.wait_for_selector(f"h1:text-matches('{place}$')")
         said.append(page.locator("#about p").first.inner_text())  # it stays open
     assert len({*said} - {""}) == 4
+
+
+def test_it_works_inside_a_notebook(watched, tmp_path):
+    """In a frame with the address that examples/colab_qwen3_lora.ipynb gives it."""
+    write_run(tmp_path / "run")
+    Site([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page").update()
+    html = base64.b64encode((tmp_path / "page" / "index.html").read_bytes()).decode()
+    frame = IFrame(f"data:text/html;base64,{html}", width="100%", height=800)
+    (tmp_path / "notebook.html").write_text(f"<!doctype html>{frame._repr_html_()}")
+    watched.goto((tmp_path / "notebook.html").as_uri())
+    inside = watched.frame_locator("iframe")
+    inside.get_by_role("link", name="step 10", exact=True).click()
+    inside.get_by_role("link", name="group 1", exact=True).click()
+    inside.get_by_role("link", name="rollout 2", exact=True).click()
+    inside.locator("h1:text-is('Training step 10, group 1, rollout 2')").wait_for()

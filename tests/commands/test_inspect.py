@@ -49,6 +49,15 @@ def test_responses_of_an_evaluation_are_converted(tmp_path, capsys):
     assert "2 rollouts" in capsys.readouterr().out
 
 
+def test_an_export_is_a_file_and_no_page(run_folder, tmp_path, capsys):
+    main([str(run_folder), "--export", "verifiers"])
+    path = run_folder / "inspect" / "traces.jsonl"
+    assert capsys.readouterr().out == f"12 rollouts in {path}\n"
+    assert [*(run_folder / "inspect").iterdir()] == [path]
+    main([str(run_folder), "--export", "verifiers", "--output", str(tmp_path / "there")])
+    assert (tmp_path / "there" / "traces.jsonl").read_text() == path.read_text()
+
+
 def test_two_runs_make_one_page(run_folder, tmp_path, capsys):
     main([str(run_folder), str(run_folder / "beliefs"), "--output", str(tmp_path / "page")])
     assert "24 rollouts" in capsys.readouterr().out
@@ -65,11 +74,19 @@ def test_two_runs_make_one_page(run_folder, tmp_path, capsys):
         ("{0}/run --output {0}", "--output must be a new folder or an earlier page, got"),
         ("{0}/run --port 99", "--port must be left out, got 99: it is one of --serve."),
         ("{0}/run --sevre", "did you mean --serve?"),
+        ("{0}/nowhere --export verifiers", "RUN must have records of rollouts, beliefs/rollouts_"),
+        ("{0}/run {0}/run --export verifiers", "RUN must be one folder with --export, got 2."),
+        ("{0}/run --export verifiers --serve", "--serve must be left out with --export"),
+        ("{0}/run --export trackio --output x", "--output must be left out with --export trackio"),
+        ("{0}/run --export verifiers --output {0}/file", "--output must be a folder, got the file"),
+        ("{0}/foreign --export verifiers", "must be a file of rollout records, got"),
     ],
 )
 def test_mistakes_end_in_one_line(run_folder, tmp_path, capsys, options, said):
     (tmp_path / "file").touch()
     (tmp_path / "index.html").touch()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "rollouts_00000.parquet").write_text("no parquet")
     with pytest.raises(SystemExit) as end:
         main(options.format(tmp_path).split())
     error = capsys.readouterr().err

@@ -38,8 +38,16 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--port", type=_port, help="port of --serve (default: 8321); 0: any free one"
     )
+    parser.add_argument(
+        "--export",
+        choices=("verifiers", "trackio"),
+        help="no page, but the rollouts as traces: a file traces.jsonl in the folder for verifiers "
+        "and prime-rl, or trackio's database on this machine",
+    )
     options = parser.parse_args(argv)
     with mistakes_in_one_line("barl inspect"):
+        if options.export:
+            _refuse_with_export(options)
         if len(options.runs) > 2:
             raise ValueError(f"RUN must be one folder, or two to compare, got {len(options.runs)}.")
         folders = [_folder(run) for run in options.runs]  # before anything heavy is imported
@@ -54,7 +62,36 @@ def main(argv: list[str]) -> None:
             )
         if options.port is not None and not options.serve:
             raise ValueError(f"--port must be left out, got {options.port}: it is one of --serve.")
+        if options.export:
+            _export(folders[0], _names(options.runs)[0], output, options.export)
+            return
         _make(folders, _names(options.runs), output, options)
+
+
+def _refuse_with_export(options: Namespace) -> None:
+    """Refuse options that say nothing to an export."""
+    if len(options.runs) > 1:
+        raise ValueError(f"RUN must be one folder with --export, got {len(options.runs)}.")
+    if options.serve:
+        raise ValueError("--serve must be left out with --export: it serves the page.")
+    if options.output and options.export == "trackio":
+        raise ValueError(
+            f"--output must be left out with --export trackio, got {options.output}: trackio keeps "
+            "traces in TRACKIO_DIR."
+        )
+
+
+def _export(folder: Path, name: str, output: Path, target: str) -> None:
+    """Hand the rollouts of a run to another tool, and say where they are."""
+    from ..report.inspector.traces import PROJECT, TRACES, log_to_trackio, write_verifiers
+
+    if target == "verifiers":
+        number, path = write_verifiers(folder, output, name), output.resolve() / TRACES
+        print(f"{number:,} rollouts in {printable(str(path))}")
+        return
+    number = log_to_trackio(folder, name)
+    print(f"{number:,} rollouts in trackio's project {PROJECT}, run {printable(name)}.")
+    print(f"To look at them: trackio show --project {PROJECT}")
 
 
 def _make(folders: list[Path], names: list[str], output: Path, options: Namespace) -> None:

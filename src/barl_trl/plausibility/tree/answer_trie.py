@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import compress, count
+from operator import ne
 from typing import NamedTuple
 
 from ..queries import Rollout
@@ -76,5 +77,5 @@ def common_length(first: Sequence[int], second: Sequence[int]) -> int:
         >>> common_length([1, 2, 3], [1, 2, 4, 3])
         2
     """
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
-    return sum(1 for _ in same)
+    differ = compress(count(), map(ne, first, second))
+    return next(differ, min(len(first), len(second)))

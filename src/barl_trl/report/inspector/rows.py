@@ -116,11 +116,11 @@ def _line(record: Mapping[str, Any], derived: Derived, bits: int) -> list[Any]:
     weights = derived.weights
     return [
         record["rollout"],
-        _rounded(record["outcome"], 4),
+        rounded(record["outcome"], 4),
         len(record["token_ids"]),
         record["scored_tokens"],
-        _rounded(mean_weight(record, derived), 4),
-        _rounded(np.ptp(weights) if len(weights) else 0.0, 4),
+        rounded(mean_weight(record, derived), 4),
+        rounded(np.ptp(weights) if len(weights) else 0.0, 4),
         bits,
         None if record["answer"] is None else record["answer"][:_SNIPPET],
     ]
@@ -139,20 +139,20 @@ def _unit(record: Mapping[str, Any]) -> str:
 def _details(record: Mapping[str, Any], derived: Derived, bits: int, belief: str) -> dict[str, Any]:
     return {name: record[name] for name in _AS_RECORDED} | {
         "kinds": bits,
-        "outcome": _rounded(record["outcome"]),
-        "advantage": _rounded(record["advantage"]),
-        "rewards": _rounded(record["rewards"]),
-        "logps": _rounded(record["token_logps"], 4),
-        "ratios": _rounded(record["importance_ratios"], 4),
-        "step_values": _rounded(record["step_values"]),
+        "outcome": rounded(record["outcome"]),
+        "advantage": rounded(record["advantage"]),
+        "rewards": rounded(record["rewards"]),
+        "logps": rounded(record["token_logps"], 4),
+        "ratios": rounded(record["importance_ratios"], 4),
+        "step_values": rounded(record["step_values"]),
         "token_weights": _uneven(record, derived),
-        "difference": _rounded(derived.difference),
-        "closing": _rounded(_closing_value(record)),
-        "weights": _rounded(derived.weights),
-        "methods": {name: _rounded(values) for name, values in derived.methods.items()},
-        **{name: _rounded(getattr(derived, name)) for name in ("values", "entropy", "expected")},
+        "difference": rounded(derived.difference),
+        "closing": rounded(_closing_value(record)),
+        "weights": rounded(derived.weights),
+        "methods": {name: rounded(values) for name, values in derived.methods.items()},
+        **{name: rounded(getattr(derived, name)) for name in ("values", "entropy", "expected")},
         "belief": belief,
-        "cost": _rounded(record["cost"]),
+        "cost": rounded(record["cost"]),
         "predicts": record["predicted_rewards"] is not None,
         "has_truth": has_truth(record),
         "ruled_out": _ruled_out(record, derived) if belief != "model" else None,
@@ -175,19 +175,19 @@ def _of_hypotheses(record: Mapping[str, Any], derived: Derived) -> dict[str, Any
     if hidden:
         rest = {
             "number": len(hidden),
-            "most": _rounded(w[:, hidden].max()),
-            "w": _rounded(w[:, hidden].sum(axis=1)),
-            "wq": None if q is None else _rounded((w[:-1, hidden] * q[:, hidden]).sum(axis=1)),
-            "wv": None if v is None else _rounded((w[-1, hidden] * v[hidden]).sum()),
+            "most": rounded(w[:, hidden].max()),
+            "w": rounded(w[:, hidden].sum(axis=1)),
+            "wq": None if q is None else rounded((w[:-1, hidden] * q[:, hidden]).sum(axis=1)),
+            "wv": None if v is None else rounded((w[-1, hidden] * v[hidden]).sum()),
         }
     return {
         "size": size,
         "hypotheses": [record["hypotheses"][i] for i in shown],
         "member": None if record["member"] is None else shown.index(record["member"]),
-        "p": _rounded(None if derived.p is None else derived.p[:, shown]),
-        "w": _rounded(w[:, shown]),
-        "q": _rounded(None if q is None else q[:, shown]),
-        "v": _rounded(None if v is None else v[shown]),
+        "p": rounded(None if derived.p is None else derived.p[:, shown]),
+        "w": rounded(w[:, shown]),
+        "q": rounded(None if q is None else q[:, shown]),
+        "v": rounded(None if v is None else v[shown]),
         "rest": rest,
     }
 
@@ -213,10 +213,10 @@ def _uneven(record: Mapping[str, Any], derived: Derived) -> Any:
     """Return the recorded weights of tokens; None if the weights of steps say the same."""
     recorded, ends = record["token_weights"], record["step_ends"]
     if not recorded or not ends:
-        return _rounded(recorded, 4)
+        return rounded(recorded, 4)
     flat = np.repeat(derived.weights, np.diff([0, *ends])) * own_tokens(record)[: ends[-1]]
     is_even = np.allclose(recorded[: ends[-1]], flat, atol=1e-6)
-    return None if is_even and len(set(recorded[ends[-1] :])) < 2 else _rounded(recorded, 4)
+    return None if is_even and len(set(recorded[ends[-1] :])) < 2 else rounded(recorded, 4)
 
 
 def _closing_value(record: Mapping[str, Any]) -> float | None:
@@ -226,7 +226,7 @@ def _closing_value(record: Mapping[str, Any]) -> float | None:
     return weights[end] if len(weights) > end else None
 
 
-def _rounded(values: Any, decimals: int = _DECIMALS) -> Any:
+def rounded(values: Any, decimals: int = _DECIMALS) -> Any:
     """Return numbers rounded, as JSON can hold them: None for numbers that are not finite."""
     if values is None:
         return None

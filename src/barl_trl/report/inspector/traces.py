@@ -1,0 +1,309 @@
+"""Rollouts as traces for other tools: a file for verifiers and prime-rl, a database for trackio.
+
+The formats are those of verifiers 0.4.0 (`verifiers.v1`: `Episode`, `Trace`, `MessageNode`; version
+1 of its schema) and of trackio 0.43 (`trackio.Trace`). Neither package is needed to write the file.
+"""
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from packaging.version import Version
+
+from ..json_files import regular
+from ..rollout_records import SCHEMA, read_file, record_files
+from .derived import own_tokens
+from .rows import rounded
+
+TRACES = "traces.jsonl"
+"""Name of the file that verifiers reads in the folder of a run."""
+
+PROJECT = "barl"
+"""Name of the project in trackio."""
+
+_ENV = {"id": "barl-trl"}
+"""With this a line of our file begins; files of others are not overwritten."""
+
+_TRACKIO = Version("0.43")
+_SENDING = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL")
+"""Variables that make trackio send what it logs to another machine."""
+
+_PLACED = {"prompt", "tokens", "token_ids", "token_logps", "token_weights", "rewards"}
+_PLACED |= {"own_tokens", "turn_ends", "observed_tools"}
+"""Columns of records that have a place of their own in a trace."""
+
+_NOT_IN_TRACKIO = {"importance_ratios", "answer_logps", "predicted_rewards"}
+"""Further columns with many numbers: trackio shows all metadata as one text."""
+
+
+class Message(NamedTuple):
+    """What the model wrote in a turn, or what others wrote behind it."""
+
+    tokens: slice
+    """Its tokens in the record."""
+    body: dict[str, Any]
+    """`role` and `content`; of an assistant who called tools `tool_calls`, as verifiers has them;
+    of a tool `tool_call_id` and `name`."""
+
+
+def messages_of(record: Mapping[str, Any]) -> list[Message]:
+    """Return the messages of a rollout's completion, without its prompt.
+
+    A turn is a message of the assistant. The observation behind it is one of a tool, or of the user
+    if no tool is named for it. The results of several calls are one message.
+    """
+    ends = [*(record["turn_ends"] or ()), len(record["tokens"])]
+    tools = [*(record["observed_tools"] or ()), []]
+    is_own, messages, start = own_tokens(record), list[Message](), 0
+    for turn, (stop, names) in enumerate(zip(ends, tools, strict=True)):
+        answered = stop
+        while answered > start and not is_own[answered - 1]:
+            answered -= 1
+        said = "".join(record["tokens"][start:answered])
+        seen = "".join(record["tokens"][answered:stop])
+        body: dict[str, Any] = {"role": "assistant", "content": said}
+        told = {"role": "user", "content": seen}
+        if names:
+            body["tool_calls"] = [
+                {"id": f"call_{turn}_{n}", "type": "function", "name": name, "arguments": arguments}
+                for n, (name, arguments) in enumerate(_arguments(said, names))
+            ]
+            told |= {"role": "tool", "tool_call_id": f"call_{turn}_0", "name": ", ".join(names)}
+        parts = Message(slice(start, answered), body), Message(slice(answered, stop), told)
+        messages += [part for part in parts if part.tokens.start < part.tokens.stop]
+        start = stop
+    return messages
+
+
+def _arguments(said: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and arguments of each call; no arguments where the text is no JSON in tags.
+
+    The records keep the names of tools. Models write calls in many ways; what Qwen and Hermes
+    write, `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, is understood.
+    """
+    blocks = [block.partition("</tool_call>")[0] for block in said.split("<tool_call>")[1:]]
+    for n, name in enumerate(names):
+        try:
+            found = json.loads(blocks[n]) if len(blocks) == len(names) else None
+        except (ValueError, RecursionError):
+            found = None
+        call = found if isinstance(found, dict) and found.get("name") == name else None
+        yield name, "" if call is None else json.dumps(call.get("arguments", {}))
+
+
+def write_verifiers(folder: Path, output: Path, run: str) -> int:
+    """Write the rollouts of a run as a file that verifiers and prime-rl read.
+
+    A line is an episode with one trace. The file appears once it is complete.
+
+    Args:
+        folder: Folder of records.
+        output: Folder of the file, made if it is missing.
+        run: Name of the run.
+
+    Returns:
+        The number of rollouts.
+
+    Raises:
+        ValueError: The folder has such a file that is not ours, or a record cannot be read.
+    """
+    path, number = output / TRACES, 0
+    if path.exists() and not _is_ours(path):
+        raise ValueError(
+            f"--output must be a new folder or an earlier export, got {output} with a {TRACES} of "
+            "others: name another folder."
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        for metadata, records in _files(folder):
+            for record in records:
+                file.write(_line(_episode(record, metadata, run)) + "\n")
+            number += len(records)
+    partial.replace(path)
+    return number
+
+
+def _is_ours(path: Path) -> bool:
+    beginning = _line({"env": _ENV})[:-1].encode()
+    with regular(path).open("rb") as file:
+        return file.read(len(beginning)) in (beginning, b"")
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _files(folder: Path) -> Iterator[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]:
+    for _, path in record_files(folder):
+        yield read_file(path)
+
+
+def _episode(record: Mapping[str, Any], metadata: Mapping[str, Any], run: str) -> dict[str, Any]:
+    """Return a rollout as an `Episode` of verifiers."""
+    places = [str(record[name]) for name in ("step", "group", "rollout")]
+    data = {"id": record["prompt_id"], "prompt": record["prompt"], "answer": record["solution"]}
+    task = {"type": "barl_trl", "data": data, "key": record["prompt_id"]}
+    origin: dict[str, Any] = {"type": "eval", "id": run}
+    if metadata.get("source", "training") == "training":
+        origin = {"type": "train", "id": run, "work": {"type": "train", "step": record["step"]}}
+    longest = metadata.get("max_completion_length", metadata.get("max_tokens"))
+    sampling = {"temperature": metadata.get("temperature"), "max_tokens": longest}
+    messages = messages_of(record)
+    trace = {
+        "version": 1,
+        "id": "-".join([run, *places]),
+        "task": task,
+        "agent": {"config": {"model": metadata.get("model"), "sampling": sampling}},
+        "nodes": _nodes(record, messages),
+        "calls": _calls(record, messages),
+        "rewards": {
+            name: None if reward is None else {"score": reward, "weight": weight}
+            for name, (reward, weight) in _rewards(record, metadata).items()
+        },
+        "info": {"barl": _info(record, metadata)},
+        "is_completed": True,
+        "ok": True,
+    }
+    group = {"id": "-".join([run, *places[:2]])}
+    whole = {"id": trace["id"], "task": task, "group": group, "run": origin, "ok": True}
+    return {"env": _ENV} | whole | {"traces": [trace]}
+
+
+def _nodes(record: Mapping[str, Any], messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the prompt and the messages as the chain of `MessageNode`s of a trace.
+
+    `mask` marks the model's tokens, and numbers are those of the model's tokens alone.
+    """
+    is_own = own_tokens(record)
+    nodes: list[dict[str, Any]] = [{"message": {"role": "user", "content": record["prompt"]}}]
+    for message in messages:
+        is_model = message.body["role"] == "assistant"
+        own = is_own[message.tokens]
+        node = {
+            "parent": len(nodes) - 1,
+            "message": message.body,
+            "sampled": is_model,
+            "token_ids": record["token_ids"][message.tokens],
+            "mask": own.tolist(),
+        }
+        columns = {"advantages": "token_weights", "trainer_logprobs": "token_logps"}
+        for name, column in columns.items():
+            if is_model and record[column] is not None:
+                node[name] = rounded(np.asarray(record[column][message.tokens])[own], 6)
+        nodes.append(node)
+    return nodes
+
+
+def _calls(record: Mapping[str, Any], messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return why the model stopped in each of its turns, as the `ModelCall`s of a trace."""
+    turns = [n for n, (_, body) in enumerate(messages) if body["role"] == "assistant"]
+    reasons = ["tool_calls" if "tool_calls" in messages[n].body else "stop" for n in turns]
+    if reasons and (record["ended_in_call"] or record["is_cut_off"]):
+        reasons[-1] = "tool_calls" if record["ended_in_call"] else "length"
+    return [
+        {"node": n + 1, "finish_reason": reason} for n, reason in zip(turns, reasons, strict=True)
+    ]
+
+
+def _rewards(
+    record: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> dict[str, tuple[float | None, float]]:
+    """Return reward, or None, and weight of each reward function."""
+    rewards = rounded(record["rewards"], 6)
+    names = metadata.get("reward_names") or [f"reward_{n}" for n in range(len(rewards))]
+    weights = metadata.get("reward_weights") or [1.0] * len(rewards)
+    return dict(zip(names, zip(rewards, weights, strict=False), strict=False))
+
+
+def _info(record: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that have no place of their own, without those that are null."""
+    info = {"credit": metadata.get("settings", {}).get("credit")}
+    for field in SCHEMA:
+        if field.name not in _PLACED:
+            is_number = "float" in str(field.type)
+            info[field.name] = rounded(record[field.name], 6) if is_number else record[field.name]
+    return {name: value for name, value in info.items() if value is not None}
+
+
+def log_to_trackio(folder: Path, run: str) -> int:
+    """Log the rollouts of a run as traces in trackio's database on this machine.
+
+    Args:
+        folder: Folder of records.
+        run: Name of the run in the project [`PROJECT`]. A run of this name that is there already
+            stays as it is, beside the new one.
+
+    Returns:
+        The number of rollouts.
+
+    Raises:
+        ImportError: trackio is missing, or too old.
+        OSError: trackio could not keep all of them.
+        ValueError: trackio would send the rollouts to another machine, or a record cannot be read.
+    """
+    try:
+        installed = version("trackio")
+    except PackageNotFoundError:
+        installed = "none"
+    if installed == "none" or Version(installed) < _TRACKIO:
+        raise ImportError(
+            f"trackio must be {_TRACKIO} or newer for --export trackio, got {installed}: pip "
+            f"install 'trackio>={_TRACKIO}'."
+        )
+    for name in filter(os.environ.get, _SENDING):  # its value may have a token in it
+        raise ValueError(
+            f"{name} must not be set for --export trackio, got an address: trackio would send "
+            "prompts and completions there."
+        )
+    trackio, number = import_module("trackio"), 0
+    # it prints the name of the run as it is, and only warns of what is lost
+    with redirect_stdout(StringIO()), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        trackio.init(PROJECT, name=run, embed=False, auto_log_cpu=False, auto_log_gpu=False)
+        try:
+            for metadata, records in _files(folder):
+                traces = [trackio.Trace(*_trackio_trace(record, metadata)) for record in records]
+                if traces:
+                    trackio.log({"rollouts": traces}, step=records[0]["step"])
+                number += len(traces)
+        finally:
+            trackio.finish()
+    for text in (str(warning.message) for warning in warned):
+        if re.search(r"trackio.* (failed|skipped|could not)", text):
+            raise OSError(f"trackio must keep all rollouts, got: {text}")
+    return number
+
+
+def _trackio_trace(
+    record: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return messages, in OpenAI's form, and metadata of a rollout's `trackio.Trace`.
+
+    A message of the assistant has the mean `weight` of its tokens.
+    """
+    is_own, bodies = own_tokens(record), [{"role": "user", "content": record["prompt"]}]
+    for span, body in messages_of(record):
+        if "tool_calls" in body:
+            body["tool_calls"] = [
+                {"id": call["id"], "type": "function"}
+                | {"function": {name: call[name] for name in ("name", "arguments")}}
+                for call in body["tool_calls"]
+            ]
+        if body["role"] == "assistant" and record["token_weights"] is not None:
+            weights = np.asarray(record["token_weights"][span])[is_own[span]]
+            body["weight"] = rounded(weights.mean())
+        bodies.append(body)
+    rewards = {name: reward for name, (reward, _) in _rewards(record, metadata).items()}
+    info = _info(record, metadata)
+    shown = {name: info[name] for name in info if name not in _NOT_IN_TRACKIO}
+    return bodies, {"rewards": rewards} | shown
