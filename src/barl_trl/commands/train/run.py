@@ -41,7 +41,7 @@ def run(*parsed) -> None:
         except PushError as error:
             failure = f"barl train: error: {error}"
     if failure:
-        sys.exit(failure)
+        sys.exit(printable(failure))
 
 
 def _run(
