@@ -140,6 +140,12 @@ def _train_and_save(
     except Interrupted as interrupt:
         interrupt.kept, interrupt.resume = _last_checkpoint(trainer, resume)
         raise
+    except Exception as error:
+        kept, checkpoint = _last_checkpoint(trainer, resume)
+        if kept:
+            option = f"--resume_from_checkpoint {checkpoint}"
+            error.add_note(f"{kept} To go on: the same command with {option}.")
+        raise
 
 
 def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> None:
