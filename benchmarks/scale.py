@@ -12,6 +12,7 @@ the grader's processes that it started; memory is the peak of the larger of both
 
 import argparse
 import copy
+import ctypes
 import json
 import os
 import random
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,6 +32,7 @@ from barl_trl.graders.processes import compare
 
 ROLLOUTS = 5
 EVALUATION = 500
+_PR_SET_CHILD_SUBREAPER = 36  # of Linux: orphans become ours, and their CPU time
 
 
 def judge(pairs: int, threads: int) -> None:
@@ -59,8 +63,8 @@ def problem(number: int) -> str:
     return f"{' '.join(words)} ${rng.randint(2, 99)}x + {rng.randint(2, 99)} = {number}$?"
 
 
-def write_rows(folder: Path, number: int) -> list[str]:
-    """Write a data set and evaluation problems; return the command that checks them."""
+def write_rows(folder: Path, number: int) -> None:
+    """Write a data set and evaluation problems."""
     prompts = make_prompts(number, 1, 1)
     with (folder / "rows.jsonl").open("w", encoding="utf-8") as file:
         for n, prompt in enumerate(prompts):
@@ -70,6 +74,16 @@ def write_rows(folder: Path, number: int) -> list[str]:
     with (folder / "evaluation.jsonl").open("w", encoding="utf-8") as file:
         for n in range(EVALUATION):
             print(json.dumps({"problem": problem(n), "answer": "1"}), file=file)
+
+
+def check_command(folder: Path, number: int) -> list[str]:
+    """Return the command that checks a data set, which another process writes.
+
+    A process that starts others hands its own memory on to their peak.
+    """
+    writer = get_context("fork").Process(target=write_rows, args=(folder, number))
+    writer.start()
+    writer.join()
     barl = str(Path(sys.executable).with_name("barl"))
     against = f"evaluation={folder}/evaluation.jsonl"
     return [barl, "data", "check", f"{folder}/rows.jsonl", "--against", against]
@@ -83,9 +97,13 @@ def measured(command: list[str]) -> tuple[str, float, float, float]:
     last = ""
     for line in process.stdout:
         last = line.strip() or last
-    _, _, usage = os.wait4(process.pid, 0)
+    usages = [os.wait4(process.pid, 0)[2]]
     seconds = time.perf_counter() - start
-    return last, usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss / 1024
+    with suppress(ChildProcessError):
+        while True:
+            usages.append(os.wait3(0)[2])  # of processes that it did not wait for
+    cpu = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return last, cpu, seconds, max(usage.ru_maxrss for usage in usages) / 1024
 
 
 def main() -> None:
@@ -99,6 +117,7 @@ def main() -> None:
     if options.judge:
         judge(options.pairs, options.threads)
         return
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     given = ["--pairs", str(options.pairs), "--threads", str(options.threads)]
     print("| what | CPU s | s | MiB | result |\n|---|---|---|---|---|")
     with TemporaryDirectory() as folder:
@@ -107,7 +126,7 @@ def main() -> None:
                 f"{options.pairs:,} pairs from {options.threads} threads",
                 [sys.executable, __file__, "--judge", *given],
             ),
-            (f"{options.rows:,} rows checked", write_rows(Path(folder), options.rows)),
+            (f"{options.rows:,} rows checked", check_command(Path(folder), options.rows)),
         ):
             result, cpu, seconds, memory = measured(command)
             print(f"| {name} | {cpu:.0f} | {seconds:.0f} | {memory:.0f} | {result} |", flush=True)
