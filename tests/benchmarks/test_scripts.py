@@ -210,3 +210,18 @@ def test_refusals_are_of_other_weights_alone(tmp_path):
     for record in records:
         assert record["refused"] == record["caches refused"] == 0
         assert record["other weights' refused"] == record["caches"] == 2
+
+
+@pytest.mark.slow
+def test_large_inputs_small():
+    (table,) = run_benchmark("scale.py", "--pairs", "40", "--rows", "300")
+    pairs, rows = table.values()
+    assert pairs["result"] == "40 different ones, 0 failures, 0 other verdicts"
+    assert rows["result"].startswith("297 of 300 rows kept")
+    assert all(float(row["CPU s"]) > 0 and float(row["MiB"]) > 20 for row in (pairs, rows))
+
+
+@pytest.mark.slow
+def test_hostile_texts_of_a_reader():
+    (table,) = run_benchmark("hostile_texts.py", "truth_answer", "--pairs", "2")
+    assert 0 < float(table["truth_answer"]["1000 kB"]) < 5

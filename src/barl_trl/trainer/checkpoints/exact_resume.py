@@ -105,7 +105,7 @@ class ExactResumeMixin(GRPOTrainer):
             ValueError: Another process has made a folder of that name, and writes into it.
         """
         if not self._is_held():
-            folder = Path(self.args.output_dir)
+            folder = Path(str(self.args.output_dir))
             folder.mkdir(parents=True, exist_ok=True)
             self._is_held = self._again.enter_context(one_writer(folder))
             logger.warning(f"{folder} was deleted, and is made again: what was in it is lost")
