@@ -1,12 +1,15 @@
 """What the page of `barl inspect` takes: 100,000 rollouts listed, one opened, in Chromium.
 
-`python benchmarks/inspector.py [--rollouts N] [--folder DIR]` makes records of random beliefs, in
-files of 1,000 rollouts, and their page, and opens it from `file://`. Each time is the median of
-several, of a browser that has read nothing before; needs `pip install pytest-playwright`.
+`python benchmarks/inspector.py [--rollouts N] [--turns] [--folder DIR]` makes records of random
+beliefs, in files of 1,000 rollouts, and their page, and opens it from `file://`. With `--turns`
+each step is a turn, and its last tokens are an observation. Each time is the median of several,
+of a browser that has read nothing before; needs `pip install pytest-playwright`. Memory is the peak
+of the process that makes records and page.
 """
 
 import argparse
 import random
+import resource
 import shutil
 import statistics
 import time
@@ -26,6 +29,7 @@ from barl_trl.report.rollout_records import SCHEMA, file_name, write_records
 from barl_trl.trainer.barl_fields import BARLFields
 
 FILE_ROLLOUTS, GROUP, STEPS, STEP_TOKENS, HYPOTHESES = 1_000, 8, 8, 16, 4
+OBSERVED_TOKENS = 5  # of a turn's 16
 WORDS = ("so ", "then ", "x ", "= ", "7", "+ ", "which ", "is ", "not ", "\\frac{1}{2} ", ".\n")
 REPETITIONS = 7
 ARGUMENTS = (
@@ -43,7 +47,7 @@ OPENED = """async (hash) => {
 }"""
 
 
-def batch(number: int, rollouts: int) -> Iterator[dict[str, Any]]:
+def batch(number: int, rollouts: int, *, has_turns: bool) -> Iterator[dict[str, Any]]:
     """Yield the records of one file, with posterior and values of random likelihoods."""
     random.seed(number)
     torch.manual_seed(number)
@@ -52,7 +56,12 @@ def batch(number: int, rollouts: int) -> Iterator[dict[str, Any]]:
     belief = posterior(logps, beta=1.0)
     values = values_under(belief, logps, outcomes).steps
     weights = (values - values.mean()) / values.std()
-    tokens = STEPS * STEP_TOKENS
+    tokens, own, turns = STEPS * STEP_TOKENS, [1] * (STEPS * STEP_TOKENS), {}
+    if has_turns:
+        own = ([1] * (STEP_TOKENS - OBSERVED_TOKENS) + [0] * OBSERVED_TOKENS) * STEPS
+        ends = list(range(STEP_TOKENS, tokens + 1, STEP_TOKENS))
+        tools = [["look_up"]] * STEPS
+        turns = {"own_tokens": own, "turn_ends": ends, "observed_tools": tools}
     for n in range(rollouts):
         group = n // GROUP
         right = bool(outcomes[n])
@@ -67,7 +76,9 @@ def batch(number: int, rollouts: int) -> Iterator[dict[str, Any]]:
             "tokens": random.choices(WORDS, k=tokens),
             "token_logps": (-torch.rand(tokens)).tolist(),
             "importance_ratios": (0.9 + 0.2 * torch.rand(tokens)).tolist(),
-            "token_weights": weights[n].repeat_interleave(STEP_TOKENS).tolist(),
+            "token_weights": (
+                weights[n].repeat_interleave(STEP_TOKENS) * torch.tensor(own)
+            ).tolist(),
             "step_ends": list(range(STEP_TOKENS, tokens + 1, STEP_TOKENS)),
             "step_values": values[n].tolist(),
             "rewards": [outcomes[n].item()],
@@ -81,14 +92,16 @@ def batch(number: int, rollouts: int) -> Iterator[dict[str, Any]]:
             "reason": "equal numbers",
             "is_cut_off": n % 7 == 0,
             "scored_tokens": 900,
+            **turns,
         }
 
 
-def make(folder: Path, rollouts: int) -> tuple[float, int]:
+def make(folder: Path, rollouts: int, *, has_turns: bool) -> tuple[float, int]:
     """Write records and their page; return CPU seconds for the page, and its bytes with data."""
     metadata = {"reward_names": ["accuracy"], "settings": BARLFields().settings}
     for number, first in enumerate(range(0, rollouts, FILE_ROLLOUTS)):
-        records = list(batch(number, min(FILE_ROLLOUTS, rollouts - first)))
+        size = min(FILE_ROLLOUTS, rollouts - first)
+        records = list(batch(number, size, has_turns=has_turns))
         table = pa.Table.from_pylist(records, SCHEMA)
         write_records(folder / "beliefs" / file_name(number), [table], metadata)
     start = time.process_time()
@@ -113,11 +126,12 @@ def main() -> None:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rollouts", type=int, default=100_000)
+    parser.add_argument("--turns", action="store_true")
     parser.add_argument("--folder", type=Path, help="kept (default: a temporary one)")
     options = parser.parse_args()
     with TemporaryDirectory() as temporary, sync_playwright() as playwright:
         folder = options.folder or Path(temporary)
-        seconds, size = make(folder, options.rollouts)
+        seconds, size = make(folder, options.rollouts, has_turns=options.turns)
         address = (folder / "page" / "index.html").resolve().as_uri()
         executable = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
@@ -136,6 +150,7 @@ def main() -> None:
             "page without data, kB": page_bytes() / 1e3,
             "page with data, MB": size / 1e6,
             "made, CPU s": seconds,
+            "made, MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
         print(f"Chromium {browser.version}\n\n| what | measured |\n|---|---|")
         for name, value in rows.items():

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from . import __version__
 from .commands.shell.interruption import ended_in_one_line
 from .commands.shell.parsers import Mistake
+from .commands.shell.terminal import escape_logs_and_tracebacks
 from .trainer.logging.printing import accept_any_text
 
 COMMANDS = {
@@ -53,6 +54,7 @@ def main(argv: list[str] | None = None) -> None:
     """Run the `barl` command."""
     argv = sys.argv[1:] if argv is None else argv
     accept_any_text()
+    escape_logs_and_tracebacks()
     _refuse_unread_bytes(argv)
     command = argv[0] if argv else "--help"
     if command in COMMANDS:

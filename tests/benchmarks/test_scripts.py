@@ -219,3 +219,18 @@ def test_an_agents_scoring_is_timed_for_each_belief():
     assert fed[0] > fed[1] == fed[2] > fed[3] == 0  # all answers, the truth alone, none
     assert len({row["turns"] for row in table.values()}) == 1  # the same rollouts
     assert all(0 < float(row["s of scoring"]) < float(row["s of a step"]) for row in table.values())
+
+
+@pytest.mark.slow
+def test_large_inputs_small():
+    (table,) = run_benchmark("scale.py", "--pairs", "40", "--rows", "300")
+    pairs, rows = table.values()
+    assert pairs["result"] == "40 different ones, 0 failures, 0 other verdicts"
+    assert rows["result"].startswith("297 of 300 rows kept")
+    assert all(float(row["CPU s"]) > 0 and float(row["MiB"]) > 20 for row in (pairs, rows))
+
+
+@pytest.mark.slow
+def test_hostile_texts_of_a_reader():
+    (table,) = run_benchmark("hostile_texts.py", "truth_answer", "--pairs", "2")
+    assert 0 < float(table["truth_answer"]["1000 kB"]) < 5

@@ -124,6 +124,7 @@ def test_mistakes_in_recipes(command, said):
         ("dataset_name: x\nbf16: maybe\n", "r.yaml, line 2: argument --bf16: Truthy value exp"),
         ("dataset_name: x\nmax_steps: 1.5\n", "r.yaml, line 2: argument --max_steps: invalid int"),
         ("a: \x00", "r.yaml: this is no YAML: "),
+        ("[" * 20_000, "r.yaml: this is no YAML: "),
         (b"\xff\xfe\xfa", "r.yaml must be UTF-8 text, got "),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_file_of_the_users_comes_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("demo").mkdir()
     assert file_of("config", "demo") == FOLDERS["config"] / "demo.yaml"
-    Path("zero2").write_text("")
+    Path("zero2").write_text("use_cpu: true")
     assert file_of("accelerate_config", "zero2") == Path("zero2")
 
 
@@ -55,3 +55,11 @@ def test_a_file_of_the_users_comes_first(tmp_path, monkeypatch):
 def test_what_is_neither_is_refused(value, hint):
     with pytest.raises(ValueError, match=f"^--config must be .*, got {value}: {hint}"):
         file_of("config", value)
+
+
+@pytest.mark.parametrize("text", ["", "- a", "a: b: c", "a: \0", "[" * 20_000])
+def test_an_accelerate_configuration_that_is_none_is_refused(tmp_path, text):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"^{path} must "):
+        file_of("accelerate_config", str(path))

@@ -179,3 +179,23 @@ def test_a_secret_is_written_nowhere(tmp_path, recipe, capfd):
     assert [name for name, content in files.items() if b"canary" in content] == []
     shown = capfd.readouterr()
     assert "canary" not in shown.out + shown.err
+
+
+RAISES = """def fails(prompts, trainer_state, **_):
+    if trainer_state.global_step == 1:
+        raise KeyError("at the second step")
+    return [0.0] * len(prompts)
+"""
+
+
+def test_an_error_in_training_says_how_to_go_on(tmp_path, recipe, monkeypatch):
+    """Here of a reward function; a full disk and lack of memory are told in the same place."""
+    (tmp_path / "failing_rewards.py").write_text(RAISES)
+    monkeypatch.chdir(tmp_path)
+    command = ["train", "--config", recipe(reward_funcs="failing_rewards.fails", save_steps=1)]
+    with pytest.raises(KeyError) as caught:
+        cli.main(command)
+    checkpoint = tmp_path / "out" / "checkpoint-1"
+    option = f"--resume_from_checkpoint {checkpoint}"
+    said = f"The last checkpoint is {checkpoint}. To go on: the same command with {option}."
+    assert caught.value.__notes__ == [said]

@@ -193,6 +193,14 @@ def test_without_a_problem_or_steps_nothing_is_said():
     assert observation_likelihood([PROBLEM.prompt], [["18"]], [[]]) == [[]]
 
 
+def test_numbers_that_python_does_not_read_are_no_tries():
+    line = f"Try {'1' * 5000}: a, no.\n"
+    assert parse_chain(line) == ([], None)
+    assert observation_likelihood([PROBLEM.prompt], [["18"]], [[line]]) == [[[0.0]]]
+    for candidates, slope in ((" , ", "3"), ("1" * 5000, "3"), ("1, 2", "1" * 5000)):
+        assert SearchProblem.of_prompt(f"Which of {candidates} satisfies {slope}x + 2 = 5?") is None
+
+
 def test_real_chains_leave_what_was_not_tried(tokenizer):
     """Chains as the model was trained on them, in the steps of the demo."""
     segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER)

@@ -1,5 +1,6 @@
 """An output folder belongs to one run."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,3 +151,50 @@ def test_the_command_refuses_a_used_folder_before_it_loads_a_model(tmp_path, rec
     assert raised.value.code == 2
     assert "--overwrite_output_dir true" in capsys.readouterr().err
     assert files(tmp_path / "out") - {"_lock"} == set(OWN)
+
+
+@pytest.fixture
+def deletes():
+    """Makes a reward during which somebody deletes the output folder, and may begin another run."""
+    others = []
+
+    def made(folder, *, begins_another):
+        def reward(prompts, trainer_state, **_):
+            if trainer_state.global_step == 1:
+                shutil.rmtree(folder)
+            if trainer_state.global_step == 1 and begins_another:
+                folder.mkdir()
+                command = [sys.executable, "-c", HOLDER, str(folder)]
+                others.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+                assert others[0].stdout.readline() == "held\n"
+            return [float(n) for n in range(len(prompts))]
+
+        return reward
+
+    yield made
+    for other in others:
+        other.kill()
+        other.wait()
+
+
+def test_a_folder_that_is_deleted_in_training_is_made_again(
+    tmp_path, model, tokenizer, deletes, caplog
+):
+    out = tmp_path / "out"
+    args = config(out, max_steps=3, save_strategy="steps", save_steps=1, log_beliefs=True)
+    trainer(model, tokenizer, args, reward_funcs=deletes(out, begins_another=False)).train()
+    assert f"{out} was deleted, and is made again: what was in it is lost" in caplog.text
+    written = {path.name for path in (*out.glob("checkpoint-*"), *out.glob("beliefs/*"))}
+    records = {f"rollouts_0000{step}.parquet" for step in (1, 2)}
+    assert written == {"checkpoint-2", "checkpoint-3"} | records
+
+
+def test_a_run_that_began_in_the_place_of_a_deleted_folder_is_not_written_over(
+    tmp_path, model, tokenizer, deletes
+):
+    out = tmp_path / "out"
+    args = config(out, max_steps=3, save_strategy="steps", save_steps=1)
+    made = trainer(model, tokenizer, args, reward_funcs=deletes(out, begins_another=True))
+    with pytest.raises(ValueError, match=rf"must have one writer, got {out}, into which process"):
+        made.train()
+    assert files(out) == {"_lock"}

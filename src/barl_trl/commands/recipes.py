@@ -4,6 +4,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 
+from ..report.json_files import read_text
 from .shell.parsers import OneLineParser
 
 _PACKAGE = Path(__file__).parents[1]
@@ -26,14 +27,32 @@ def file_of(option: str, value: str) -> Path:
     """Return the file that the value of an option names: a file of the user's, or a shipped one.
 
     Raises:
-        ValueError: There is no such file, and no shipped one of that name.
+        ValueError: There is no such file, and no shipped one of that name; or an accelerate
+            configuration holds none.
     """
     for path in (Path(value), FOLDERS[option] / f"{value}.yaml"):
         if path.is_file():
+            if option == "accelerate_config":  # recipes are checked where they are parsed
+                _refuse_no_settings(path)
             return path
     nearest = get_close_matches(Path(value).stem, _names(option), n=1)
     hint = f"did you mean {nearest[0]}?" if nearest else "`barl recipes` lists them."
     raise ValueError(f"--{option} must be a YAML file or a shipped name, got {value}: {hint}")
+
+
+def _refuse_no_settings(path: Path) -> None:
+    """Refuse what accelerate would end with a traceback for."""
+    import yaml  # imported late: `barl recipes` parses nothing
+
+    try:
+        settings = yaml.safe_load(read_text(path))
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"{path} must be YAML, got {error}: name another file.") from None
+    if not isinstance(settings, dict):
+        raise ValueError(
+            f"{path} must hold settings as `name: value`, got {type(settings).__name__}: "
+            "`accelerate config` makes such a file."
+        )
 
 
 def main(argv: list[str]) -> None:

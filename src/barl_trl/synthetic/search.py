@@ -42,8 +42,12 @@ _OFFSETS = range(1, 10)
 _VALUES = range(2, 13)
 _HELD_OUT_SHARE = 8  # one equation in eight is held out
 
-_TRY = re.compile(r"^Try (\d+): .* (?:yes|no)\.$", re.MULTILINE)
-_PROMPT = re.compile(r"Which of ([\d, ]+) satisfies (\d+)x \+ (\d+) = (\d+)\?")
+_NUMBER = r"\d{1,18}"  # Python reads no more than 4300 digits
+_TRY = re.compile(rf"^Try ({_NUMBER}): .* (?:yes|no)\.$", re.MULTILINE)
+_PROMPT = re.compile(
+    rf"Which of ((?:{_NUMBER}, )*{_NUMBER}) satisfies "
+    rf"({_NUMBER})x \+ ({_NUMBER}) = ({_NUMBER})\?"
+)
 
 
 @dataclass(frozen=True)

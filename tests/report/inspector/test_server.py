@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import socket
 import threading
 from contextlib import contextmanager
 
@@ -53,3 +54,30 @@ def test_no_other_site_no_listing_and_nothing_outside_is_served(tmp_path):
             assert get(address, "/data/index.js", **{"Sec-Fetch-Site": site})[0] == 403
         for path in ("/", "/data/", "/data/out.js", "/data/pipe.js"):
             assert get(address, path)[0] == 404
+
+
+def test_an_index_out_of_the_folder_is_not_served(tmp_path):
+    data = tmp_path / "page" / "data"
+    data.mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+    (data / "index.html").symlink_to(tmp_path / "secret")
+    with served(tmp_path / "page") as address:
+        assert get(address, "/data/")[0] == get(address, "/data")[0] == 404
+
+
+def test_names_that_no_file_can_have_are_not_found_and_not_spoken_of(tmp_path, capfd):
+    with served(tmp_path) as address:
+        for name in ("x" * 300, "x" * 5000, "%00", "%ff%fe", "%1b[2J", "..%2f..%2fetc%2fpasswd"):
+            assert get(address, f"/{name}")[0] == 404
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_browser_that_leaves_in_the_middle_of_a_file_is_not_spoken_of(tmp_path, capfd):
+    (tmp_path / "data.js").write_bytes(bytes(50_000_000))
+    with served(tmp_path) as address:
+        for _ in range(3):
+            with socket.create_connection(address) as connection:
+                connection.sendall(b"GET /data.js HTTP/1.1\r\nHost: localhost:1\r\n\r\n")
+                assert connection.recv(1000)
+        assert get(address, "/data.js")[0] == 200
+    assert capfd.readouterr() == ("", "")

@@ -1,5 +1,6 @@
 """What is not there is said before a model is loaded."""
 
+import shutil
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -36,6 +37,28 @@ def test_a_folder_with_damaged_json_is_refused_by_the_files_name(tmp_path, conte
     (tmp_path / "tokenizer.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"^[^\n]*/tokenizer.json must [^\n]*$"):
         refuse_unusable_folder("model", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"]
+)
+def test_a_folder_with_foreign_json_is_refused_by_the_files_name(tmp_path, name):
+    (tmp_path / name).write_text("[1]")
+    with pytest.raises(ValueError, match=rf"^[^\n]*/{name} must [^\n]*$"):
+        refuse_unusable_folder("model", str(tmp_path))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 1000, -1])
+def test_weights_that_were_copied_in_part_are_refused_by_the_files_name(tmp_path, model_path, kept):
+    folder = shutil.copytree(model_path, tmp_path / "model")
+    refuse_unusable_folder("model", str(folder))
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:kept])
+    message = (
+        rf"^{weights} must be a whole file of weights, got [^\n]*: copy or download it again.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        refuse_unusable_folder("model", str(folder))
 
 
 @pytest.mark.parametrize("model", ["gguf", "gguf/small.gguf"])

@@ -44,7 +44,7 @@ class RecipeParser(OneLineParser, TrlParser):
         text = read_text(path)
         try:
             root, recipe = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             self.error(f"{path}: this is no YAML: {' '.join(str(error).split())}")
         if not isinstance(recipe, Mapping) or not isinstance(root, yaml.MappingNode):
             self.error(f"{path} must hold options as `name: value`, got {type(recipe).__name__}")

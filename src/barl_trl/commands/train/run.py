@@ -41,7 +41,7 @@ def run(*parsed) -> None:
         except PushError as error:
             failure = f"barl train: error: {error}"
     if failure:
-        sys.exit(failure)
+        sys.exit(printable(failure))
 
 
 def _run(
@@ -139,6 +139,12 @@ def _train_and_save(
                 trainer.end()
     except Interrupted as interrupt:
         interrupt.kept, interrupt.resume = _last_checkpoint(trainer, resume)
+        raise
+    except Exception as error:
+        kept, checkpoint = _last_checkpoint(trainer, resume)
+        if kept:
+            option = f"--resume_from_checkpoint {checkpoint}"
+            error.add_note(f"{kept} To go on: the same command with {option}.")
         raise
 
 

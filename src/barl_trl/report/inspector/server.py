@@ -1,5 +1,6 @@
 """A server of the page of a live run, which only this machine can reach."""
 
+import sys
 import threading
 import time
 from functools import partial
@@ -33,21 +34,35 @@ class _Handler(SimpleHTTPRequestHandler):
         if self.headers.get("Sec-Fetch-Site") not in (None, "none", "same-origin"):
             self.send_error(403)
             return None
-        path = Path(self.translate_path(self.path)).resolve()
-        if path.is_dir():  # never a list of its files
-            path /= "index.html"
-        if not path.is_relative_to(Path(self.directory).resolve()) or not path.is_file():
+        if not self._may_be_sent(Path(self.translate_path(self.path))):
             self.send_error(404)
             return None
         return super().send_head()
+
+    def _may_be_sent(self, path: Path) -> bool:
+        try:
+            if path.is_dir():  # never a list of its files
+                path /= "index.html"
+            path = path.resolve()
+            return path.is_relative_to(Path(self.directory).resolve()) and path.is_file()
+        except (OSError, ValueError):  # no file can have such a name
+            return False
 
     def log_message(self, format, *args):
         """Log nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    """A server that does not speak of browsers which leave in the middle of a file."""
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def make_server(folder: Path, *, port: int) -> ThreadingHTTPServer:
     """Return a server of a folder on 127.0.0.1. With port 0 it takes a free port."""
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
+    return _Server(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
 
 
 def serve(site: Site, server: ThreadingHTTPServer) -> None:

@@ -1,6 +1,8 @@
 """`ExactResumeMixin` resumes a GRPO run exactly, even in the middle of a rollout batch."""
 
 import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from .files import (
     write_end_marker,
 )
 from .moving_reference import load_reference, save_reference
-from .output_folder import claimed, clear_if_wanted
+from .output_folder import claimed, clear_if_wanted, one_writer
 from .settings import (
     EXACT,
     changed_settings,
@@ -68,6 +70,8 @@ class ExactResumeMixin(GRPOTrainer):
     stop_together: StopTogether
     _epochs_trained = 0
     _own_folder: str | None = None
+    _is_held: Callable[[], bool] = staticmethod(lambda: True)
+    _again: ExitStack
     _is_inexact = False
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
@@ -77,7 +81,7 @@ class ExactResumeMixin(GRPOTrainer):
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args)
         resume, folder = checkpoint or resume_from_checkpoint, self.args.output_dir
         is_own = self._own_folder == folder
-        with claimed(self.args, resume, is_own=is_own):
+        with claimed(self.args, resume, is_own=is_own) as self._is_held, ExitStack() as self._again:
             if checkpoint is not None:
                 self._check_checkpoint(checkpoint)
             if not is_own:
@@ -86,12 +90,25 @@ class ExactResumeMixin(GRPOTrainer):
             self.stop_together.has_stopped = False
             with unfailing_output():
                 output = super().train(checkpoint, **kwargs)
+            self.hold_output_folder()  # for the model that is saved next
         if self.stop_together.has_stopped and self.stop_together.has_lost_launcher:
             raise SystemExit(
                 f"training ended after step {self.state.global_step}: what launched this process "
                 "has ended."
             )
         return output
+
+    def hold_output_folder(self) -> None:
+        """Hold the output folder, also where somebody has deleted it during training.
+
+        Raises:
+            ValueError: Another process has made a folder of that name, and writes into it.
+        """
+        if not self._is_held():
+            folder = Path(str(self.args.output_dir))
+            folder.mkdir(parents=True, exist_ok=True)
+            self._is_held = self._again.enter_context(one_writer(folder))
+            logger.warning(f"{folder} was deleted, and is made again: what was in it is lost")
 
     def _check_checkpoint(self, checkpoint: str) -> None:
         state = read_json(Path(checkpoint) / TRAINER_STATE_NAME)
@@ -131,6 +148,7 @@ class ExactResumeMixin(GRPOTrainer):
     def _save_checkpoint(self, model, trial):
         output_dir, limit = self._get_output_dir(trial), self.args.save_total_limit
         folder = Path(output_dir, f"checkpoint-{self.state.global_step}")
+        self.hold_output_folder()
         if self.args.should_save:
             reopen(folder)  # an earlier run may have left a checkpoint of this step
         self.args.save_total_limit = None

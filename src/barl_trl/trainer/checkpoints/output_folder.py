@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,10 +43,12 @@ _CHECKPOINT = re.compile(r"checkpoint-\d+")
 
 
 @contextmanager
-def one_writer(folder: Path, *, is_shared: bool = False) -> Iterator[None]:
+def one_writer(folder: Path, *, is_shared: bool = False) -> Iterator[Callable[[], bool]]:
     """Keep other processes from writing into a folder inside this context.
 
-    A lock ends with its process, even if that is killed.
+    A lock ends with its process, even if that is killed. It is lost if the folder is deleted:
+    another process can then make a folder of that name, and hold it. The context gives a function
+    that returns whether the folder is still held.
 
     Args:
         folder: An existing folder.
@@ -68,12 +70,17 @@ def one_writer(folder: Path, *, is_shared: bool = False) -> Iterator[None]:
     with held as lock:
         if isinstance(lock, FileLock):  # without flock, filelock writes its own text into the file
             path.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
-        yield
+        own = path.stat()
+        yield lambda: path.exists() and os.path.samestat(path.stat(), own)
 
 
 @contextmanager
-def claimed(args: Any, resume: str | bool | None = None, *, is_own: bool = False) -> Iterator[None]:
+def claimed(
+    args: Any, resume: str | bool | None = None, *, is_own: bool = False
+) -> Iterator[Callable[[], bool]]:
     """Keep `output_dir` for this run inside this context, on all processes of a launch together.
+
+    The context gives a function that returns whether this process still holds what it has to.
 
     Args:
         args: The settings of the run.
@@ -86,12 +93,12 @@ def claimed(args: Any, resume: str | bool | None = None, *, is_own: bool = False
     """
     from accelerate.utils import gather_object  # imported late: it imports torch
 
-    folder, fault = Path(str(args.output_dir)), None
+    folder, fault, is_held = Path(str(args.output_dir)), None, lambda: True
     with ExitStack() as held:
         if args.should_save:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                held.enter_context(one_writer(folder, is_shared=True))
+                is_held = held.enter_context(one_writer(folder, is_shared=True))
                 if not (is_own or args.overwrite_output_dir or _lies_in(folder, resume)):
                     refuse_used(folder, is_unfinished=str(resume).lower() == "auto")
             except OSError as error:
@@ -103,7 +110,7 @@ def claimed(args: Any, resume: str | bool | None = None, *, is_own: bool = False
                 fault = str(error)
         for text in filter(None, gather_object([fault])):
             raise ValueError(text)
-        yield
+        yield is_held
 
 
 def clear_if_wanted(args: Any, resume: str | bool | None) -> None:

@@ -5,7 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...report.json_files import read_json
+from safetensors import SafetensorError, safe_open
+
+from ...report.json_files import read_json, regular
 
 _OF_THEIR_NAME = (
     *("clearml", "codecarbon", "comet_ml", "dagshub", "dvclive", "mlflow", "neptune"),
@@ -17,10 +19,12 @@ _TRACKERS = {name: (name,) for name in _OF_THEIR_NAME} | {
     "tensorboard": ("tensorboard", "tensorboardX"),
 }
 """Name that transformers gives a tracker -> modules, one of which must be installed."""
+_OBJECTS = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+"""Files of a model that transformers takes for JSON objects without a look."""
 
 
 def refuse_unusable_folder(name: str, model: str) -> None:
-    """Refuse a path that does not exist, damaged JSON, and a folder or file of GGUF weights.
+    """Refuse a path that does not exist, damaged files, and a folder or file of GGUF weights.
 
     transformers would take a missing path for a Hub id, and does not name a damaged file. A name
     without a slash must be an existing folder, or a model in the Hub's cache.
@@ -30,7 +34,7 @@ def refuse_unusable_folder(name: str, model: str) -> None:
         model: A path or a Hub id.
 
     Raises:
-        ValueError: There is no such folder or model, its weights are GGUF, or a JSON file in it is
+        ValueError: There is no such folder or model, its weights are GGUF, or a file in it is
             damaged.
     """
     path = Path(model)
@@ -55,7 +59,17 @@ def refuse_unusable_folder(name: str, model: str) -> None:
             f"one with `python examples/real_model/convert.py {files[0]} FOLDER`."
         )
     for file in sorted(path.glob("*.json")):
-        read_json(file)
+        value = read_json(file, **{"added_tokens": list} if file.name == "tokenizer.json" else {})
+        if file.name in _OBJECTS and not isinstance(value, dict):
+            raise ValueError(f"{file} must hold an object, got {value!r:.40}: copy it again.")
+    for file in sorted(path.glob("*.safetensors")):
+        try:
+            with safe_open(regular(file), "np"):
+                pass  # the header says how long the file must be
+        except SafetensorError as error:
+            raise ValueError(
+                f"{file} must be a whole file of weights, got {error}: copy or download it again."
+            ) from None
 
 
 def refuse_missing_vllm(rule: str, value: object) -> None:
