@@ -14,6 +14,7 @@ from ...steps import step_ends_of
 from ..barl_config import BARLConfig
 from ..rollouts.evidence import TaskFunctions
 from ..rollouts.turns import completion_ends
+from .adapters import refuse_missing_modules
 from .agents import check_agents
 from .callables import check_task_functions
 from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
@@ -71,7 +72,9 @@ def check_trainer_arguments(
             "barl_trl.rewards.accuracy_reward."
         )
     tokenizer = kwargs.get("processing_class")
-    rewards = check_shared_arguments(args, reward_funcs, train_dataset, eval_dataset, **kwargs)
+    rewards = check_shared_arguments(
+        args, reward_funcs, train_dataset, eval_dataset, model=model, **kwargs
+    )
     if train_dataset is None:
         return  # TRL raises a clear error
     check_datasets(args, train_dataset, eval_dataset, rewards, kwargs)
@@ -107,6 +110,8 @@ def check_shared_arguments(
         ValueError: Any other argument breaks a rule.
     """
     refuse_missing_packages(args)
+    init_kwargs: Any = args.model_init_kwargs or {}
+    refuse_missing_modules(kwargs.get("model"), kwargs.get("peft_config"), init_kwargs)
     check_agents(args, train_dataset, kwargs)
     length: Any = args.max_completion_length
     rewards = resolve_rewards(reward_funcs or [], args.extraction, max_completion_length=length)
