@@ -210,3 +210,13 @@ def test_refusals_are_of_other_weights_alone(tmp_path):
     for record in records:
         assert record["refused"] == record["caches refused"] == 0
         assert record["other weights' refused"] == record["caches"] == 2
+
+
+@pytest.mark.slow
+def test_mistakes_are_timed_in_processes_of_their_own(tmp_path):
+    path = tmp_path / "mistakes.json"
+    (table,) = run_benchmark("mistakes.py", "--quick", "--json", str(path))
+    assert [row["status 2, one line"] for row in table.values()] == ["1", "1"]
+    records = json.loads(path.read_text())
+    assert [one["run"] for one in records["mistakes"]] == ["trian --config good.yaml"]
+    assert all(one["cpu_seconds"] > 0 for (one,) in records.values())

@@ -73,6 +73,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
     refuse_unusable_path(path)
     if path.is_file() and path.suffix in _TEXT_SUFFIXES:
         return _read_text_file(path, split)
+    peek(path)  # `datasets` would print what it finds wrong, too
     # imported late: they take a second
     from datasets import load_dataset
     from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
@@ -121,24 +122,33 @@ def refuse_unusable_path(path: Path) -> None:
 
 
 def peek(path: Path, *splits: str) -> list[str] | None:
-    """Return the columns of a local text file, without `datasets`, whose import takes a second.
+    """Return the columns of a local file, without `datasets`, whose import takes a second.
 
     Args:
         path: A path, or the id of a data set.
         *splits: The splits of it that will be loaded.
 
     Returns:
-        The names of the columns; None for other data, and for a file that is too large to be read
-        twice.
+        The names of the columns; None for other data, and for a text file that is too large to be
+        read twice.
 
     Raises:
         ValueError: The file cannot be read or has no rows, or there is no such split.
     """
-    if path.suffix not in _TEXT_SUFFIXES or not path.is_file():
+    if path.suffix not in _SUFFIXES or not path.is_file():
         return None
     for split in splits:
         if not _SPLITS_OF_A_FILE.fullmatch(split):
             raise _no_split(path, split)
+    if path.suffix == ".parquet":
+        from pyarrow import ArrowInvalid, parquet  # imported late
+
+        try:
+            return parquet.read_schema(path).names
+        except ArrowInvalid as error:
+            raise ValueError(
+                f"path_or_id must name readable data, got {path} ({error}): write it again."
+            ) from None
     if path.stat().st_size > _PEEKED_BYTES:
         return None
     return _text_rows(path, lambda *_: {})[1]

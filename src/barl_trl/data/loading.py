@@ -224,10 +224,10 @@ def refuse_early(
     answer_column: str | None,
     keep_unanswered: bool = False,
 ) -> list[str] | None:
-    """Refuse a local text file from which [`load_problems`] could load nothing, at once.
+    """Refuse a local file from which [`load_problems`] could load nothing, at once.
 
     Args:
-        path_or_id: As in [`load_problems`]. Anything but a text file of usual size is not looked
+        path_or_id: As in [`load_problems`]. Neither other data nor a very large text file is looked
             at: importing what reads it takes a second.
         splits: The splits of it that will be loaded.
         problem_column: As in [`load_problems`].

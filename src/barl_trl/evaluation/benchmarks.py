@@ -204,7 +204,7 @@ def _local(source: Source, path: Path) -> Source:
     if not path.exists():
         raise FileNotFoundError(
             f"benchmarks must name existing files, got {path}: there is none in "
-            f"{path.absolute().parent}"
+            f"{path.absolute().parent}."
         )
     local = replace(source, path=str(path), split="train", configs=(None,))
     if not path.is_dir():
