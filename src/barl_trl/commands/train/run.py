@@ -41,7 +41,7 @@ def run(*parsed, note: str = "") -> None:
     failure = None
     with _process_group_outliving_ddp():
         try:
-            _run(*parsed, note)
+            _run(*parsed, note=note)
         except PushError as error:
             failure = f"barl train: error: {error}"
     if failure:
@@ -52,6 +52,7 @@ def _run(
     script_args: BARLScriptArguments,
     training_args: BARLConfig,
     model_args: ModelConfig,
+    *,
     note: str,
 ) -> None:
     if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
