@@ -270,14 +270,15 @@ def callable_at(path: str, argument: str) -> Callable[..., Any]:
     module_name, _, name = path.rpartition(".")
     try:
         module = import_module(module_name)
-    except ImportError as error:
+    except (ImportError, SyntaxError) as error:
         raise ValueError(
             f"{argument} must be importable, got {path!r} ({error}): put its module beside the "
             "script, or on PYTHONPATH."
         ) from None
     target = getattr(module, name, None)  # not vars(): TRL's modules load their names lazily
     if not callable(target):
-        near = difflib.get_close_matches(name, [key for key in dir(module) if key[0] != "_"], n=1)
+        others = [key for key in vars(module) if key[0] != "_" and callable(vars(module)[key])]
+        near = difflib.get_close_matches(name, others or dir(module), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "name another."
         raise ValueError(f"{argument} must be a callable in {module_name}, got {path!r}: {hint}")
     return target

@@ -234,3 +234,13 @@ def test_large_inputs_small():
 def test_hostile_texts_of_a_reader():
     (table,) = run_benchmark("hostile_texts.py", "truth_answer", "--pairs", "2")
     assert 0 < float(table["truth_answer"]["1000 kB"]) < 5
+
+
+@pytest.mark.slow
+def test_mistakes_are_timed_in_processes_of_their_own(tmp_path):
+    path = tmp_path / "mistakes.json"
+    (table,) = run_benchmark("mistakes.py", "--quick", "--json", str(path))
+    assert [row["status 2, one line"] for row in table.values()] == ["1", "1"]
+    records = json.loads(path.read_text())
+    assert [one["run"] for one in records["mistakes"]] == ["trian --config good.yaml"]
+    assert all(one["cpu_seconds"] > 0 for (one,) in records.values())

@@ -1,6 +1,7 @@
 """Estimators by name: what the registry promises of each, and what it says of a mistake."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 from inspect import Parameter, signature
@@ -99,9 +100,18 @@ def test_a_name_that_is_like_no_other_is_refused_with_all_names():
         find_credit("zzz")
 
 
-@pytest.mark.parametrize("path", ["no_such_module.credit", f"{__name__}.no_such_name", "a..b"])
-def test_a_path_that_does_not_import_is_refused(path):
-    with pytest.raises(ValueError, match=r"must be a dotted path that can be imported, got .* put"):
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("no_such_module.credit", "put"),
+        ("a..b", "put"),
+        (f"{__name__}.of_onse", "did you mean 'of_ones'?"),
+        (f"{__name__}.zzz", "name a function"),
+    ],
+)
+def test_a_path_that_does_not_import_is_refused(path, hint):
+    message = r"must be a dotted path that can be imported, got .* " + re.escape(hint)
+    with pytest.raises(ValueError, match=message):
         find_credit(path)
 
 

@@ -77,7 +77,9 @@ def main(argv: list[str]) -> None:
         return
     every = {name: folder / f"{name}.yaml" for o, folder in FOLDERS.items() for name in _names(o)}
     if options.name not in every:
-        parser.error(f"NAME must be one that `barl recipes` lists, got {options.name}")
+        near = get_close_matches(options.name, every, n=1)
+        hint = f": did you mean {near[0]}?" if near else ""
+        parser.error(f"NAME must be one that `barl recipes` lists, got {options.name}{hint}")
     sys.stdout.write(every[options.name].read_text(encoding="utf-8"))
 
 

@@ -137,7 +137,14 @@ def find_credit(name: str) -> Credit:
         sys.path.append(os.getcwd())
     try:
         target = resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except AttributeError as error:
+        names = [one for one in dir(error.obj) if not one.startswith("_")]
+        near = get_close_matches(name.rpartition(".")[2], names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "name a function or a Credit of it."
+        raise ValueError(
+            f"credit must be a dotted path that can be imported, got {name!r} ({error}): {hint}"
+        ) from None
+    except (ImportError, SyntaxError, ValueError) as error:
         raise ValueError(
             f"credit must be a dotted path that can be imported, got {name!r} ({error}): put its "
             "module beside the script, or on PYTHONPATH."

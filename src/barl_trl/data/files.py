@@ -10,7 +10,8 @@ import csv
 import difflib
 import io
 import logging
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 _parse = partial(parse_json, parse_float=Decimal)  # an answer 0.10 or 1e-7 keeps its digits
 _TEXT_SUFFIXES = (".jsonl", ".json", ".csv")
 _SUFFIXES = (*_TEXT_SUFFIXES, ".parquet")
+_PEEKED_BYTES = 1 << 24
+"""Size of the largest file that is read twice: at once for its columns, and for its rows."""
+_SPLITS_OF_A_FILE = re.compile(r"train(\[[^\[\]]*\])?(\+train(\[[^\[\]]*\])?)*")
 
 
 def find_column(
@@ -66,24 +70,27 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         ValueError: If the file cannot be read or has no rows, or there is no such split.
     """
     path = Path(path_or_id)
-    if not path.is_dir() and regular(path).is_file():
-        if path.suffix not in _SUFFIXES:
-            raise ValueError(
-                f"path_or_id must end in {', '.join(_SUFFIXES)}, got {path_or_id}: "
-                "convert the file to JSON lines."
-            )
-        if path.suffix in _TEXT_SUFFIXES:
-            return _read_text_file(path, split)
-    refuse_missing_file(path)
+    refuse_unusable_path(path)
+    if path.is_file() and path.suffix in _TEXT_SUFFIXES:
+        return _read_text_file(path, split)
+    peek(path)  # `datasets` would print what it finds wrong, too
     # imported late: they take a second
     from datasets import load_dataset
-    from datasets.exceptions import DatasetGenerationError
+    from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
     from pyarrow import ArrowInvalid
 
     try:
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)
         return load_dataset(path_or_id, config, split=split)
+    except (ConnectionError, DatasetNotFoundError) as error:
+        files = [one.name for one in Path().iterdir() if one.suffix in _SUFFIXES]
+        near = difflib.get_close_matches(path.name, files, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "download it elsewhere and name its folder."
+        raise ConnectionError(
+            "path_or_id must be a local file or folder, or the id of a data set on the Hub, got "
+            f"{path_or_id!r} ({error}): {hint}"
+        ) from error
     except (DatasetGenerationError, ArrowInvalid) as error:
         reason = str(error.__cause__ or error)
         raise ValueError(
@@ -92,13 +99,80 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         ) from None
 
 
-def refuse_missing_file(path: Path) -> None:
-    """Refuse the name of a data file that does not exist, which would be taken for a Hub id."""
+def refuse_unusable_path(path: Path) -> None:
+    """Refuse a file of another kind, and one that does not exist: it would be taken for a Hub id.
+
+    Raises:
+        FileNotFoundError: A data file does not exist.
+        ValueError: It is a file of another kind, a pipe or a device.
+    """
+    if path.is_dir():
+        return
     if path.suffix in _SUFFIXES and not path.exists():
-        raise FileNotFoundError(
-            f"path_or_id must name an existing file, got {path}: there is none in "
-            f"{path.absolute().parent}."
+        folder = path.absolute().parent
+        names = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+        near = difflib.get_close_matches(path.name, names, n=1)
+        hint = f"did you mean {path.with_name(near[0])}?" if near else f"there is none in {folder}."
+        raise FileNotFoundError(f"path_or_id must name an existing file, got {path}: {hint}")
+    if regular(path).is_file() and path.suffix not in _SUFFIXES:
+        raise ValueError(
+            f"path_or_id must end in {', '.join(_SUFFIXES)}, got {path}: "
+            "convert the file to JSON lines."
         )
+
+
+def peek(path: Path, *splits: str) -> list[str] | None:
+    """Return the columns of a local file, without `datasets`, whose import takes a second.
+
+    Args:
+        path: A path, or the id of a data set.
+        *splits: The splits of it that will be loaded.
+
+    Returns:
+        The names of the columns; None for other data, and for a text file that is too large to be
+        read twice.
+
+    Raises:
+        ValueError: The file cannot be read or has no rows, or there is no such split.
+    """
+    if path.suffix not in _SUFFIXES or not path.is_file():
+        return None
+    for split in splits:
+        if not _SPLITS_OF_A_FILE.fullmatch(split):
+            raise _no_split(path, split)
+    if path.suffix == ".parquet":
+        from pyarrow import ArrowInvalid, parquet  # imported late
+
+        try:
+            return parquet.read_schema(path).names
+        except ArrowInvalid as error:
+            raise ValueError(
+                f"path_or_id must name readable data, got {path} ({error}): write it again."
+            ) from None
+    if path.stat().st_size > _PEEKED_BYTES:
+        return None
+    return _text_rows(path, lambda *_: {})[1]
+
+
+def refuse_missing_column(field: str, name: str, columns: Sequence[str]) -> None:
+    """Refuse a column that a data set does not have.
+
+    Args:
+        field: The setting that names the column, for the error message.
+        name: Its value.
+        columns: The columns that there are.
+
+    Raises:
+        ValueError: The column is none of them.
+    """
+    if name in columns:
+        return
+    near = difflib.get_close_matches(name, columns, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "name one of them, or leave it out."
+    raise ValueError(
+        f"{field} must name a column of train_dataset, got {name!r} with the columns "
+        f"{[*columns]}: {hint}"
+    )
 
 
 def _read_text_file(path: Path, split: str) -> "Dataset":
@@ -110,11 +184,7 @@ def _read_text_file(path: Path, split: str) -> "Dataset":
     """
     from datasets import Dataset, ReadInstruction
 
-    rows = list(_csv_rows(path) if path.suffix == ".csv" else _json_rows(path))
-    columns = dict.fromkeys(column for row in rows for column in row)
-    if not columns:
-        what = "no line of it is one" if rows else "it is empty"
-        raise ValueError(f"path_or_id must name a file with rows, got {path}: {what}.")
+    rows, columns = _text_rows(path, _unreadable)
     try:
         data = Dataset.from_dict({c: _cells([row.get(c) for row in rows]) for c in columns})
     except ValueError:
@@ -124,11 +194,31 @@ def _read_text_file(path: Path, split: str) -> "Dataset":
     try:
         parts = ReadInstruction.from_spec(split).to_absolute({"train": len(rows)})
     except ValueError:
-        raise ValueError(
-            f"split must be 'train' or slices of it for the file {path}, got {split!r}: for "
-            "instance 'train[100:]' (`dataset_train_split`, `dataset_test_split` of `barl train`)."
-        ) from None
+        raise _no_split(path, split) from None
     return data.select([i for part in parts for i in range(part.from_, part.to)])
+
+
+def _text_rows(
+    path: Path, unreadable: Callable[[Path, int, str], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of a text file and the names of its columns.
+
+    `unreadable` returns what stands for a line that holds no row.
+    """
+    read = _csv_rows if path.suffix == ".csv" else _json_rows
+    rows = list(read(path, unreadable))
+    columns = [*dict.fromkeys(column for row in rows for column in row)]
+    if not columns:
+        what = "no line of it is one" if rows else "it is empty"
+        raise ValueError(f"path_or_id must name a file with rows, got {path}: {what}.")
+    return rows, columns
+
+
+def _no_split(path: Path, split: str) -> ValueError:
+    return ValueError(
+        f"split must be 'train' or slices of it for the file {path}, got {split!r}: for "
+        "instance 'train[100:]' (`dataset_train_split`, `dataset_test_split` of `barl train`)."
+    )
 
 
 def messages_of(value: Any) -> list[dict[str, str]] | None:
@@ -156,8 +246,8 @@ def _cells(column: list[Any]) -> list[Any]:
     return [None if cell == [None] else [read(item) for item in cell] for cell in lists]
 
 
-def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON array or of JSON lines, `{}` for a line that holds none."""
+def _json_rows(path: Path, unreadable: Callable[..., dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSON array or of JSON lines."""
     text = read_text(path)
     if text.lstrip().startswith("["):
         try:
@@ -169,13 +259,13 @@ def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
     for number, row in lines:
         try:
             value = _parse(row) if isinstance(row, str) else row
-            yield value if isinstance(value, dict) else _unreadable(path, number, f"{value!r:.40}")
+            yield value if isinstance(value, dict) else unreadable(path, number, f"{value!r:.40}")
         except ValueError as error:
-            yield _unreadable(path, number, str(error))
+            yield unreadable(path, number, str(error))
 
 
-def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a CSV file, `{}` for a row with another number of cells than the header."""
+def _csv_rows(path: Path, unreadable: Callable[..., dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a CSV file; one with more or fewer cells than the header is none."""
     reader = csv.DictReader(io.StringIO(read_text(path)))
     while True:
         try:
@@ -183,10 +273,10 @@ def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
         except StopIteration:
             return
         except csv.Error as error:
-            yield _unreadable(path, reader.line_num, str(error))
+            yield unreadable(path, reader.line_num, str(error))
             continue
         is_whole = None not in row and None not in row.values()
-        yield row if is_whole else _unreadable(path, reader.line_num, "other cells: unquoted?")
+        yield row if is_whole else unreadable(path, reader.line_num, "other cells: unquoted?")
 
 
 def _unreadable(path: Path, line: int, reason: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..graders.normal_form import MAX_TRUTH_CHARS
 from ..hypotheses import is_truth, plain_text, truth_answer, why_inadmissible
-from .files import find_column, messages_of, read_rows
+from .files import find_column, messages_of, peek, read_rows
 from .selection import select
 from .suspicions import Finding, suspicions
 
@@ -142,12 +142,9 @@ def load_problems(
         )
     raw = read_rows(path_or_id, split, config)
     columns = raw.column_names
-    problem_column = find_column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
-    has_answers = answer_column or {*_ANSWER_COLUMNS} & {column.lower() for column in columns}
-    if has_answers or not keep_unanswered:
-        answer_column = find_column(
-            columns, "answer_column", answer_column, _ANSWER_COLUMNS, taken=problem_column
-        )
+    problem_column, answer_column = _find_columns(
+        columns, problem_column, answer_column, may_lack_answers=keep_unanswered
+    )
     cells = list(raw[problem_column])
     problems = [_problem_text(cell) for cell in cells]
     answer_cells = [None] * len(cells) if answer_column is None else raw[answer_column]
@@ -200,6 +197,53 @@ def load_problems(
     path = Path(path_or_id)
     usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
     return usable, report
+
+
+def _find_columns(
+    columns: Sequence[str],
+    problem_column: str | None,
+    answer_column: str | None,
+    *,
+    may_lack_answers: bool,
+) -> tuple[str, str | None]:
+    """Return the columns of problems and answers; None for the latter where none is needed."""
+    problem_column = find_column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
+    has_answers = answer_column or {*_ANSWER_COLUMNS} & {column.lower() for column in columns}
+    if has_answers or not may_lack_answers:
+        answer_column = find_column(
+            columns, "answer_column", answer_column, _ANSWER_COLUMNS, taken=problem_column
+        )
+    return problem_column, answer_column
+
+
+def refuse_early(
+    path_or_id: str,
+    splits: Sequence[str],
+    *,
+    problem_column: str | None,
+    answer_column: str | None,
+    keep_unanswered: bool = False,
+) -> list[str] | None:
+    """Refuse a local file from which [`load_problems`] could load nothing, at once.
+
+    Args:
+        path_or_id: As in [`load_problems`]. Neither other data nor a very large text file is looked
+            at: importing what reads it takes a second.
+        splits: The splits of it that will be loaded.
+        problem_column: As in [`load_problems`].
+        answer_column: As in [`load_problems`].
+        keep_unanswered: As in [`load_problems`].
+
+    Returns:
+        The columns of the file; None if it was not looked at.
+
+    Raises:
+        ValueError: The file cannot be read, or a split or column is missing.
+    """
+    columns = peek(Path(path_or_id), *splits)
+    if columns is not None:
+        _find_columns(columns, problem_column, answer_column, may_lack_answers=keep_unanswered)
+    return columns
 
 
 def _why_skipped(cell: Any, problem: str, answer: str, *, conversational: bool) -> str | None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..data import load_problems
+from ..data.loading import refuse_early
 from ..report.json_files import regular
 
 
@@ -168,14 +169,12 @@ def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
             )
         except (ConnectionError, DatasetNotFoundError) as error:
             raise ConnectionError(
-                f"benchmarks must be reachable on the Hub or local, got {source.path} ({error}): "
+                "benchmarks must be reachable on the Hub or local, got "
+                f"{source.path} ({error.__cause__ or error}): "
                 "download its files elsewhere and name their folder as NAME=PATH."
             ) from None
         except ValueError as error:
-            raise ValueError(
-                f"benchmarks must have columns and rows that can be used, got {source.path} "
-                f"({error}): rename its columns, which cannot be named here."
-            ) from None
+            raise _unusable(source, error) from None
         reasons += [(num_rows + finding.row - 1, finding.reason) for finding in report.skipped]
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
@@ -190,16 +189,35 @@ def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
     return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 
 
+def _unusable(source: Source, error: ValueError) -> ValueError:
+    text, _, hint = str(error).rpartition(": ")
+    if "_column" not in hint:  # no option names a benchmark's columns
+        return ValueError(str(error).replace("path_or_id", "benchmarks"))
+    return ValueError(
+        f"benchmarks must have columns and rows that can be used, got {source.path} ({text}): "
+        "rename its columns, which cannot be named here."
+    )
+
+
 def _local(source: Source, path: Path) -> Source:
     """Return the source of a local file or folder that has the columns of `source`."""
     if not path.exists():
         raise FileNotFoundError(
             f"benchmarks must name existing files, got {path}: there is none in "
-            f"{path.absolute().parent}"
+            f"{path.absolute().parent}."
         )
     local = replace(source, path=str(path), split="train", configs=(None,))
     if not path.is_dir():
         regular(path)
+        try:
+            refuse_early(
+                local.path,
+                [local.split],
+                problem_column=local.problem_column,
+                answer_column=local.answer_column,
+            )
+        except ValueError as error:
+            raise _unusable(local, error) from None
         return local
 
     from datasets import get_dataset_config_names, get_dataset_split_names

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset
-from peft import PrefixTuningConfig, get_peft_model
+from peft import LoraConfig, PrefixTuningConfig, get_peft_model
 from transformers import Qwen2Config, Qwen2ForSequenceClassification
 from trl import GRPOConfig
 
 from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.rewards import accuracy_reward, format_reward
-from barl_trl.trainer.checks.arguments import check_shared_arguments
+from barl_trl.trainer.checks.arguments import check_shared_arguments, refuse_missing_modules
 
 from ..rollouts import config, trainer
 
@@ -190,3 +190,31 @@ def test_reward_models_are_told_apart_by_their_names_not_their_class():
     assert len(check_shared_arguments(args, reward_funcs=different, **shared)) == 2
     with pytest.raises(ValueError, match="names of their own, got 'helpful' 2 times"):
         check_shared_arguments(args, reward_funcs=[of("a/helpful"), of("b/helpful")], **shared)
+
+
+@pytest.mark.parametrize(
+    ("targets", "hint"),
+    [
+        (["q_prj"], "did you mean 'q_proj'?"),
+        (["Wqkv"], "'all-linear' takes all of them."),
+        (r".*\.q_prj", "did you mean 'q_proj'?"),
+        ("q_proj", r"one name alone is a regular expression of whole paths, here '.*\.q_proj'."),
+    ],
+)
+def test_modules_that_a_model_lacks_are_refused_with_those_that_it_has(model_path, targets, hint):
+    with pytest.raises(ValueError, match=r"lora_target_modules .* must name modules") as said:
+        refuse_missing_modules(model_path, LoraConfig(target_modules=targets), {})
+    assert "down_proj, gate_proj, k_proj" in str(said.value)
+    assert str(said.value).endswith(hint)
+
+
+@pytest.mark.parametrize(
+    "targets", [["q_proj", "Wqkv"], r".*\.q_proj", "all-linear", ["0.self_attn.q_proj"], None]
+)
+def test_what_peft_would_find_is_left_to_it(model_path, targets):
+    refuse_missing_modules(model_path, LoraConfig(target_modules=targets), {})
+
+
+def test_without_an_adapter_and_with_a_loaded_model_nothing_is_looked_at(model, model_path):
+    refuse_missing_modules(model_path, None, {})
+    refuse_missing_modules(model, LoraConfig(target_modules=["q_prj"]), {})

@@ -27,9 +27,25 @@ def test_a_path_to_a_model_must_be_a_folder(tmp_path, monkeypatch, model):
 
 def test_folders_and_names_on_the_hub_are_models(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    (tmp_path / "adapter_config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     for model in (str(tmp_path), "./mine", "Qwen/Qwen2.5-Math-1.5B", "mine"):
         refuse_unusable_folder("model", model)
+
+
+def test_a_folder_without_a_configuration_is_no_model(tmp_path):
+    message = r"model must be a folder with config.json or adapter_config.json, got '.*': "
+    with pytest.raises(ValueError, match=message + "name the model's folder"):
+        refuse_unusable_folder("model", str(tmp_path))
+    (tmp_path / "checkpoint-20").mkdir()
+    with pytest.raises(ValueError, match=message + r"did you mean .*/checkpoint-20\?"):
+        refuse_unusable_folder("model", str(tmp_path))
+
+
+def test_a_file_for_deepspeed_must_exist(tmp_path):
+    with pytest.raises(ValueError, match=r"deepspeed must name an existing file, got 'zero9.json'"):
+        reporting_to(deepspeed="zero9.json")
 
 
 @pytest.mark.parametrize("content", [b"{", b'"\xff"', b"[" * 9999])
@@ -86,9 +102,9 @@ def test_a_name_without_a_slash_is_a_folder_or_in_the_hubs_cache(tmp_path, monke
     refuse_unusable_folder("model", "gpt2")
 
 
-def reporting_to(*names):
-    settings = SimpleNamespace(use_vllm=False, use_liger_kernel=False, report_to=[*names])
-    refuse_missing_packages(settings)
+def reporting_to(*names, deepspeed=None):
+    settings = {"use_vllm": False, "use_liger_kernel": False, "deepspeed": deepspeed}
+    refuse_missing_packages(SimpleNamespace(report_to=[*names], **settings))
 
 
 def test_trackers_are_told_by_the_names_that_transformers_has_for_them():

@@ -6,11 +6,8 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from statsmodels.stats.multitest import multipletests
-
 from ...evaluation.responses import read_responses
 from ...evaluation.statistics.compared_runs import ArmValues, arms_of
-from ...evaluation.statistics.comparison import compare, seeds_needed, tokens_at_equal_accuracy
 from ..shell.console import print_note, print_table
 from .common import Rows, write
 
@@ -27,6 +24,9 @@ def _rows(arms: Mapping[str, Sequence[Path]], benchmarks: Sequence[str] | None) 
             f"there must be at least two arms, got {', '.join(arms) or 'none'}: barl analyze "
             "compare ours=DIR,DIR theirs=DIR,DIR."
         )
+    # imported late, as in `_metrics`: it takes a second
+    from statsmodels.stats.multitest import multipletests
+
     read = {
         name: [read_responses(folder, benchmarks) for folder in folders]
         for name, folders in arms.items()
@@ -58,6 +58,12 @@ def _rows(arms: Mapping[str, Sequence[Path]], benchmarks: Sequence[str] | None) 
 
 def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
     """Return the statistics that compare an arm with the last one, by metric."""
+    from ...evaluation.statistics.comparison import (
+        compare,
+        seeds_needed,
+        tokens_at_equal_accuracy,
+    )
+
     most = arm.passed.shape[2]
     pairs = {"accuracy": (arm.passed[..., 0], base.passed[..., 0])}
     if most > 1:
@@ -91,10 +97,10 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     """Compare every arm but the last with the last one: `compare.json`, `compare.png`, tables."""
-    from ...report.figures.analysis_figures import draw_comparison
-
     arms = _named_folders(options.arms)
     rows = _rows(arms, options.benchmarks)
+    from ...report.figures.analysis_figures import draw_comparison  # imported late, too
+
     folders = {name: [str(folder) for folder in of_arm] for name, of_arm in arms.items()}
     path = write(options.output_dir / "compare.json", {"arms": folders}, rows)
     draw_comparison(path, options.output_dir / "compare.png")

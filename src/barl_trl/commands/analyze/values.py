@@ -70,12 +70,6 @@ def _run(options: argparse.Namespace) -> None:
     more as rollout records in `<name>/<benchmark>/beliefs`, their means in `values.json`, and
     `bayesian_values.png` and `posterior_weighted_values.png`.
     """
-    import transformers
-
-    from ...evaluation.beliefs.response_values import load, values_by_timestep
-    from ...report.figures.analysis_figures import VALUE_TITLES, draw_values
-
-    transformers.utils.logging.disable_progress_bar()  # this command has its own
     output_dir, delimiter = options.output_dir, options.step_delimiter
     responses_of = read_models(options, options.responses)
     refuse_overwriting([output_dir / name for name in responses_of], options.responses)
@@ -85,6 +79,13 @@ def _run(options: argparse.Namespace) -> None:
     }
     args = BARLFields(**{name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")})
     grader = get_grader(options.grader, options.extraction)
+    # imported late: they take seconds
+    import transformers
+
+    from ...evaluation.beliefs.response_values import load, values_by_timestep
+    from ...report.figures.analysis_figures import VALUE_TITLES, draw_values
+
+    transformers.utils.logging.disable_progress_bar()  # this command has its own
     rows, unusable = [], 0
     with progress_bar() as progress:
         for name, by_benchmark in responses_of.items():

@@ -20,8 +20,8 @@ from ...evaluation.statistics.several_samples import sample_rows
 from ...graders import Grader, get_grader
 from ...hypotheses import no_answer_advice
 from ...report.json_files import write_json
-from ...trainer.checkpoints.output_folder import one_writer
-from ...trainer.checks.environment import refuse_missing_vllm, refuse_unusable_folder
+from ...trainer.checkpoints.output_folder import one_writer, refuse_unmakeable
+from ...trainer.checks.environment import named, refuse_missing_vllm, refuse_unusable_folder
 from ...trainer.hub.redaction import redacted
 from ..shell.console import (
     mistakes_in_one_line,
@@ -70,6 +70,7 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     grader = get_grader(args.grader, args.extraction)
     sources, output_dir = parse_benchmarks(args.benchmarks), Path(args.output_dir)
     _refuse_others_files(sources, output_dir)
+    refuse_unmakeable(output_dir)
     agent: dict[str, Any] = _agent(args) if args.is_agent else {}
     if not agent and _num_processes() > 1:
         raise ValueError(
@@ -87,7 +88,9 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
 
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     datasets.disable_progress_bars()
-    tokenizer = AutoTokenizer.from_pretrained(args.model, revision=args.init_kwargs.get("revision"))
+    with named("model", args.model):
+        revision = args.init_kwargs.get("revision")
+        tokenizer = AutoTokenizer.from_pretrained(args.model, revision=revision)
     template = choose_template(args.template, tokenizer, args.system_prompt)
     make_backend: Any = BACKENDS[args.backend]
     if agent:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from ...evaluation.benchmarks import BENCHMARKS
 from ...evaluation.generation.decoding import NO_CUT_OFF, Drawing
-from ...evaluation.generation.templates import TEMPLATES
+from ...evaluation.generation.templates import TEMPLATES, refuse_unknown_template
 from ...graders import GRADERS
 from ...graders.extraction import Extraction
 from ...report.json_files import parse_json
@@ -128,6 +128,7 @@ class EvaluateArguments:
                     'instance {"max_model_len": 4096}.'
                 ) from None
         refuse_broken(_RULES, self)
+        refuse_unknown_template(self.template)
 
     @property
     def is_agent(self) -> bool:

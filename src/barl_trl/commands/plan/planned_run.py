@@ -28,6 +28,7 @@ class PlanConfig(PlanFields, BARLConfig):
     """The settings of a run on other machines; the devices of this one do not matter."""
 
     def __post_init__(self):
+        PlanFields.__post_init__(self)
         name = self.accelerate_config
         file = file_of("accelerate_config", name) if name is not None else None
         cluster: Any = load_config_from_file(str(file)) if file is not None else None
@@ -37,9 +38,6 @@ class PlanConfig(PlanFields, BARLConfig):
             self.sharding = self.sharding._replace(unknown=unknown)
         if self.num_processes is None:
             self.num_processes = cluster.num_processes if cluster else 1
-        for name in ("num_processes", "num_train_rows"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
         here = {"use_cpu": True, "tf32": None, "torch_compile": False, "deepspeed": None}
         there = {name: getattr(self, name) for name in here}
         vars(self).update(here)

@@ -13,7 +13,7 @@ from trl import TrlParser
 from ...report.json_files import read_text
 from ..recipes import file_of
 from .parsers import HelpFormatter, OneLineParser
-from .trl_options import trl_options
+from .trl_options import refuse_no_json, trl_options
 
 
 class RecipeParser(OneLineParser, TrlParser):
@@ -99,6 +99,7 @@ def parse_early(
     parser = _parser(prog, (*first, of_trl.fields), add_help=False)
     parser.knows_all = bool(trl) and of_trl.are_all
     *early, _ = parser.parse_args_and_config(argv, return_remaining_strings=True)
+    refuse_no_json(early[-1])
     return tuple(early) if parser.knows_all else None
 
 

@@ -22,6 +22,10 @@ def printable(text: str) -> str:
     )
 
 
+def _initials(option: str) -> str:
+    return "".join(part[:1] for part in option.strip("-").split("_"))
+
+
 class Mistake(SystemExit):
     """Ends a command with exit status 2, after a line on standard error if `is_said`."""
 
@@ -82,9 +86,11 @@ class OneLineParser(argparse.ArgumentParser):
 
     def unknown_option(self, name: str, options: Iterable[str]) -> str:
         """Return the message about an option that is none of `options`."""
-        nearest = get_close_matches(name, list(options), n=1)
+        options = list(options)
+        short = [one for one in options if _initials(one) == name.strip("-")]  # lr, gas
+        nearest = short or get_close_matches(name, options, n=1)
         if nearest:
-            return f"unknown option {name}: did you mean {nearest[0]}?"
+            return f"unknown option {name}: did you mean {' or '.join(nearest)}?"
         return f"unknown option {name}: `{self.prog} {self.lists_all}` lists the options"
 
     def _refuse_unknown(self, words: Sequence[str]) -> None:

@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Optional
 
+from ...report.json_files import parse_json
+
 _FILES = {
     "GRPOConfig": "trl/trainer/grpo_config.py",
     "_BaseConfig": "trl/trainer/base_config.py",
@@ -64,6 +66,26 @@ def trl_options(classes: Collection[str], *, but: Collection[str]) -> _TrlOption
     return _TrlOptions(make_dataclass("TrlFields", fields), are_all, defaults)
 
 
+def refuse_no_json(options: Any) -> None:
+    """Refuse texts that begin as JSON objects, which transformers parses, and are none.
+
+    Args:
+        options: An instance of [`trl_options`]'s `fields`.
+
+    Raises:
+        ValueError: A text is no JSON. The message does not have it, because it may hold a token.
+    """
+    for name, value in vars(options).items():
+        if isinstance(value, str) and value.startswith("{"):
+            try:
+                parse_json(value)
+            except ValueError as error:
+                raise ValueError(
+                    f"{name} must be a JSON object, got another text ({error}): for instance "
+                    '{"enable_thinking": false}.'
+                ) from None
+
+
 def _definition(name: str) -> ast.ClassDef | None:
     package, _, path = _FILES.get(name, "").partition("/")
     spec = find_spec(package) if package else None
@@ -88,7 +110,9 @@ def _field_arguments(line: ast.AnnAssign) -> dict[Any, Any]:
 def _option(annotation: str, arguments: dict[Any, Any]) -> tuple[Any, Any]:
     """Return the type of an option and its field."""
     metadata, default = arguments.get("metadata", {}), arguments.get("default", {})
-    metadata = {name: metadata[name] for name in ("nargs", "const") if name in metadata}
+    metadata = {name: metadata[name] for name in ("nargs", "const", "choices") if name in metadata}
+    if metadata.get("choices") == {}:  # they are computed
+        del metadata["choices"]
     kinds = annotation.split(" | ")
     kind: Any = None
     if "bool" in kinds:  # it needs no value, and one that is on has a twin that begins with no_
@@ -109,8 +133,10 @@ def _values(enumeration: ast.ClassDef | None) -> tuple[Any, ...]:
 
 
 def _constant(node: Any) -> Any:
-    """Return a constant; of a dictionary, the dictionary of its constants; of all else, `{}`."""
+    """Return a constant; a dictionary or list of constants; of all else, `{}`."""
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         return {_constant(key): _constant(value) for key, value in pairs}
+    if isinstance(node, ast.List):
+        return [*map(_constant, node.elts)]
     return node.value if isinstance(node, ast.Constant) else {}

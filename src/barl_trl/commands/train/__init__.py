@@ -1,16 +1,22 @@
 """`barl train`: from a recipe to a trained model, with BARL or a baseline."""
 
 import os
-import sys
 from typing import Any
 
-from ...trainer.barl_fields import BARLFields
+from ...trainer.barl_fields import BARLFields, method_settings
 from ...trainer.checks.preparation import refuse_early
 from ...trainer.logging.printing import unfailing_output
 from ..shell.console import mistakes_in_one_line
 from ..shell.options import parse_early, parse_options
 from ..shell.parsers import is_first_process
-from .arguments import TRL, BARLScriptArguments, check_names, check_recipe, given_settings
+from .arguments import (
+    TRL,
+    BARLScriptArguments,
+    check_columns,
+    check_names,
+    check_recipe,
+    given_settings,
+)
 from .launching import LaunchFields, launch_command
 
 
@@ -30,6 +36,8 @@ def main(argv: list[str]) -> None:
             check_recipe(script_args, settings)
             check_names(script_args)
             refuse_early(script_args.method, barl_fields, settings)
+            settings.credit = method_settings(script_args.method, barl_fields).credit
+            check_columns(script_args, settings)
         # imported late: TRL and torch take seconds
         from trl import ModelConfig
 
@@ -37,20 +45,20 @@ def main(argv: list[str]) -> None:
 
         kinds = (BARLScriptArguments, BARLConfig, ModelConfig)
         parsed = parse_options("barl train", argv, kinds, **_without_gpu())
+    note = ""
     if _without_gpu() and is_first_process():
         _, args, model_args = parsed
         why = "" if early and early[-1].use_cpu else "no GPU was found, so "
         autocast = "bfloat16" if args.bf16 else "float16" if args.fp16 else None
         dtype = "its own dtype" if model_args.dtype in ("auto", None) else model_args.dtype
-        print(
+        note = (
             f"barl train: {why}the model is trained on the CPU in {autocast or dtype} "
-            f"(--use_cpu {args.use_cpu} --bf16 {args.bf16}).",
-            file=sys.stderr,
+            f"(--use_cpu {args.use_cpu} --bf16 {args.bf16})."
         )
     from .run import run
 
     with unfailing_output():
-        run(*parsed)
+        run(*parsed, note=note)
 
 
 def _without_gpu() -> dict[str, Any]:

@@ -5,10 +5,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from ...credit.registry import find_credit
 from ...data import PAPER_SYSTEM_PROMPT
-from ...data.files import refuse_missing_file
+from ...data.files import refuse_missing_column, refuse_unusable_path
+from ...data.loading import refuse_early
 from ...evaluation.benchmarks import parse_benchmarks
-from ...rewards import refuse_no_path, refuse_unknown_reward
+from ...rewards import callable_at, refuse_no_path, refuse_unknown_reward
 from ...trainer.barl_fields import (
     LENGTH_CONTROLLED_TOKENS,
     METHODS,
@@ -17,15 +19,21 @@ from ...trainer.barl_fields import (
     option,
 )
 from ...trainer.checks.environment import refuse_unusable_folder
-from ...trainer.checks.settings import Rule, refuse_broken
+from ...trainer.checks.settings import TASK_RULES, Rule, refuse_broken
 from ..shell.trl_options import trl_options
 
 TRL = ("GRPOConfig", "ModelConfig")
 """TRL's classes of options that a recipe may have."""
 
 
+def _reward_names(settings: Any) -> list[str]:
+    names: Any = settings.reward_funcs
+    return [names] if isinstance(names, str) else names
+
+
 # fmt: off
 _RULES = (
+    *TASK_RULES,
     Rule("eval_strategy", lambda s: s.eval_strategy != "no" or not s.eval_benchmarks,
          "be set with eval_benchmarks", "for instance --eval_strategy steps --eval_steps 50"),
     Rule("solution_column", lambda s: s.solution_column == "solution",
@@ -39,6 +47,12 @@ _RULES = (
          "be left out with tools and environments", "their prompts need the chat template"),
     Rule("rollout_func", lambda s: not (s.tools or s.environment_factory),
          "be left out with tools and environments", "TRL would ignore its env_mask"),
+    Rule("reward_weights", lambda s: len(s.reward_weights) == len(_reward_names(s)),
+         "have one weight for each of reward_funcs={s.reward_funcs}", "without it all are 1"),
+    Rule("lora_r", lambda s: s.lora_r >= 1,
+         "be at least 1", "it is the rank of the adapter, 16 for instance"),
+    Rule("lora_task_type", lambda s: s.lora_task_type == "CAUSAL_LM",
+         "be 'CAUSAL_LM'", "what is trained writes text. Leave it out"),
 )
 # fmt: on
 
@@ -148,6 +162,14 @@ class BARLScriptArguments:
             for path in paths:
                 refuse_no_path(path, argument)
 
+    def splits(self, eval_strategy: Any) -> list[str]:
+        """Return the split that is trained on, and that of TRL's own evaluation if there is one."""
+        test_split = self.dataset_test_split
+        if test_split is None and not self.eval_benchmarks:
+            test_split = "test"
+        evaluates = eval_strategy != "no" and test_split
+        return [self.dataset_train_split, *([test_split] if evaluates and test_split else [])]
+
     @property
     def agent_paths(self) -> dict[str, list[str]]:
         """The dotted paths that make the model an agent, by the name of the trainer's argument."""
@@ -195,15 +217,45 @@ def check_recipe(script_args: BARLScriptArguments, *others: Any) -> None:
 
 
 def check_names(script_args: BARLScriptArguments) -> None:
-    """Refuse names of data, rewards and benchmarks that stand for nothing on this machine.
+    """Refuse names of data, rewards, functions and benchmarks that this machine does not have.
+
+    A user's own functions are imported.
 
     Raises:
         FileNotFoundError: A data file is missing.
-        ValueError: There is no reward or benchmark of a name.
+        ValueError: There is no reward, function or benchmark of a name.
     """
-    refuse_missing_file(Path(script_args.dataset_name))
-    names: Any = script_args.reward_funcs
-    for name in [names] if isinstance(names, str) else names:
+    refuse_unusable_path(Path(script_args.dataset_name))
+    for name in _reward_names(script_args):
         refuse_unknown_reward(name)
+        if "." in name:
+            callable_at(name, "reward function")
+    for argument, paths in (script_args.agent_paths | script_args.task_paths).items():
+        for path in paths:
+            callable_at(path, argument)
     parse_benchmarks(script_args.eval_benchmarks)
     parse_benchmarks(script_args.decontaminate)
+
+
+def check_columns(script_args: BARLScriptArguments, settings: Any) -> None:
+    """Refuse splits and columns that the data do not have, if they are a text file of usual size.
+
+    Args:
+        script_args: The settings that only `barl train` has.
+        settings: An object with the settings of BARL, in which the method has set its own, and of
+            TRL.
+
+    Raises:
+        ValueError: The file cannot be read, or a split or column is missing.
+    """
+    columns = refuse_early(
+        script_args.dataset_name,
+        script_args.splits(settings.eval_strategy),
+        problem_column=script_args.problem_column,
+        answer_column=script_args.answer_column,
+        keep_unanswered=not find_credit(settings.credit).needs_truth,
+    )
+    for setting in ("hypotheses_column", "prior_column"):
+        name = getattr(settings, setting)
+        if columns is not None and name is not None:
+            refuse_missing_column(setting, name, [*columns, "prompt", "solution"])

@@ -21,6 +21,7 @@ from ...trainer import BARLConfig
 from ...trainer.checkpoints.files import last_complete_checkpoint
 from ...trainer.checkpoints.output_folder import left_in
 from ...trainer.checkpoints.stop_together import StopTogether
+from ...trainer.checks.environment import named
 from ...trainer.checks.preparation import prepared
 from ...trainer.hub.pushes import PushError, push
 from ...trainer.methods import make_trainer
@@ -32,12 +33,15 @@ from .training_console import print_rows
 from .training_sets import training_sets
 
 
-def run(*parsed) -> None:
-    """Train, save, and push to the Hub if asked to; if the push fails, end with one line."""
+def run(*parsed, note: str = "") -> None:
+    """Train, save, and push to the Hub if asked to; if the push fails, end with one line.
+
+    A `note` is printed when no mistake was found: it must not be taken for one.
+    """
     failure = None
     with _process_group_outliving_ddp():
         try:
-            _run(*parsed)
+            _run(*parsed, note=note)
         except PushError as error:
             failure = f"barl train: error: {error}"
     if failure:
@@ -45,7 +49,11 @@ def run(*parsed) -> None:
 
 
 def _run(
-    script_args: BARLScriptArguments, training_args: BARLConfig, model_args: ModelConfig
+    script_args: BARLScriptArguments,
+    training_args: BARLConfig,
+    model_args: ModelConfig,
+    *,
+    note: str,
 ) -> None:
     if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
@@ -60,6 +68,8 @@ def _run(
             trainer = _make_trainer(script_args, training_args, model_args, peft_config)
             if resume and Path(str(resume)).is_dir():  # `auto` and `true` are no folders
                 trainer.refuse_checkpoint(resume)  # its data are known only now
+        if note:
+            print(note, file=sys.stderr)
         _train_and_save(script_args, trainer, resume)
 
 
@@ -79,13 +89,14 @@ def _make_trainer(
         for argument, paths in (script_args.agent_paths | script_args.task_paths).items()
     }
     agents |= {name: callables[0] for name, callables in agents.items() if name != "tools"}
-    tokenizer = AutoTokenizer.from_pretrained(
-        model_args.model_name_or_path,
-        revision=model_args.model_revision,
-        trust_remote_code=training_args.trust_remote_code,
-        truncation_side="left",
-        padding_side="left",
-    )
+    with named("model_name_or_path", str(model_args.model_name_or_path)):
+        tokenizer = AutoTokenizer.from_pretrained(
+            model_args.model_name_or_path,
+            revision=model_args.model_revision,
+            trust_remote_code=training_args.trust_remote_code,
+            truncation_side="left",
+            padding_side="left",
+        )
     if script_args.prompt_template is None and tokenizer.chat_template is None:
         raise ValueError(
             "prompt_template must be set, got None: the tokenizer of "

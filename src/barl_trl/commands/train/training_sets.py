@@ -65,13 +65,10 @@ def training_sets(
         "evaluation_sets": {name: benchmark.texts for name, benchmark in held_out.items()},
         "decontaminate": [*left_out],
     }
-    test_split = script_args.dataset_test_split
-    if test_split is None and not script_args.eval_benchmarks:
-        test_split = "test"
-    evaluates = training_args.eval_strategy != "no"
+    train_split, *test_splits = script_args.splits(training_args.eval_strategy)
     return {
-        "train_dataset": load(script_args.dataset_train_split, **selection),
-        "eval_dataset": load(test_split) if evaluates and test_split else None,
+        "train_dataset": load(train_split, **selection),
+        "eval_dataset": load(test_splits[0]) if test_splits else None,
         "benchmarks": {
             name: Dataset.from_list(
                 [

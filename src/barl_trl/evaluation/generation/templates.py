@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 from ...data.loading import PAPER_SYSTEM_PROMPT
@@ -95,6 +96,21 @@ PROMPT = "barl_prompt"
 """Key of `tokenizer_config.json` under which training notes how it wrote prompts."""
 
 
+def refuse_unknown_template(name: str) -> None:
+    """Refuse a template that is neither `auto`, nor known, nor a text with a problem in it.
+
+    Raises:
+        ValueError: It is none of these.
+    """
+    if name not in ("auto", *TEMPLATES) and "{problem}" not in name:
+        near = get_close_matches(name, TEMPLATES, n=1)
+        hint = f"did you mean {near[0]}?" if near else "choose one of them."
+        raise ValueError(
+            f"template must be auto, {', '.join(TEMPLATES)} or a text with {{problem}}, got "
+            f"{name!r}: {hint}"
+        )
+
+
 def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> Template:
     """Return the template with a name, or the one that fits a tokenizer.
 
@@ -162,11 +178,7 @@ def _chosen(name: str, tokenizer) -> Template:
         return family
     if "{problem}" in name:
         return Template(name, plain=name)
-    if name not in TEMPLATES:
-        raise ValueError(
-            f"template must be auto, {', '.join(TEMPLATES)} or a text with {{problem}}, got "
-            f"{name!r}: choose one of them."
-        )
+    refuse_unknown_template(name)
     if chat is None and not TEMPLATES[name].plain:
         raise ValueError(
             f"template must be plain, or a text with {{problem}}, got {name!r}: the tokenizer has "

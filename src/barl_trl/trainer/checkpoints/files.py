@@ -13,6 +13,7 @@ from transformers.utils import CONFIG_NAME
 from trl import GRPOConfig
 
 from ...report.json_files import read_json, write_json
+from .output_folder import incomplete, none_complete
 
 logger = get_logger(__name__)
 
@@ -80,18 +81,11 @@ def checkpoint_to_resume(value: str | bool | None, args: GRPOConfig) -> str | No
         return None
     if choice not in ("true", "auto"):
         if fault := _find_fault(str(value), args):
-            raise ValueError(
-                f"resume_from_checkpoint must be complete, got {value}: {fault}. `true` takes the "
-                f"last complete one; --model_name_or_path {value} starts anew with its weights."
-            )
+            raise incomplete(str(value), fault)
         return str(value)
     checkpoint, faults = last_complete_checkpoint(args)
     if choice == "true" and checkpoint is None:
-        reasons = f" ({'; '.join(faults)})" if faults else ""
-        raise ValueError(
-            "resume_from_checkpoint must find a complete checkpoint, got none in "
-            f"{args.output_dir}{reasons}: leave it out to start anew, as `auto` does then."
-        )
+        raise none_complete(str(args.output_dir), faults)
     if faults:
         way_on = f"resuming from {checkpoint}" if checkpoint else "starting anew"
         logger.warning(f"incomplete: {'; '.join(faults)}; {way_on}")

@@ -4,6 +4,7 @@
 so this module imports neither TRL nor torch. Trainers claim their folder in `exact_resume.py`.
 """
 
+import errno
 import os
 import platform
 import re
@@ -102,10 +103,7 @@ def claimed(
                 if not (is_own or args.overwrite_output_dir or _lies_in(folder, resume)):
                     refuse_used(folder, is_unfinished=str(resume).lower() == "auto")
             except OSError as error:
-                fault = (
-                    f"output_dir must be a folder that can be made, got {str(folder)!r} "
-                    f"({error.strerror}): name another."
-                )
+                fault = str(_unmakeable(folder, error.errno))
             except ValueError as error:
                 fault = str(error)
         for text in filter(None, gather_object([fault])):
@@ -160,6 +158,66 @@ def refuse_used(folder: Path, *, is_unfinished: bool = False, is_resumable: bool
     raise ValueError(
         f"output_dir must be new, got {folder} with {', '.join(left[:2])}{more} of an earlier run: "
         f"{way_on}name another folder, or delete them with --overwrite_output_dir true."
+    )
+
+
+def refuse_no_checkpoint(value: str | bool | None, folder: Path) -> None:
+    """Refuse a `resume_from_checkpoint` that leads to no folder; what is in it is checked later.
+
+    Args:
+        value: A path, `true`, `auto` or `false`, which may be texts, or None.
+        folder: The `output_dir` of the run.
+
+    Raises:
+        ValueError: There is no such folder, or no checkpoint in `output_dir` with `true`.
+    """
+    choice = str(value or False).lower()
+    if choice == "true" and not _checkpoints(folder):
+        raise none_complete(folder, [])
+    if choice not in ("true", "auto", "false") and not Path(str(value)).is_dir():
+        raise incomplete(str(value), "there is no such folder")
+
+
+def none_complete(folder: Path | str, faults: list[str]) -> ValueError:
+    """Return the error for a folder without a complete checkpoint, with the faults of others."""
+    reasons = f" ({'; '.join(faults)})" if faults else ""
+    return ValueError(
+        "resume_from_checkpoint must find a complete checkpoint, got none in "
+        f"{folder}{reasons}: leave it out to start anew, as `auto` does then."
+    )
+
+
+def incomplete(checkpoint: str, fault: str) -> ValueError:
+    """Return the error for a checkpoint with a fault."""
+    return ValueError(
+        f"resume_from_checkpoint must be complete, got {checkpoint}: {fault}. `true` takes the "
+        f"last complete one; --model_name_or_path {checkpoint} starts anew with its weights."
+    )
+
+
+def refuse_unmakeable(folder: Path, name: str = "output_dir") -> None:
+    """Refuse a folder that cannot be made, or that cannot be written into; nothing is made.
+
+    Args:
+        folder: The folder.
+        name: The setting, for the error message.
+
+    Raises:
+        ValueError: The folder, or the nearest one above it, is a file or may not be written.
+    """
+    nearest = folder.absolute()
+    while not os.path.lexists(nearest):
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise _unmakeable(folder, errno.ENOTDIR, name)
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise _unmakeable(folder, errno.EACCES, name)
+
+
+def _unmakeable(folder: Path, number: int | None, name: str = "output_dir") -> ValueError:
+    why = os.strerror(number or errno.EIO)
+    return ValueError(
+        f"{name} must be a folder that can be made, got {str(folder)!r} ({why}): name another."
     )
 
 

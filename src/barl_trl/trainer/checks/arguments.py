@@ -2,12 +2,20 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
+import torch
 from peft import PeftModel
 from torch import nn
-from transformers import PreTrainedTokenizerBase
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    PreTrainedTokenizerBase,
+)
 
 from ...rewards import AccuracyReward, resolve_rewards
 from ...steps import step_ends_of
@@ -19,6 +27,8 @@ from .callables import check_task_functions
 from .datasets import check_datasets, refuse_unusable_tokenizer, signature_of
 from .environment import refuse_missing_packages
 from .settings import CREDIT_RULES, refuse_broken
+
+_FROM_CONFIG = ("revision", "trust_remote_code")
 
 
 def check_trainer_arguments(
@@ -71,7 +81,9 @@ def check_trainer_arguments(
             "barl_trl.rewards.accuracy_reward."
         )
     tokenizer = kwargs.get("processing_class")
-    rewards = check_shared_arguments(args, reward_funcs, train_dataset, eval_dataset, **kwargs)
+    rewards = check_shared_arguments(
+        args, reward_funcs, train_dataset, eval_dataset, model=model, **kwargs
+    )
     if train_dataset is None:
         return  # TRL raises a clear error
     check_datasets(args, train_dataset, eval_dataset, rewards, kwargs)
@@ -107,6 +119,8 @@ def check_shared_arguments(
         ValueError: Any other argument breaks a rule.
     """
     refuse_missing_packages(args)
+    init_kwargs: Any = args.model_init_kwargs or {}
+    refuse_missing_modules(kwargs.get("model"), kwargs.get("peft_config"), init_kwargs)
     check_agents(args, train_dataset, kwargs)
     length: Any = args.max_completion_length
     rewards = resolve_rewards(reward_funcs or [], args.extraction, max_completion_length=length)
@@ -144,3 +158,48 @@ def _logged_as(reward: Any) -> str | None:
     while isinstance(reward, partial):
         reward = reward.func
     return getattr(reward, "__name__", type(reward).__name__) if callable(reward) else None
+
+
+def refuse_missing_modules(model: Any, peft_config: Any, init_kwargs: dict[str, Any]) -> None:
+    """Refuse target modules of which a model has none; peft would, after the weights are loaded.
+
+    Args:
+        model: The trainer's `model`. Only a path or Hub id is looked at: the model is built without
+            its weights.
+        peft_config: The trainer's `peft_config`. To peft, its `target_modules` are names if they
+            are a list, and a regular expression if they are a text; TRL's `ModelConfig` makes a
+            list of one name a text.
+        init_kwargs: The arguments with which the model will be loaded.
+
+    Raises:
+        ValueError: The model has no module of these names.
+    """
+    targets = getattr(peft_config, "target_modules", None)
+    if not isinstance(model, str) or not targets or targets == "all-linear":
+        return
+    config = AutoConfig.from_pretrained(
+        model, **{name: init_kwargs[name] for name in _FROM_CONFIG if init_kwargs.get(name)}
+    )
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        return
+    with torch.device("meta"):
+        modules: Any = AutoModelForCausalLM.from_config(config).named_modules()
+    places = {name: module for name, module in modules if name}
+    is_pattern = isinstance(targets, str)
+    names = [targets] if is_pattern else sorted(targets)
+    for place in places:
+        if re.fullmatch(targets, place) if is_pattern else _is_named(place, names):
+            return
+    linear = {place.split(".")[-1] for place, m in places.items() if isinstance(m, nn.Linear)}
+    near = [match for one in names for match in get_close_matches(one, linear, n=1)]
+    hint = f"did you mean {near[0]!r}?" if near else "'all-linear' takes all of them."
+    if is_pattern and any(_is_named(place, names) for place in places):
+        hint = rf"one name alone is a regular expression of whole paths, here '.*\.{targets}'."
+    raise ValueError(
+        "lora_target_modules (target_modules of peft_config) must name modules of the model, got "
+        f"{', '.join(names)!r} where there are {', '.join(sorted(linear))}: {hint}"
+    )
+
+
+def _is_named(place: str, names: Iterable[str]) -> bool:
+    return any(place == name or place.endswith(f".{name}") for name in names)

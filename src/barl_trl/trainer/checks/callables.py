@@ -4,16 +4,19 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from datasets import Dataset, IterableDataset
 
+from ...data.files import refuse_missing_column
 from ...graders import get_grader
 from ...hypotheses import GivenHypotheses, given_hypotheses, merge_hypotheses, truth_answer
 from ..barl_config import BARLConfig
 from ..rollouts.evidence import ENVIRONMENT_METHOD, Played, TaskFunctions, read_evidence
 from .datasets import signature_of
+from .settings import TASK_RULES, refuse_broken
 
 _LOOKED_AT = 200
 """Number of first rows whose lists of hypotheses are checked."""
@@ -144,11 +147,8 @@ def check_task_functions(
 def _check_use(
     args: BARLConfig, functions: TaskFunctions, is_expected: bool, factories: list[Any]
 ) -> None:
-    if functions.observation_likelihood is not None and args.belief == "model":
-        raise ValueError(
-            "belief must be 'task' or 'both' with observation_likelihood, got 'model': the model's "
-            "belief takes no observations."
-        )
+    observes = functions.observation_likelihood
+    refuse_broken(TASK_RULES, SimpleNamespace(belief=args.belief, observation_likelihood=observes))
     is_own = args.own_credit.function.__module__.startswith("barl_trl.")
     if functions.outcome_under is not None and is_own and not is_expected:
         raise ValueError(
@@ -177,11 +177,8 @@ def _check_columns(args: BARLConfig, rows: list[dict[str, Any]]) -> GivenHypothe
     """Refuse columns that are missing, or list nothing; return what the first row lists."""
     for field in ("hypotheses_column", "prior_column"):
         name = getattr(args, field)
-        if name is not None and name not in rows[0]:
-            raise ValueError(
-                f"{field} must name a column of train_dataset, got {name!r} with the columns "
-                f"{[*rows[0]]}: name one of them, or leave it out."
-            )
+        if name is not None:
+            refuse_missing_column(field, name, [*rows[0]])
     if args.hypotheses_column is None:
         return None
     lists = [

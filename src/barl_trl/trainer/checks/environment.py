@@ -1,5 +1,7 @@
 """Checks before a model is loaded that its folder and the packages of extras are there."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +24,12 @@ _TRACKERS = {name: (name,) for name in _OF_THEIR_NAME} | {
 _OBJECTS = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 """Files of a model that transformers takes for JSON objects without a look."""
 
+_CONFIGURATIONS = ("config.json", "adapter_config.json")
+"""Files of which the folder of a model, or of an adapter, has one."""
+
 
 def refuse_unusable_folder(name: str, model: str) -> None:
-    """Refuse a path that does not exist, damaged files, and a folder or file of GGUF weights.
+    """Refuse a path that does not exist, damaged files, and a folder that holds no model.
 
     transformers would take a missing path for a Hub id, and does not name a damaged file. A name
     without a slash must be an existing folder, or a model in the Hub's cache.
@@ -34,8 +39,8 @@ def refuse_unusable_folder(name: str, model: str) -> None:
         model: A path or a Hub id.
 
     Raises:
-        ValueError: There is no such folder or model, its weights are GGUF, or a file in it is
-            damaged.
+        ValueError: There is no such folder or model, it has no configuration, its weights are
+            GGUF, or a file in it is damaged.
     """
     path = Path(model)
     is_gguf = path.suffix == ".gguf" and path.is_file()
@@ -70,6 +75,32 @@ def refuse_unusable_folder(name: str, model: str) -> None:
             raise ValueError(
                 f"{file} must be a whole file of weights, got {error}: copy or download it again."
             ) from None
+    if path.is_dir() and not any((path / one).exists() for one in _CONFIGURATIONS):
+        checkpoints = sorted(path.glob("checkpoint-*"), key=lambda one: one.stat().st_mtime)
+        hint = f"did you mean {checkpoints[-1]}?" if checkpoints else "name the model's folder."
+        raise ValueError(
+            f"{name} must be a folder with {' or '.join(_CONFIGURATIONS)}, got {model!r}: {hint}"
+        )
+
+
+@contextmanager
+def named(name: str, model: str) -> Iterator[None]:
+    """Name the setting and the model where transformers says why it cannot read the model's files.
+
+    Args:
+        name: The setting.
+        model: Its value.
+
+    Raises:
+        ValueError: The files cannot be read, or the Hub cannot be reached.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise ValueError(
+            f"{name} must be a model whose files can be read, got {model!r}: {why}"
+        ) from None
 
 
 def refuse_missing_vllm(rule: str, value: object) -> None:
@@ -96,8 +127,9 @@ def refuse_missing_packages(settings: Any) -> None:
 
     Raises:
         ImportError: `use_vllm` is set without vLLM.
-        ValueError: `report_to` nearly names a tracker of transformers, or it or `use_liger_kernel`
-            needs a package that is not installed.
+        ValueError: `report_to` nearly names a tracker of transformers; it, `deepspeed` or
+            `use_liger_kernel` needs a package that is not installed; or the file of `deepspeed` is
+            missing.
     """
     if settings.use_vllm:
         refuse_missing_vllm("use_vllm must be False", True)
@@ -113,6 +145,17 @@ def refuse_missing_packages(settings: Any) -> None:
                 f"report_to must name installed trackers, got {name!r}: {way_out} Installed are: "
                 f"{', '.join(installed) or 'none'}."
             )
+    file = settings.deepspeed
+    if isinstance(file, str) and not file.startswith("{") and not Path(file).is_file():
+        raise ValueError(
+            f"deepspeed must name an existing file, got {file!r}: `barl train "
+            "--accelerate_config zero2` takes a shipped configuration."
+        )
+    if settings.deepspeed and not _is_installed("deepspeed"):
+        raise ValueError(
+            f"deepspeed must be None without DeepSpeed, got {settings.deepspeed!r:.80}: install it "
+            "with `pip install 'barl-trl[deepspeed]'`."
+        )
     if settings.use_liger_kernel and not _is_installed("liger_kernel"):
         raise ValueError("use_liger_kernel must be False, got True: pip install liger-kernel.")
 

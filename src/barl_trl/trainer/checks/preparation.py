@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..barl_fields import BARLFields, method_settings
-from ..checkpoints.output_folder import claimed, refuse_used
+from ..checkpoints.output_folder import (
+    claimed,
+    refuse_no_checkpoint,
+    refuse_unmakeable,
+    refuse_used,
+)
 from .environment import refuse_missing_packages
 from .settings import TRL_RULES, batch_settings, refuse_broken
 
@@ -29,14 +34,17 @@ def refuse_early(method: str, barl_fields: BARLFields, settings: Any) -> None:
     Raises:
         ImportError: vLLM is needed and missing.
         ValueError: A rule is broken, batches do not divide, a package is missing, or the output
-            folder has an earlier run.
+            folder cannot be made, has an earlier run or lacks the checkpoint to resume from.
     """
     refuse_broken(TRL_RULES, settings)
     batch_settings(vars(settings), num_processes=int(os.environ.get("WORLD_SIZE", 1)))
     refuse_missing_packages(settings)
     method_settings(method, barl_fields)
-    is_new = not (settings.resume_from_checkpoint or settings.overwrite_output_dir)
-    if is_new and settings.output_dir is not None:
+    if settings.output_dir is None:
+        return
+    refuse_unmakeable(Path(settings.output_dir))
+    refuse_no_checkpoint(settings.resume_from_checkpoint, Path(settings.output_dir))
+    if not (settings.resume_from_checkpoint or settings.overwrite_output_dir):
         refuse_used(Path(settings.output_dir))
 
 

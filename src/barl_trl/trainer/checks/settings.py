@@ -114,6 +114,13 @@ CREDIT_RULES = (
 )
 """A setting that the credit does not take must be left at its default."""
 
+TASK_RULES = (
+    Rule("belief", lambda s: s.belief != "model" or not s.observation_likelihood,
+         "be 'task' or 'both' with observation_likelihood",
+         "the model's belief takes no observations"),
+)
+"""What the task's functions, which are arguments and no fields, ask of the fields."""
+
 TRL_RULES = (
     Rule("beta", lambda s: s.beta >= 0,
          "be at least 0", "it weighs the KL divergence; 0.0 is without"),
@@ -130,6 +137,21 @@ TRL_RULES = (
     _only("scale_rewards", "group", "true",
           why="BARL's values are not group-relative; set value_normalization instead"),
     *map(_count, _BATCH_FIELDS),
+    Rule("num_generations", lambda s: s.num_generations >= 2,
+         "be at least 2", "one rollout of a prompt has nothing to be compared with. The default is "
+         "{default}"),
+    Rule("learning_rate", lambda s: s.learning_rate >= 0,
+         "be at least 0", "the default is {default}"),
+    Rule("max_steps", lambda s: s.max_steps != 0,
+         "be at least 1, or -1 for whole epochs", "the default is {default}"),
+    Rule("num_train_epochs", lambda s: s.num_train_epochs > 0 or s.max_steps > 0,
+         "be greater than 0", "the default is {default}"),
+    Rule("logging_steps", lambda s: s.logging_steps > 0 or s.logging_strategy != "steps",
+         "be greater than 0", "the default is {default}"),
+    Rule("top_p", lambda s: 0 < s.top_p <= 1,
+         "lie above 0 and not above 1", "1.0 keeps all tokens"),
+    Rule("min_p", lambda s: 0 <= s.min_p <= 1,
+         "lie between 0 and 1", "0.0 keeps all tokens"),
     Rule("enable_jit_checkpoint", lambda s: not s.enable_jit_checkpoint, "be False",
          "it saves in the middle of a step, from which a run cannot go on exactly. `barl train "
          "--save_on_interrupt true` ends the step first"),
