@@ -229,7 +229,7 @@ def test_random_questions_find_what_enumeration_says():
     assert abs(play.accuracy - found / 36) < 4 * play.standard_error
 
 
-@pytest.mark.parametrize("name", ["number", "animals"])
+@pytest.mark.parametrize("name", ["number", "code", "words", "animals"])
 def test_a_shipped_model_is_small_and_trl_knows_its_template(name):
     folder = inquiry_model_dir(name)
     tokenizer = AutoTokenizer.from_pretrained(folder)

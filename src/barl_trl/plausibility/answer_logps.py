@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -206,13 +207,13 @@ def _reduced(
 
     Padding is 0 in all three.
     """
-    state_mask = torch.zeros(logps.shape[:2], dtype=torch.bool)
-    is_scored = torch.zeros(len(rollouts), *logps.shape[2:], dtype=torch.bool)
+    states = np.zeros(logps.shape[:2], dtype=bool)
+    tokens = np.zeros((len(rollouts), *logps.shape[2:]), dtype=bool)
     for i, rollout in enumerate(rollouts):
-        state_mask[i, : len(rollout.state_positions)] = True
+        states[i, : len(rollout.state_positions)] = True
         for hypothesis, answer in enumerate(rollout.answers):
-            is_scored[i, hypothesis, answer.score_from : len(answer.token_ids)] = True
-    state_mask, is_scored = state_mask.to(logps.device), is_scored.to(logps.device)
+            tokens[i, hypothesis, answer.score_from : len(answer.token_ids)] = True
+    state_mask, is_scored = (torch.from_numpy(m).to(logps.device) for m in (states, tokens))
     hypothesis_mask = is_scored.any(-1)
     number = is_scored.sum(-1).clamp(min=1)[:, None]
     if reduction == "token_mean":

@@ -58,7 +58,7 @@ def packed_micro_batches(rows: Sequence[Row], max_tokens: int) -> Iterator[Micro
         *starts, _ = accumulate((row.size for row in joined), initial=0)
         fed = [slice(row.num_cached, None) for row in joined]
         token_ids, position_ids, ends = (
-            torch.cat([int_tensor(v[part]) for v, part in zip(column, fed, strict=True)])[None]
+            int_tensor([v for row, part in zip(column, fed, strict=True) for v in row[part]])[None]
             for column in list(zip(*joined, strict=True))[:3]
         )
         shifts = torch.tensor([at - row.num_cached for at, row in zip(starts, joined, strict=True)])

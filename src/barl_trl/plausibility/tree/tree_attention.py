@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -19,7 +20,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ..checks.model_traits import layer_types, takes_masks
 from ..kv_cache import GenerationCache
-from .micro_batches import MicroBatch, int_tensor
+from .micro_batches import MicroBatch
 
 NAME = "barl_tree"
 QUERIES = 128
@@ -49,8 +50,8 @@ class _Piece(NamedTuple):
 def pieces(batch: MicroBatch) -> list[_Piece]:
     """Cut a packed micro-batch into pieces that cover its tokens in order."""
     cut = []
-    for place, row in batch.rows:
-        ends, shift = int_tensor(row.subtree_ends), place - row.num_cached
+    for place, row in batch.rows:  # NumPy: torch's small operations take several times as long
+        ends, shift = np.array(row.subtree_ends), place - row.num_cached
         for shared, start, trunk_stop, stop in row.blocks:
             start = max(start, row.num_cached)
             # the whole trunk through the causal kernel, unless one masked call holds the block
@@ -60,8 +61,8 @@ def pieces(batch: MicroBatch) -> list[_Piece]:
                 cut.append(_Piece(trunk, (0, 0), [trunk], None))
             for first in range(trunk_stop if is_causal else start, stop, QUERIES):
                 last = min(first + QUERIES, stop)
-                before = torch.arange(shared or row.num_cached)
-                keys = torch.cat([before, torch.arange(start, last)])
+                before = np.arange(shared or row.num_cached)
+                keys = np.concatenate([before, np.arange(start, last)])
                 # branches of shallow states see none of the trunk after them
                 keys = keys[ends[keys] > first]
                 num_cached = int((keys < row.num_cached).sum())
@@ -70,15 +71,15 @@ def pieces(batch: MicroBatch) -> list[_Piece]:
                         slice(shift + first, shift + last),
                         (num_cached, row.rollout),
                         runs(shift + keys[num_cached:]),
-                        torch.stack([keys, ends[keys]]) - first,
+                        torch.from_numpy(np.stack([keys, ends[keys]]) - first),
                     )
                 )
     return cut
 
 
-def runs(places: Int[Tensor, " K"]) -> list[slice]:
+def runs(places: Int[np.ndarray, " K"]) -> list[slice]:
     """Return ascending places as runs of consecutive ones."""
-    breaks = (places.diff() > 1).nonzero().flatten().tolist()
+    breaks = np.flatnonzero(np.diff(places) > 1).tolist()
     starts = [0, *(at + 1 for at in breaks)]
     stops = [*starts[1:], len(places)]
     return [
