@@ -6,7 +6,7 @@ import random
 import shutil
 
 import pytest
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from barl_trl import cli
 from barl_trl.data import PAPER_SYSTEM_PROMPT
@@ -242,6 +242,7 @@ def test_a_chat_template_without_tools_is_refused(evaluate, model, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(model)
     tokenizer.chat_template = tiny_tokenizer().chat_template
     tokenizer.save_pretrained(tmp_path / "tokenizer")
+    AutoConfig.from_pretrained(model).save_pretrained(tmp_path / "tokenizer")
     with pytest.raises(SystemExit, match=r"template must show tools, got 'qwen2.5-math': the toke"):
         evaluate(tools=f"{HERE}.look", model=tmp_path / "tokenizer")
 

@@ -7,7 +7,7 @@ import pytest
 
 from barl_trl.commands.evaluate.arguments import _RULES as EVALUATE_RULES
 from barl_trl.commands.train.arguments import _RULES as TRAIN_RULES
-from barl_trl.trainer.checks.settings import BARL_RULES, CREDIT_RULES, TRL_RULES
+from barl_trl.trainer.checks.settings import BARL_RULES, CREDIT_RULES, TASK_RULES, TRL_RULES
 
 from ..paths import ROOT
 
@@ -35,7 +35,7 @@ SOURCE = [
 SOURCE += [f"{rule.field} must {rule.must}, got True: {rule.way_out}" for rule in TRL_RULES]
 SOURCE += [
     FIELD.sub("…", f"{rule.field} must {rule.must}, got …: {rule.way_out}")
-    for rule in (*BARL_RULES, *CREDIT_RULES, *TRAIN_RULES, *EVALUATE_RULES)
+    for rule in (*BARL_RULES, *CREDIT_RULES, *TASK_RULES, *TRAIN_RULES, *EVALUATE_RULES)
 ]
 
 

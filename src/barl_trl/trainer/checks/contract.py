@@ -72,7 +72,7 @@ _NAMES = {
     "importance_sampling_level multi_objective_aggregation off_policy_mask_threshold scale_rewards "
     "use_vllm vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature "
     "beta generation_kwargs chat_template_kwargs num_completions_to_print sync_ref_model "
-    "use_adaptive_entropy vllm_mode max_tool_calling_iterations",
+    "use_adaptive_entropy vllm_mode max_tool_calling_iterations model_init_kwargs",
     "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs llm",
 }
 """Class -> its attributes and fields that barl-trl reads or sets."""
