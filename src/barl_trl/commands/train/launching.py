@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...trainer.barl_fields import option
 from ..recipes import file_of
@@ -32,7 +33,8 @@ def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
 
     Raises:
         SystemExit: `num_processes` is no number of processes.
-        ValueError: There is no such configuration, or this command was launched already.
+        ValueError: There is no such configuration, this command was launched already, or accelerate
+            would start one process only.
     """
     parser = OneLineParser(prog=prog, add_help=False)
     parser.knows_all, parser.takes_recipe = False, True
@@ -53,5 +55,20 @@ def launch_command(prog: str, argv: Sequence[str]) -> list[str] | None:
         path = file_of("accelerate_config", options.accelerate_config)
         launch += ["--config_file", str(path)]
     if options.num_processes:
+        _refuse_one_process(options.num_processes, options.accelerate_config)
         launch += ["--num_processes", str(options.num_processes)]
     return [*launch, "--no_python", *python, "barl_trl.cli", *prog.split()[1:], *others]
+
+
+def _refuse_one_process(num_processes: int, accelerate_config: str | None) -> None:
+    """Refuse several processes on CPUs where no configuration asks for CPUs."""
+    if num_processes == 1 or accelerate_config:
+        return
+    import torch  # imported late: they take seconds
+    from accelerate.commands.config.config_args import default_config_file
+
+    if not torch.accelerator.is_available() and not Path(default_config_file).is_file():
+        raise ValueError(
+            f"--num_processes must be 1 without a GPU, got {num_processes}: accelerate would start "
+            "one process. Give --accelerate_config cpu/ddp, too."
+        )
