@@ -74,7 +74,7 @@ def test_a_mistake_that_torch_finds_is_said_before_weights_are_read(
     check(stop.value.code, written.out, written.err, SLOW[run])
 
 
-@pytest.mark.parametrize("run", [[*QUICK][2], [*SLOW][-1]])
+@pytest.mark.parametrize("run", [[*QUICK][2], [*SLOW][-1], "data check notes"])
 def test_a_process_says_no_more(shown, folder, run):
     arguments = [word.replace("MODEL", str(TINY_MODEL_DIR)) for word in run.split()]
     command = [*PRELOADED, "barl_trl.cli", *arguments]

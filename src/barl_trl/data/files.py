@@ -75,11 +75,19 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         return _read_text_file(path, split)
     peek(path)  # `datasets` would print what it finds wrong, too
     # imported late: they take a second
-    from datasets import load_dataset
+    from datasets import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+        load_dataset,
+    )
     from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
     from pyarrow import ArrowInvalid
 
+    had_bars = not are_progress_bars_disabled()
     try:
+        if path.exists():
+            disable_progress_bars()  # they would stand before what is wrong with the data
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)
         return load_dataset(path_or_id, config, split=split)
@@ -97,6 +105,9 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
             f"path_or_id must name readable data, got {path_or_id} ({reason[:200]}): "
             "for mixed types name the JSONL or CSV file itself."
         ) from None
+    finally:
+        if had_bars:
+            enable_progress_bars()
 
 
 def refuse_unusable_path(path: Path) -> None:
