@@ -3,7 +3,7 @@
 import sys
 
 from ..data import load_problems
-from ..data.loading import refuse_early
+from ..data.loading import refuse_unloadable
 from ..data.suspicions import SUSPICIONS
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from .shell.console import mistakes_in_one_line
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
         held_out = load_benchmarks(parse_benchmarks(options.pop("against")))
         texts = {name: benchmark.texts for name, benchmark in held_out.items()}
         columns = {name: options[name] for name in ("problem_column", "answer_column")}
-        refuse_early(options["data"], [options["split"]], **columns)
+        refuse_unloadable(options["data"], [options["split"]], **columns)
         _, report = load_problems(
             options.pop("data"),
             **options,

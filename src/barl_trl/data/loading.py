@@ -216,7 +216,7 @@ def _find_columns(
     return problem_column, answer_column
 
 
-def refuse_early(
+def refuse_unloadable(
     path_or_id: str,
     splits: Sequence[str],
     *,

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..data import load_problems
-from ..data.loading import refuse_early
+from ..data.loading import refuse_unloadable
 from ..report.json_files import regular
 
 
@@ -210,7 +210,7 @@ def _local(source: Source, path: Path) -> Source:
     if not path.is_dir():
         regular(path)
         try:
-            refuse_early(
+            refuse_unloadable(
                 local.path,
                 [local.split],
                 problem_column=local.problem_column,

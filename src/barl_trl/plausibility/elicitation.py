@@ -101,9 +101,24 @@ class Elicitation:
         Returns:
             Token ids for each state, `None` if all have the common ones.
         """
-        if THOUGHT_START not in self.tokenizer.decode(token_ids, skip_special_tokens=False):
-            forms = [self._forms[False, position in turn_starts] for position in state_positions]
-            return forms if any(ids is not self.token_ids for ids in forms) else None
+        are_open = [False] * len(state_positions)
+        # most rollouts have no tags: one decoding is enough to know it
+        if THOUGHT_START in self.tokenizer.decode(token_ids, skip_special_tokens=False):
+            are_open = self._open_thoughts(token_ids, state_positions, is_own, turn_starts)
+        elicitations = [
+            self._forms[is_open, position in turn_starts]
+            for is_open, position in zip(are_open, state_positions, strict=True)
+        ]
+        return elicitations if any(ids is not self.token_ids for ids in elicitations) else None
+
+    def _open_thoughts(
+        self,
+        token_ids: Sequence[int],
+        state_positions: Sequence[int],
+        is_own: Sequence[int],
+        turn_starts: Sequence[int],
+    ) -> list[bool]:
+        """Return whether a thought is open at each state."""
         turn_of_state = [
             max(start for start in (state_positions[0], *turn_starts) if start <= position)
             for position in state_positions
@@ -119,17 +134,14 @@ class Elicitation:
         ]
         decoded = self.tokenizer.batch_decode([*before, *segments], skip_special_tokens=False)
         openings = dict(zip(turns, decoded[: len(turns)], strict=True))
-        text, turn, elicitations = "", None, []
-        for n, (position, words) in enumerate(
-            zip(state_positions, decoded[len(turns) :], strict=True)
-        ):
-            if turn_of_state[n] != turn:
-                turn = turn_of_state[n]
+        text, turn, are_open = "", None, []
+        for turn_here, words in zip(turn_of_state, decoded[len(turns) :], strict=True):
+            if turn_here != turn:
+                turn = turn_here
                 text = openings[turn].rstrip()[-len(THOUGHT_START) :]
             text += words
-            is_open = text.rfind(THOUGHT_START) > text.rfind(THOUGHT_END)
-            elicitations.append(self._forms[is_open, position in turn_starts])
-        return elicitations if any(ids is not self.token_ids for ids in elicitations) else None
+            are_open.append(text.rfind(THOUGHT_START) > text.rfind(THOUGHT_END))
+        return are_open
 
     def answer(self, text: str) -> Answer:
         """Return `{text}.`, scored after its opening brace, which the elicitation forces.

@@ -8,7 +8,7 @@ from typing import Any
 from ...credit.registry import find_credit
 from ...data import PAPER_SYSTEM_PROMPT
 from ...data.files import refuse_missing_column, refuse_unusable_path
-from ...data.loading import refuse_early
+from ...data.loading import refuse_unloadable
 from ...evaluation.benchmarks import parse_benchmarks
 from ...rewards import callable_at, refuse_no_path, refuse_unknown_reward
 from ...trainer.barl_fields import (
@@ -248,7 +248,7 @@ def check_columns(script_args: BARLScriptArguments, settings: Any) -> None:
     Raises:
         ValueError: The file cannot be read, or a split or column is missing.
     """
-    columns = refuse_early(
+    columns = refuse_unloadable(
         script_args.dataset_name,
         script_args.splits(settings.eval_strategy),
         problem_column=script_args.problem_column,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from packaging.version import Version
 
-from ..json_files import regular
+from ..json_files import parse_json, regular
 from ..rollout_records import SCHEMA, read_file, record_files
 from .derived import own_tokens
 from .rows import rounded
@@ -31,7 +31,7 @@ PROJECT = "barl"
 """Name of the project in trackio."""
 
 _ENV = {"id": "barl-trl"}
-"""With this a line of our file begins; files of others are not overwritten."""
+"""A line of our file begins with this. Files of others are not overwritten."""
 
 _TRACKIO = Version("0.43")
 _SENDING = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL")
@@ -46,7 +46,7 @@ _NOT_IN_TRACKIO = {"importance_ratios", "answer_logps", "predicted_rewards"}
 
 
 class Message(NamedTuple):
-    """What the model wrote in a turn, or what others wrote behind it."""
+    """What the model wrote in a turn, or what others wrote after it."""
 
     tokens: slice
     """Its tokens in the record."""
@@ -58,7 +58,7 @@ class Message(NamedTuple):
 def messages_of(record: Mapping[str, Any]) -> list[Message]:
     """Return the messages of a rollout's completion, without its prompt.
 
-    A turn is a message of the assistant. The observation behind it is one of a tool, or of the user
+    A turn is a message of the assistant. The observation after it is one of a tool, or of the user
     if no tool is named for it. The results of several calls are one message.
     """
     ends = [*(record["turn_ends"] or ()), len(record["tokens"])]
@@ -85,16 +85,16 @@ def messages_of(record: Mapping[str, Any]) -> list[Message]:
 
 
 def _arguments(said: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield name and arguments of each call; no arguments where the text is no JSON in tags.
+    """Yield name and arguments of each call, with `""` for arguments that are not understood.
 
-    The records keep the names of tools. Models write calls in many ways; what Qwen and Hermes
-    write, `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, is understood.
+    The records keep only the names of tools. Models write calls in many ways. Read here is the way
+    of Qwen and Hermes, `<tool_call>{"name": …, "arguments": {…}}</tool_call>`.
     """
     blocks = [block.partition("</tool_call>")[0] for block in said.split("<tool_call>")[1:]]
     for n, name in enumerate(names):
         try:
-            found = json.loads(blocks[n]) if len(blocks) == len(names) else None
-        except (ValueError, RecursionError):
+            found = parse_json(blocks[n]) if len(blocks) == len(names) else None
+        except ValueError:
             found = None
         call = found if isinstance(found, dict) and found.get("name") == name else None
         yield name, "" if call is None else json.dumps(call.get("arguments", {}))

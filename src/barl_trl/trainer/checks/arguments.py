@@ -2,13 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 import torch
 from peft import PeftModel
+from peft.tuners.tuners_utils import check_target_module_exists
 from torch import nn
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -185,21 +185,15 @@ def refuse_missing_modules(model: Any, peft_config: Any, init_kwargs: dict[str, 
     with torch.device("meta"):
         modules: Any = AutoModelForCausalLM.from_config(config).named_modules()
     places = {name: module for name, module in modules if name}
-    is_pattern = isinstance(targets, str)
-    names = [targets] if is_pattern else sorted(targets)
-    for place in places:
-        if re.fullmatch(targets, place) if is_pattern else _is_named(place, names):
-            return
+    if any(check_target_module_exists(peft_config, place) for place in places):
+        return
+    names = [targets] if isinstance(targets, str) else sorted(targets)
     linear = {place.split(".")[-1] for place, m in places.items() if isinstance(m, nn.Linear)}
     near = [match for one in names for match in get_close_matches(one, linear, n=1)]
     hint = f"did you mean {near[0]!r}?" if near else "'all-linear' takes all of them."
-    if is_pattern and any(_is_named(place, names) for place in places):
+    if targets in linear:
         hint = rf"one name alone is a regular expression of whole paths, here '.*\.{targets}'."
     raise ValueError(
         "lora_target_modules (target_modules of peft_config) must name modules of the model, got "
         f"{', '.join(names)!r} where there are {', '.join(sorted(linear))}: {hint}"
     )
-
-
-def _is_named(place: str, names: Iterable[str]) -> bool:
-    return any(place == name or place.endswith(f".{name}") for name in names)
