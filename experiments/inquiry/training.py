@@ -1,5 +1,6 @@
 """One training of one arm, and what is measured along it."""
 
+import copy
 import json
 import operator
 import tempfile
@@ -37,7 +38,7 @@ class QuickTrainer(BARLTrainer):
 
 
 class QuickTokenizer(PreTrainedTokenizerFast):
-    """Remembers how a response is parsed. Nothing else."""
+    """Remembers how a response is parsed and how a prompt is rendered. Nothing else."""
 
     def parse_response(  # noqa: D102
         self, response, schema=None, *, prefix: Any = None, tools=None
@@ -50,6 +51,14 @@ class QuickTokenizer(PreTrainedTokenizerFast):
                 super().parse_response(response, schema, prefix=prefix, tools=tools)
             )
         return json.loads(known[key])
+
+    def apply_chat_template(self, conversation, tools=None, **options):  # noqa: D102
+        # all games of a run have the same tools
+        known = vars(self).setdefault("_known_prompts", {})
+        key = json.dumps(conversation), bool(tools), repr(options)
+        if key not in known:
+            known[key] = super().apply_chat_template(conversation, tools=tools, **options)
+        return copy.deepcopy(known[key])
 
 
 @dataclass(frozen=True)

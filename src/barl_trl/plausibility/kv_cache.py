@@ -80,12 +80,16 @@ class GenerationRecorder:
     call computes again is dropped when that call begins.
     Nothing is kept of a model with dropout, which is active while TRL generates. Nothing is kept of
     a model with sharded parameters either: its processes must run equal forward passes.
+
+    Args:
+        model: The model that generates.
+        keeps: Whether anything is kept.
     """
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module, *, keeps: bool = True):
         self._model = causal_lm(model)
         self._has_dropout = has_dropout(model)
-        self._keeps = not (is_sharded(model) or self._has_dropout)
+        self._keeps = keeps and not (is_sharded(model) or self._has_dropout)
         self._has_generated = False
         self._rows: list[CachedRow] = []
         self._sizes: list[int] = []  # rows of each call; 0 if they do not hold all that was fed

@@ -230,7 +230,9 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             self.add_callback(self._recorder)
 
     def _generate(self, prompts):
-        with GenerationRecorder(self.model) as recorder:
+        is_scored = self.args.scores_answers
+        may_go_on = is_scored and self.args.scoring_method != "reencode" and not self.rollout_func
+        with GenerationRecorder(self.model, keeps=self.model.training and may_go_on) as recorder:
             output = super()._generate(prompts)
         prompt_ids, completion_ids, masks, completions, _, columns, *_ = output
         # a rollout_func may bring true answers, which are not known before it returns, and may
@@ -244,11 +246,9 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             row | {name: columns[name][n] for name in names}
             for n, row in enumerate(self._batch.inputs)
         ]
-        is_scored = self.args.scores_answers
         is_asked = is_scored and (is_stale or is_corrected) and not self._depends_on_padding
         asks = self.model.training and is_known and is_asked
-        feeds_all = asks or self.args.scoring_method == "reencode"
-        is_of_use = self.model.training and is_scored and not (self.rollout_func or feeds_all)
+        is_of_use = self.model.training and may_go_on and not asks
         rows = [[*p, *c] for p, c in zip(prompt_ids, completion_ids, strict=True)]
         cache = recorder.cache(rows) if is_of_use else None
         self._say_once("cache", recorder.advice(cache) if is_of_use else None)
