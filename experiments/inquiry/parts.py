@@ -13,11 +13,13 @@ from .games import CONDITIONS
 from .training import Scale, Setting, run_into
 
 GRID = (Setting(5e-4, 0.0), Setting(1e-3, 0.0), Setting(2e-3, 0.0), Setting(1e-3, 0.002))
-"""The settings that are tried for each arm of each game."""
+"""The settings that are tried for each arm of the game of numbers."""
+SHORT_GRID = GRID[:2]
+"""The settings that are tried for each arm of the other games."""
 TUNING_SEEDS = (100,)
-DECIDING = ("grpo", "rloo", "progress-model", "bayes-0", "bayes-0.3", "bayes-1")
+DECIDING = ("grpo", "rloo", "progress-model", "bayes-0", "bayes-0.3")
 """Arms of the three other games."""
-IN_CONDITIONS = ("grpo", "bayes-0", "bayes-1")
+IN_CONDITIONS = ("grpo", "bayes-0.3")
 """Arms of the conditions."""
 
 
@@ -28,10 +30,11 @@ class Part(NamedTuple):
     game: str
     conditions: tuple[str, ...]
     arms: tuple[str, ...]
+    grid: tuple[Setting, ...] = SHORT_GRID
 
 
 PARTS = {
-    "number": Part("Number", "number", ("many",), tuple(ARMS)),
+    "number": Part("Number", "number", ("many",), tuple(ARMS), GRID),
     "code": Part("Code", "code", ("many",), DECIDING),
     "words": Part("Words", "words", ("many",), DECIDING),
     "animals": Part("Animals", "animals", ("many",), DECIDING),
@@ -40,6 +43,7 @@ PARTS = {
         "number",
         tuple(name for name in CONDITIONS if name != "many"),
         IN_CONDITIONS,
+        GRID,
     ),
 }
 """The parts by name. Each needs the tuning of its game."""
@@ -59,28 +63,28 @@ def tuning_jobs(folder: Path, part: Part, arms: Sequence[str], scale: Scale) -> 
             (part.game, "many", arm, seed, setting, scale),
         )
         for seed in TUNING_SEEDS
-        for n, setting in enumerate(GRID)
+        for n, setting in enumerate(part.grid)
         for arm in arms
     ]
 
 
-def tuned(folder: Path, game: str, arm: str) -> tuple[Setting, list[float]]:
+def tuned(folder: Path, part: Part, arm: str) -> tuple[Setting, list[float]]:
     """Return the setting with which an arm was best in tuning, and the accuracy of each setting."""
     accuracies = [
         fmean(
-            read_json(path_of(folder, game, "tuning", arm, seed, str(n)))["final"]["accuracy"]
+            read_json(path_of(folder, part.game, "tuning", arm, seed, str(n)))["final"]["accuracy"]
             for seed in TUNING_SEEDS
         )
-        for n in range(len(GRID))
+        for n in range(len(part.grid))
     ]
-    return GRID[max(range(len(GRID)), key=accuracies.__getitem__)], accuracies
+    return part.grid[max(range(len(part.grid)), key=accuracies.__getitem__)], accuracies
 
 
 def reported_jobs(
     folder: Path, part: Part, arms: Sequence[str], seeds: int, scale: Scale
 ) -> Iterator[FileJob]:
     """Yield the trainings that are reported, seed by seed."""
-    settings = {arm: tuned(folder, part.game, arm)[0] for arm in arms}
+    settings = {arm: tuned(folder, part, arm)[0] for arm in arms}
     for seed in range(1, seeds + 1):  # seed 0 is the demo's, and was looked at before
         for condition in part.conditions:
             for arm in arms:

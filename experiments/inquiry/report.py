@@ -21,11 +21,14 @@ from barl_trl.synthetic.inquiry import (
 
 from .arms import ARMS
 from .games import BUDGETS, CONDITIONS
-from .parts import GRID, PARTS, Part, path_of, tuned
+from .parts import IN_CONDITIONS, PARTS, Part, path_of, tuned
 
 REFERENCE_GAMES = 512
 BASELINES = ("grpo", "rloo", "progress-model")
 """Arms that use no belief of the task; the best of them is the rival."""
+
+REDRAWN = "-redrawn"
+"""How the names of conditions end whose other side has one secret for each prompt."""
 
 Records = dict[str, list[dict[str, Any]]]
 """Trainings of each arm, in the order of the seeds."""
@@ -39,6 +42,9 @@ def write(folder: Path) -> Path:
             records = _records(folder, part, condition)
             if "grpo" in records:
                 blocks.extend(_section(folder, part, condition, records))
+                fixed = _records(folder, part, condition.removesuffix(REDRAWN))
+                if condition.endswith(REDRAWN):
+                    blocks.extend(_without_redrawing(fixed, records["grpo"]))
     page = folder / "report.md"
     page.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
     return page
@@ -90,7 +96,7 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
             gain, low, high, p_value = differences[arm]
             difference = f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]"
             p = f"{next(corrected):.3f}" if p_value == p_value else ""
-        setting, _ = tuned(folder, part.game, arm)
+        setting, _ = tuned(folder, part, arm)
         rows.append(
             [
                 ARMS[arm].title,
@@ -112,14 +118,25 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
     yield table(columns, rows)
     if condition == "many":
         yield "Tuning, accuracy in % (learning rate, entropy bonus):"
-        names = [f"{setting.learning_rate:g}, {setting.entropy_coef:g}" for setting in GRID]
+        names = [f"{setting.learning_rate:g}, {setting.entropy_coef:g}" for setting in part.grid]
         yield table(
             ["arm", *names],
             [
-                [ARMS[arm].title, *(f"{100 * a:.0f}" for a in tuned(folder, part.game, arm)[1])]
+                [ARMS[arm].title, *(f"{100 * a:.0f}" for a in tuned(folder, part, arm)[1])]
                 for arm in records
             ],
         )
+
+
+def _without_redrawing(fixed: Records, redrawn: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield how far arms without redrawn secrets are ahead of GRPO with them."""
+    for arm in IN_CONDITIONS:
+        if arm in fixed:
+            gain, low, high, _ = _paired(fixed[arm], redrawn)
+            yield (
+                f"{ARMS[arm].title} with one secret for each prompt is ahead of GRPO with one for "
+                f"each rollout by {gain:+.1f} points [{low:+.1f}, {high:+.1f}]."
+            )
 
 
 def _references(game: str, condition: str, questions: int) -> Iterator[str]:
