@@ -23,12 +23,12 @@ ENDS = [*range(2, 10)]
 NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 
 
-def generated(model, length=20, read=False):
+def generated(model, length=20, read=False, keeps=True):
     """Rollouts that a model sampled from left-padded prompts, and the recorder of that."""
     longest = max(map(len, PROMPTS))
     padding = [longest - len(prompt) for prompt in PROMPTS]
     torch.manual_seed(0)
-    with GenerationRecorder(model) as recorder:
+    with GenerationRecorder(model, keeps=keeps) as recorder:
         sampled = model.generate(
             input_ids=torch.tensor([[0] * n + p for n, p in zip(padding, PROMPTS, strict=True)]),
             attention_mask=torch.tensor([[0] * n + [1] * (longest - n) for n in padding]),
@@ -162,6 +162,12 @@ def test_what_scoring_would_not_compute_again_is_not_kept(model, is_kept, advice
     cache = cache_for(recorder, rollouts)
     assert (cache is not None) == is_kept
     assert (recorder.advice(cache) or "None").startswith(str(advice))
+
+
+def test_nothing_is_kept_on_request():
+    rollouts, recorder = generated(make("qwen2"), keeps=False)
+    assert cache_for(recorder, rollouts) is None
+    assert recorder.advice(None) is None
 
 
 def test_a_generation_without_a_cache_leaves_none():
