@@ -56,10 +56,19 @@ def test_what_is_done_is_not_done_again(folder):
     assert path.stat().st_mtime_ns == before
 
 
-def test_differences_are_paired_by_seed():
-    def runs(*accuracies):
-        return [{"final": {"accuracy": accuracy}} for accuracy in accuracies]
+def runs(*accuracies):
+    return [{"final": {"accuracy": accuracy}} for accuracy in accuracies]
 
+
+def test_arms_are_compared_with_grpo_on_redrawn_secrets():
+    fixed = {"grpo": runs(0.2, 0.3), "bayes-0.3": runs(0.5, 0.7)}
+    grpo, bayes = report._without_redrawing(fixed, runs(0.4, 0.45))
+    assert grpo.startswith("GRPO with one secret") and " by -17.5 points [" in grpo
+    low, high = stats.t.interval(0.95, 1, loc=17.5, scale=stats.sem([10.0, 25.0]))
+    assert bayes.endswith(f" by +17.5 points [{low:+.1f}, {high:+.1f}].")
+
+
+def test_differences_are_paired_by_seed():
     gain, low, high, p = report._paired(runs(0.5, 0.7, 0.6), runs(0.4, 0.5, 0.55))
     gains = [10.0, 20.0, 5.0]
     mean = sum(gains) / 3
