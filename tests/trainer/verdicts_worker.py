@@ -13,7 +13,11 @@ from accelerate import PartialState
 from barl_trl.graders import Grader, Verdict, extract_answer
 from barl_trl.hypotheses import merge_hypotheses
 from barl_trl.rewards import AccuracyReward
-from barl_trl.trainer.rollouts.shared_verdicts import Problem, share_hypotheses, share_verdicts
+from barl_trl.trainer.rollouts.shared_verdicts import (
+    RowHypotheses,
+    share_hypotheses,
+    share_verdicts,
+)
 
 TRUTHS = ["1", "1", "2", "2", "3", "3", "4", "4", "", ""]
 ANSWERS = ["1", "1", "2", "02", "3", "03", None, "04", "5", "5"]
@@ -30,17 +34,17 @@ def main(folder: str) -> None:
         judged.append([truth, answer])
         return Verdict(is_first, "equal" if is_first else "timeout")
 
-    def merge(problem, answers):
-        merged.append([problem.truth, *answers])
-        return merge_hypotheses(problem.truth, answers, equivalent=lambda a, b: is_first)
+    def merge(row, answers):
+        merged.append([row.truth, *answers])
+        return merge_hypotheses(row.truth, answers, equivalent=lambda a, b: is_first)
 
     reward = AccuracyReward(Grader("own", "1", extract_answer, judge), "accuracy_reward")
     share_verdicts(reward, COMPLETIONS[own], TRUTHS[own])
     judged_ahead = list(judged)
     rewards = reward(COMPLETIONS, TRUTHS)
     places = range(len(ANSWERS))[own]
-    problems = [None if place % 2 else Problem(TRUTHS[place], None) for place in places]
-    answers, sets, _ = share_hypotheses(ANSWERS[own], problems, merge, group_size=2)
+    rows = [None if place % 2 else RowHypotheses(TRUTHS[place], None) for place in places]
+    answers, sets, _ = share_hypotheses(ANSWERS[own], rows, merge, group_size=2)
     result = {
         "judged ahead": judged_ahead,
         "judged": judged,

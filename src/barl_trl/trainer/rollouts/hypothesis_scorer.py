@@ -24,7 +24,7 @@ from ...rewards import GivenAnswer, calls_tool, rollout_answers
 from ...steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
 from ..barl_fields import BARLFields
 from .evidence import Evidence, Played, TaskFunctions, read_evidence, steps_of
-from .shared_verdicts import Problem, share_hypotheses
+from .shared_verdicts import RowHypotheses, share_hypotheses
 
 
 class Generated(NamedTuple):
@@ -146,13 +146,13 @@ class HypothesisScorer:
         completions, told = generated.completions, generated.given_answers
         places = range(start, start + len(rows))
         # the row of a group's first rollout is that of all
-        problems = [
-            self._problem(row) if n % group_size == 0 else None
+        row_hypotheses = [
+            self._row_hypotheses(row) if n % group_size == 0 else None
             for n, row in zip(places, rows, strict=True)
         ]
         answers, sets, given = share_hypotheses(
             rollout_answers(completions, self.answer_extractor, told),
-            problems,
+            row_hypotheses,
             self._merge,
             group_size=group_size,
         )
@@ -262,20 +262,20 @@ class HypothesisScorer:
                 logps[n, len(ends), member] = 0.0
         return scored._replace(likelihoods=scored.likelihoods._replace(answer_logps=logps))
 
-    def _problem(self, row: Mapping[str, Any]) -> Problem:
+    def _row_hypotheses(self, row: Mapping[str, Any]) -> RowHypotheses:
         truth: str | None = truth_answer(row.get(self.args.solution_column))
         if not self.credit.needs_truth and not is_truth(truth):
             truth = None
         column = self.args.hypotheses_column
         if column is None or self.credit.hypotheses != "rollouts":
-            return Problem(truth, None)
+            return RowHypotheses(truth, None)
         given = given_hypotheses(
             row.get(column),
             None if self.args.prior_column is None else row.get(self.args.prior_column, ()),
             max_chars=self.args.max_answer_chars,
             special_tokens=self.special_tokens,
         )
-        return Problem(truth, given)
+        return RowHypotheses(truth, given)
 
     def _played(
         self,
@@ -303,12 +303,12 @@ class HypothesisScorer:
             generated.environments,
         )
 
-    def _merge(self, problem: Problem, answers: list[str | None]) -> HypothesisSet | None:
+    def _merge(self, row: RowHypotheses, answers: list[str | None]) -> HypothesisSet | None:
         return merge_hypotheses(
-            problem.truth,
+            row.truth,
             answers if self.credit.hypotheses == "rollouts" else [],
             equivalent=self.answer_equivalence,
-            given=problem.given,
+            given=row.given,
             is_closed=self.args.belief != "model",
             max_answer_chars=self.args.max_answer_chars,
             max_hypotheses=self.args.max_hypotheses,

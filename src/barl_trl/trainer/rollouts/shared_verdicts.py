@@ -14,7 +14,7 @@ from ...hypotheses import GivenHypotheses, HypothesisSet
 from ...rewards import AccuracyReward, Completion, GivenAnswer
 
 
-class Problem(NamedTuple):
+class RowHypotheses(NamedTuple):
     """What the row of a prompt says of its hypotheses."""
 
     truth: str | None
@@ -49,8 +49,8 @@ def share_verdicts(
 
 def share_hypotheses(
     local_answers: Sequence[str | None],
-    local_problems: Sequence[Problem | None],
-    merge: Callable[[Problem, list[str | None]], HypothesisSet | None],
+    local_rows: Sequence[RowHypotheses | None],
+    merge: Callable[[RowHypotheses, list[str | None]], HypothesisSet | None],
     *,
     group_size: int,
 ) -> tuple[list[str | None], list[HypothesisSet | None], list[GivenHypotheses | None]]:
@@ -58,9 +58,9 @@ def share_hypotheses(
 
     Args:
         local_answers: Answer of each rollout of this process.
-        local_problems: What the row of each of these rollouts says; None but for the first rollout
+        local_rows: What the row of each of these rollouts says; None but for the first rollout
             of a group.
-        merge: Problem and a group's answers -> the group's hypotheses.
+        merge: What a row says, and its group's answers -> the group's hypotheses.
         group_size: Rollouts per prompt. The rollouts of all processes, in the order of the
             processes, are divided into groups of this size.
 
@@ -69,13 +69,13 @@ def share_hypotheses(
         all of all processes.
     """
     rank, world = PartialState().process_index, PartialState().num_processes
-    pairs = gather_object(list(zip(local_answers, local_problems, strict=True)))
+    pairs = gather_object(list(zip(local_answers, local_rows, strict=True)))
     answers = [answer for answer, _ in pairs]
-    problems = [problem for _, problem in pairs[::group_size]]
+    rows = [row for _, row in pairs[::group_size]]
     merged = {
-        g: merge(problems[g], answers[g * group_size : (g + 1) * group_size])
-        for g in range(rank, len(problems), world)
+        g: merge(rows[g], answers[g * group_size : (g + 1) * group_size])
+        for g in range(rank, len(rows), world)
     }
     shared = gather_object([merged])
-    sets = [shared[g % world][g] for g in range(len(problems))]
-    return answers, sets, [problem.given for problem in problems]
+    sets = [shared[g % world][g] for g in range(len(rows))]
+    return answers, sets, [row.given for row in rows]
