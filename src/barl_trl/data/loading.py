@@ -227,12 +227,12 @@ def refuse_unloadable(
     """Refuse a local file from which [`load_problems`] could load nothing, at once.
 
     Args:
-        path_or_id: As in [`load_problems`]. Neither other data nor a very large text file is looked
-            at: importing what reads it takes a second.
+        path_or_id: The file. Neither other data nor a very large text file is looked at: importing
+            what reads it takes a second.
         splits: The splits of it that will be loaded.
-        problem_column: As in [`load_problems`].
-        answer_column: As in [`load_problems`].
-        keep_unanswered: As in [`load_problems`].
+        problem_column: Column of the problem; None: the one that [`load_problems`] would find.
+        answer_column: Column of the true answer; None: the one that [`load_problems`] would find.
+        keep_unanswered: Whether rows need no true answer.
 
     Returns:
         The columns of the file; None if it was not looked at.
