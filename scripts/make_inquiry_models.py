@@ -12,15 +12,15 @@ each, so that a game has a few dozen tokens; other texts are encoded as bytes.
 import argparse
 import inspect
 import random
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import trl
-from small_models import IGNORED, Batch, byte_tokenizer, make, random_qwen2
+from small_models import IGNORED, Batch, Choices, byte_tokenizer, make, random_qwen2
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
@@ -41,7 +41,7 @@ ASKED_SHARE = 0.2  # rows that stop before a turn, or behind the last one, to as
 
 CALL_END, RESULT_OPENING = "}\n</tool_call>", "\n<|im_start|>user\n<tool_response>\n"
 RESULT_END = "\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
-ANSWER = "\\boxed"
+ANSWER, END = "\\boxed", "<|im_end|>"
 ELICITATION = DEFAULT_ELICITATION.lstrip("\n")
 
 
@@ -52,14 +52,28 @@ class Asker(NamedTuple):
     hidden_size: int
     layers: int
     steps: int
+    learns_beliefs: bool = True
+    """Whether questions and answers are learned from their distribution, not from a draw: what
+    replies say of many hypotheses is not learned from draws in minutes."""
 
 
 ASKERS = {
-    "number": Asker(most_questions=4, hidden_size=64, layers=3, steps=1000),
-    "code": Asker(most_questions=4, hidden_size=96, layers=3, steps=3000),
-    "words": Asker(most_questions=4, hidden_size=96, layers=3, steps=3000),
-    "animals": Asker(most_questions=8, hidden_size=64, layers=3, steps=2000),
+    "number": Asker(most_questions=4, hidden_size=64, layers=3, steps=1000, learns_beliefs=False),
+    "code": Asker(most_questions=4, hidden_size=96, layers=3, steps=4000),
+    "words": Asker(most_questions=4, hidden_size=96, layers=3, steps=4000),
+    "animals": Asker(most_questions=8, hidden_size=64, layers=3, steps=4000),
 }
+
+
+class Row(NamedTuple):
+    """A game of the asker."""
+
+    ids: list[int]
+    """Its tokens."""
+    own: list[int]
+    """1 for each that the asker wrote."""
+    choices: dict[int, dict[int, float]]
+    """Position of a question or an answer -> what it was drawn from: probability of each token."""
 
 
 def tool_of(game: type[InquiryEnvironment]):
@@ -96,16 +110,9 @@ def make_tokenizer(game: type[InquiryEnvironment]) -> PreTrainedTokenizerFast:
     closing = '"' + "}" + CALL_END if call_opening(game).endswith('"') else "}" + CALL_END
     pieces += [call_opening(game), closing, RESULT_OPENING, RESULT_END]
     pieces += [ANSWER, ELICITATION, "{", "}", "}."]
-    spelled = {"words": [*inquiry.hypotheses, *inquiry.replies], "code": [*inquiry.hypotheses]}
-    whole = dict.fromkeys([*inquiry.replies, *inquiry.questions, *inquiry.hypotheses])
-    pieces += [text for text in whole if text not in spelled.get(name_of(game), ())]
+    pieces += dict.fromkeys([*inquiry.replies, *inquiry.questions, *inquiry.hypotheses])
     tokenizer.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
     return tokenizer
-
-
-def name_of(game: type[InquiryEnvironment]) -> str:
-    """The game's name."""
-    return next(name for name, other in GAMES.items() if other is game)
 
 
 def prompt_text(
@@ -121,42 +128,56 @@ def prompt_text(
 
 
 def training_row(
-    tokenizer: PreTrainedTokenizerFast,
+    encode: Callable[[str], list[int]],
     game: type[InquiryEnvironment],
     prompt: tuple[str, str],
-    most_questions: int,
+    asker: Asker,
     rng: random.Random,
-) -> tuple[list[int], list[int]]:
-    """Token ids of a game, and 1 for each that the asker wrote."""
+) -> Row:
+    """A game of the random asker, which ends with an answer drawn from what may be true."""
     inquiry: Inquiry = game.inquiry
     opening = call_opening(game)
     closing = '"' + "}" + CALL_END if opening.endswith('"') else "}" + CALL_END
     secret = rng.choice(inquiry.hypotheses)
     belief = np.ones(len(inquiry.hypotheses))
-    ids = tokenizer.encode(f"{prompt[0]}{rng.randrange(10_000):04}{prompt[1]}")
-    own = [0] * len(ids)
+    ids = [*encode(f"{prompt[0]}{rng.randrange(10_000):04}{prompt[1]}")]
+    row = Row(ids, [0] * len(ids), {})
 
     def say(text: str, is_own: bool) -> None:
-        words = tokenizer.encode(text)
-        ids.extend(words)
-        own.extend([int(is_own)] * len(words))
+        words = encode(text)
+        row.ids.extend(words)
+        row.own.extend([int(is_own)] * len(words))
 
-    for _ in range(rng.randint(0, most_questions)):
+    def choose(chosen: str, texts: Sequence[str], weights: Sequence[float]) -> None:
+        if asker.learns_beliefs:
+            shares = np.asarray(weights) / np.sum(weights)
+            row.choices[len(row.ids)] = {
+                encode(text)[0]: share for text, share in zip(texts, shares, strict=True)
+            }
+        say(chosen, is_own=not asker.learns_beliefs)
+
+    for _ in range(rng.randint(0, asker.most_questions)):
         question = rng.choice(inquiry.questions)
         reply = inquiry.reply(question, secret, rng)
-        say(opening + question + closing + tokenizer.eos_token, True)
+        say(opening, True)
+        choose(question, inquiry.questions, [1.0] * len(inquiry.questions))
+        say(closing + END, True)
         say(RESULT_OPENING + reply + RESULT_END, False)
         belief = belief * np.exp(inquiry.log_likelihoods(question, reply))
-    answer = rng.choices(inquiry.hypotheses, belief)[0]
+    answer = rng.choices(inquiry.hypotheses, belief.tolist())[0]
     is_asked, is_over = rng.random() < ASKED_SHARE, rng.random() < 0.3
     if is_over or not is_asked:
-        say(f"{ANSWER}{{{answer}}}", True)
+        say(ANSWER + "{", True)
+        choose(answer, inquiry.hypotheses, belief.tolist())
+        say("}", True)
     if is_asked:
         say(DEFAULT_ELICITATION if is_over else ELICITATION, False)
-        say(f"{{{answer}}}.", True)
+        say("{", True)
+        choose(answer, inquiry.hypotheses, belief.tolist())
+        say("}.", True)
     else:
-        say(tokenizer.eos_token, True)
-    return ids, own
+        say(END, True)
+    return row
 
 
 def batches(
@@ -164,20 +185,30 @@ def batches(
 ) -> Iterator[Batch]:
     """The random asker's games."""
     rng = random.Random(SEED)
+    encode = cache(tokenizer.encode)
     before, _, behind = prompt_text(tokenizer, game, game.inquiry.prompt(1)).partition("0001")
     for _ in range(asker.steps):
-        rows = [
-            training_row(tokenizer, game, (before, behind), asker.most_questions, rng)
-            for _ in range(BATCH_SIZE)
-        ]
-        length = max(len(ids) for ids, _ in rows)
+        rows = [training_row(encode, game, (before, behind), asker, rng) for _ in range(BATCH_SIZE)]
+        length = max(len(row.ids) for row in rows)
         input_ids = torch.full((BATCH_SIZE, length), tokenizer.pad_token_id)
         labels = torch.full((BATCH_SIZE, length), IGNORED)
-        for n, (ids, own) in enumerate(rows):
+        for n, (ids, own, _) in enumerate(rows):
             tokens = torch.tensor(ids)
             input_ids[n, : len(ids)] = tokens
             labels[n, : len(ids)] = tokens.where(torch.tensor(own) == 1, torch.tensor(IGNORED))
-        yield Batch(input_ids, labels)
+        yield Batch(input_ids, labels, choices=choices(rows, len(tokenizer)))
+
+
+def choices(rows: Sequence[Row], vocabulary: int) -> Choices | None:
+    """What the questions and answers of a batch were drawn from; None if draws are learned."""
+    places = [(n, position) for n, row in enumerate(rows) for position in row.choices]
+    if not places:
+        return None
+    probabilities = torch.zeros(len(places), vocabulary)
+    for line, (n, position) in zip(probabilities, places, strict=True):
+        shares = rows[n].choices[position]
+        line[[*shares]] = torch.tensor([*shares.values()], dtype=torch.float32)
+    return Choices(*torch.tensor(places).unbind(dim=1), probabilities)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,24 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 IGNORED = -100  # label of a token without loss
 
 
+class Choices(NamedTuple):
+    """Tokens that are drawn from a known distribution, which is learned in place of the draw."""
+
+    rows: torch.Tensor
+    """Row of each in the batch, `[N]`."""
+    positions: torch.Tensor
+    """Position of each in its row, `[N]`."""
+    probabilities: torch.Tensor
+    """Probability of each token of the vocabulary, `[N, V]`."""
+
+
 class Batch(NamedTuple):
     """Sequences padded on the right, `[B, L]`; every token of the vocabulary may weigh its own."""
 
     input_ids: torch.Tensor
     labels: torch.Tensor
     token_weights: torch.Tensor | None = None
+    choices: Choices | None = None
 
 
 def byte_tokenizer() -> Tokenizer:
@@ -90,12 +102,15 @@ def train(
     )
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate_factor)
     started = time.monotonic()
-    for step, (ids, labels, token_weights) in enumerate(batches):
+    for step, (ids, labels, token_weights, choices) in enumerate(batches):
         # Padding is on the right and has no loss: under the causal mask it needs no other mask.
         logits, labels = model(input_ids=ids, use_cache=False).logits[:, :-1], labels[:, 1:]
         loss = F.cross_entropy(
             logits.flatten(0, 1), labels.flatten(), token_weights, ignore_index=IGNORED
         )
+        if choices is not None:
+            chosen_from = logits[choices.rows, choices.positions - 1]
+            loss = loss + F.cross_entropy(chosen_from, choices.probabilities)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
