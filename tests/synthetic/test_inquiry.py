@@ -1,5 +1,6 @@
 """The games of finding out: replies, likelihoods, rows, environments, reference policies."""
 
+import inspect
 import math
 import random
 from collections import Counter
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import trl
 from hypothesis import given
 from hypothesis import strategies as st
@@ -242,6 +244,42 @@ def test_a_shipped_model_is_small_and_trl_knows_its_template(name):
     assert len(prompt["input_ids"]) < 20
     assert sum(path.stat().st_size for path in folder.iterdir()) < 4_000_000
     assert AutoModelForCausalLM.from_pretrained(folder).num_parameters() < 1_000_000
+
+
+@pytest.mark.parametrize("name", ["number", "code", "words", "animals"])
+def test_a_shipped_model_answers_what_the_replies_leave(name):
+    """Its answers are drawn from the exact belief, nearly, whatever was asked at random."""
+    folder, game, rng = inquiry_model_dir(name), GAMES[name], random.Random(1)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    (tool,) = (tool for tool in vars(game) if tool in ("at_least", "guess", "ask"))
+    (parameter,) = [p for p in inspect.signature(getattr(game, tool)).parameters if p != "self"]
+    told, possible = [], []
+    for row in game.inquiry.rows(200, seed=99):
+        environment = game()
+        environment.reset(**row)
+        messages = row["prompt"]
+        for _ in range(3):
+            question = rng.choice(game.inquiry.questions)
+            given = int(question) if name == "number" else question
+            call = {"type": "function", "function": {"name": tool, "arguments": {parameter: given}}}
+            reply = getattr(environment, tool)(given)
+            messages = [
+                *messages,
+                {"role": "assistant", "tool_calls": [call]},
+                {"role": "tool", "name": tool, "content": reply},
+            ]
+        text = tokenizer.apply_chat_template(
+            messages, tools=[getattr(game(), tool)], add_generation_prompt=True, tokenize=False
+        )
+        ids = tokenizer(text + "\\boxed{", return_tensors="pt")
+        with torch.no_grad():
+            shares = model(**ids).logits[0, -1].softmax(-1)
+        secret = row["solution"]
+        (token,) = tokenizer.encode(secret)
+        told.append(shares[token].item())
+        possible.append(environment.belief[game.inquiry.places[secret]])
+    assert sum(told) > 0.75 * sum(possible)
 
 
 def test_the_example_has_the_tool_of_the_package():
