@@ -27,8 +27,10 @@ from transformers import PreTrainedTokenizerFast
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.synthetic.inquiry import (
     GAMES,
+    CodeGame,
     Inquiry,
     InquiryEnvironment,
+    WordGame,
     inquiry_model_dir,
 )
 
@@ -52,16 +54,16 @@ class Asker(NamedTuple):
     hidden_size: int
     layers: int
     steps: int
-    learns_beliefs: bool = True
+    learns_beliefs: bool = False
     """Whether questions and answers are learned from their distribution, not from a draw: what
     replies say of many hypotheses is not learned from draws in minutes."""
 
 
 ASKERS = {
-    "number": Asker(most_questions=4, hidden_size=64, layers=3, steps=1000, learns_beliefs=False),
-    "code": Asker(most_questions=4, hidden_size=96, layers=3, steps=4000),
-    "words": Asker(most_questions=4, hidden_size=96, layers=3, steps=4000),
-    "animals": Asker(most_questions=8, hidden_size=64, layers=3, steps=4000),
+    "number": Asker(most_questions=4, hidden_size=64, layers=3, steps=1000),
+    "code": Asker(most_questions=4, hidden_size=96, layers=3, steps=3000),
+    "words": Asker(most_questions=4, hidden_size=96, layers=3, steps=3000),
+    "animals": Asker(most_questions=8, hidden_size=64, layers=3, steps=4000, learns_beliefs=True),
 }
 
 
@@ -110,7 +112,12 @@ def make_tokenizer(game: type[InquiryEnvironment]) -> PreTrainedTokenizerFast:
     closing = '"' + "}" + CALL_END if call_opening(game).endswith('"') else "}" + CALL_END
     pieces += [call_opening(game), closing, RESULT_OPENING, RESULT_END]
     pieces += [ANSWER, ELICITATION, "{", "}", "}."]
-    pieces += dict.fromkeys([*inquiry.replies, *inquiry.questions, *inquiry.hypotheses])
+    spelled = {
+        CodeGame: [*inquiry.hypotheses],
+        WordGame: [*inquiry.hypotheses, *inquiry.replies],
+    }
+    whole = dict.fromkeys([*inquiry.replies, *inquiry.questions, *inquiry.hypotheses])
+    pieces += [text for text in whole if text not in spelled.get(game, ())]
     tokenizer.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
     return tokenizer
 
