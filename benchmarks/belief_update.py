@@ -54,7 +54,7 @@ METHODS = ("bayes", "rloo")
 LOADING = "rows, in accelerate's loader"
 PARTS = {
     LOADING: [],
-    "what rows list": [(hypothesis_scorer.HypothesisScorer, "_problem")],
+    "what rows list": [(hypothesis_scorer.HypothesisScorer, "_row_hypotheses")],
     "sets of hypotheses": [(hypothesis_scorer, "share_hypotheses")],
     "texts of steps": [(hypothesis_scorer.HypothesisScorer, "_played")],
     "likelihoods, prior": [(hypothesis_scorer, "read_evidence")],
