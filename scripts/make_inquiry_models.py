@@ -2,7 +2,7 @@
 
 A small Qwen2 for each game of `barl_trl.synthetic.inquiry` is trained, on one core, on games that a
 *random asker* plays. It calls the tool in the right form, and its answer agrees with what it was
-told, as far as it learned to; but what it asks and when it stops is random. What is left for
+told, as far as it learned to (with codes and words it did not); but what it asks and when it stops is random. What is left for
 reinforcement learning to teach is to ask, and to ask well.
 
 The chat template is Qwen2.5's, which TRL knows. Its texts and the tool's schema are one token
