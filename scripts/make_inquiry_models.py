@@ -1,9 +1,9 @@
 """Makes the models of the games of finding out: `make inquiry-models`, minutes for each.
 
 A small Qwen2 for each game of `barl_trl.synthetic.inquiry` is trained, on one core, on games that a
-*random asker* plays. It calls the tool in the right form, and its answer agrees with what it was
-told, as far as it learned to (with codes and words it did not); but what it asks and when it stops is random. What is left for
-reinforcement learning to teach is to ask, and to ask well.
+*random asker* plays. It calls the tool in the right form. Its answer agrees with what it was told
+(numbers, animals) or is a guess (codes, words: it did not learn what a reply means). What it asks
+and when it stops is random. Reinforcement learning is left to teach it to ask, and to ask well.
 
 The chat template is Qwen2.5's, which TRL knows. Its texts and the tool's schema are one token
 each, so that a game has a few dozen tokens; other texts are encoded as bytes.
