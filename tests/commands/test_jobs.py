@@ -89,6 +89,7 @@ run_jobs([FileJob(Path(sys.argv[1]), start_others, (True,))], lambda: None)
 """
 
 
+@pytest.mark.slow
 def test_jobs_end_where_what_started_them_was_killed(tmp_path):
     path = tmp_path / f"1002.{os.getpid()}.json"
     command = [sys.executable, "-c", ORPHANS, str(path)]

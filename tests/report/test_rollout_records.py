@@ -130,6 +130,7 @@ for step in range(10**6):
 """
 
 
+@pytest.mark.slow
 def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
     """It is killed again and again, until it was in the middle of a file."""
     for attempt in range(20):

@@ -527,6 +527,7 @@ def on_processes(tmp_path_factory):
     return weights, [json.loads(path.read_text()) for path in folder.rglob("metrics-*.json")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("credit", ["barl", "belief_critic", "bayes"])
 def test_a_group_that_straddles_two_processes(on_processes, credit):
     expected, got = on_processes[0][credit]
@@ -535,6 +536,7 @@ def test_a_group_that_straddles_two_processes(on_processes, credit):
         assert row == pytest.approx(want, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_benchmarks_of_agents_on_two_processes(on_processes):
     metrics = on_processes[1]
     assert len(metrics) == 3
