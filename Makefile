@@ -13,7 +13,7 @@ CPU_TORCH := --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu
 TORCH_INDEX := $(shell command -v nvidia-smi >/dev/null || echo $(CPU_TORCH))
 
 help:  ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 demo: setup  ## train a tiny agent with GRPO and with the Bayes return, side by side (CPU, minutes)
 	$(BIN)/barl demo
@@ -92,6 +92,8 @@ notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (min
 
 setup: .venv/installed  ## make .venv with everything in it
 
+environments: .venv-lowest/installed .venv-newest/installed .venv-inspect-ai/installed .venv-vllm/installed  ## make the other environments that tests run in
+
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(INSTALL) $(TORCH_INDEX) torch
@@ -133,4 +135,4 @@ setup: .venv/installed  ## make .venv with everything in it
 	$(INSTALL_INSPECT_AI) --editable . inspect_ai beartype hypothesis pytest
 	touch $@
 
-.PHONY: help demo test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs dist check fix tiny-model inquiry-models notebook setup
+.PHONY: help demo environments test test-all test-slow test-browser test-inspect-ai test-lowest test-newest test-vllm docs dist check fix tiny-model inquiry-models notebook setup

@@ -136,14 +136,14 @@ def losses(state):
 
 
 def test_the_quickstart_and_its_page(user):
-    user.copy("quickstart.py")
+    user.copy("quickstart.py", max_steps=5)
     user("python", "quickstart.py")
     shown = user("barl", "inspect", "outputs/quickstart")
-    assert shown.startswith("1,280 rollouts.")
+    assert shown.startswith("320 rollouts.")
     page = (user.folder / "outputs" / "quickstart" / "inspect" / "index.html").read_text()
     # up to 2,000 rollouts the page is one file
     [*rollouts] = user.records("outputs/quickstart")
-    assert len(rollouts) == 1280
+    assert len(rollouts) == 320
     for rollout in rollouts[:: len(rollouts) // 10]:
         assert json.dumps(rollout["solution"]) in page
     assert "Which of " in page
