@@ -1,9 +1,9 @@
 """Makes the models of the games of finding out: `make inquiry-models`, minutes for each.
 
 A small Qwen2 for each game of `barl_trl.synthetic.inquiry` is trained, on one core, on games that a
-*random asker* plays. It calls the tool in the right form. Its answer agrees with what it was told
-(numbers, animals) or is a guess (codes, words: it did not learn what a reply means). What it asks
-and when it stops is random. Reinforcement learning is left to teach it to ask, and to ask well.
+*random asker* plays. It calls the tool in the right form, and its answer agrees with what it was
+told. What it asks and when it stops is random. Reinforcement learning is left to teach it to ask,
+and to ask well.
 
 The chat template is Qwen2.5's, which TRL knows. Its texts and the tool's schema are one token
 each, so that a game has a few dozen tokens; other texts are encoded as bytes.
@@ -12,6 +12,7 @@ each, so that a game has a few dozen tokens; other texts are encoded as bytes.
 import argparse
 import inspect
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -22,15 +23,13 @@ import torch
 import trl
 from small_models import IGNORED, Batch, Choices, byte_tokenizer, make, random_qwen2
 from tokenizers import AddedToken
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.synthetic.inquiry import (
     GAMES,
-    CodeGame,
     Inquiry,
     InquiryEnvironment,
-    WordGame,
     inquiry_model_dir,
 )
 
@@ -57,12 +56,17 @@ class Asker(NamedTuple):
     learns_beliefs: bool = False
     """Whether questions and answers are learned from their distribution, not from a draw: what
     replies say of many hypotheses is not learned from draws in minutes."""
+    guesses: bool = False
+    """Whether questions are guesses. What replies say of them is learned in minutes only if the
+    embedding of a text begins as the sum of those of its letters (by their place, and anywhere), if
+    the games of the first quarter have one question, and if the belief is also learned at the end
+    of each reply."""
 
 
 ASKERS = {
     "number": Asker(most_questions=4, hidden_size=64, layers=3, steps=1000),
-    "code": Asker(most_questions=4, hidden_size=96, layers=3, steps=3000),
-    "words": Asker(most_questions=4, hidden_size=96, layers=3, steps=3000),
+    "code": Asker(4, hidden_size=96, layers=3, steps=8000, learns_beliefs=True, guesses=True),
+    "words": Asker(4, hidden_size=96, layers=3, steps=8000, learns_beliefs=True, guesses=True),
     "animals": Asker(most_questions=8, hidden_size=64, layers=3, steps=4000, learns_beliefs=True),
 }
 
@@ -74,8 +78,10 @@ class Row(NamedTuple):
     """Its tokens."""
     own: list[int]
     """1 for each that the asker wrote."""
-    choices: dict[int, dict[int, float]]
-    """Position of a question or an answer -> what it was drawn from: probability of each token."""
+    choices: dict[int, tuple[list[int], np.ndarray]]
+    """Position of a question or an answer -> the tokens it was drawn from, their probabilities."""
+    beliefs: dict[int, np.ndarray]
+    """Position behind a reply -> the belief: the probability of each hypothesis."""
 
 
 def tool_of(game: type[InquiryEnvironment]):
@@ -112,12 +118,7 @@ def make_tokenizer(game: type[InquiryEnvironment]) -> PreTrainedTokenizerFast:
     closing = '"' + "}" + CALL_END if call_opening(game).endswith('"') else "}" + CALL_END
     pieces += [call_opening(game), closing, RESULT_OPENING, RESULT_END]
     pieces += [ANSWER, ELICITATION, "{", "}", "}."]
-    spelled = {
-        CodeGame: [*inquiry.hypotheses],
-        WordGame: [*inquiry.hypotheses, *inquiry.replies],
-    }
-    whole = dict.fromkeys([*inquiry.replies, *inquiry.questions, *inquiry.hypotheses])
-    pieces += [text for text in whole if text not in spelled.get(game, ())]
+    pieces += dict.fromkeys([*inquiry.replies, *inquiry.questions, *inquiry.hypotheses])
     tokenizer.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
     return tokenizer
 
@@ -140,6 +141,7 @@ def training_row(
     prompt: tuple[str, str],
     asker: Asker,
     rng: random.Random,
+    least_questions: int = 0,
 ) -> Row:
     """A game of the random asker, which ends with an answer drawn from what may be true."""
     inquiry: Inquiry = game.inquiry
@@ -148,7 +150,7 @@ def training_row(
     secret = rng.choice(inquiry.hypotheses)
     belief = np.ones(len(inquiry.hypotheses))
     ids = [*encode(f"{prompt[0]}{rng.randrange(10_000):04}{prompt[1]}")]
-    row = Row(ids, [0] * len(ids), {})
+    row = Row(ids, [0] * len(ids), {}, {})
 
     def say(text: str, is_own: bool) -> None:
         words = encode(text)
@@ -157,13 +159,11 @@ def training_row(
 
     def choose(chosen: str, texts: Sequence[str], weights: Sequence[float]) -> None:
         if asker.learns_beliefs:
-            shares = np.asarray(weights) / np.sum(weights)
-            row.choices[len(row.ids)] = {
-                encode(text)[0]: share for text, share in zip(texts, shares, strict=True)
-            }
+            tokens = [encode(text)[0] for text in texts]
+            row.choices[len(row.ids)] = tokens, np.asarray(weights) / np.sum(weights)
         say(chosen, is_own=not asker.learns_beliefs)
 
-    for _ in range(rng.randint(0, asker.most_questions)):
+    for _ in range(rng.randint(least_questions, asker.most_questions)):
         question = rng.choice(inquiry.questions)
         reply = inquiry.reply(question, secret, rng)
         say(opening, True)
@@ -171,6 +171,7 @@ def training_row(
         say(closing + END, True)
         say(RESULT_OPENING + reply + RESULT_END, False)
         belief = belief * np.exp(inquiry.log_likelihoods(question, reply))
+        row.beliefs[len(row.ids)] = belief / belief.sum()
     answer = rng.choices(inquiry.hypotheses, belief.tolist())[0]
     is_asked, is_over = rng.random() < ASKED_SHARE, rng.random() < 0.3
     if is_over or not is_asked:
@@ -193,29 +194,67 @@ def batches(
     """The random asker's games."""
     rng = random.Random(SEED)
     encode = cache(tokenizer.encode)
+    hypotheses = torch.tensor([encode(text)[0] for text in game.inquiry.hypotheses])
     before, _, behind = prompt_text(tokenizer, game, game.inquiry.prompt(1)).partition("0001")
-    for _ in range(asker.steps):
-        rows = [training_row(encode, game, (before, behind), asker, rng) for _ in range(BATCH_SIZE)]
+    for step in range(asker.steps):
+        is_single = asker.guesses and step < asker.steps // 4
+        now = asker._replace(most_questions=1) if is_single else asker
+        rows = [
+            training_row(encode, game, (before, behind), now, rng, int(is_single))
+            for _ in range(BATCH_SIZE)
+        ]
         length = max(len(row.ids) for row in rows)
         input_ids = torch.full((BATCH_SIZE, length), tokenizer.pad_token_id)
         labels = torch.full((BATCH_SIZE, length), IGNORED)
-        for n, (ids, own, _) in enumerate(rows):
-            tokens = torch.tensor(ids)
-            input_ids[n, : len(ids)] = tokens
-            labels[n, : len(ids)] = tokens.where(torch.tensor(own) == 1, torch.tensor(IGNORED))
-        yield Batch(input_ids, labels, choices=choices(rows, len(tokenizer)))
+        for n, row in enumerate(rows):
+            tokens, is_own = torch.tensor(row.ids), torch.tensor(row.own) == 1
+            input_ids[n, : len(tokens)] = tokens
+            labels[n, : len(tokens)] = tokens.where(is_own, torch.tensor(IGNORED))
+        learned = []
+        if asker.learns_beliefs:
+            learned.append(choices(rows, len(tokenizer)))
+        if asker.guesses and any(row.beliefs for row in rows):
+            learned.append(conclusions(rows, hypotheses))
+        yield Batch(input_ids, labels, choices=learned)
 
 
-def choices(rows: Sequence[Row], vocabulary: int) -> Choices | None:
-    """What the questions and answers of a batch were drawn from; None if draws are learned."""
+def make_model(
+    game: type[InquiryEnvironment], asker: Asker, tokenizer: PreTrainedTokenizerFast
+) -> Qwen2ForCausalLM:
+    """A model of random weights, in which texts may begin as the sum of their letters."""
+    model = random_qwen2(
+        tokenizer,
+        seed=SEED,
+        hidden_size=asker.hidden_size,
+        layers=asker.layers,
+        positions=4096,
+    )
+    if asker.guesses:
+        embeddings = model.get_input_embeddings().weight.detach()
+        size = embeddings.std()
+        of_letter = defaultdict(partial(torch.randn, asker.hidden_size))
+        for text in dict.fromkeys([*game.inquiry.hypotheses, *game.inquiry.replies]):
+            parts = torch.stack([of_letter[key] for key in [*enumerate(text), *sorted({*text})]])
+            embeddings[tokenizer.encode(text)] = parts.sum(dim=0) * size / len(parts) ** 0.5
+    return model
+
+
+def choices(rows: Sequence[Row], vocabulary: int) -> Choices:
+    """What the questions and answers of a batch were drawn from."""
     places = [(n, position) for n, row in enumerate(rows) for position in row.choices]
-    if not places:
-        return None
     probabilities = torch.zeros(len(places), vocabulary)
     for line, (n, position) in zip(probabilities, places, strict=True):
-        shares = rows[n].choices[position]
-        line[[*shares]] = torch.tensor([*shares.values()], dtype=torch.float32)
+        tokens, shares = rows[n].choices[position]
+        line[tokens] = torch.from_numpy(shares).float()
     return Choices(*torch.tensor(places).unbind(dim=1), probabilities)
+
+
+def conclusions(rows: Sequence[Row], hypotheses: torch.Tensor) -> Choices:
+    """What would be answered behind each reply of a batch, where the next question may follow."""
+    places = [(n, position) for n, row in enumerate(rows) for position in row.beliefs]
+    beliefs = np.stack([belief for row in rows for belief in row.beliefs.values()])
+    probabilities = torch.from_numpy(beliefs).float()
+    return Choices(*torch.tensor(places).unbind(dim=1), probabilities, hypotheses)
 
 
 if __name__ == "__main__":
@@ -227,13 +266,7 @@ if __name__ == "__main__":
     make(
         options.output or inquiry_model_dir(options.game),
         partial(make_tokenizer, game),
-        partial(
-            random_qwen2,
-            seed=SEED,
-            hidden_size=asker.hidden_size,
-            layers=asker.layers,
-            positions=4096,
-        ),
+        partial(make_model, game, asker),
         partial(batches, game, asker),
         steps=asker.steps,
         warmup_steps=WARMUP_STEPS,

@@ -5,7 +5,7 @@ The weights of both are reproduced from fixed seeds, on one thread.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,9 @@ class Choices(NamedTuple):
     positions: torch.Tensor
     """Position of each in its row, `[N]`."""
     probabilities: torch.Tensor
-    """Probability of each token of the vocabulary, `[N, V]`."""
+    """Probability of each token, `[N, V]`, or of each of `tokens`, `[N, T]`."""
+    tokens: torch.Tensor | None = None
+    """Where another token follows: those of which only the ratios are learned, `[T]`."""
 
 
 class Batch(NamedTuple):
@@ -35,7 +37,7 @@ class Batch(NamedTuple):
     input_ids: torch.Tensor
     labels: torch.Tensor
     token_weights: torch.Tensor | None = None
-    choices: Choices | None = None
+    choices: Sequence[Choices] = ()
 
 
 def byte_tokenizer() -> Tokenizer:
@@ -108,9 +110,10 @@ def train(
         loss = F.cross_entropy(
             logits.flatten(0, 1), labels.flatten(), token_weights, ignore_index=IGNORED
         )
-        if choices is not None:
-            chosen_from = logits[choices.rows, choices.positions - 1]
-            loss = loss + F.cross_entropy(chosen_from, choices.probabilities)
+        for rows, positions, probabilities, tokens in choices:
+            chosen_from = logits[rows, positions - 1]
+            chosen_from = chosen_from if tokens is None else chosen_from[:, tokens]
+            loss = loss + F.cross_entropy(chosen_from, probabilities)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -246,9 +246,11 @@ def test_a_shipped_model_is_small_and_trl_knows_its_template(name):
     assert AutoModelForCausalLM.from_pretrained(folder).num_parameters() < 1_000_000
 
 
-@pytest.mark.parametrize("name", ["number", "animals"])
-def test_a_shipped_model_answers_what_the_replies_leave(name):
-    """Its answers are drawn from the exact belief, nearly, whatever was asked at random."""
+@pytest.mark.parametrize(
+    ("name", "share"), [("number", 0.75), ("code", 0.4), ("words", 0.75), ("animals", 0.75)]
+)
+def test_a_shipped_model_answers_what_the_replies_leave(name, share):
+    """It finds at least a share of the secrets that the exact belief does, whatever was asked."""
     folder, game, rng = inquiry_model_dir(name), GAMES[name], random.Random(1)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
@@ -279,7 +281,7 @@ def test_a_shipped_model_answers_what_the_replies_leave(name):
         (token,) = tokenizer.encode(secret)
         told.append(shares[token].item())
         possible.append(environment.belief[game.inquiry.places[secret]])
-    assert sum(told) > 0.75 * sum(possible)
+    assert sum(told) > share * sum(possible)
 
 
 def test_the_example_has_the_tool_of_the_package():
