@@ -153,6 +153,7 @@ def test_families_are_compared_with_naive_forwards(tmp_path):
     assert all(max(record["difference"], record["re-encoded"]) < 1e-3 for record in records)
 
 
+@pytest.mark.slow
 def test_a_family_that_takes_too_long_is_lost_alone():
     command = [*PRELOADED, str(BENCHMARKS / "families.py"), "qwen2", "mamba", "--timeout", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

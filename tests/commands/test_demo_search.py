@@ -23,6 +23,7 @@ def few(monkeypatch):
     monkeypatch.setattr(search, "NUM_GREEDY", SIZE)
 
 
+@pytest.mark.slow
 def test_a_run_leaves_summary_model_and_pictures(tmp_path, few):
     options = [
         "--config",

@@ -69,6 +69,7 @@ def train(recipe, monkeypatch):
     return command
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_with_the_option_that_is_said(tmp_path, train, capsys):
     interrupted("SIGTERM", *(command := train("SIGTERM", 2)))
     out = tmp_path / "out"

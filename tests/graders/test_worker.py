@@ -31,6 +31,7 @@ def work(*requests: list[str]) -> subprocess.CompletedProcess:
 # Requests and replies
 
 
+@pytest.mark.slow
 def test_one_whose_parent_ended_while_it_started_ends_though_its_input_is_open():
     parent = subprocess.Popen(["true"])
     parent.wait()
@@ -111,6 +112,7 @@ print(json.dumps([outcomes, int(own), children.ru_maxrss, children.ru_utime + ch
 
 
 @linux
+@pytest.mark.slow
 def test_memory_and_cpu_time_of_comparisons_are_bounded():
     done = subprocess.run(
         [sys.executable, "-c", BOMBS], capture_output=True, text=True, check=True, timeout=300

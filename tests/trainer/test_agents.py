@@ -567,7 +567,7 @@ class StopAt(TrainerCallback):
         control.should_training_stop = state.global_step == self.step
 
 
-@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("lora", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_run_goes_on_exactly_within_a_rollout_batch(tmp_path, lora):
     def run(name, steps, *, resume=None):
         fields = {

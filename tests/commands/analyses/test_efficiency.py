@@ -29,6 +29,7 @@ def test_efficiency_of_several_models_with_and_without_the_greedy_response(folde
         assert (out / name).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_efficiency_of_samples_alone(folders, tmp_path):
     out = tmp_path / "out"
     options = ("--sampled", *folders["sampled"], "--benchmarks", "math500,gsm8k")
