@@ -92,7 +92,7 @@ notebook: setup  ## run examples/quickstart.ipynb anew, with what it prints (min
 
 setup: .venv/installed  ## make .venv with everything in it
 
-environments: .venv-lowest/installed .venv-newest/installed .venv-inspect-ai/installed .venv-vllm/installed  ## make the other environments that tests run in
+environments: .venv-vllm/installed .venv-inspect-ai/installed .venv-lowest/installed .venv-newest/installed  ## make the other environments that tests run in
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
