@@ -57,9 +57,9 @@ class Asker(NamedTuple):
     """Whether questions and answers are learned from their distribution, not from a draw: what
     replies say of many hypotheses is not learned from draws in minutes."""
     guesses: bool = False
-    """Whether questions are guesses. What replies say of them is learned in minutes only if the
-    embedding of a text begins as the sum of those of its letters (by their place, and anywhere), if
-    the games of the first quarter have one question, and if the belief is also learned at the end
+    """Whether questions are guesses, whose replies are hard to learn from. Then the embedding of a
+    text begins as the sum of the embeddings of its letters (by their place, and anywhere), games
+    have one question in the first quarter of the steps, and the belief is also learned at the end
     of each reply."""
 
 
@@ -250,7 +250,7 @@ def choices(rows: Sequence[Row], vocabulary: int) -> Choices:
 
 
 def conclusions(rows: Sequence[Row], hypotheses: torch.Tensor) -> Choices:
-    """What would be answered behind each reply of a batch, where the next question may follow."""
+    """The belief behind each reply of a batch, over the tokens of the hypotheses alone."""
     places = [(n, position) for n, row in enumerate(rows) for position in row.beliefs]
     beliefs = np.stack([belief for row in rows for belief in row.beliefs.values()])
     probabilities = torch.from_numpy(beliefs).float()

@@ -28,7 +28,8 @@ class Choices(NamedTuple):
     probabilities: torch.Tensor
     """Probability of each token, `[N, V]`, or of each of `tokens`, `[N, T]`."""
     tokens: torch.Tensor | None = None
-    """Where another token follows: those of which only the ratios are learned, `[T]`."""
+    """The tokens that are compared, `[T]`: the probability of any other token is left alone,
+    because another one follows in the row. None: all tokens."""
 
 
 class Batch(NamedTuple):

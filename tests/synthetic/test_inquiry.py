@@ -250,7 +250,9 @@ def test_a_shipped_model_is_small_and_trl_knows_its_template(name):
     ("name", "share"), [("number", 0.75), ("code", 0.4), ("words", 0.75), ("animals", 0.75)]
 )
 def test_a_shipped_model_answers_what_the_replies_leave(name, share):
-    """It finds at least a share of the secrets that the exact belief does, whatever was asked."""
+    """After three random questions it gives the secret at least this share of the probability that
+    the exact belief gives it.
+    """
     folder, game, rng = inquiry_model_dir(name), GAMES[name], random.Random(1)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
