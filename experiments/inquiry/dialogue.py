@@ -183,8 +183,8 @@ def _lines(model: Any, tokenizer: Any, games: Sequence[_Game]) -> Iterator[list[
         input_ids[row, longest - len(context) :] = torch.tensor(context)
         mask[row, longest - len(context) :] = 1
     output = model.generate(
-        input_ids,
-        attention_mask=mask,
+        input_ids.to(model.device),
+        attention_mask=mask.to(model.device),
         max_new_tokens=MOST_TOKENS,
         do_sample=True,
         temperature=1.0,

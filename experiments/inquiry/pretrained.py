@@ -1,7 +1,8 @@
 """SmolLM2-135M on inquiries in words: a warm start, two arms, and their report.
 
 `python -m experiments.inquiry.pretrained MODEL`, with the folder of
-examples/real_model/README.md (a clone). Hours on two cores; each training is a file.
+examples/real_model/README.md (a clone). Hours on two cores, minutes on a GPU; each
+training is a file.
 """
 
 import random
@@ -29,7 +30,7 @@ from .arms import ARMS
 from .dialogue import DIALOGUES, Dialogue, Player, end_ids, found
 
 PROG = "python -m experiments.inquiry.pretrained"
-COMPARED = ("grpo", "bayes-1")
+COMPARED = ("grpo", "bayes-0.3")
 TEST_SEED, WARM_SEED = 10_000, 20_000
 TESTS = 128
 """Games of an evaluation."""
@@ -62,7 +63,6 @@ def warm_up(path: Path, model: str, game: str, steps: int) -> None:
             logging_steps=5,
             save_strategy="no",
             report_to="none",
-            use_cpu=True,
             bf16=False,
             gradient_checkpointing=False,
             dataset_kwargs={"skip_prepare_dataset": True},
@@ -114,7 +114,6 @@ def train_into(path: Path, warm: Path, game: str, arm: str, seed: int, steps: in
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
-        use_cpu=True,
         bf16=False,
         seed=seed,
         **ARMS[arm].fields,
