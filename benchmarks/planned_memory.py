@@ -48,7 +48,8 @@ SHAPES = {
 def random_model(name: str, folder: Path) -> Path:
     """Save a model of a shape."""
     config = Qwen2Config(**dict(zip(NAMES, SHAPES[name], strict=True)), tie_word_embeddings=True)
-    model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, DTYPE))
+    with torch.device("cuda" if CUDA else "cpu"):  # a GPU draws 1.5 billion weights in a second
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, DTYPE))
     folder /= name
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(TINY_MODEL_DIR).save_pretrained(folder)
@@ -102,6 +103,7 @@ def planned(settings: dict[str, object]) -> float:
 def measured(settings: dict[str, object], folder: Path, reserve: bool) -> tuple[float, float]:
     """Train, and return the most memory that it took, in GiB, and its CPU seconds."""
     more = {"output_dir": folder / "run", "save_strategy": "no", "disable_tqdm": True}
+    more |= {"overwrite_output_dir": True}
     more["generation_kwargs"] = json.dumps({"min_new_tokens": COMPLETION})
     words = command("train", settings | more)
     written = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
