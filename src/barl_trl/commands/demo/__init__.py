@@ -144,6 +144,7 @@ def _print_inquiry(rows: list[dict[str, str]], summary: dict[str, Any], output_d
         f"{summary['seconds']:.0f} s. In {output_dir}: training.png, curves.json, summary.json, "
         "and a folder for each arm."
     )
+    print_note("On three other games bayes helps little or not at all: docs/inquiry.md.")
     if summary["page"]:
         print_note("What each observation left, turn by turn, for both arms, in a browser:")
         print(printable(summary["page"]))
