@@ -205,7 +205,9 @@ def format_reward(completions: Sequence[Completion], **kwargs: Any) -> list[floa
         >>> format_reward([r"\boxed{7}", [{"role": "assistant", "content": r"\boxed{7"}]])
         [1.0, 0.0]
     """
-    return [float(extract_answer(final_text(completion)) is not None) for completion in completions]
+    return [
+        float(extract_answer(_final_text(completion)) is not None) for completion in completions
+    ]
 
 
 def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> RewardFunc:
@@ -299,7 +301,7 @@ def calls_tool(completion: Completion) -> bool:
     return bool(not isinstance(completion, str) and completion and completion[-1].get("tool_calls"))
 
 
-def final_text(completion: Completion) -> str:
+def _final_text(completion: Completion) -> str:
     """Return the text from which a completion's answer is read.
 
     It is that of its last message; "" if that calls a tool, or is not the model's.
@@ -324,7 +326,7 @@ def rollout_answers(
     """
     told = given or [None] * len(completions)
     return [
-        answer_extractor(final_text(completion)) if other is None else other.answer
+        answer_extractor(_final_text(completion)) if other is None else other.answer
         for completion, other in zip(completions, told, strict=True)
     ]
 

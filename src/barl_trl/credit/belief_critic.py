@@ -9,7 +9,7 @@ from .bayes import belief_entropy, expected_outcomes
 from .gae import advantages
 from .rollouts import ScoredRollouts, at_last_state, group_sums
 
-RIDGE = 1.0
+_RIDGE = 1.0
 """Penalty on the squared coefficient of the belief, in units of one state."""
 
 
@@ -56,7 +56,7 @@ def fitted_critic(
 ) -> Float[Tensor, "batch state"]:
     """Regress the rollouts' ends on features of the states, for each prompt on all other prompts.
 
-    The fit is by least squares over states, with a penalty [`RIDGE`] on the slopes. It is 0 in
+    The fit is by least squares over states, with a ridge penalty of 1 on the slopes. It is 0 in
     padding.
 
     Args:
@@ -74,7 +74,7 @@ def fitted_critic(
 
     number = of_others(exists).clamp(min=1)
     x_, v_, xx, xv = of_others(x), of_others(v), of_others(products), of_others(x * v)
-    penalty = RIDGE * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    penalty = _RIDGE * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
     covariance = xx - x_[:, :, None] * x_[:, None] / number[..., None] + penalty
     slopes = torch.linalg.solve(covariance, xv - x_ * v_ / number)
     intercept = (v_ - (slopes * x_).sum(dim=1, keepdim=True)) / number

@@ -28,7 +28,7 @@ from ..train.training_console import print_rows
 
 HELD_OUT_SEED = 10_007
 NUM_GAMES = 1024
-MEASURED = ("questions", "belief_entropy", "determined", "unanswered", "log_score")
+_MEASURED = ("questions", "belief_entropy", "determined", "unanswered", "log_score")
 """What [`~barl_trl.synthetic.inquiry.found_secret`] logs of the games of an evaluation."""
 
 
@@ -106,12 +106,12 @@ def _train(args: BARLConfig) -> dict[str, Any]:
 
 
 def measured(log: dict[str, Any]) -> dict[str, float]:
-    """Return what an evaluation on games logged: `step`, `accuracy`, `tokens` and `MEASURED`."""
+    """Return what an evaluation on games logged, with its `step` and `accuracy`."""
     return {
         "step": log["step"],
         "accuracy": log["eval_rewards/found_secret/mean"],
         "tokens": log["eval_completions/mean_length"],
-        **{name: log[f"eval_{name}"] for name in MEASURED},
+        **{name: log[f"eval_{name}"] for name in _MEASURED},
     }
 
 

@@ -46,7 +46,7 @@ class MicroBatch(NamedTuple):
         return MicroBatch(*(tensor.to(device) for tensor in self[:-1]), rows=self.rows)
 
 
-def int_tensor(values: Sequence[object]) -> Tensor:
+def _int_tensor(values: Sequence[object]) -> Tensor:
     """Return integers as an int64 tensor; `torch.tensor` takes several times as long."""
     return torch.from_numpy(np.array(values, dtype=np.int64))
 
@@ -58,7 +58,7 @@ def packed_micro_batches(rows: Sequence[Row], max_tokens: int) -> Iterator[Micro
         *starts, _ = accumulate((row.size for row in joined), initial=0)
         fed = [slice(row.num_cached, None) for row in joined]
         token_ids, position_ids, ends = (
-            int_tensor([v for row, part in zip(column, fed, strict=True) for v in row[part]])[None]
+            _int_tensor([v for row, part in zip(column, fed, strict=True) for v in row[part]])[None]
             for column in list(zip(*joined, strict=True))[:3]
         )
         shifts = torch.tensor([at - row.num_cached for at, row in zip(starts, joined, strict=True)])
@@ -98,7 +98,7 @@ def padded_micro_batches(
 def _padded(rows: Sequence[Row]) -> MicroBatch:
     """Return rows as one micro-batch, padded on the right."""
     token_ids, position_ids, ends = (
-        pad_sequence([int_tensor(values) for values in column], batch_first=True)
+        pad_sequence([_int_tensor(values) for values in column], batch_first=True)
         for column in list(zip(*rows, strict=True))[:3]
     )
     size = token_ids.shape[1]
@@ -119,5 +119,5 @@ def _scored_tokens(rows: Sequence[Row], starts: Sequence[int]) -> tuple[Tensor, 
         for row, start in zip(rows, starts, strict=True)
         for token in row.scored
     ]
-    places, labels, *targets = int_tensor(scored).view(-1, 6).unbind(-1)
+    places, labels, *targets = _int_tensor(scored).view(-1, 6).unbind(-1)
     return places, labels, torch.stack(targets, -1)

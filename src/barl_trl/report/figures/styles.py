@@ -10,8 +10,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib import style
 
-BLUE = "#0072B2"
-_COLORS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_BLUE = "#0072B2"
+_COLORS = (_BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Colours that colour-blind readers can tell apart: Okabe and Ito (2008), without the yellow."""
 
 _MARKERS = "os^DvPX*"

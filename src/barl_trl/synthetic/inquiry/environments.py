@@ -12,7 +12,7 @@ from ...graders import extract_answer
 from .inquiries import animals, code, number, words
 from .inquiry import Inquiry
 
-NO_QUESTION = "That cannot be asked."
+_NO_QUESTION = "That cannot be asked."
 """The reply to what is no question of the inquiry. It says nothing of the secret."""
 
 
@@ -56,7 +56,7 @@ class InquiryEnvironment:
     def _ask(self, question: str) -> str:
         self.num_questions += 1
         if not self.inquiry.is_question(question):
-            return NO_QUESTION
+            return _NO_QUESTION
         reply = self.inquiry.reply(question, self.secret)
         likelihoods = np.exp(self.assumed.log_likelihoods(question, reply))
         if self.belief @ likelihoods > 0:  # else the assumed game says that this cannot be

@@ -33,7 +33,7 @@ _TABLE_COLUMNS = ("hypotheses", "step_values")
 """Columns that BARL adds to TRL's completions table. TRL's column `advantage` has the mean token
 weight of each completion."""
 
-LOSS = (
+_LOSS = (
     "loss stays near 0 by construction: the weights of a rollout batch have mean 0. reward says "
     "whether the model learns."
 )
@@ -270,7 +270,7 @@ class BeliefLog(TrainerCallback):
         """
         trainer = self._trainer
         if metrics and trainer.scorer.credit.value_normalization != "none":
-            trainer._say_once("loss", LOSS)
+            trainer._say_once("loss", _LOSS)
         if trainer.reads_boxes and self._no_answer:
             trainer._say_once("barl/no_answer", no_answer_advice(fmean(self._no_answer)))
         names = ("barl/outcome_gain", "barl/outcome_gain_spread", "barl/outcome_r2")

@@ -131,7 +131,7 @@ class AgentMixin(GRPOTrainer):
             _refuse_unmasked(completion_ids, own, turns, self._turn_end_ids)
         if masks and not self.tools:  # TRL's completions hold the text of others, too
             completions = [
-                own_completion(*rollout, self._tokenizer)
+                _own_completion(*rollout, self._tokenizer)
                 for rollout in zip(completions, completion_ids, masks, turns, strict=True)
             ]
         if masks:
@@ -228,7 +228,7 @@ def _refuse_unmasked(
                 )
 
 
-def own_completion(
+def _own_completion(
     completion: Completion,
     ids: Sequence[int],
     mask: Sequence[int],
