@@ -211,7 +211,7 @@ def random_model(folder: Path) -> str:
         tie_word_embeddings=True,
     )
     torch.manual_seed(0)
-    with torch.device(DEVICE):  # a GPU draws 1.5 billion weights in a second, a CPU in a minute
+    with torch.device(DEVICE):  # one CPU core is slow to draw 1.5 billion weights
         AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
     AutoTokenizer.from_pretrained(TINY_MODEL_DIR).save_pretrained(folder)
     return str(folder)

@@ -48,7 +48,7 @@ SHAPES = {
 def random_model(name: str, folder: Path) -> Path:
     """Save a model of a shape."""
     config = Qwen2Config(**dict(zip(NAMES, SHAPES[name], strict=True)), tie_word_embeddings=True)
-    with torch.device("cuda" if CUDA else "cpu"):  # a GPU draws 1.5 billion weights in a second
+    with torch.device("cuda" if CUDA else "cpu"):
         model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, DTYPE))
     folder /= name
     model.save_pretrained(folder)
@@ -103,7 +103,7 @@ def planned(settings: dict[str, object]) -> float:
 def measured(settings: dict[str, object], folder: Path, reserve: bool) -> tuple[float, float]:
     """Train, and return the most memory that it took, in GiB, and its CPU seconds."""
     more = {"output_dir": folder / "run", "save_strategy": "no", "disable_tqdm": True}
-    more |= {"overwrite_output_dir": True}
+    more["overwrite_output_dir"] = True  # that of the run before
     more["generation_kwargs"] = json.dumps({"min_new_tokens": COMPLETION})
     words = command("train", settings | more)
     written = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -124,7 +124,7 @@ def main() -> None:
     """Plan, measure, print."""
     parser = argparse.ArgumentParser(description="Planned and measured memory of training.")
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
-    parser.add_argument("--quick", action="store_true", help="one run of the demo's model")
+    parser.add_argument("--quick", action="store_true", help="two runs of the demo's model")
     parser.add_argument("--large", action="store_true", help="the shape of Qwen2.5-1.5B")
     parser.add_argument("--reserve", action="store_true", help="leave glibc its reserve")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the records")
@@ -142,7 +142,7 @@ def main() -> None:
         for model in (*models, *options.models):
             prompts = prompt_settings(model)
             ways = [*product([False, True], [False, True], [1, 2])]
-            for lora, checkpointing, micro_batches in ways[:1] if options.quick else ways:
+            for lora, checkpointing, micro_batches in ways[:2] if options.quick else ways:
                 settings = {"model_name_or_path": model, **SETTINGS, **prompts}
                 settings |= LORA if lora else {}
                 settings["gradient_checkpointing"] = checkpointing

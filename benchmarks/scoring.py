@@ -131,7 +131,7 @@ def make_model(shape: Shape) -> PreTrainedModel:
         max_position_embeddings=8192,
     )
     dtype = torch.bfloat16 if DEVICE == "cuda" else torch.float32
-    with torch.device(DEVICE):  # a GPU draws 1.5 billion weights in a second, a CPU in a minute
+    with torch.device(DEVICE):  # one CPU core is slow to draw 1.5 billion weights
         return Qwen2ForCausalLM(config).eval().to(dtype)
 
 

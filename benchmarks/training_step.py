@@ -117,7 +117,7 @@ def random_task(name: str, steps: int, batches: int, output_dir: str) -> dict[st
     )
     torch.manual_seed(0)
     dtype = torch.bfloat16 if args.bf16 else torch.float32
-    with args.device:  # a GPU draws 1.5 billion weights in a second, a CPU in a minute
+    with args.device:  # one CPU core is slow to draw 1.5 billion weights
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     return {
         "model": model,

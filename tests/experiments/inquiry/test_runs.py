@@ -35,6 +35,11 @@ def accuracies(game, arm):
     return [100 * run["final"]["accuracy"] for run in sorted(runs, key=lambda run: run["seed"])]
 
 
+def share(game, arm, name):
+    runs = [run for run in RUNS if run["path"].startswith(f"{game}/many/{arm}-tuned-")]
+    return sum(run["final"][name] for run in runs) / len(runs)
+
+
 def mean_and_error(values):
     mean = sum(values) / len(values)
     variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
@@ -57,6 +62,8 @@ def test_tables_are_those_of_the_trainings(game, heading, arms):
     for name, arm in named.items():
         found = accuracies(game, arm)
         mean, error = mean_and_error(found)
+        shares = [share(game, arm, name) for name in ("determined", "unanswered")]
+        assert rows[name][4:6] == [f"{100 * value:.0f} %" for value in shares]
         assert rows[name][:2] == [
             f"{mean:.1f} ± {error:.1f} %",
             ", ".join(f"{value:.0f}" for value in found),
