@@ -20,7 +20,7 @@ from .episodes import accuracies, hypothesis_rewards, make_model, make_tokenizer
 
 
 @dataclass(frozen=True)
-class Arm:
+class TripletArm:
     """What a policy is trained with."""
 
     title: str
@@ -32,9 +32,9 @@ class Arm:
 
 _ENTROPY_COEFS = (0.0055, 0.001)
 ARMS = {
-    "rl": Arm("RL (RLOO)"),
-    "barl-27": Arm("BARL, 27 hypotheses", ALL_TRIPLETS, _ENTROPY_COEFS),
-    "barl-3": Arm("BARL, 3 hypotheses", REPEATS, _ENTROPY_COEFS),
+    "rl": TripletArm("RL (RLOO)"),
+    "barl-27": TripletArm("BARL, 27 hypotheses", ALL_TRIPLETS, _ENTROPY_COEFS),
+    "barl-3": TripletArm("BARL, 3 hypotheses", REPEATS, _ENTROPY_COEFS),
 }
 
 
@@ -56,7 +56,7 @@ _PASSES = 4  # optimizer steps for each batch of rollouts, which take longer tha
 
 
 def make_trainer(
-    arm: Arm, seed: int, scale: Scale, output_dir: str | Path, **settings: Any
+    arm: TripletArm, seed: int, scale: Scale, output_dir: str | Path, **settings: Any
 ) -> BARLTrainer:
     """Make the trainer of an arm.
 
@@ -119,7 +119,7 @@ def _no_answer(completion: str) -> None:
 class _Course(TrainerCallback):
     """Lets the entropy bonus fall, for which TRL has no setting, and evaluates on the way."""
 
-    def __init__(self, trainer: BARLTrainer, arm: Arm, seed: int, scale: Scale):
+    def __init__(self, trainer: BARLTrainer, arm: TripletArm, seed: int, scale: Scale):
         self.trainer, self.arm, self.seed, self.scale = trainer, arm, seed, scale
         self.records: list[dict[str, float]] = []
 
@@ -146,7 +146,7 @@ class _Course(TrainerCallback):
         self.records.append(record)
 
 
-def run(arm: Arm, seed: int, scale: Scale) -> list[dict[str, float]]:
+def run(arm: TripletArm, seed: int, scale: Scale) -> list[dict[str, float]]:
     """Train a policy, and return its accuracies on the way, the first before training.
 
     The records have the number of `batches` before, `train_accuracy` (the mean of the training

@@ -32,7 +32,7 @@ ON_THE_WAY = 200
 
 
 @dataclass(frozen=True)
-class Condition:
+class SearchCondition:
     """What a model is trained on and tested with.
 
     Attributes:
@@ -52,13 +52,13 @@ class Condition:
 
 
 CONDITIONS = {
-    "cut_off": Condition(
+    "cut_off": SearchCondition(
         11, 64, {"accuracy": (11, 200), "seven_candidates": (7, 200), "as_trained": (11, 64)}
     ),
-    "memorisation": Condition(
+    "memorisation": SearchCondition(
         7, 128, {"accuracy": (7, 128), "eleven_candidates": (11, 200)}, fixed_problems=32
     ),
-    "standard": Condition(7, 128, {"accuracy": (7, 128), "eleven_candidates": (11, 200)}),
+    "standard": SearchCondition(7, 128, {"accuracy": (7, 128), "eleven_candidates": (11, 200)}),
 }
 
 
@@ -106,7 +106,7 @@ def search_task(tokenizer: Any, tokens: int) -> CreditTask:
 
 
 def training_problems(
-    tokenizer: Any, condition: Condition, seed: int
+    tokenizer: Any, condition: SearchCondition, seed: int
 ) -> Iterator[TokenizedProblem]:
     """Yield training problems without end."""
     stream = problems(seed, num_candidates=condition.candidates)
@@ -127,7 +127,7 @@ class _HeldOut:
     """Measures a model on a seed's held-out problems; all its tests before and after training."""
 
     task: CreditTask
-    condition: Condition
+    condition: SearchCondition
     seed: int
     checkpoints: Path | None
 

@@ -41,8 +41,8 @@ def weigh_steps(
         credit: The credit.
         settings: Values by the name of the setting, of which the estimator gets those it takes.
     """
-    values = credit.function(rollouts, **credit.settings(settings))
-    return subtract_baseline(values, rollouts, baseline=credit.credit_baseline)
+    step_values = credit.function(rollouts, **credit.settings(settings))
+    return subtract_baseline(step_values, rollouts, baseline=credit.credit_baseline)
 
 
 def token_weights(

@@ -217,12 +217,12 @@ def _text_rows(
     `unreadable` returns what stands for a line that holds no row.
     """
     read = _csv_rows if path.suffix == ".csv" else _json_rows
-    rows = list(read(path, unreadable))
-    columns = [*dict.fromkeys(column for row in rows for column in row)]
+    records = list(read(path, unreadable))
+    columns = [*dict.fromkeys(column for row in records for column in row)]
     if not columns:
-        what = "no line of it is one" if rows else "it is empty"
+        what = "no line of it is one" if records else "it is empty"
         raise ValueError(f"path_or_id must name a file with rows, got {path}: {what}.")
-    return rows, columns
+    return records, columns
 
 
 def _no_split(path: Path, split: str) -> ValueError:

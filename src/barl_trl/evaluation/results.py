@@ -52,7 +52,7 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
     The column "not judged" is there if the grading of any response timed out or crashed.
     """
     are_judged = not any(row["timeouts"] for row in results["benchmarks"].values())
-    rows = []
+    table = []
     for name, row in results["benchmarks"].items():
         problems, skipped = f"{row['num_problems']:,}", sum(row["skipped"].values())
         cells = {
@@ -65,8 +65,8 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
         }
         if not are_judged:
             cells["not judged"] = f"{100 * row['timeouts']:.1f} %"
-        rows.append(cells)
-    return rows
+        table.append(cells)
+    return table
 
 
 def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:

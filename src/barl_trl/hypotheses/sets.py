@@ -129,8 +129,8 @@ def merge_hypotheses(
     if given is not None and is_closed:
         return _closed(truth, admissible, given, equivalent, max_hypotheses, dropped)
     listed = {} if given is None else given.weights
-    known = [] if truth is None else [truth]
-    counts = Counter([*known, *(answer for answer in admissible if answer is not None)])
+    truths = [] if truth is None else [truth]
+    counts = Counter([*truths, *(answer for answer in admissible if answer is not None)])
     for text in listed:
         counts.setdefault(text, 0)
     if not counts:

@@ -16,14 +16,14 @@ def ragged(values: Any, lengths: Sequence[int], *, exists: Sequence[bool] | None
         lengths: Number of values of each row, without padding.
         exists: Whether each row is not null. None: no row is null.
     """
-    values = np.asarray(values)
+    padded = np.asarray(values)
     sizes = np.asarray(lengths, dtype=np.int64)
     if exists is not None:
         sizes = sizes * np.asarray(exists, dtype=bool)
-    if values.shape[1] == 1:
-        values = np.broadcast_to(values, (len(values), max(sizes, default=0)))
-    is_value = np.arange(values.shape[1]) < sizes[:, None]
-    return lists(values[is_value], sizes, exists)
+    if padded.shape[1] == 1:
+        padded = np.broadcast_to(padded, (len(padded), max(sizes, default=0)))
+    is_value = np.arange(padded.shape[1]) < sizes[:, None]
+    return lists(padded[is_value], sizes, exists)
 
 
 def ragged_of(rows: Sequence[Sequence[Any]], kind: pa.DataType) -> Any:
@@ -60,5 +60,5 @@ def lists(values: Any, sizes: Any, exists: Sequence[bool] | None = None) -> Any:
     """
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     mask = None if exists is None else pa.array(~np.asarray(exists, dtype=bool))
-    values = values if isinstance(values, pa.Array) else pa.array(values)
-    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=mask)
+    items = values if isinstance(values, pa.Array) else pa.array(values)
+    return pa.ListArray.from_arrays(pa.array(offsets), items, mask=mask)

@@ -69,11 +69,11 @@ class SearchProblem:
     @classmethod
     def of_prompt(cls, prompt: str) -> "SearchProblem | None":
         """Return the problem that a prompt asks; None if it asks none."""
-        found = _PROMPT.search(prompt)
-        if found is None:
+        match = _PROMPT.search(prompt)
+        if match is None:
             return None
-        candidates = tuple(int(number) for number in found[1].split(", "))
-        return cls(candidates, *map(int, found.groups()[1:]))
+        candidates = tuple(int(number) for number in match[1].split(", "))
+        return cls(candidates, *map(int, match.groups()[1:]))
 
     @property
     def prompt(self) -> str:
@@ -136,12 +136,12 @@ def search_rows(
             true, all alike before any line, for `hypotheses_column`.
     """
     stream = islice(problems(seed, held_out=held_out, num_candidates=num_candidates), count)
-    rows: list[dict[str, Any]] = []
+    problem_rows: list[dict[str, Any]] = []
     for problem in stream:
-        rows.append({"prompt": problem.prompt, "solution": problem.solution})
+        problem_rows.append({"prompt": problem.prompt, "solution": problem.solution})
         if with_candidates:
-            rows[-1]["candidates"] = [str(number) for number in problem.candidates]
-    return rows
+            problem_rows[-1]["candidates"] = [str(number) for number in problem.candidates]
+    return problem_rows
 
 
 def observation_likelihood(

@@ -226,9 +226,9 @@ def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: TripletArm, en
     # Against the mean of the others they would look like mistakes; an entropy bonus alone would
     # make them random.
     is_open = ~completed(actions, triplets[:, :1])[:, :-1, 0]
-    values = step_values(actions, triplets)
-    means = (values * is_open).sum(dim=0) / is_open.sum(dim=0).clamp(min=1)
-    deviations = torch.where(is_open, values - means, 0.0)
+    of_steps = step_values(actions, triplets)
+    means = (of_steps * is_open).sum(dim=0) / is_open.sum(dim=0).clamp(min=1)
+    deviations = torch.where(is_open, of_steps - means, 0.0)
     advantages = deviations / (deviations[is_open].std() + _FLOOR)
     entropy = -(logps.exp() * logps).sum(dim=-1) * is_open
     return -(chosen * advantages + entropy_bonus * entropy).sum(dim=1).mean()

@@ -72,13 +72,15 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
     the names that this class and its mixins rely on.
 
     Args:
-        model: As in [`~trl.GRPOTrainer`], or a `Path`.
-        reward_funcs: As in [`~trl.GRPOTrainer`], or names that [`get_reward_func`] knows, such as
-            the name of a grader. Their weighted sum is the outcome reward. None are needed where
-            the environment has a reward.
+        model: A causal language model, or its id on the Hub or folder, from which it is loaded.
+        reward_funcs: Functions of completions and the data set's columns, reward models or their
+            ids on the Hub, or names that [`get_reward_func`] knows, such as the name of a grader.
+            Their weighted sum is the outcome reward. None are needed where the environment has a
+            reward.
         args: The settings. Defaults to a [`BARLConfig`] with the default of every field.
         train_dataset: Prompts, with the true answers in the column `args.solution_column`.
-        eval_dataset: As in [`~trl.GRPOTrainer`].
+        eval_dataset: Prompts that are evaluated as they are sampled in training, or a dict of
+            several such sets by name.
         processing_class: A tokenizer. Defaults to the model's.
         answer_extractor: Completion -> its final answer, or `None` without one; or a grader's name.
             It forms the hypotheses; `reward_funcs` must read the same answers. Defaults to the
@@ -102,10 +104,11 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             place of the progress rewards in the consistency, eq. (error), and in the values.
         outcome_under: Answer, hypothesis -> the outcome reward if the hypothesis is true. Defaults
             to 1 for the hypothesis that the rollout answers, 0 for others.
-        **kwargs: As in [`~trl.GRPOTrainer`], without images. With `tools`, an `environment_factory`
-            or a `rollout_func` it trains agents: an environment may tell the answer of a rollout
-            with its attribute `answer`, a `rollout_func` with its field `answer`. `benchmarks` are
-            problem sets that are evaluated greedily: see [`BaselineTrainer`].
+        **kwargs: The other arguments of [`~trl.GRPOTrainer`]. Images are refused. With `tools`, an
+            `environment_factory` or a `rollout_func` it trains agents: an environment may tell the
+            answer of a rollout with its attribute `answer`, a `rollout_func` with its field
+            `answer`. `benchmarks` are problem sets that are evaluated greedily: see
+            [`BaselineTrainer`].
 
     Raises:
         ValueError: BARL cannot honour a setting or a data set (raised before any model is loaded),
@@ -249,8 +252,8 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         is_asked = is_scored and (is_stale or is_corrected) and not self._depends_on_padding
         asks = self.model.training and is_known and is_asked
         is_of_use = self.model.training and may_go_on and not asks
-        rows = [[*p, *c] for p, c in zip(prompt_ids, completion_ids, strict=True)]
-        cache = recorder.cache(rows) if is_of_use else None
+        sequences = [[*p, *c] for p, c in zip(prompt_ids, completion_ids, strict=True)]
+        cache = recorder.cache(sequences) if is_of_use else None
         self._say_once("cache", recorder.advice(cache) if is_of_use else None)
         self._batch.generated = Generated(
             prompt_ids,

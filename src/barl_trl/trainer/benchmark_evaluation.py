@@ -97,11 +97,11 @@ class BenchmarkEvaluationMixin(AgentMixin):
         while start < len(dataset):
             size = min(most, math.ceil((len(dataset) - start) / world))
             places = range(start + rank * size, start + (rank + 1) * size)
-            rows = [dataset[min(place, len(dataset) - 1)] for place in places]
-            episodes = self.play(rows)
+            problems = [dataset[min(place, len(dataset) - 1)] for place in places]
+            episodes = self.play(problems)
             rewards = self._judge(
                 [episode.completion for episode in episodes],
-                [row["solution"] for row in rows],
+                [row["solution"] for row in problems],
                 [episode.given_answer for episode in episodes],
             )
             local = [

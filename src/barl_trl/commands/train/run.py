@@ -13,13 +13,12 @@ import torch.distributed as dist
 import transformers
 from packaging.version import Version
 from transformers import AutoTokenizer
-from trl import GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
+from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from ...evaluation.checkpoints import record_training
 from ...rewards import callable_at, get_reward_func
 from ...trainer import BARLConfig
-from ...trainer.checkpoints.files import last_complete_checkpoint
-from ...trainer.checkpoints.output_folder import left_in
+from ...trainer.checkpoints.files import what_is_kept
 from ...trainer.checkpoints.stop_together import StopTogether
 from ...trainer.checks.environment import named
 from ...trainer.checks.preparation import prepared
@@ -149,10 +148,10 @@ def _train_and_save(
             if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
                 trainer.end()
     except Interrupted as interrupt:
-        interrupt.kept, interrupt.resume = _last_checkpoint(trainer, resume)
+        interrupt.kept, interrupt.resume = what_is_kept(trainer, resume)
         raise
     except Exception as error:
-        kept, checkpoint = _last_checkpoint(trainer, resume)
+        kept, checkpoint = what_is_kept(trainer, resume)
         if kept:
             option = f"--resume_from_checkpoint {checkpoint}"
             error.add_note(f"{kept} To go on: the same command with {option}.")
@@ -178,16 +177,6 @@ def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> No
         trainer.train(checkpoint)
     if end.has_stopped:
         raise Interrupted(received[-1])
-
-
-def _last_checkpoint(trainer: GRPOTrainer, resumed: str | bool | None) -> tuple[str, str]:
-    """Return the `kept` and `resume` of an [`Interrupted`] that ends the training."""
-    args: Any = trainer.args
-    checkpoint, _ = last_complete_checkpoint(args, until=trainer.state.global_step)
-    if checkpoint:
-        return f"The last checkpoint is {checkpoint}.", checkpoint
-    is_refused = not resumed and left_in(Path(args.output_dir))
-    return "", "auto" if is_refused else ""
 
 
 @contextmanager

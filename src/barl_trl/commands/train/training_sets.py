@@ -7,9 +7,9 @@ from datasets import Dataset
 
 from ...data import load_problems
 from ...data.loading import MOST_PARSED, make_prompt
+from ...data.selection import with_short_prompts
 from ...evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ...trainer import BARLConfig
-from ...trainer.barl_fields import method_settings
 from .arguments import BARLScriptArguments
 
 _logger = logging.getLogger(__name__)
@@ -28,8 +28,18 @@ def training_sets(
         "prompt_format": script_args.prompt_template or "{problem}",
         "conversational": not is_plain,
     }
-
-    credit = method_settings(script_args.method, training_args).own_credit
+    train_split, *test_splits = script_args.splits(training_args.eval_strategy)
+    benchmarks = load_benchmarks(parse_benchmarks(script_args.eval_benchmarks))
+    for name, benchmark in benchmarks.items():
+        if benchmark.skipped:
+            _logger.warning("%s: rows skipped: %s", name, benchmark.skipped)
+    left_out = load_benchmarks(parse_benchmarks(script_args.decontaminate))
+    held_out = benchmarks | left_out
+    selection = {
+        "deduplicate": script_args.deduplicate,
+        "evaluation_sets": {name: benchmark.texts for name, benchmark in held_out.items()},
+        "decontaminate": [*left_out],
+    }
 
     def load(split: str, **selection: Any) -> Dataset:
         dataset, report = load_problems(
@@ -43,7 +53,7 @@ def training_sets(
             keep_columns=bool(
                 script_args.agent_paths or script_args.task_paths or training_args.hypotheses_column
             ),
-            keep_unanswered=not credit.needs_truth,
+            keep_unanswered=not training_args.own_credit.needs_truth,
             **selection,
             **prompt,
         )
@@ -52,20 +62,8 @@ def training_sets(
         _logger.log(level, "%s: %s%s", script_args.dataset_name, report, advice)
         template_kwargs: Any = training_args.chat_template_kwargs or {}
         most = script_args.max_prompt_length
-        return dataset if most is None else _shorter(dataset, tokenizer, most, **template_kwargs)
+        return with_short_prompts(dataset, tokenizer, most, **template_kwargs)
 
-    benchmarks = load_benchmarks(parse_benchmarks(script_args.eval_benchmarks))
-    for name, benchmark in benchmarks.items():
-        if benchmark.skipped:
-            _logger.warning("%s: rows skipped: %s", name, benchmark.skipped)
-    left_out = load_benchmarks(parse_benchmarks(script_args.decontaminate))
-    held_out = benchmarks | left_out
-    selection = {
-        "deduplicate": script_args.deduplicate,
-        "evaluation_sets": {name: benchmark.texts for name, benchmark in held_out.items()},
-        "decontaminate": [*left_out],
-    }
-    train_split, *test_splits = script_args.splits(training_args.eval_strategy)
     return {
         "train_dataset": load(train_split, **selection),
         "eval_dataset": load(test_splits[0]) if test_splits else None,
@@ -79,26 +77,3 @@ def training_sets(
             for name, benchmark in benchmarks.items()
         },
     }
-
-
-def _shorter(dataset: Dataset, tokenizer, most: int, **template_kwargs) -> Dataset:
-    """Return the rows whose prompt has at most `most` tokens."""
-
-    def fits(prompt) -> bool:
-        if isinstance(prompt, str):
-            return len(tokenizer(prompt)["input_ids"]) <= most
-        encoded = tokenizer.apply_chat_template(
-            prompt, add_generation_prompt=True, return_dict=True, **template_kwargs
-        )
-        return len(encoded["input_ids"]) <= most
-
-    kept = dataset.filter(fits, input_columns="prompt")
-    if not len(kept):
-        raise ValueError(
-            f"max_prompt_length must leave at least one row, got {most}: all of the "
-            f"{len(dataset)} prompts are longer."
-        )
-    if len(kept) < len(dataset):
-        left_out = f"{len(dataset) - len(kept)} of {len(dataset)} rows left out"
-        _logger.warning("%s: prompt of more than max_prompt_length=%d tokens", left_out, most)
-    return kept

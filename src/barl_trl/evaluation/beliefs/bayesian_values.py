@@ -67,5 +67,5 @@ def bayesian_values(
         rewards = progress_rewards(answer_logps, state_mask=state_mask)
         # a hypothesis that is not believed adds nothing, also where its reward is undefined
         expected = torch.where(belief > 0, belief * rewards, 0.0).sum(dim=-1)
-        values = expected.flip(1).cumsum(dim=1).flip(1) + closing[:, None]
-        return values if state_mask is None else values.where(state_mask[:, 1:], 0.0)
+        returns = expected.flip(1).cumsum(dim=1).flip(1) + closing[:, None]
+        return returns if state_mask is None else returns.where(state_mask[:, 1:], 0.0)

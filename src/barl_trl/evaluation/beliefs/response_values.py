@@ -116,8 +116,8 @@ def believe(
         group_size=len(responses),
         beta=scorer.args.consistency_beta,
     )
-    values = weigh_steps(rollouts, scorer.credit, scorer.args.settings).steps
-    return BelievedResponses(responses, generated, scored, rollouts, values)
+    weighted = weigh_steps(rollouts, scorer.credit, scorer.args.settings).steps
+    return BelievedResponses(responses, generated, scored, rollouts, weighted)
 
 
 def value_records(
@@ -134,7 +134,7 @@ def value_records(
     if hypotheses is None:
         return
     rollouts = believed.rollouts
-    values = bayesian_values(
+    unbiased = bayesian_values(
         rollouts.answer_logps,
         rollouts.outcomes,
         beta=scorer.args.consistency_beta,
@@ -149,7 +149,7 @@ def value_records(
             "answers": list(hypotheses.answers),
             "steps": [scorer.tokenizer.decode(step) for step in steps],
             "posterior": rollouts.belief[row, : len(ends) + 1].tolist(),
-            "bayesian_values": values[row, : len(ends)].tolist(),
+            "bayesian_values": unbiased[row, : len(ends)].tolist(),
             "posterior_weighted_values": believed.values[row, : len(ends)].tolist(),
         }
 
@@ -193,11 +193,11 @@ def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]
             of_steps = record[name]
             for timestep, value in [*enumerate(of_steps), (None, fmean(of_steps))]:
                 grouped[name, selection, timestep][record["problem_id"]].append(value)
-    rows = []
+    table = []
     for place in sorted(grouped, key=lambda place: (*place[:2], place[2] is None, place[2])):
         (name, selection, timestep), by_problem = place, grouped[place]
         mean, error = mean_and_standard_error(list(map(fmean, by_problem.values())))
-        rows.append(
+        table.append(
             {
                 "value": name,
                 "responses": selection,
@@ -208,4 +208,4 @@ def values_by_timestep(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]
                 "num_responses": sum(map(len, by_problem.values())),
             }
         )
-    return rows
+    return table

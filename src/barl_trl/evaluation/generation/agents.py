@@ -205,7 +205,7 @@ class AgentBackend(TransformersBackend):
         start = state.process_index * size
         jobs = [batch[min(n, len(batch) - 1)] for n in range(start, start + size)]
         problems: list[Any] = [job.problem for job in jobs]
-        rows = [
+        problem_rows = [
             {
                 **problem.columns,
                 "prompt": self._template.messages(problem.text),
@@ -215,7 +215,7 @@ class AgentBackend(TransformersBackend):
         ]
         set_seed(jobs[0].seed)  # environments may draw numbers, too
         with self._decode():
-            episodes = gather_object(self._trainer.play(rows))
+            episodes = gather_object(self._trainer.play(problem_rows))
         return [*map(AgentCompletion, episodes[: len(batch)])]
 
     def describe(self) -> dict[str, Any]:

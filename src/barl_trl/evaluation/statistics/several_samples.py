@@ -63,7 +63,7 @@ def sample_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
 
     Benchmarks with one sample of each problem have no row, nor have results of older versions.
     """
-    rows = []
+    table = []
     for name, row in results["benchmarks"].items():
         for k, average in row.get("avg@k", {}).items():
             low, high = average["low"], average["high"]
@@ -72,5 +72,5 @@ def sample_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
             for metric in ("pass", "cons"):
                 mean = row.get(f"{metric}@k", {}).get(k, {}).get("mean")
                 cells[f"{metric}@{k}"] = "" if mean is None else f"{100 * mean:.1f}"
-            rows.append(cells)
-    return rows
+            table.append(cells)
+    return table

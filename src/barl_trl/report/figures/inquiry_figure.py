@@ -24,8 +24,8 @@ def draw(curves: str | Path, path: str | Path) -> None:
         scale = 100 if name == "accuracy" else 1
         for n, (arm, points) in enumerate(content["arms"].items()):
             steps = [point["step"] for point in points]
-            values = [scale * point[name] for point in points]
-            axis.errorbar(steps, values, **line_style(n), label=plain(arm))
+            heights = [scale * point[name] for point in points]
+            axis.errorbar(steps, heights, **line_style(n), label=plain(arm))
         if name == "accuracy":
             for reference, accuracy in content["references"].items():
                 axis.axhline(100 * accuracy, color="0.6", linewidth=0.8, linestyle=":")

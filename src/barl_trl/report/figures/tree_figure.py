@@ -29,8 +29,8 @@ def draw(results_json: str | Path, png: str | Path) -> None:
     widths = 2.75 * columns, 4.2
     figure = plt.figure(figsize=(sum(widths), 3.1 * len(examples)), layout="constrained")
     trees, chart = figure.subfigures(1, 2, width_ratios=widths, squeeze=False)[0]
-    rows = trees.subfigures(len(examples), 1, squeeze=False)[:, 0]
-    for row, example in zip(rows, examples, strict=True):
+    strips = trees.subfigures(len(examples), 1, squeeze=False)[:, 0]
+    for row, example in zip(strips, examples, strict=True):
         row.suptitle(f"Going {_BACK[example['back']]}", fontsize=11, fontweight="bold")
         for axis, attempt in zip(row.subplots(1, columns), example["tries"], strict=False):
             _draw_tree(axis, example, attempt)

@@ -72,11 +72,11 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
     settings = metadata.get("settings", {})
     rollouts = _scored_rollouts(records, metadata.get("outcome_scale", 1.0))
     is_known = torch.tensor([r["outcome"] is not None and has_truth(r) for r in records])
-    known = replace(rollouts, is_judged=rollouts.is_judged & is_known)
-    methods = _method_values(rollouts, known, settings)
+    with_truth = replace(rollouts, is_judged=rollouts.is_judged & is_known)
+    methods = _method_values(rollouts, with_truth, settings)
     plausibilities = rollouts.answer_logps.clamp(max=0).exp().numpy()
     is_bayes = settings.get("credit") == "bayes"
-    shown = rollouts if is_bayes else known
+    shown = rollouts if is_bayes else with_truth
     under = _under_bayes(shown, settings) if is_bayes else _under_hypotheses(shown, settings)
     derived = []
     for row, (record, weights) in enumerate(zip(records, _weights(records), strict=True)):
@@ -93,7 +93,7 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         step_values = {
             name: of_all[row, :steps]
             for name, of_all in methods.items()
-            if (known if CREDITS[name].needs_truth else rollouts).is_judged[row]
+            if (with_truth if CREDITS[name].needs_truth else rollouts).is_judged[row]
         }
         of_run = step_values.get(settings.get("credit"))
         difference = _difference(of_run, record["step_values"])
@@ -125,14 +125,14 @@ def _under_hypotheses(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> 
     q = q_values(logps, outcomes, rewards=rewards, state_mask=mask, outcome=mode)
     v = outcomes if outcomes.ndim == 2 else outcomes[:, None].expand_as(rollouts.hypothesis_mask)
     belief = rollouts.belief[:, :-1]
-    values = torch.where(belief > 0, belief * q, 0.0).sum(dim=-1)
-    return _Under(q.numpy(), v.numpy(), values.numpy(), None)
+    weighted = torch.where(belief > 0, belief * q, 0.0).sum(dim=-1)
+    return _Under(q.numpy(), v.numpy(), weighted.numpy(), None)
 
 
 def _under_bayes(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Under:
     v = is_answered(rollouts) if rollouts.outcomes_under is None else rollouts.outcomes_under
-    values = bayes(rollouts, **CREDITS["bayes"].settings(settings)).steps
-    return _Under(None, v.numpy(), values.numpy(), expected_outcomes(rollouts).numpy())
+    of_steps = bayes(rollouts, **CREDITS["bayes"].settings(settings)).steps
+    return _Under(None, v.numpy(), of_steps.numpy(), expected_outcomes(rollouts).numpy())
 
 
 def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:

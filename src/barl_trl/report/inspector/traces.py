@@ -93,10 +93,10 @@ def _arguments(said: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     blocks = [block.partition("</tool_call>")[0] for block in said.split("<tool_call>")[1:]]
     for n, name in enumerate(names):
         try:
-            found = parse_json(blocks[n]) if len(blocks) == len(names) else None
+            parsed = parse_json(blocks[n]) if len(blocks) == len(names) else None
         except ValueError:
-            found = None
-        call = found if isinstance(found, dict) and found.get("name") == name else None
+            parsed = None
+        call = parsed if isinstance(parsed, dict) and parsed.get("name") == name else None
         yield name, "" if call is None else json.dumps(call.get("arguments", {}))
 
 
@@ -188,18 +188,18 @@ def _nodes(record: Mapping[str, Any], messages: Sequence[Message]) -> list[dict[
     nodes: list[dict[str, Any]] = [{"message": {"role": "user", "content": record["prompt"]}}]
     for message in messages:
         is_model = message.body["role"] == "assistant"
-        own = is_own[message.tokens]
+        is_models = is_own[message.tokens]
         node = {
             "parent": len(nodes) - 1,
             "message": message.body,
             "sampled": is_model,
             "token_ids": record["token_ids"][message.tokens],
-            "mask": own.tolist(),
+            "mask": is_models.tolist(),
         }
         columns = {"advantages": "token_weights", "trainer_logprobs": "token_logps"}
         for name, column in columns.items():
             if is_model and record[column] is not None:
-                node[name] = rounded(np.asarray(record[column][message.tokens])[own], 6)
+                node[name] = rounded(np.asarray(record[column][message.tokens])[is_models], 6)
         nodes.append(node)
     return nodes
 

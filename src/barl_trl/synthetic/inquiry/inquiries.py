@@ -74,12 +74,12 @@ def letter_marks(guess: str, secret: str) -> str:
 def animals(*, error_rate: float = 0.1) -> Inquiry:
     """Return the game of 64 animals, with the questions of a table that we made."""
     lines = (_ASSETS / "animals.tsv").read_text(encoding="utf-8").splitlines()
-    (_, *questions), *rows = (line.split("\t") for line in lines)
-    known = {name: dict(zip(questions, replies, strict=True)) for name, *replies in rows}
+    (_, *questions), *table = (line.split("\t") for line in lines)
+    replies_of = {name: dict(zip(questions, replies, strict=True)) for name, *replies in table}
     return Inquiry(
         message="Which animal is it?",
-        hypotheses=tuple(known),
+        hypotheses=tuple(replies_of),
         questions=tuple(questions),
-        judge=lambda question, animal: "yes" if known[animal][question] == "1" else "no",
+        judge=lambda question, animal: "yes" if replies_of[animal][question] == "1" else "no",
         error_rate=error_rate,
     )

@@ -95,13 +95,15 @@ class Inquiry:
         allowed = [*(secrets or self.hypotheses)]
         games = rng.sample(range(NUM_GAMES), num_prompts or 0)
         fixed = [(game, rng.choice(allowed)) for game in games]
-        rows = []
+        problem_rows = []
         for n in range(count):
             game, secret = fixed[n % len(fixed)] if fixed else (None, rng.choice(allowed))
             game = rng.randrange(NUM_GAMES) if game is None else game
             message = {"role": "user", "content": self.prompt(game)}
-            rows.append({"prompt": [message], "solution": secret, "candidates": [*self.hypotheses]})
-        return rows
+            problem_rows.append(
+                {"prompt": [message], "solution": secret, "candidates": [*self.hypotheses]}
+            )
+        return problem_rows
 
     def prompt(self, game: int) -> str:
         """Return the message of the prompt of a game, by its number."""

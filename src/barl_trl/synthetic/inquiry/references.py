@@ -64,25 +64,25 @@ def reference_play(
         seed: Seed of secrets, replies and the policy.
     """
     rng = random.Random(seed)
-    known: dict[bytes, int] = {}
-    found, entropies = [], []
+    asked: dict[bytes, int] = {}
+    hits, entropies = [], []
     for n in range(games):
         secret = inquiry.hypotheses[n * len(inquiry.hypotheses) // games]
         belief = np.full(len(inquiry.hypotheses), 1 / len(inquiry.hypotheses))
         for _ in range(num_questions):
             key = belief.tobytes()
-            if policy is not greedy_question or key not in known:
-                known[key] = policy(inquiry, belief, rng)
-            question = inquiry.questions[known[key]]
+            if policy is not greedy_question or key not in asked:
+                asked[key] = policy(inquiry, belief, rng)
+            question = inquiry.questions[asked[key]]
             reply = inquiry.reply(question, secret, rng)
             belief = belief * np.exp(inquiry.log_likelihoods(question, reply))
             belief /= belief.sum()
         best = np.flatnonzero(belief >= belief.max() - 1e-12)
-        found.append((inquiry.places[secret] in best) / len(best))
+        hits.append((inquiry.places[secret] in best) / len(best))
         p = belief[belief > 0]
         entropies.append(-(p * np.log(p)).sum() / np.log(len(belief)))
-    error = float(np.std(found, ddof=1) / len(found) ** 0.5) if len(found) > 1 else 0.0
-    return Play(float(np.mean(found)), error, float(np.mean(entropies)))
+    error = float(np.std(hits, ddof=1) / len(hits) ** 0.5) if len(hits) > 1 else 0.0
+    return Play(float(np.mean(hits)), error, float(np.mean(entropies)))
 
 
 def optimal_number_accuracy(count: int, num_questions: int) -> float:

@@ -5,15 +5,16 @@ resume from.
 """
 
 from pathlib import Path
+from typing import Any
 
 from accelerate.logging import get_logger
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
-from trl import GRPOConfig
+from trl import GRPOConfig, GRPOTrainer
 
 from ...report.json_files import read_json, write_json
-from .output_folder import incomplete, none_complete
+from .output_folder import incomplete, left_in, none_complete
 
 logger = get_logger(__name__)
 
@@ -83,7 +84,7 @@ def checkpoint_to_resume(value: str | bool | None, args: GRPOConfig) -> str | No
         if fault := _find_fault(str(value), args):
             raise incomplete(str(value), fault)
         return str(value)
-    checkpoint, faults = last_complete_checkpoint(args)
+    checkpoint, faults = _last_complete(args)
     if choice == "true" and checkpoint is None:
         raise none_complete(str(args.output_dir), faults)
     if faults:
@@ -92,9 +93,7 @@ def checkpoint_to_resume(value: str | bool | None, args: GRPOConfig) -> str | No
     return checkpoint
 
 
-def last_complete_checkpoint(
-    args: GRPOConfig, *, until: int | None = None
-) -> tuple[str | None, list[str]]:
+def _last_complete(args: GRPOConfig, *, until: int | None = None) -> tuple[str | None, list[str]]:
     """Return the newest complete checkpoint of a run, and the faults of newer checkpoints.
 
     Args:
@@ -115,6 +114,25 @@ def last_complete_checkpoint(
             return checkpoint, faults
         faults.append(f"{checkpoint}: {fault}")
     return None, faults
+
+
+def what_is_kept(trainer: GRPOTrainer, resumed: str | bool | None) -> tuple[str, str]:
+    """Return what a training that ends early leaves, and how to go on.
+
+    Args:
+        trainer: The trainer.
+        resumed: The checkpoint that the training resumed from, if it did.
+
+    Returns:
+        A sentence that names the last checkpoint, and the value of `--resume_from_checkpoint` with
+        which the same command goes on; both empty if it only needs to start again.
+    """
+    args: Any = trainer.args
+    checkpoint, _ = _last_complete(args, until=trainer.state.global_step)
+    if checkpoint:
+        return f"The last checkpoint is {checkpoint}.", checkpoint
+    is_refused = not resumed and left_in(Path(args.output_dir))
+    return "", "auto" if is_refused else ""
 
 
 def _find_fault(checkpoint: str, args: GRPOConfig) -> str | None:

@@ -71,8 +71,8 @@ def one_writer(folder: Path, *, is_shared: bool = False) -> Iterator[Callable[[]
     with held as lock:
         if isinstance(lock, FileLock):  # without flock, filelock writes its own text into the file
             path.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
-        own = path.stat()
-        yield lambda: path.exists() and os.path.samestat(path.stat(), own)
+        status = path.stat()
+        yield lambda: path.exists() and os.path.samestat(path.stat(), status)
 
 
 @contextmanager

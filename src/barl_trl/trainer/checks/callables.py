@@ -124,8 +124,8 @@ def check_task_functions(
                 "not depend on what is true with barl_trl.rewards.cost. An environment's "
                 "get_reward is none: write a function that takes `environments` in its place."
             )
-    rows = train_dataset if isinstance(train_dataset, Dataset | IterableDataset) else ()
-    first_rows = [*islice(rows, _LOOKED_AT)]
+    readable = train_dataset if isinstance(train_dataset, Dataset | IterableDataset) else ()
+    first_rows = [*islice(readable, _LOOKED_AT)]
     if not first_rows:
         return
     given = _check_columns(args, first_rows)

@@ -157,12 +157,12 @@ class BeliefLog(TrainerCallback):
                 _observations(batch, state_mask[:, 1:]),
             )
             totals: Any = trainer.accelerator.reduce(sums, reduction="sum")
-            found = {
+            means = {
                 name: total / number
                 for name, (total, number) in zip(names, totals.tolist(), strict=True)
                 if number
             }
-            metrics |= found
+            metrics |= means
         if not trainer.scorer.credit.needs_truth:
             lengths = gather_object([*map(len, batch.generated.completion_ids)])
             if trainer._first_length is None:
@@ -305,7 +305,7 @@ def _table_rows(
     last = at_last_state(belief, local_rollouts.state_mask.cpu())
     answers = scored.answers[batch.start :][: len(means)]
     columns = scored.local_sets, weighed.values, scored.step_ends, means, answers
-    rows = []
+    table = []
     for n, (hypotheses, values, ends, mean, answer) in enumerate(zip(*columns, strict=True)):
         texts = list(hypotheses.answers) if hypotheses else []
         has_truth = hypotheses is not None and hypotheses.has_truth
@@ -313,7 +313,7 @@ def _table_rows(
         if belief.shape[2]:
             always = 0 if has_truth else None, local_rollouts.members[n]
             shown = [texts[i] for i in likeliest(belief[n, :, :number], *always)]
-        rows.append(
+        table.append(
             {
                 "hypotheses": shown or None,
                 "others": number - len(shown),
@@ -324,4 +324,4 @@ def _table_rows(
                 "belief": last[n, 0].item() if has_truth and belief.shape[2] else None,
             }
         )
-    return rows
+    return table

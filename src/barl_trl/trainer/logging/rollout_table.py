@@ -152,5 +152,5 @@ def prompt_columns(
 
 def _array(values: Tensor) -> Any:
     """Return a tensor as a NumPy array of the same shape, in float32 or bool."""
-    values = values.detach()
-    return (values if values.dtype == torch.bool else values.float()).cpu().numpy()
+    kept = values if values.dtype == torch.bool else values.float()
+    return kept.detach().cpu().numpy()

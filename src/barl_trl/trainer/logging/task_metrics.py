@@ -50,13 +50,13 @@ def evidence_metrics(
     most = observed.masked_fill(~is_possible, -torch.inf).amax(dim=2)
     least = observed.masked_fill(~is_possible, torch.inf).amin(dim=2)
     seen = is_observation & exists[:, None]
-    known = exists & has_truth
+    has_known_truth = exists & has_truth
     columns: dict[str, tuple[Tensor, Tensor]] = {
         "entropy_before": (before, exists),
         "entropy_after": (after, exists),
-        "truth_mass_before": (first[:, 0], known),
-        "truth_mass_after": (last[:, 0], known),
-        "belief_calibration": (last[:, 0].log().clamp(min=LOG_FLOOR), known),
+        "truth_mass_before": (first[:, 0], has_known_truth),
+        "truth_mass_after": (last[:, 0], has_known_truth),
+        "belief_calibration": (last[:, 0].log().clamp(min=LOG_FLOOR), has_known_truth),
         "observations_uninformative": (((most == least) & ~is_contradicted).float(), seen),
         "observations_contradicted": (is_contradicted.float(), seen),
     }

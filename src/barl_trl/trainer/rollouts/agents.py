@@ -121,14 +121,14 @@ class AgentMixin(GRPOTrainer):
             )
         given = self._given_answers(columns)
         columns = columns if given is None else columns | {ROLLOUT_ANSWER: given}
-        own = masks or [[1] * len(ids) for ids in completion_ids]
+        own_masks = masks or [[1] * len(ids) for ids in completion_ids]
         turns = []
         if masks or self.rollout_func is not None:  # else TRL has cut completions behind their end
             turns = [
                 turns_of(ids, mask, self.eos_token_ids, runs_are_turns=bool(self.tools))
-                for ids, mask in zip(completion_ids, own, strict=True)
+                for ids, mask in zip(completion_ids, own_masks, strict=True)
             ]
-            _refuse_unmasked(completion_ids, own, turns, self._turn_end_ids)
+            _refuse_unmasked(completion_ids, own_masks, turns, self._turn_end_ids)
         if masks and not self.tools:  # TRL's completions hold the text of others, too
             completions = [
                 _own_completion(*rollout, self._tokenizer)
@@ -140,7 +140,9 @@ class AgentMixin(GRPOTrainer):
             told = given or [None] * len(completions)
             self._played = [
                 self._episode(*rollout)
-                for rollout in zip(prompts, completions, completion_ids, own, told, strict=True)
+                for rollout in zip(
+                    prompts, completions, completion_ids, own_masks, told, strict=True
+                )
             ]
             raise _PlayedError
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
@@ -154,15 +156,15 @@ class AgentMixin(GRPOTrainer):
         given: GivenAnswer | None,
     ) -> Episode:
         turns = turns_of(ids, mask, self._turn_end_ids, runs_are_turns=bool(self.tools))
-        own = mask[: turns[-1].end] if turns else []
+        own_mask = mask[: turns[-1].end] if turns else []
         is_unanswered = given is None or given.answer is None
         return Episode(
             prompt,
             completion,
-            _own_text(ids[: len(own)], own, self._tokenizer),
+            _own_text(ids[: len(own_mask)], own_mask, self._tokenizer),
             ids,
             mask,
-            sum(own),
+            sum(own_mask),
             might_go_on(ids, turns, self._turn_end_ids)
             or (is_unanswered and calls_tool(completion)),
             given,

@@ -132,11 +132,11 @@ def read_evidence(
             )
     if functions.hypothesis_rewards is not None:
         predicted = torch.zeros(shape)
-        known = [n for n in usable if getattr(local_sets[n], "has_truth", False)]
-        if known:
-            output = functions.hypothesis_rewards(**played.of(known, texts))
+        with_truth = [n for n in usable if getattr(local_sets[n], "has_truth", False)]
+        if with_truth:
+            output = functions.hypothesis_rewards(**played.of(with_truth, texts))
             unusable += _fill(
-                predicted, output, known, sizes, played.steps, "hypothesis_rewards", is_first
+                predicted, output, with_truth, sizes, played.steps, "hypothesis_rewards", is_first
             )
     if functions.outcome_under is not None:
         outcomes = torch.zeros(shape[0], shape[2])

@@ -71,11 +71,11 @@ def share_hypotheses(
     rank, world = PartialState().process_index, PartialState().num_processes
     pairs = gather_object(list(zip(local_answers, local_rows, strict=True)))
     answers = [answer for answer, _ in pairs]
-    rows = [row for _, row in pairs[::group_size]]
+    of_groups = [row for _, row in pairs[::group_size]]
     merged = {
-        g: merge(rows[g], answers[g * group_size : (g + 1) * group_size])
-        for g in range(rank, len(rows), world)
+        g: merge(of_groups[g], answers[g * group_size : (g + 1) * group_size])
+        for g in range(rank, len(of_groups), world)
     }
     shared = gather_object([merged])
-    sets = [shared[g % world][g] for g in range(len(rows))]
-    return answers, sets, [row.given for row in rows]
+    sets = [shared[g % world][g] for g in range(len(of_groups))]
+    return answers, sets, [row.given for row in of_groups]

@@ -15,9 +15,9 @@ from experiments.credit.gradients.sketches import Sketch, arm_gradients
 from experiments.credit.search import checkpoints
 from experiments.credit.search import runs as search_runs
 from experiments.credit.search.checkpoints import judge_into, run_into
-from experiments.credit.search.runs import CONDITIONS, Condition, search_task
+from experiments.credit.search.runs import CONDITIONS, SearchCondition, search_task
 
-QUICK = Condition(3, 24, {"accuracy": (3, 24)}, steps=1)
+QUICK = SearchCondition(3, 24, {"accuracy": (3, 24)}, steps=1)
 JUDGEMENT = Judgement(batches=3, prompts=2, group_size=2, continuations=0, parameters="norm")
 
 

@@ -14,14 +14,14 @@ from barl_trl.synthetic.search import TINY_MODEL_DIR, SearchProblem
 from experiments.credit.search import runs as search_runs
 from experiments.credit.search.runs import (
     CONDITIONS,
-    Condition,
+    SearchCondition,
     run,
     training_problems,
 )
 from experiments.credit.search.short_training import ShortTraining
 from experiments.sampling import sample
 
-QUICK = Condition(3, 24, {"accuracy": (3, 40), "short": (4, 10)}, steps=1)
+QUICK = SearchCondition(3, 24, {"accuracy": (3, 40), "short": (4, 10)}, steps=1)
 FEW = 12
 
 if __name__ == "__mp_main__":  # in a process that was spawned here
@@ -42,7 +42,7 @@ def set_steps(monkeypatch):
 
     def change(steps):
         tests = {"candidates": 3, "tokens": 24, "tests": QUICK.tests}
-        monkeypatch.setitem(CONDITIONS, "quick", Condition(**tests, steps=steps))
+        monkeypatch.setitem(CONDITIONS, "quick", SearchCondition(**tests, steps=steps))
         every = partial(ShortTraining, prompts=1, group_size=2, evaluate_every=1)
         monkeypatch.setattr(search_runs, "ShortTraining", every)
 
