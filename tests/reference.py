@@ -234,7 +234,7 @@ def information_gain(rollouts, progress_space="probability", gain_normalization=
     def rewards(r):
         p = progress_in(r, progress_space)
         gains = [p[t + 1] - p[t] for t in range(len(p) - 1)]
-        return [*gains[:-1], r.outcome] if gains else []
+        return [*gains[:-1], r.outcome]
 
     def scale(xs, pooled):
         std = math.sqrt(mean([(x - mean(pooled)) ** 2 for x in pooled]) + 1e-8)
@@ -248,7 +248,7 @@ def information_gain(rollouts, progress_space="probability", gain_normalization=
         else:
             scaled = scale(rewards(r)[:-1], [x for xs in group for x in xs[:-1]])
             scaled += scale(rewards(r)[-1:], [x for xs in group for x in xs[-1:]])
-        values.append([*(sum(scaled[t:]) for t in range(len(scaled))), sum(scaled[-1:])])
+        values.append([*(sum(scaled[t:]) for t in range(len(r.logps) - 1)), scaled[-1]])
     return values
 
 

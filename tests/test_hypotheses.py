@@ -324,8 +324,9 @@ def test_a_closed_list_is_all_there_is_with_the_truth():
 
 def test_the_likeliest_of_a_closed_list_are_kept_with_the_truth():
     given = listed("a", "b", "c", "d", weights=[1.0, 2.0, 4.0, 3.0])
-    merged = merge("a", [], given=given, is_closed=True, max_hypotheses=3)
-    assert merged.answers == ("a", "c", "d")
+    merged = merge("a", ["b", "c", "x"], given=given, is_closed=True, max_hypotheses=3)
+    assert merged.answers == ("a", "c", "d") and merged.members == (None, 1, None)
+    assert merged.dropped == {"over_max_hypotheses": 1, "not_given": 1}
 
 
 def test_a_long_closed_list_is_matched_by_form_and_compares_nothing():

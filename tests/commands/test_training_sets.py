@@ -56,3 +56,16 @@ def test_prompts_of_messages_are_trained_on(tmp_path, recipe):
 def test_long_prompts_are_left_out_and_counted(tmp_path, recipe, caplog):
     cli.main(["train", "--config", recipe(), "--max_prompt_length", "150"])
     assert re.search(r"\d+ of 248 rows left out: prompt of more than", caplog.text)
+
+
+def test_own_rewards_get_the_columns_of_the_data(tmp_path, recipe, monkeypatch):
+    (tmp_path / "own_rewards.py").write_text(
+        "def leveled(completions, level, **kwargs):\n    return [float(one) for one in level]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = [{"problem": f"{n}+1?", "answer": str(n + 1), "level": "3"} for n in range(4)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    settings = recipe(dataset_name=str(path), reward_funcs=["own_rewards.leveled"])
+    cli.main(["train", "--config", settings])
+    assert logs(tmp_path / "out")[0]["reward"] == 3

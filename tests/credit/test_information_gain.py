@@ -49,8 +49,12 @@ def test_rewards_that_nearly_tie_keep_their_scale():
     check(found, reference.information_gain(rollouts), tolerance=1e-3)
 
 
-def test_a_rollout_without_steps_has_no_rewards():
-    rollouts = [*group(1.0, plausibilities=(0.5,)), *group(0.0, 1.0)]
+def test_a_rollout_without_steps_has_its_outcome():
+    """Else nothing would discourage a policy from ending at once, where the others are right."""
+    rollouts = [*group(0.0, plausibilities=(0.5,)), *group(1.0, 1.0, plausibilities=(0.5, 0.5))]
     values = information_gain(scored(rollouts))
-    assert values.closing[0] == 0
-    torch.testing.assert_close(values.closing[1:], information_gain(scored(rollouts[1:])).closing)
+    std = (2 / 9 + 1e-8) ** 0.5 + 1e-6
+    expected = torch.tensor([-2 / 3, 1 / 3, 1 / 3], dtype=torch.float64) / std
+    torch.testing.assert_close(values.closing, expected)
+    assert values.steps.shape == (3, 1)
+    assert values.steps[0, 0] == 0

@@ -406,6 +406,33 @@ def test_a_rollout_func_may_tell_the_answers(tmp_path):
     assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
 
 
+def test_answers_that_are_told_need_no_box(tmp_path, caplog):
+    trainer = agent(tmp_path, rollout_func=chatting(CHATS, answer=[None] * 4))
+    trainer.model.train()
+    trainer._generate_and_score_completions([dict(row) for row in ROWS])
+    trainer.log({})
+    assert trainer.scored.answers == [None] * 4
+    assert "have no answer" not in caplog.text
+
+
+def test_what_a_rollout_func_tells_leaves_the_data_as_they_are(tmp_path):
+    """And a field that is no list is that of every rollout, as in TRL."""
+    seen = []
+
+    def own(completions, answer, rollout_answer, game, **kwargs):
+        seen.append((answer, [given.answer for given in rollout_answer], game))
+        return [0.0] * len(completions)
+
+    rows = [row | {"answer": "12"} for row in ROWS]
+    told = ["12", None, "9", "12"]
+    rollout_func = chatting(CHATS, answer=told, game=3)
+    trainer = agent(tmp_path, reward_funcs=own, rows=rows, rollout_func=rollout_func)
+    trainer.model.train()
+    trainer._generate_and_score_completions([dict(row) for row in rows])
+    assert seen == [(["12"] * 4, told, [3] * 4)]
+    assert [row["game"] for row in trainer._batch.inputs] == [3] * 4
+
+
 def test_a_column_of_the_data_set_is_no_answer(tmp_path):
     rows = [row | {"answer": "12"} for row in ROWS]
     trainer = agent(tmp_path, rows=rows, tools=[look])

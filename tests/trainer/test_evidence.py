@@ -19,6 +19,23 @@ def test_a_turn_is_its_messages_and_has_the_results_that_the_model_saw():
     assert found == [[ASKS, SEES], [ASKS]]  # the last result did not fit
 
 
+def test_a_last_turn_without_words_has_no_step():
+    turns = [Turn(0, 4, 8, True), Turn(8, 8, 9, False)]
+    empty = {"role": "assistant", "content": ""}
+    assert steps_of([ASKS, SEES, empty], range(9), [8], turns, None) == [[ASKS, SEES]]
+
+
+def test_the_last_step_of_a_turn_has_its_calls_and_results():
+    tokenizer = tiny_tokenizer()
+    first, second = tokenizer.encode("Is it 1?"), tokenizer.encode(" Look.")
+    end = len(first) + len(second)
+    ids = [*first, *second, *tokenizer.encode("12"), *tokenizer.encode("No.")]
+    turns = [Turn(0, end, end + 2, True), Turn(end + 2, len(ids), len(ids), False)]
+    found = steps_of([ASKS, SEES, SAYS], ids, [len(first), end + 2, len(ids)], turns, tokenizer)
+    words = [{"role": "assistant", "content": "Is it 1?"}]
+    assert found == [words, [ASKS | {"content": " Look."}, SEES], [SAYS]]
+
+
 def test_steps_of_a_text_are_texts():
     tokenizer = tiny_tokenizer()
     ids = [*tokenizer.encode("Is it 1? no\n2."), tokenizer.eos_token_id]

@@ -35,6 +35,16 @@ def test_a_symptom_is_said_once_where_it_lasts(model, tokenizer, tmp_path, caplo
     assert "{" not in text and text.endswith(".")
 
 
+def test_a_log_of_evaluation_counts_no_batch(model, tokenizer, tmp_path, caplog):
+    (symptom,) = [one for one in SYMPTOMS if one.metric == "completions/clipped_ratio"]
+    barl_trainer = trainer(model, tokenizer, config(tmp_path))
+    barl_trainer._metrics["train"][symptom.metric] += [1.0] * (symptom.batches - 1)
+    args, state, control = barl_trainer.args, barl_trainer.state, barl_trainer.control
+    for logs in ({"eval_accuracy": 0.5}, {"loss": 0.0}):
+        barl_trainer.callback_handler.on_log(args, state, control, logs)
+    assert not said(caplog, symptom.metric)
+
+
 def test_docs_list_the_symptoms():
     docs = (ROOT / "docs" / "training.md").read_text()
     for symptom in SYMPTOMS:

@@ -100,3 +100,19 @@ def test_first_ratio_in_bfloat16_is_1_within_rounding(tokenizer, tmp_path, caplo
     (log,) = logs(run)
     assert 1 < log[FIRST_RATIO] < 1.15
     assert FIRST_RATIO not in caplog.text and ON_PADDING not in caplog.text
+
+
+def test_a_completion_that_is_left_out_of_the_loss_is_not_compared(tokenizer, tmp_path, caplog):
+    """It is that of the shorter prompt, with the most padding."""
+
+    def sampled(prompts, trainer):
+        ids = [tokenizer.encode(prompt) for prompt in prompts]
+        end = [tokenizer.eos_token_id]
+        words = [tokenizer.encode("is it 2") + end * (p != UNEQUAL[0][0]) for p in prompts]
+        return {"prompt_ids": ids, "completion_ids": words, "logprobs": None}
+
+    args = stale(tmp_path, mask_truncated_completions=True)
+    model = tiny_model(tokenizer)
+    first, *_ = logs(trainer(model, tokenizer, args, rows=UNEQUAL, rollout_func=sampled))
+    assert first["completions/clipped_ratio"] == 0.5
+    assert ON_PADDING not in caplog.text

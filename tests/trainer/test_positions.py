@@ -7,9 +7,11 @@ from datasets import Dataset
 
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
+from barl_trl.synthetic.inquiry import NumberGame
 
 from ..plausibility.models import GPT2, make
 from .by_hand import ELICITATION
+from .playing import agent_tokenizer
 from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer
 
 
@@ -48,3 +50,16 @@ def test_a_batch_without_positions_of_a_stream_is_refused(tokenizer, tmp_path):
     )
     with pytest.raises(ValueError, match=r"rollouts must need at most the model's \d+ positions"):
         run.train()
+
+
+def test_environments_whose_tools_trl_does_not_know_yet_are_no_mistake(tmp_path):
+    tokenizer = agent_tokenizer()
+    run = BARLTrainer(
+        model=gpt2(tokenizer, 512),
+        reward_funcs=accuracy_reward,
+        args=config(tmp_path, max_completion_length=48),
+        train_dataset=Dataset.from_list(NumberGame().inquiry.rows(4, seed=0)),
+        processing_class=tokenizer,
+        environment_factory=NumberGame,
+    )
+    assert run.scorer.elicitation.token_ids

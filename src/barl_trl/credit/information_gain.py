@@ -26,7 +26,8 @@ def information_gain(
     `gain_normalization="separate"`, the released code's present default, gains and outcomes have
     their own. In that paper a step is a turn; the last one answers, and ending the turn belongs to
     it. `progress_space="log"` takes gains of $\log p_0$. Deviation: the outcome is the run's
-    reward, not F1. It needs the truth and the outcome.
+    reward, not F1. A rollout without a step has its outcome alone, at the token that ends it. It
+    needs the truth and the outcome.
     """
     exists = rollouts.step_mask & rollouts.is_judged[:, None]
     p = rollouts.truth_plausibility
@@ -34,12 +35,16 @@ def information_gain(
         p = rollouts.truth_logps.clamp(min=LOG_FLOOR)
     last = exists & ~torch.nn.functional.pad(rollouts.step_mask[:, 1:], (0, 1))
     gains = differences(p, rollouts.step_mask)
+    # one more column for the outcomes of rollouts without a step
+    has_no_step = (rollouts.is_judged & ~rollouts.step_mask.any(dim=1))[:, None]
+    exists, last = (torch.cat([part, has_no_step], dim=1) for part in (exists, last))
+    gains = torch.nn.functional.pad(gains, (0, 1))
     rewards = torch.where(last, rollouts.outcomes[:, None], gains) * exists
     kinds = [exists] if gain_normalization == "joint" else [exists & ~last, last]
     parts = [_standardized(rewards, kind, rollouts.groups) for kind in kinds]
     rewards = reduce(torch.add, parts)
     from_step_on = rewards.flip(1).cumsum(1).flip(1) * exists
-    return StepValues(from_step_on, (rewards * last).sum(dim=1))
+    return StepValues(from_step_on[:, :-1], (rewards * last).sum(dim=1))
 
 
 def _standardized(

@@ -180,23 +180,32 @@ def _closed(
         weight = weights.pop(first, sum(weights.values()) / len(weights))
         weights = {first: weight} | weights
     texts = [*weights]
-    if max_hypotheses is not None and len(texts) > max_hypotheses:
-        is_first = truth is not None
-        by_weight = sorted(texts[is_first:], key=lambda text: -weights[text])
-        kept = {*texts[:is_first], *by_weight[: max_hypotheses - is_first]}
-        texts = [text for text in texts if text in kept]
     places = {
         answer: _place_in(texts, answer, equivalent)
         for answer in dict.fromkeys(admissible)
         if answer is not None
     }
-    members = tuple(None if answer is None else places[answer] for answer in admissible)
+    answered = [None if answer is None else places[answer] for answer in admissible]
     strangers = sum(
-        answer is not None and member is None
-        for answer, member in zip(admissible, members, strict=True)
+        answer is not None and place is None
+        for answer, place in zip(admissible, answered, strict=True)
     )
     if strangers:
         dropped["not_given"] = strangers
+    listed = texts
+    if max_hypotheses is not None and len(texts) > max_hypotheses:
+        is_first = truth is not None
+        by_weight = sorted(texts[is_first:], key=lambda text: -weights[text])
+        kept = {*texts[:is_first], *by_weight[: max_hypotheses - is_first]}
+        texts = [text for text in texts if text in kept]
+    index = {text: i for i, text in enumerate(texts)}
+    members = tuple(None if place is None else index.get(listed[place]) for place in answered)
+    over = sum(
+        place is not None and member is None
+        for place, member in zip(answered, members, strict=True)
+    )
+    if over:
+        dropped["over_max_hypotheses"] = over
     return HypothesisSet(
         tuple(texts),
         members,

@@ -50,6 +50,15 @@ def _is_no_missing_reward(record: logging.LogRecord) -> bool:
     return "All reward functions returned None" not in str(record.msg)
 
 
+def _fields_of(n: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of one rollout; by TRL's rule all rollouts share what is no list."""
+    return {
+        name: values[n] if isinstance(values, list) else values
+        for name, values in fields.items()
+        if not isinstance(values, list) or n < len(values)
+    }
+
+
 class BARLTrainer(OldLogpsMixin, BaselineTrainer):
     """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
     https://huggingface.co/papers/2505.20561).
@@ -96,7 +105,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             the hypothesis says that this is what is seen, -inf if it cannot be. It is called with
             `prompts`, `completions`, `hypotheses` (of each rollout its texts, the truth first),
             `steps` (of each rollout the text of each step, or with tools the messages of each
-            turn), the data set's other columns and, with an environment, `environments`. An
+            step), the data set's other columns and, with an environment, `environments`. An
             environment may have the method `_observation_log_likelihoods(hypotheses, steps)`
             instead. It needs `args.belief` to be `"task"` or `"both"`.
         hypothesis_rewards: Called in the same way, it returns the rewards that each hypothesis
@@ -210,7 +219,8 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             functions=functions,
         )
         self._is_cost = torch.tensor([getattr(f, "is_cost", False) for f in self.reward_funcs])
-        if args.scores_answers:
+        # TRL knows the tools of environments only when it has made them for a batch
+        if args.scores_answers and not kwargs.get("environment_factory"):
             elicitation = self.scorer.elicitation
             check_positions(
                 self.model, self._tokenize_prompts, self.train_dataset, elicitation, args
@@ -238,6 +248,8 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         with GenerationRecorder(self.model, keeps=self.model.training and may_go_on) as recorder:
             output = super()._generate(prompts)
         prompt_ids, completion_ids, masks, completions, _, columns, *_ = output
+        if any("answer" in row for row in self._batch.inputs):
+            columns.pop("answer", None)  # the data's stays; what was told is in `rollout_answer`
         # a rollout_func may bring true answers, which are not known before it returns, and may
         # generate with other weights than the policy's
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
@@ -246,7 +258,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         is_known = self.args.solution_column not in columns
         names = [name for name in columns if name not in (ROLLOUT_ANSWER, "answer")]
         self._batch.inputs = [
-            row | {name: columns[name][n] for name in names}
+            row | _fields_of(n, {name: columns[name] for name in names})
             for n, row in enumerate(self._batch.inputs)
         ]
         is_asked = is_scored and (is_stale or is_corrected) and not self._depends_on_padding

@@ -162,6 +162,12 @@ class BARLScriptArguments:
             for path in paths:
                 refuse_no_path(path, argument)
 
+    @property
+    def reads_columns(self) -> bool:
+        """Whether the user's own functions or environment get the other columns of the data."""
+        is_own = any("." in name for name in _reward_names(self))
+        return is_own or bool(self.agent_paths or self.task_paths)
+
     def splits(self, eval_strategy: Any) -> list[str]:
         """Return the split that is trained on, and that of TRL's own evaluation if there is one."""
         test_split = self.dataset_test_split

@@ -50,9 +50,7 @@ def training_sets(
             answer_column=script_args.answer_column,
             # the first process looks, and reports, for all of a launch
             most_parsed=MOST_PARSED if training_args.process_index == 0 else 0,
-            keep_columns=bool(
-                script_args.agent_paths or script_args.task_paths or training_args.hypotheses_column
-            ),
+            keep_columns=script_args.reads_columns or bool(training_args.hypotheses_column),
             keep_unanswered=not training_args.own_credit.needs_truth,
             **selection,
             **prompt,

@@ -56,7 +56,8 @@ class BeliefLog(TrainerCallback):
 
     def __init__(self, trainer: Any):
         self._trainer = trainer
-        self._no_answer: list[float] = []  # share without an answer, of each rollout batch
+        # share without an answer, of each rollout batch whose answers were read from completions
+        self._no_answer: list[float] = []
         self._printed: deque[dict[str, Any]] = deque(maxlen=trainer.args.generation_batch_size)
         self._is_printed = True
         # TRL's table, which squeezes three texts into 80 columns, is not printed
@@ -106,7 +107,8 @@ class BeliefLog(TrainerCallback):
         """
         trainer, scored = self._trainer, batch.scored
         metrics = hypothesis_metrics(scored.sets, scored.answers)
-        self._no_answer.append(metrics["no_answer"])
+        if batch.generated.given_answers is None:
+            self._no_answer.append(metrics["no_answer"])
         if not local_rollouts.belief.shape[2]:
             return {name: metrics[name] for name in ("unusable_truths", "no_answer")}
         diagnostics = rollout_diagnostics(
@@ -167,8 +169,10 @@ class BeliefLog(TrainerCallback):
             lengths = gather_object([*map(len, batch.generated.completion_ids)])
             if trainer._first_length is None:
                 trainer._first_length = fmean(lengths)
+            lists = scored.given or [None] * len(scored.sets)
+            voted = [one for one, given in zip(scored.sets, lists, strict=True) if given is None]
             metrics |= unlabelled_metrics(
-                scored.sets, trainer.num_generations, lengths, trainer._first_length
+                voted, trainer.num_generations, lengths, trainer._first_length
             )
         return metrics
 

@@ -191,8 +191,9 @@ class HealthMixin(GRPOTrainer):
 class HealthCallback(TrainerCallback):
     """Warn once of each symptom that a run has, when its metrics are logged.
 
-    What it relies on in TRL: when callbacks are called for a log, `_metrics` still holds one value
-    for each rollout batch since the last log.
+    What it relies on in TRL: when callbacks are called for a log of training, `_metrics` still
+    holds one value for each rollout batch since the last such log. A log of evaluation has names
+    that begin with `eval_`.
 
     Args:
         trainer: A trainer with `_say_once`.
@@ -202,9 +203,9 @@ class HealthCallback(TrainerCallback):
         self._trainer = trainer
         self._batches_in_a_row: Counter[str] = Counter()
 
-    def on_log(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+    def on_log(self, args, state, control, logs=(), **kwargs):  # noqa: D102 (transformers')
         trainer, in_a_row = self._trainer, self._batches_in_a_row
-        if not trainer.model.training:
+        if any(name.startswith("eval_") for name in logs):
             return
         for symptom in SYMPTOMS:
             for value in trainer._metrics["train"].get(symptom.metric, ()):

@@ -72,18 +72,18 @@ def evidence_metrics(
 def unlabelled_metrics(
     sets: Sequence[HypothesisSet | None], group_size: int, lengths: Sequence[int], first_length: Any
 ) -> dict[str, float]:
-    """Return what shows that training without true answers collapses.
+    """Return what shows that training on votes collapses.
 
     Args:
-        sets: Hypotheses of every prompt of the batch.
+        sets: Hypotheses of every prompt of the batch that lists none: their prior is the votes.
         group_size: Rollouts per prompt.
         lengths: Tokens of all rollouts' completions.
         first_length: Their mean in the run's first batch.
 
     Returns:
-        For the prompts without a true answer `answer_entropy`, the mean entropy of the answers of a
+        For those without a true answer `answer_entropy`, the mean entropy of the answers of a
         prompt's rollouts as a share of the largest; and `length_left`, the mean length as a share
-        of that of the first batch. Nothing if all prompts have true answers.
+        of that of the first batch. Nothing if all of these prompts have true answers.
     """
     entropies = []
     for hypotheses in sets:

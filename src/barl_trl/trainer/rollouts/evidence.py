@@ -240,22 +240,31 @@ def steps_of(
 
     Returns:
         For each step its text without special tokens; of an agent its messages: the model's, and
-        the results of tools that it saw. An agent's only turn may have several steps: each is a
-        message of the model.
+        the results of tools that it saw. If a turn has several steps, each is a message of the
+        model, and the last one has the turn's calls and results.
     """
-    if isinstance(completion, str) or len(turns) != len(step_ends):
-        spans = [token_ids[start:end] for start, end in pairwise([0, *step_ends])]
-        texts = tokenizer.batch_decode(spans, skip_special_tokens=True)
-        if isinstance(completion, str) or not turns:
-            return texts
-        return [[{"role": "assistant", "content": text}] for text in texts]
+    spans = [*pairwise([0, *step_ends])]
+    if isinstance(completion, str) or not turns:
+        parts = [token_ids[start:end] for start, end in spans]
+        return tokenizer.batch_decode(parts, skip_special_tokens=True)
     messages: list[list[dict[str, Any]]] = []
     for message in completion:
         if message.get("role") == "assistant" or not messages:
             messages.append([])
         messages[-1].append(message)
-    messages = (messages + [[]] * len(turns))[: len(turns)]
-    return [
-        of_turn if turn.has_observation else of_turn[:1]
-        for of_turn, turn in zip(messages, turns, strict=True)
-    ]
+    messages += [[]] * (len(turns) - len(messages))
+    # a last turn without words has no step: it ends where the step of the turn before it does
+    turn_that_ends = {
+        turn.stop if turn.has_observation else turn.end: (turn, of_turn)
+        for turn, of_turn in reversed([*zip(turns, messages[: len(turns)], strict=True)])
+    }
+    steps = []
+    for start, end in spans:
+        turn, of_turn = turn_that_ends.get(end, (None, []))
+        step = of_turn if turn is None or turn.has_observation else of_turn[:1]
+        if turn is None or start > turn.start:  # a part of a turn
+            words = token_ids[start : end if turn is None else turn.end]
+            text = tokenizer.decode(words, skip_special_tokens=True)
+            step = [{"role": "assistant", **dict(*step[:1]), "content": text}, *step[1:]]
+        steps.append(step)
+    return steps

@@ -287,7 +287,7 @@ class HypothesisScorer:
         """Return what the user's functions get of the rollouts."""
         if self.functions == TaskFunctions() and generated.environments is None:
             return Played([], [], [], {})  # nothing is asked
-        has_turns = (generated.has_tools or generated.masks) and not self.divides_turns
+        has_turns = generated.has_tools or generated.masks
         parts = zip(generated.completions, generated.completion_ids, step_ends, spans, strict=True)
         steps = [
             steps_of(completion, ids, ends, turns if has_turns else (), self.tokenizer)

@@ -77,7 +77,9 @@ class OldLogpsMixin(GRPOTrainer):
             input_ids: Left-padded token ids of prompts and completions, (B, P + L).
             attention_mask: 1 for each token, 0 for padding, (B, P + L).
         """
-        paddings = attention_mask.argmax(dim=1)  # the index of the first token
+        # the index of the first token; TRL masks completions that it leaves out of the loss
+        is_left_out = ~attention_mask[:, -logps.shape[1] :].any(dim=1)
+        paddings = attention_mask.argmax(dim=1).masked_fill(is_left_out, 0)
         most = max(gather_object([int(paddings.max())]))
         if most.bit_length() <= self._checked_padding.bit_length():
             return
@@ -94,7 +96,7 @@ class OldLogpsMixin(GRPOTrainer):
             trl_logps = padded()
             with embeddings_rounded(causal_lm(self.model)):
                 noise = mean_difference(padded(), trl_logps)
-        difference = mean_difference(trl_logps, logps[row])
+        difference = mean_difference(trl_logps, logps[row] * attention_mask[:, -number:])
         reason = why_too_far("left-padded rows are", difference, noise)
         reason = next(filter(None, gather_object([reason])), None)
         if reason is not None:
