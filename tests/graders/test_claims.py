@@ -48,6 +48,11 @@ def test_each_side_of_a_chain_is_a_claim_but_for_its_name(gold, answer, claimed)
         (r"x=\frac{7}{2}", r"\frac{7}{2}=3.5", r"\frac{7}{2}", [r"\frac{7}{2}", "3.5"]),
         (r"\sqrt{2} \approx 1.41", r"2^{1/2}", r"\sqrt{2}", [r"2^{1/2}"]),
         (r"\frac{dy}{dx}=2x", r"\frac{dy}{dx}=3x", "2x", ["3x"]),
+        # one number in several forms
+        (r"x=\frac{12}{5}=2.4", "2.4", r"\frac{12}{5}", ["2.4"]),
+        (r"x=\frac{12}{5}=2.4", "x=2.4=2.5", r"\frac{12}{5}", ["2.4", "2.5"]),
+        (r"75%=\frac34", "x=0.75", "75%", ["0.75"]),
+        (r"\frac{5}{2}\text{cm}=2.5\text{cm}", "2.5", r"\frac{5}{2}\text{cm}", ["2.5"]),
     ],
 )
 def test_the_name_of_the_true_answer_is_no_part_of_its_value(gold, answer, value, claimed):
@@ -63,6 +68,11 @@ def test_the_name_of_the_true_answer_is_no_part_of_its_value(gold, answer, value
         ("f(x)", "f(y)"),
         ("x+y=6", "6=y+x"),
         ("2x+1=5", "x=2"),
+        (r"\frac{3}{4}=0.7", "0.7"),
+        (r"\log_2 8=3", "3"),
+        ("0=0", "0"),
+        (r"1\text{km}=1000\text{m}", "1000"),
+        (r"\frac{x}{2}=0.5x", "0.5x"),
         (r"\sin 2x=2\sin x\cos x", r"\sin 2x=\sin 2x"),
         (r"y\in[1,2]", r"x\in[1,2]"),
         ("y=2x", "f(x)=2x"),
@@ -70,3 +80,8 @@ def test_the_name_of_the_true_answer_is_no_part_of_its_value(gold, answer, value
 )
 def test_other_equations_are_compared_whole(gold, answer):
     assert claims(gold, answer) == (gold, [answer])
+
+
+def test_a_number_in_two_forms_keeps_its_name():
+    for answer in ("y=2.4", r"y=\frac{12}{5}=2.4"):
+        assert claims(r"x=\frac{12}{5}=2.4", answer) == (r"x=\frac{12}{5}", [answer])

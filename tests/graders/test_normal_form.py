@@ -45,8 +45,14 @@ from .hostile_texts import soup
         (r"x \\ y", r"x\\y"),  # a new row
         ("1.5e3", r"1.5\times 10^{3}"),
         (r"\{x | 1<x<2\}", "1<x<2"),
+        (r"\{x\in\mathbb{R} \mid x\neq 2\}", r"x\neq 2"),
         (r"\text{6:00 AM}", r"6:00\text{AM}"),
         (r"\mathrm{sin}x", r"\sin x"),
+        (r"\mathrm{sec}^{2}\,(x)", r"\sec^{2}(x)"),
+        (r"\text{log}_2 3", r"\log_2 3"),
+        (r"\mathrm{sec}", r"\sec"),
+        (r"5\,\mathrm{sec}", r"5\text{sec}"),  # seconds
+        (r"5\text{ sec} \approx 5.1", r"5\text{sec}\approx 5.1"),
         ("101_{2}", "101_2"),
         ("(101)_2", "101_2"),
         (r"\text{2A}_{16}", "2A_16"),

@@ -4,6 +4,7 @@ from itertools import combinations
 
 import pytest
 
+from barl_trl.graders import verify
 from barl_trl.graders.normal_form import normal_form
 from barl_trl.graders.nouns import CHANGING, UNITS, apart, words_against
 
@@ -33,6 +34,11 @@ def against(gold, answer):
         ("2 xy", "2 xy"),
         ("a_1", "a_1"),
         (r"1 \text{ or } 2", r"1\text{or}2"),
+        ("20 cups of feed", "20"),
+        (r"\frac34 cup", r"\frac34"),
+        ("18eggs", "18eggs"),
+        ("2x eggs", "2x eggs"),
+        ("3 cats and 4 dogs", "3 cats and 4 dogs"),
         (r"\text{red}, 5", r"\text{red}, 5"),  # a value of a list
         (r"3\text{ red}, 5\text{ blue}", "3 , 5"),
     ],
@@ -62,6 +68,20 @@ def test_a_word_beside_a_number_may_change_it():
 
 
 @pytest.mark.parametrize(
+    "behind",
+    [
+        *("million eggs", "dozen eggs", "hundred", "percent of the eggs", "fifths", "milliards"),
+        *("squared", "or more", "and some", "less", "below", "times", "score", "binary", "Jan"),
+        *("x", "abc", "xyz", "alpha", "phi", "sin", "sec x", "log two", "mod seven", "over nine"),
+    ],
+)
+def test_what_may_change_a_number_is_no_noun_behind_it(behind):
+    assert verify("18", "18 eggs")
+    assert not verify("18", f"18 {behind}")
+    assert not verify(f"18 {behind}", "18 eggs")
+
+
+@pytest.mark.parametrize(
     ("gold", "answer", "reason"),
     [
         (r"10\text{ kg}", r"10\text{ cm}", "units"),
@@ -76,6 +96,11 @@ def test_a_word_beside_a_number_may_change_it():
         (r"5:30\text{ pm}", r"5:30\text{ P.M.}", None),
         (r"5:30\text{ pm}", r"5:30\text{ am}", "units"),
         (r"30^\circ", r"30\text{ radians}", "units"),
+        (r"5\text{ cm}", "5 meters of wire", "units"),
+        (r"5\text{ cm}", "5 apples", "units"),
+        (r"5\text{ cm}", "5 centimeters of wire", None),
+        (r"5\text{ sec}", "5 seconds", None),
+        (r"5\text{ sec}", r"5\text{ min}", "units"),
     ],
 )
 def test_units_may_be_left_out_and_not_exchanged(gold, answer, reason):

@@ -25,6 +25,8 @@ def is_equal(gold: str, answer: str) -> bool:
         (r"\infty", r"\infty"),
         (r"(1,\infty)", "x>1"),
         (r"(-\infty,1)\cup(3,\infty)", r"x<1 \text{ or } x>3"),
+        (r"(-\infty,2)\cup(2,3)\cup(3,\infty)", r"x\ne 3, x\ne 2"),
+        (r"x>0, x\ne 1", r"(0,1)\cup(1,\infty)"),
         (r"\binom{5}{2}", "10"),  # C(5, 3) too
         ("[1,5]", r"[1,3]\cup[2,5]"),
         ("x_1+x_2", "x_2+x_1"),  # indices are no numbers
@@ -54,6 +56,8 @@ def test_what_means_the_same(gold, answer):
         ("2+3i", "2-3i"),
         ("y=2x+3", "2x-y-3=0"),
         ("x>1", r"x \ge 1"),
+        (r"x\ne 2, x\ne 3", r"x\ne 5, x\ne 6"),
+        (r"x>0, x\ne 1", r"\mathbb{R}"),
         ("7", r"\max(\infty,3)"),  # sympy finds no difference to infinity
         (r"\infty", r"x+\infty"),
         (r"\{10^{-7},1\}", r"\{0.0,1\}"),

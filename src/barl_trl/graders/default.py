@@ -8,7 +8,7 @@ from .nouns import apart, words_against
 from .numbers import Tolerance, number
 from .processes import compare
 
-VERSION = "6"
+VERSION = "7"
 
 _CHOICE = re.compile(r"\(?(?:(?:\\text)?\{)?\(?([A-Ja-j])\)?\}?\)?")
 _CHOICES = re.compile(r"(?<![A-Za-z\\])[A-J](?![A-Za-z])")
@@ -101,15 +101,30 @@ def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     arguments and the results are normal forms.
     """
     gold, answer = _of_all(_POINT.sub("", gold), _POINT.sub("", answer))
-    truth, sides = ([side.strip() for side in _EQUALS.split(form)] for form in (gold, answer))
+    gold, in_one_form = _in_one_form(gold), _in_one_form(answer)
+    truth, sides = _sides(gold), _sides(answer)
     is_equation = any(_variables(side) or _LETTER.search(TEXT.sub("", side)) for side in sides)
-    value, is_pair = _without_names(truth), is_equation and len(truth) == len(sides) == 2
+    is_pair = is_equation and len(truth) == len(_sides(in_one_form)) == 2
+    value = _without_names(truth)
     if is_pair and truth[0] == sides[0] and len(value) == 1:
         return value[0], sides[1:]
     is_list = any(_SEVERAL.search(_BRACKETS.sub("", form)) for form in (gold, answer))
     if is_list or is_pair or (len(value) > 1 and r"\approx" not in gold):
         return gold, [answer]
     return value[0], _without_names(sides)
+
+
+def _in_one_form(form: str) -> str:
+    r"""Return `x=\frac{3}{4}` for `x=\frac{3}{4}=0.75`; identities stay, also `0=0`."""
+    sides = _sides(form)
+    value = _without_names(sides)
+    meant = [(number(core), {*words} - {"percent"}) for core, words in map(apart, value)]
+    is_one = meant[0][0] is not None and all(one == meant[0] for one in meant)
+    return "=".join(sides[: 1 - len(value)]) if is_one and len({*value}) > 1 else form
+
+
+def _sides(form: str) -> list[str]:
+    return [side.strip() for side in _EQUALS.split(form)]
 
 
 def _without_names(sides: list[str]) -> list[str]:

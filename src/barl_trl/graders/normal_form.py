@@ -43,6 +43,10 @@ _LETTERS = re.compile(
 )
 _UNIT = re.compile(r"\\(?:text|mathrm|mbox)\{ ?[mgshlLACFKNJWV] ?\}")
 _FUNCTION = re.compile(r" *((?:arc)?(?:sin|cos|tan)|cot|sec|csc|log|ln|exp) *")
+_ARGUMENT = re.compile(  # `\sec^2\,x`; a second, `5\text{ sec}`, has none
+    r"(?: |\\[,;:! ]|\^ ?(?:\{[^{}]*\}|\w))*"
+    r"(?:[\w({[|]|\\(?!text|mathrm|right|approx|cdot|times)[A-Za-z])"
+)
 
 _SIGNS = r"""
     − - – - ≈ \approx π \pi ∞ \infty × \times · \cdot ⋅ \cdot ≤ \le ≥ \ge ≠ \ne → \to
@@ -86,7 +90,7 @@ _RULES = {
     r"(?<=\d\.)(\d{0,9})(?:\\(?:bar|dot) ?\{?(\d+)\}?|\((\d+)\))": r"\1\\overline{\2\3}",
     r"(?<=\.)(\d{0,9}?)(\d{1,9}?)\2{2,}(?:\\[lc]?dots|\.\.\.|…)$": r"\1\\overline{\2}",
     r"\\\{ ?\w ?(?:\\in ?\\mathbb\{R\} ?)?(?:[|:∣]|\\mid|\\vert)"  # {x | x > 1}
-    r" ?([^|:]*[<>=].*|.*\\[lg]e.*)\\\}$": r"\1",
+    r" ?([^|:]*[<>=].*|.*\\[lgn]e.*)\\\}$": r"\1",
     r"(\\\\)|\\(?:[,;:! ]|q?quad(?![A-Za-z]))": lambda space: space[1] or " ",
     r"\\\{ *\\\}": r"\\emptyset",
     r"^(\w) ?= ?(\d+)(\w) ?([+-] ?\d+)?[ ,(]*\3 ?\\in ?\\mathbb.{3}.?$": r"\1\\equiv 0\4\\pmod{\2}",
@@ -151,7 +155,8 @@ def _numbers_and_words(text: re.Match[str]) -> str:
     `\text{6:00 AM}` becomes `6:00\text{ AM}`, `\textbf{5}` becomes `{5}`, and `\mathrm{sin}`
     becomes `\sin`.
     """
-    if function := _FUNCTION.fullmatch(text[1]):
+    is_applied = text.start() == 0 or _ARGUMENT.match(text.string, text.end())
+    if (function := _FUNCTION.fullmatch(text[1])) and is_applied:
         return rf"\{function[1]} "
     if _UNIT.fullmatch(text[0]):
         return rf"\text{{{text[1]}}}"

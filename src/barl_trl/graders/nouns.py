@@ -4,6 +4,7 @@ import calendar
 import re
 
 from .normal_form import TEXT
+from .numbers import number
 
 _UNITS = """
     mm millimeter millimetre | cm centimeter centimetre | m meter metre | km kilometer kilometre |
@@ -37,6 +38,17 @@ _CHANGING_CHINESE = re.compile(
     r"|[二三四五六七八九](?![角边次])|根号|平方\Z"
 )
 _NOUNS = {"square", "sq", "cubic", "per", "people", "students", "ways"}
+_NO_NOUNS = """
+    and for where when sin cos tan cot sec csc sinh cosh tanh arcsin arccos arctan log exp lim max
+    gcd lcm det cis alpha beta gamma delta epsilon zeta eta theta iota kappa lambda omicron rho
+    sigma tau upsilon phi chi psi omega uvw score gross grand myriad mil mio thou binary octal hex
+    hexadecimal imaginary percent percentage
+"""
+_NOT_NAMING = CHANGING | {*_NO_NOUNS.split(), *map(str.lower, calendar.month_abbr[1:])}
+# `xyz` and `abc` are products; milliards and fifths are numbers
+_NOUN = re.compile(
+    r"of|(?=.*[aeiou])(?!a[bcdxyz]+\Z|mill|.*illi|.*(?:[fhx]|[ev]en|nin|ie)ths?\Z)[a-z]{3,}"
+)
 _UNIT = rf"\b((?:{'|'.join(UNITS)})s?)\b"
 _SPELLINGS = {
     r"\.|\{": "",
@@ -80,7 +92,9 @@ def apart(form: str) -> tuple[str, list[str]]:
         match = suffix.search(core)
         if not match or (name != "degree " and _VARIABLE.search(core[: match.start()])):
             continue
-        if name or all(_is_changing(x) or x in _NOUNS or _unit(x) for x in _words(match[1])):
+        behind, is_number = _words(match[1]), number(core[: match.start()]) is not None
+        is_counted = is_number and match[0][0] == " " and all(map(_is_naming, behind))  # 18 eggs
+        if name or is_counted or all(_is_changing(x) or x in _NOUNS or _unit(x) for x in behind):
             texts.insert(0, name + match[1])
             core = core[: match.start()].strip()
     texts += ["percent"] * core.endswith("%")  # a unit too, though it stays in the number
@@ -98,6 +112,11 @@ def _words(text: str) -> list[str]:
 def _is_changing(word: str) -> bool:
     is_latin = bool({word, word.removesuffix("s")} & CHANGING) or word.isdigit()
     return is_latin or _CHANGING_CHINESE.search(word) is not None
+
+
+def _is_naming(word: str) -> bool:
+    is_other = bool({word, word.removesuffix("s")} & _NOT_NAMING)
+    return not is_other and bool(_unit(word) or _NOUN.fullmatch(word))
 
 
 def _unit(word: str) -> str | None:

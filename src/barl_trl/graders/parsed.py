@@ -59,7 +59,10 @@ def _read(form: str) -> Any:
         is_made = isinstance(elements[0], sp.Set | sp.MatrixExpr)
         return elements[0].doit() if is_made else elements[0]
     if elements and all(map(_is_inequality, elements)):
-        return sp.Or(*elements).as_set()  # x < 1 or x > 3
+        excluded = [x for x in elements if isinstance(x, sp.Ne)]
+        others = [x for x in elements if not isinstance(x, sp.Ne)]
+        # x < 1 or x > 3, but x != 1 and x != 3
+        return sp.And(*excluded, sp.Or(*others, not others)).as_set()
     return (sp.FiniteSet if form[:2] == r"\{" else FiniteSet)(*elements)  # lists have an order
 
 

@@ -10,7 +10,7 @@ from .normal_form import normal_form, words
 from .nouns import SPELLED, apart
 from .numbers import Tolerance, number
 
-VERSION = "4"
+VERSION = "5"
 
 _NEAR = Tolerance(math.inf, 1e-4, is_percent=True)
 _NAME = re.compile(
