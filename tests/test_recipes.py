@@ -49,6 +49,7 @@ def test_paper_recipes(path, num_processes):
     assert (script.prompt_template, args.generation_kwargs) == (None, None)
     assert args.max_steps == rollout_batches * 1024 * 5 // 128
     assert args.vllm_importance_sampling_mode == "token_truncate"
+    assert args.vllm_max_model_length == script.max_prompt_length + args.max_completion_length
     assert (args.loss_type, args.beta, args.adam_beta2) == ("grpo", 0.0, 0.95)
 
 

@@ -121,6 +121,10 @@ def test_mistakes_in_recipes(command, said):
             "dataset_name: x\na: b: c\n",
             "r.yaml: this is no YAML: mapping values are not allow",
         ),
+        (
+            "num_processes: 2\n",
+            "r.yaml, line 1: num_processes is read before the recipe: give --nu",
+        ),
         ("dataset_name: x\nbf16: maybe\n", "r.yaml, line 2: argument --bf16: Truthy value exp"),
         ("dataset_name: x\nmax_steps: 1.5\n", "r.yaml, line 2: argument --max_steps: invalid int"),
         ("a: \x00", "r.yaml: this is no YAML: "),

@@ -81,6 +81,18 @@ def test_other_ways_to_train(plan, tmp_path):
         == f"{adapters / 1e6:,.0f} of {(SHALLOW + adapters) / 1e6:,.0f} million parameters"
     )
     assert "reference model" not in shown  # the adapter is switched off
+    # an adapter is in 32 bits, and so are Adam's moments of it
+    parts = [2 * SHALLOW + 4 * adapters, 8 * adapters, 4 * adapters]
+    names = ["parameters", "optimizer states", "DDP's buckets of gradients"]
+    assert [shown[name] for name in names] == [f"{part / 2**30:.1f} GiB" for part in parts]
+
+    shown = rows(plan("--num_processes", "8"))
+    assert shown["DDP's buckets of gradients"] == f"{2 * SHALLOW / 2**30:.1f} GiB"
+
+    shown = rows(plan("--use_peft", "--load_in_4bit", "true", "--gradient_checkpointing", "false"))
+    others = 151936 * 1536 + 2 * (2 * 1536 + 1536 + 2 * 256) + 1536  # embeddings, norms, biases
+    quantized = SHALLOW - others
+    assert shown["parameters"] == f"{(2 * (others + adapters) + quantized / 2) / 2**30:.1f} GiB"
 
     shown = rows(plan("--beta", "0.1", "--optim", "sgd", "--method", "grpo", "--dtype", "float32"))
     assert shown["reference model"] == shown["parameters"] == f"{4 * SHALLOW / 2**30:.1f} GiB"

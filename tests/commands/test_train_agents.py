@@ -106,7 +106,14 @@ def recipe(folder, output_dir):
     "agent",
     [
         {"tools": ["my_agents.look"]},
-        {"environment_factory": "my_agents.Game", "reward_funcs": [], "credit": "belief_critic"},
+        {
+            "environment_factory": "my_agents.Game",
+            "reward_funcs": [],
+            "credit": "belief_critic",
+            "eval_benchmarks": "games=rows.jsonl",
+            "eval_strategy": "steps",
+            "eval_steps": 1,
+        },
         {"rollout_func": "my_agents.play"},
         {
             "environment_factory": "my_agents.KnowingGame",
@@ -124,7 +131,9 @@ def test_agents_of_a_recipe(folder, tmp_path, monkeypatch, agent):
     settings = recipe(folder, tmp_path / "run") | agent
     (tmp_path / "recipe.yaml").write_text(json.dumps(settings))  # JSON is YAML
     cli.main(["train", "--config", str(tmp_path / "recipe.yaml")])
-    (log, *_) = json.loads((tmp_path / "run" / "trainer_state.json").read_text())["log_history"]
+    logs = json.loads((tmp_path / "run" / "trainer_state.json").read_text())["log_history"]
+    log = next(one for one in logs if "reward" in one)
+    assert any("eval_games/accuracy" in one for one in logs) == ("eval_benchmarks" in agent)
     assert log["barl/turns_per_rollout"] > 1
     assert log["reward"] > 0
     if agent.get("belief"):

@@ -98,6 +98,34 @@ def test_a_number_too_large_to_write_out_keeps_its_exponent(write):
     ]
 
 
+@pytest.mark.parametrize(
+    ("cells", "read"),
+    [
+        ([[[1, 2], [3, 4]], None], [[[1, 2], [3, 4]], None]),
+        ([{"size": 1, "p": 0.3}, {"size": 2}], [{"size": 1, "p": 0.3}, {"size": 2, "p": None}]),
+        ([["a"], []], [["a"], []]),
+        ([[0.5, 1], 1, None], [[0.5, 1], [1], None]),  # one alone beside lists of some
+        ([[1, "b"], ["c"]], [["1", "b"], ["c"]]),
+        ([[10**30], [0.5]], [["1" + 30 * "0"], ["0.5"]]),
+        ([{"a": 1}, {"a": [1]}, "b"], ['{"a": 1}', '{"a": [1]}', '"b"']),
+        ([[{"a": 10**30}], None], ['[{"a": 1' + 30 * "0" + "}]", None]),
+        ([[{"role": "user", "content": "p", "name": "n"}]] * 2,) * 2,
+        ([1, 0.5], ["1", "0.5"]),
+    ],
+)
+def test_other_columns_keep_lists_and_objects(write, cells, read):
+    """Kinds that have no type in common become texts."""
+    rows = [{"problem": "p", "answer": "1", "other": cell} for cell in cells]
+    data, _ = load_problems(write("p.jsonl", *rows), keep_columns=True)
+    assert data["other"][:] == read
+
+
+def test_a_column_nested_too_deeply_for_arrow_is_json_text(write):
+    deep = "[" * 200 + "]" * 200
+    path = write("p.jsonl", '{"problem": "p", "answer": "1", "other": ' + deep + "}")
+    assert load_problems(path, keep_columns=True)[0]["other"][:] == [deep]
+
+
 def test_json_arrays_csv_parquet_and_folders_are_read(tmp_path, write):
     rows = [{"problem": "p", "answer": "1"}, {"problem": "q", "answer": "2/3"}]
     Dataset.from_list(rows).to_parquet(tmp_path / "p.parquet")
@@ -121,6 +149,30 @@ def test_answers_of_mixed_types_in_a_folder_of_json_lines_are_read(tmp_path):
     data, report = load_problems(str(tmp_path / "problems"))
     assert data["solution"][:] == ["1", "x"]
     assert reasons(report) == ["no_answer"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("a.jsonl", [f'{{"problem": "p", "answer": {n}}}' for n in ("0.10", "1" + 30 * "0")]),
+        ("a.csv", ["problem,answer", "p,007", "p,NA"]),
+    ],
+)
+def test_answers_in_a_folder_are_the_text_that_its_files_have(tmp_path, write, name, lines):
+    (tmp_path / "folder").mkdir()
+    write(f"folder/{name}", *lines)
+    assert solutions(str(tmp_path / "folder")) == solutions(write(name, *lines))
+
+
+def test_a_folder_has_the_splits_that_its_files_name(tmp_path, write):
+    (tmp_path / "folder").mkdir()
+    for name, answers in {"train-1": [0, 1], "train-2": [2], "test": [3]}.items():
+        write(f"folder/{name}.jsonl", *({"problem": "p", "answer": n} for n in answers))
+    folder = str(tmp_path / "folder")
+    assert solutions(folder) == ["0", "1", "2"]
+    assert solutions(folder, split="train[1:]+test") == ["1", "2", "3"]
+    with pytest.raises(ValueError, match="split must be 'train' or 'test' or slices of it for "):
+        load_problems(folder, split="tset")
 
 
 def test_numbers_of_a_parquet_file_become_text(tmp_path):

@@ -31,5 +31,12 @@ def test_a_row_that_is_skipped_is_not_looked_at():
     assert suspicions(["", "p", "p"], ["n/a", "1", "1"]) == [None, None, "duplicate"]
 
 
+def test_a_problem_without_an_answer_is_no_suspicion_and_contradicts_none():
+    assert suspicions(["p", "p", "q"], ["1", "", ""]) == [None, "duplicate", None]
+    answers = ["", "", "1", "2", "1"]
+    found = [None, "duplicate", "duplicate", "contradiction", "duplicate"]
+    assert suspicions(["p"] * 5, answers) == found
+
+
 def test_problems_are_equal_whatever_their_spaces_and_capitals():
     assert problem_key(" What is\n1+1?") == problem_key("what is 1+1?") != problem_key("1+1?")

@@ -133,6 +133,25 @@ def test_other_columns_are_refused(tmp_path):
             load(f"{name}={path}")
 
 
+SYSTEM, USER, SAID = (
+    {"role": role, "content": text}
+    for role, text in [("system", "Be short."), ("user", "How many?"), ("assistant", "2")]
+)
+
+
+def test_messages_are_a_problem_if_they_are_one_question(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    prompts = [[USER], [USER, SAID, USER], [SYSTEM, USER]]
+    rows = [json.dumps({"prompt": prompt, "answer": "204"}) for prompt in prompts]
+    path.write_text("\n".join(rows))
+    (loaded,) = load_benchmarks(parse_benchmarks(f"mine={path}")).values()
+    assert loaded.problems == [Problem(0, "How many?", "204"), Problem(2, "How many?", "204")]
+    assert loaded.skipped == {"messages": 1}
+    path.write_text(rows[1])
+    with pytest.raises(ValueError, match="benchmarks must have one question in a row, not a conv"):
+        load(f"mine={path}")
+
+
 def test_the_seven_subjects_of_math_are_joined(tmp_path):
     row = ROWS["math"][0]
     folder = hub_folder(tmp_path / "math", "math", [row, row | {"problem": "Why?"}])
@@ -212,6 +231,19 @@ def test_unclear_benchmarks_are_refused(text, message):
 def test_a_missing_file_is_not_looked_for_on_the_hub():
     with pytest.raises(FileNotFoundError, match=r"must name existing files, got no/such.jsonl"):
         parse_benchmarks("gsm8k=no/such.jsonl")
+
+
+def test_an_error_names_the_option_that_names_the_benchmarks(tmp_path):
+    with pytest.raises(ValueError, match=r"^against must be among gsm8k"):
+        parse_benchmarks("gsm9k", "against")
+    with pytest.raises(FileNotFoundError, match=r"^decontaminate must name existing files"):
+        parse_benchmarks("mine=no/such.jsonl", "decontaminate")
+    with pytest.raises(ConnectionError, match=r"^against must be reachable"):
+        load_benchmarks(parse_benchmarks("gsm8k"), option="against")
+    path = tmp_path / "rows.jsonl"
+    path.write_text("{}")
+    with pytest.raises(ValueError, match=r"^decontaminate must name a file with rows"):
+        parse_benchmarks(f"mine={path}", "decontaminate")
 
 
 def test_without_the_hub_a_benchmark_says_what_to_do():

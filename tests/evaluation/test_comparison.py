@@ -94,11 +94,17 @@ def test_more_seeds_decide_where_seeds_are_what_varies():
     assert seeds_needed(ours + 1e-6, ours) is None
 
 
-def test_arms_that_do_not_differ_at_all():
+@pytest.mark.parametrize(("ours", "theirs"), [(0, 0), (1, 0), (1 / 3, 1 / 6)])
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_difference_that_never_varies_does_not_say_how_sure_it_is(ours, theirs, seeds):
+    arms = np.full((seeds, 30), ours), np.full((seeds, 30), theirs)
+    found = compare(*arms)
+    assert found == (pytest.approx(ours - theirs), 0, None, None, None, None)
+    assert seeds_needed(*arms) is None
+
+
+def test_arms_must_have_the_same_problems():
     same = np.ones((2, 5))
-    found = compare(same, same)
-    assert (found.difference, found.standard_error, found.p_value) == (0, 0, 1)
-    assert compare(same, 0 * same).p_value == 0
     with pytest.raises(ValueError, match="on the same problems, two or more, got 5 and 4"):
         compare(same, same[:, :4])
 
@@ -110,6 +116,9 @@ values = hnp.arrays(float, st.tuples(st.integers(1, 4), st.just(6)), elements=st
 def test_the_other_way_round_is_the_negative(ours, theirs):
     found, other = compare(ours, theirs), compare(theirs, ours)
     np.testing.assert_allclose(found.difference, -other.difference, atol=1e-12)
+    if found.low is None:
+        assert other.low is None
+        return
     np.testing.assert_allclose(found.low, -other.high, atol=1e-9)
     assert found.low <= found.difference <= found.high
     assert 0 <= found.p_value <= 1
@@ -125,6 +134,16 @@ def test_tokens_at_equal_accuracy_by_hand():
     # an arm that is above that accuracy with one response takes one
     best = np.array([[[0.7, 0.8, 0.9]] * 4]), np.array([[80 * ks] * 4])
     assert tokens_at_equal_accuracy(ours, best)[0] == pytest.approx(300 / 80)
+
+
+def test_where_more_responses_solve_no_more_problems_the_fewest_count():
+    """One arm always solves 15 of 30 problems, the other solves them once in six."""
+    ks = np.arange(1, 7)
+    solved = np.repeat([1.0, 0.0], 15)[None, :, None]
+    tokens = np.full((1, 30, 1), 100) * ks
+    always, once = (solved * np.ones(6), tokens), (solved * ks / 6, tokens)
+    assert tokens_at_equal_accuracy(always, once)[0] == pytest.approx(1 / 6)
+    assert tokens_at_equal_accuracy(always, always) == (1, 1, 1)
 
 
 def test_its_interval_is_that_of_seeds_and_problems():

@@ -100,6 +100,14 @@ def test_another_system_prompt(tokenizer_with, text, shown):
     assert template.prompt(tokenizer, PROBLEM).startswith(shown or "<|im_start|>user")
 
 
+def test_variables_of_the_chat_template(tokenizer_with):
+    tokenizer = tokenizer_with((CHAT_TEMPLATES / "qwen3.jinja").read_text())
+    template = choose_template("auto", tokenizer, variables={"enable_thinking": False})
+    assert template.prompt(tokenizer, PROBLEM).endswith("<think>\n\n</think>\n\n")
+    with pytest.raises(ValueError, match=r"chat_template_kwargs must be left out .* plain text"):
+        choose_template("Q: {problem}\nA:", tokenizer, variables={"enable_thinking": False})
+
+
 def test_plain_text_has_no_system_prompt(tokenizer):
     with pytest.raises(ValueError, match=r"system_prompt must be left out .* got 'Be brief.'"):
         choose_template("Q: {problem}\nA:", tokenizer, system_prompt="Be brief.")

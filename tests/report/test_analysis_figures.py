@@ -125,6 +125,14 @@ def test_panels_lines_and_what_no_difference_is(drawn):
     assert nothing == [0, 1]
 
 
+def test_a_difference_without_an_interval_is_a_point(drawn):
+    rows = [row("gsm8k", "barl", "accuracy", difference=0.2, low=None, high=None)]
+    (axis,) = drawn(draw_comparison, {"rows": rows}).axes
+    (container,) = axis.containers
+    assert container[0].get_xdata() == [20]
+    assert not container[2][0].get_segments()[0].size
+
+
 # Reflections
 
 

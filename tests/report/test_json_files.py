@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barl_trl.data import load_problems
-from barl_trl.data.files import _read_text_file
+from barl_trl.data.files import read_rows
 from barl_trl.evaluation.benchmarks import parse_benchmarks
 from barl_trl.evaluation.responses import read_response_file
 from barl_trl.report.inspector.rows import groups_of
@@ -90,7 +90,7 @@ def test_any_mangled_file_is_read_or_named(tmp_path, kind, data):
         path.write_text(lines.get(kind, '{"problem": "p", "answer": "1"}\n' * 2))
 
         def read(path):
-            _read_text_file(path, "train")
+            read_rows(str(path), "train", None, lambda columns: columns[:1])
 
     content = data.draw(mangled(path.read_bytes()))
     reads_or_names_the_file(read, path, content)

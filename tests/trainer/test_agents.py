@@ -1,9 +1,11 @@
 """Agents: TRL's real loop of tools and environments, and rollout functions of several turns."""
 
 import json
+import random
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from accelerate import PartialState
@@ -228,6 +230,14 @@ class Guess:
 
     def get_reward(self) -> float:
         return float(self.answer == self.secret)
+
+
+class Chance(Guess):
+    """Draws a number for each game."""
+
+    def reset(self, **row):
+        self.luck = random.random(), np.random.random()
+        return super().reset(**row)
 
 
 GAMES = [
@@ -704,10 +714,12 @@ def test_the_last_state_may_be_the_answer(tmp_path, last_state):
 def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path, method):
     rows = [row | {"solution": str(12 - n % 3)} for n, row in enumerate(ROWS)]
     fields = {"per_device_eval_batch_size": 4, "log_completions": True}
-    kwargs = {"reward_funcs": [], "environment_factory": Guess, "cls": maker(method)}
+    kwargs = {"reward_funcs": [], "environment_factory": Chance, "cls": maker(method)}
     trainer = agent(tmp_path, benchmarks={"games": Dataset.from_list(rows)}, **fields, **kwargs)
     speaking(trainer.model, trainer._tokenizer, GAMES)
+    before = random.getstate(), np.random.get_state()[1].tolist()
     metrics = trainer.evaluate()
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
     # the answers are 12, 9, none and 12, the truths 12, 11, 10 and 12
     assert metrics["eval_games/accuracy"] == 0.5
     words = [sum(len(trainer._tokenizer.encode(text)) + 1 for text in game) - 1 for game in GAMES]

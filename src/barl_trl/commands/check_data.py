@@ -37,7 +37,8 @@ def main(argv: list[str]) -> None:
     options = vars(parser.parse_args(argv))
     del options["command"]
     with mistakes_in_one_line("barl data check", path_or_id="FILE"):
-        held_out = load_benchmarks(parse_benchmarks(options.pop("against")))
+        sources = parse_benchmarks(options.pop("against"), "against")
+        held_out = load_benchmarks(sources, option="against")
         texts = {name: benchmark.texts for name, benchmark in held_out.items()}
         columns = {name: options[name] for name in ("problem_column", "answer_column")}
         refuse_unloadable(options["data"], [options["split"]], **columns)

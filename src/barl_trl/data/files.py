@@ -9,9 +9,10 @@ Here an answer is the text that the file has.
 import csv
 import difflib
 import io
+import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -62,8 +63,19 @@ def find_column(
     )
 
 
-def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
+def read_rows(
+    path_or_id: str,
+    split: str,
+    config: str | None,
+    find_texts: Callable[[Sequence[str]], Collection[str | None]],
+) -> "Dataset":
     """Read a data set as it stands, from a local file or folder or from the Hub.
+
+    Args:
+        path_or_id: Its path, or its id on the Hub.
+        split: The split, or slices of some.
+        config: Its configuration; None: its only one.
+        find_texts: Returns those columns, of all that JSON or CSV files have, that must be texts.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -72,7 +84,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
     path = Path(path_or_id)
     refuse_unusable_path(path)
     if path.is_file() and path.suffix in _TEXT_SUFFIXES:
-        return _read_text_file(path, split)
+        return _read_text_files(path, {"train": [path_or_id]}, split, find_texts)
     peek(path)  # `datasets` would print what it finds wrong, too
     # imported late: they take a second
     from datasets import (
@@ -80,6 +92,7 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
         disable_progress_bars,
         enable_progress_bars,
         load_dataset,
+        load_dataset_builder,
     )
     from datasets.exceptions import DatasetGenerationError, DatasetNotFoundError
     from pyarrow import ArrowInvalid
@@ -90,6 +103,11 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
             disable_progress_bars()  # they would stand before what is wrong with the data
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)
+        if path.is_dir():
+            by_split: Any = load_dataset_builder(path_or_id, config).config.data_files
+            names = [name for of_split in by_split.values() for name in of_split]
+            if all(name.endswith(_TEXT_SUFFIXES) for name in names):
+                return _read_text_files(path, by_split, split, find_texts)
         return load_dataset(path_or_id, config, split=split)
     except (ConnectionError, DatasetNotFoundError) as error:
         files = [one.name for one in Path().iterdir() if one.suffix in _SUFFIXES]
@@ -186,27 +204,45 @@ def refuse_missing_column(field: str, name: str, columns: Sequence[str]) -> None
     )
 
 
-def _read_text_file(path: Path, split: str) -> "Dataset":
-    """Read a JSON array, JSON lines or CSV file, whose only split is `train`.
+def _read_text_files(
+    path: Path,
+    files: Mapping[str, Sequence[str]],
+    split: str,
+    find_texts: Callable[[Sequence[str]], Collection[str | None]],
+) -> "Dataset":
+    """Read JSON arrays, JSON lines or CSV files.
 
-    Each column is text or messages, as its first cell is, or lists if a cell is a list of several
-    texts or numbers. A row has None where it lacks the column or has something else; a line that
-    cannot be read has None in all columns.
+    A line that cannot be read has None in all columns.
+
+    Args:
+        path: What the user named: the file or its folder.
+        files: The files of each split.
+        split: The split, or slices of some.
+        find_texts: As in [`read_rows`].
     """
     from datasets import Dataset, ReadInstruction
 
-    rows, columns = _text_rows(path, _unreadable)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    columns: dict[str, None] = {}
+    for name, names in files.items():
+        read = [_text_rows(Path(file), _unreadable) for file in names]
+        rows[str(name)] = [row for of_file, _ in read for row in of_file]
+        columns |= dict.fromkeys(column for _, of_file in read for column in of_file)
     try:
-        data = Dataset.from_dict({c: _cells([row.get(c) for row in rows]) for c in columns})
+        parts = ReadInstruction.from_spec(split).to_absolute({n: len(r) for n, r in rows.items()})
+    except ValueError:
+        raise _no_split(path, split, [*rows]) from None
+    chosen = [row for part in parts for row in rows[part.splitname][part.from_ : part.to]]
+    texts = find_texts([*columns])
+    cells = {column: [row.get(column) for row in chosen] for column in columns}
+    try:
+        return Dataset.from_dict(
+            {c: _texts(cells[c]) if c in texts else _values(cells[c]) for c in columns}
+        )
     except ValueError:
         raise ValueError(
             f"{path} must have names of columns that are text, got {[*columns]!r:.80}: repair it."
         ) from None
-    try:
-        parts = ReadInstruction.from_spec(split).to_absolute({"train": len(rows)})
-    except ValueError:
-        raise _no_split(path, split) from None
-    return data.select([i for part in parts for i in range(part.from_, part.to)])
 
 
 def _text_rows(
@@ -225,10 +261,11 @@ def _text_rows(
     return records, columns
 
 
-def _no_split(path: Path, split: str) -> ValueError:
+def _no_split(path: Path, split: str, names: Sequence[str] = ("train",)) -> ValueError:
     return ValueError(
-        f"split must be 'train' or slices of it for the file {path}, got {split!r}: for "
-        "instance 'train[100:]' (`dataset_train_split`, `dataset_test_split` of `barl train`)."
+        f"split must be {' or '.join(map(repr, names))} or slices of it for {path}, got {split!r}: "
+        f"for instance '{names[0]}[100:]' (`dataset_train_split`, `dataset_test_split` of `barl "
+        "train`)."
     )
 
 
@@ -241,20 +278,34 @@ def messages_of(value: Any) -> list[dict[str, str]] | None:
     return messages if messages and all(isinstance(text, str) for text in texts) else None
 
 
-def _cells(column: list[Any]) -> list[Any]:
-    """Return a column's cells as text, as messages if its first cell holds some, or as lists."""
-    first = next((cell for cell in column if cell is not None), None)
-    if messages_of(first) is not None:
-        return [messages_of(cell) for cell in column]
-    lists = [cell if isinstance(cell, list) else [cell] for cell in column]
-    items = [item for cell in lists for item in cell]
-    are_several = any(len(cell) > 1 for cell in lists)
-    if not are_several or any(isinstance(item, dict | list) for item in items):
-        return [plain_text(cell) for cell in column]
-    are_numbers = all(isinstance(item, int | float | Decimal) for item in items)
-    are_whole = all(isinstance(item, int) for item in items)
-    read = int if are_whole else float if are_numbers else plain_text
-    return [None if cell == [None] else [read(item) for item in cell] for cell in lists]
+def _texts(cells: list[Any]) -> list[Any]:
+    """Return the cells of a column as messages if the first holds some, else as texts.
+
+    A cell that holds neither is None.
+    """
+    first = next((cell for cell in cells if cell is not None), None)
+    return [*map(messages_of if messages_of(first) else plain_text, cells)]
+
+
+def _values(cells: list[Any]) -> Any:
+    """Return the cells of a column as texts, or as they stand if some are lists or objects.
+
+    Beside lists of texts and numbers, one alone is a list of one. What has no common type becomes
+    text: the items of such lists, and other cells as JSON.
+    """
+    if not any(isinstance(cell, list | dict) for cell in cells):
+        return [*map(plain_text, cells)]
+    from datasets import Dataset
+
+    lists = [cell if cell is None or isinstance(cell, list) else [cell] for cell in cells]
+    is_flat = not any(isinstance(item, list | dict) for cell in lists for item in cell or ())
+    texts = [json.dumps(cell, default=float) for cell in (lists if is_flat else cells)]
+    try:
+        return Dataset.from_dict({"_": [*map(parse_json, texts)]}).data.column(0)
+    except (ArithmeticError, RuntimeError, TypeError, ValueError):  # mixed, too large or too deep
+        if is_flat:
+            return [cell and [*map(plain_text, cell)] for cell in lists]
+        return [None if text == "null" else text for text in texts]
 
 
 def _json_rows(path: Path, unreadable: Callable[..., dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,11 +141,15 @@ def load_problems(
             f"system_prompt must be None without messages, got {system_prompt!r}: "
             "put it into `prompt_format`, as the model expects it."
         )
-    raw = read_rows(path_or_id, split, config)
-    columns = raw.column_names
-    problem_column, answer_column = _find_columns(
-        columns, problem_column, answer_column, may_lack_answers=keep_unanswered
+    find = partial(
+        _find_columns,
+        problem_column=problem_column,
+        answer_column=answer_column,
+        may_lack_answers=keep_unanswered,
     )
+    raw = read_rows(path_or_id, split, config, find)
+    columns = raw.column_names
+    problem_column, answer_column = find(columns)
     cells = list(raw[problem_column])
     problems = [_problem_text(cell) for cell in cells]
     answer_cells = [None] * len(cells) if answer_column is None else raw[answer_column]

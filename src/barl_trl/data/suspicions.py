@@ -43,20 +43,26 @@ def suspicions(
     """Return why each row deserves a look, one of [`SUSPICIONS`]; None if it does not.
 
     Rows with an empty problem are not looked at. Only the first `most_parsed` answers are tried on
-    a parser, some milliseconds each; None: all. With 0, nothing is looked at.
+    a parser, some milliseconds each; None: all. With 0, nothing is looked at. An empty answer is
+    none.
     """
     reasons: list[str | None] = [None] * len(problems)
     if most_parsed == 0:
         return reasons
     looked_at = [place for place, problem in enumerate(problems) if problem]
-    unread = unreadable([answers[place] for place in looked_at], most_parsed)
+    given = [answers[place] for place in looked_at if answers[place]]
+    unread = unreadable(given, most_parsed)
     firsts: dict[str, int] = {}
     for place in looked_at:
         problem, answer = problems[place], answers[place]
         reason = _suspicion(problem, answer) or ("unreadable" if answer in unread else None)
-        first = firsts.setdefault(problem_key(problem), place)
+        key = problem_key(problem)
+        first = firsts.setdefault(key, place)
         if reason is None and first != place:
-            reason = "duplicate" if verify(answers[first], answer) else "contradiction"
+            is_same = not (answers[first] and answer) or verify(answers[first], answer)
+            reason = "duplicate" if is_same else "contradiction"
+        if not answers[first]:
+            firsts[key] = place  # later answers are compared with the first that there is
         reasons[place] = reason
     return reasons
 

@@ -97,13 +97,14 @@ class _Benchmark(NamedTuple):
         return [problem.text for problem in self.problems]
 
 
-def parse_benchmarks(text: str | None) -> dict[str, Source]:
+def parse_benchmarks(text: str | None, option: str = "benchmarks") -> dict[str, Source]:
     """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
 
     Args:
         text: Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from
             a local file or folder with the same columns. Any other name stands for a user's own
             file, whose columns [`~barl_trl.data.load_problems`] looks for. None: no benchmarks.
+        option: The option that has the text, for error messages.
 
     Raises:
         ValueError: If a name stands twice, or is unknown and has no path, or a path is that of a
@@ -116,41 +117,47 @@ def parse_benchmarks(text: str | None) -> dict[str, Source]:
     for item in filter(None, map(str.strip, text.split(","))):
         name, _, path = item.partition("=")
         if name in sources:
-            raise ValueError(f"benchmarks must name each one once, got {name!r} again: remove it.")
+            raise ValueError(f"{option} must name each one once, got {name!r} again: remove it.")
         if not path and name not in BENCHMARKS:
             near = get_close_matches(name, BENCHMARKS, n=1)
             hint = f"did you mean {near[0]}? If not, name" if near else "name"
             raise ValueError(
-                f"benchmarks must be among {', '.join(BENCHMARKS)}, got {name!r}: {hint} the file "
+                f"{option} must be among {', '.join(BENCHMARKS)}, got {name!r}: {hint} the file "
                 f"of your own as {Path(name).stem}=PATH."
             )
         if not name.replace("-", "_").isidentifier():
             raise ValueError(
-                f"benchmarks must have names of letters, digits, - and _, got {name!r}: they "
+                f"{option} must have names of letters, digits, - and _, got {name!r}: they "
                 "become names of files."
             )
         source = BENCHMARKS.get(name, Source(path))
-        sources[name] = _local(source, Path(path)) if path else source
+        sources[name] = _local(source, Path(path), option) if path else source
     if not sources:
-        raise ValueError(f"benchmarks must name at least one, got {text!r}: for instance gsm8k.")
+        raise ValueError(f"{option} must name at least one, got {text!r}: for instance gsm8k.")
     return sources
 
 
 def load_benchmarks(
-    sources: Mapping[str, Source], *, limit: int | None = None, keep_columns: bool = False
+    sources: Mapping[str, Source],
+    *,
+    limit: int | None = None,
+    keep_columns: bool = False,
+    option: str = "benchmarks",
 ) -> dict[str, _Benchmark]:
     """Return the problems in the first `limit` rows of each benchmark, by name; None: in all rows.
 
-    With `keep_columns` the problems keep the other columns of their rows.
+    A row of messages is a problem if one is the user's and the others are the system's. With
+    `keep_columns` the problems keep the other columns of their rows. `option` is the option that
+    names the benchmarks, for error messages.
 
     Raises:
         ConnectionError: If a data set cannot be had from the Hub.
         ValueError: If a column is missing or no row can be used.
     """
-    return {name: _load(source, limit, keep_columns) for name, source in sources.items()}
+    return {name: _load(source, limit, keep_columns, option) for name, source in sources.items()}
 
 
-def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
+def _load(source: Source, limit: int | None, keep_columns: bool, option: str) -> _Benchmark:
     from datasets.exceptions import DatasetNotFoundError
 
     problems: list[Problem] = []
@@ -164,46 +171,53 @@ def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
                 config=config,
                 problem_column=source.problem_column,
                 answer_column=source.answer_column,
-                conversational=False,
                 keep_columns=keep_columns,
             )
         except (ConnectionError, DatasetNotFoundError) as error:
             raise ConnectionError(
-                "benchmarks must be reachable on the Hub or local, got "
-                f"{source.path} ({error.__cause__ or error}): "
+                f"{option} must be reachable on the Hub or local, got {source.path} "
+                f"({error.__cause__ or error}): "
                 "download its files elsewhere and name their folder as NAME=PATH."
             ) from None
         except ValueError as error:
-            raise _unusable(source, error) from None
+            raise _unusable(source, error, option) from None
         reasons += [(num_rows + finding.row - 1, finding.reason) for finding in report.skipped]
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
         loaded: Any = data
-        problems += [
-            Problem(num_rows + row, columns.pop("prompt"), columns.pop("solution"), columns)
-            for row, columns in zip(kept, loaded, strict=True)
-        ]
+        for row, columns in zip(kept, loaded, strict=True):
+            *earlier, last = columns.pop("prompt")
+            text, solution = last["content"], columns.pop("solution")
+            if any(message["role"] != "system" for message in earlier):
+                reasons.append((num_rows + row, "messages"))
+            else:
+                problems.append(Problem(num_rows + row, text, solution, columns))
         num_rows += report.rows
+    if not problems:
+        raise ValueError(
+            f"{option} must have one question in a row, not a conversation, got {source.path}, "
+            f"where all of {num_rows} rows are skipped: write each question as one text."
+        )
     end = num_rows if limit is None else limit
     skipped = Counter(reason for row, reason in reasons if row < end)
     return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 
 
-def _unusable(source: Source, error: ValueError) -> ValueError:
+def _unusable(source: Source, error: ValueError, option: str) -> ValueError:
     text, _, hint = str(error).rpartition(": ")
     if "_column" not in hint:  # no option names a benchmark's columns
-        return ValueError(str(error).replace("path_or_id", "benchmarks"))
+        return ValueError(str(error).replace("path_or_id", option))
     return ValueError(
-        f"benchmarks must have columns and rows that can be used, got {source.path} ({text}): "
+        f"{option} must have columns and rows that can be used, got {source.path} ({text}): "
         "rename its columns, which cannot be named here."
     )
 
 
-def _local(source: Source, path: Path) -> Source:
+def _local(source: Source, path: Path, option: str) -> Source:
     """Return the source of a local file or folder that has the columns of `source`."""
     if not path.exists():
         raise FileNotFoundError(
-            f"benchmarks must name existing files, got {path}: there is none in "
+            f"{option} must name existing files, got {path}: there is none in "
             f"{path.absolute().parent}."
         )
     local = replace(source, path=str(path), split="train", configs=(None,))
@@ -217,7 +231,7 @@ def _local(source: Source, path: Path) -> Source:
                 answer_column=local.answer_column,
             )
         except ValueError as error:
-            raise _unusable(local, error) from None
+            raise _unusable(local, error, option) from None
         return local
 
     from datasets import get_dataset_config_names, get_dataset_split_names

@@ -22,12 +22,15 @@ _END = 2**24
 """Number of bytes at the end of each file of weights that enter the checksum."""
 
 
-def checkpoint_id(model: str, revision: str | None = None) -> str | None:
+def checkpoint_id(
+    model: str, revision: str | None = None, *, token: str | bool | None = None
+) -> str | None:
     """Return what tells a checkpoint from others of the same name.
 
     Args:
         model: Hub id, or local folder, of a model or an adapter.
         revision: Branch, tag or commit on the Hub. None: the default branch.
+        token: Token of the Hub. None: that of its login.
 
     Returns:
         The commit on the Hub. For a local folder, a checksum of the last 16 MiB of each file of
@@ -35,7 +38,7 @@ def checkpoint_id(model: str, revision: str | None = None) -> str | None:
     """
     folder = Path(model)
     if not folder.is_dir():
-        file = cached_file(model, "tokenizer_config.json", revision=revision)
+        file = cached_file(model, "tokenizer_config.json", revision=revision, token=token)
         return extract_commit_hash(file, None)
     checksum = 0
     for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):

@@ -1,10 +1,12 @@
 """Greedy evaluation on benchmarks during training, by the trainer's own generation."""
 
 import math
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
@@ -66,12 +68,15 @@ class BenchmarkEvaluationMixin(AgentMixin):
         was_training = self.model.training
         metrics, accuracies = {}, []
         device = self.accelerator.device
+        drawn = random.getstate(), np.random.get_state()  # environments may draw from these
         with torch.random.fork_rng([device] if device.type == "cuda" else []), greedy(self):
             for name, dataset in self.benchmarks.items():
                 rewards, lengths = self._solve(dataset)
                 accuracies.append(rewards.nanmean().item())
                 metrics[f"{prefix}_{name}/accuracy"] = accuracies[-1]
                 metrics[f"{prefix}_{name}/mean_tokens"] = lengths.mean().item()
+        random.setstate(drawn[0])
+        np.random.set_state(drawn[1])
         metrics[f"{prefix}_accuracy"] = sum(accuracies) / len(accuracies)
         # TRL's `log` would print and save the table of completions again
         Trainer.log(self, dict(metrics))

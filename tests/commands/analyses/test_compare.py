@@ -52,6 +52,26 @@ def test_with_one_seed_it_is_said_what_is_not_in_the_interval(runs, capsys):
     assert "two checkpoints, not two methods" in shown
 
 
+def test_it_is_said_of_any_arm_with_one_seed(runs, capsys):
+    cli.main(["analyze", "compare", "a=ours-*", "b=ours-0", "theirs=theirs-*"])
+    assert "two checkpoints, not two methods" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_difference_that_does_not_vary_is_not_tested(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    for arm, rewards in {"ours": [[1], [0]] * 15, "theirs": [[0]] * 30, "none": [[0]] * 30}.items():
+        write_responses(tmp_path / arm, problems(rewards), benchmark="gsm8k")
+    cli.main(["analyze", "compare", "ours", "theirs", "none"])
+    shown = capsys.readouterr().out
+    cells = [[cell.strip() for cell in line.split("│")] for line in shown.splitlines()]
+    assert ["accuracy", "0.0", "0.0", "+0.0 [-, -]", "-", "-", "-"] in [row[1:-1] for row in cells]
+    rows = results(tmp_path / "outputs" / "analysis" / "compare.json")["rows"]
+    tested, same = (row for row in rows if row["metric"] == "accuracy")
+    assert tested["p_holm"] == tested["p_value"] < 0.05, "it is the only test"
+    assert {same[key] for key in ("low", "high", "p_value", "p_holm", "detectable")} == {None}
+
+
 @pytest.mark.parametrize(
     ("arms", "message"),
     [

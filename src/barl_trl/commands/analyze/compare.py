@@ -47,7 +47,7 @@ def _rows(arms: Mapping[str, Sequence[Path]], benchmarks: Sequence[str] | None) 
             for metric, statistics in _metrics(values_of[name], values_of[base]).items():
                 rows.append({**place, "metric": metric, **sizes, **statistics})
     for metric in dict.fromkeys(row["metric"] for row in rows):
-        tested = [row for row in rows if row["metric"] == metric and "p_value" in row]
+        tested = [row for row in rows if row["metric"] == metric and row.get("p_value") is not None]
         if tested:
             p_values = [row["p_value"] for row in tested]
             corrected: Any = multipletests(p_values, method="holm")[1]
@@ -72,7 +72,7 @@ def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
     metrics: dict[str, dict[str, Any]] = {
         metric: {"mean": float(ours.mean()), "base_mean": float(theirs.mean())}
         | compare(ours, theirs)._asdict()
-        | {"seeds_needed": seeds_needed(ours, theirs)}
+        | {"seeds_needed": seeds_needed(ours, theirs), "p_holm": None}
         for metric, (ours, theirs) in pairs.items()
     }
     if most > 1:
@@ -111,18 +111,20 @@ def _run(options: argparse.Namespace) -> None:
         tables.setdefault(title, []).append(row)
     for title, of_table in tables.items():
         print_table(title, [_cells(row) for row in of_table])
-    if min(rows[0]["seeds"], rows[0]["base_seeds"]) < 2:
+    fewest_seeds = min(min(row["seeds"], row["base_seeds"]) for row in rows)
+    if fewest_seeds < 2:
         print_note(
             "With one seed of an arm, its luck in training is not in the interval: this compares "
             "two checkpoints, not two methods."
         )
-    elif min(rows[0]["seeds"], rows[0]["base_seeds"]) < 3:
+    elif fewest_seeds < 3:
         print_note("With two seeds the interval covers the truth 92 times of 100, not 95.")
     print_note(
         "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy. [95 %]: "
         "over training seeds and problems. p: corrected over benchmarks and arms (Holm). detects: "
         "the smallest difference that is found with a probability of 80 %. seeds: so many of each "
         "arm find one of the size seen; - where a hundred do not, and more problems are needed. "
+        "Where the difference does not vary at all, nothing says how sure it is: all are -. "
         f"In {options.output_dir}: compare.json, compare.png."
     )
 
@@ -159,17 +161,19 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
         difference = f"x {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
         texts = "", "", difference, "", "", ""
     else:
-        scale, digits = (1, 0) if row["metric"] == "tokens" else (100, 1)
-        means = [f"{scale * row[key]:,.{digits}f}" for key in ("mean", "base_mean")]
-        middle, low, high = (
-            f"{scale * row[key]:+,.{digits}f}" for key in ("difference", "low", "high")
-        )
+        scale, form = (1, ",.0f") if row["metric"] == "tokens" else (100, ",.1f")
+
+        def text(key: str, form: str = form, scale: int = scale) -> str:
+            return "-" if row[key] is None else format(scale * row[key], form)
+
+        middle, low, high = (text(key, f"+{form}") for key in ("difference", "low", "high"))
         texts = (
-            *means,
+            text("mean"),
+            text("base_mean"),
             f"{middle} [{low}, {high}]",
-            f"{row['p_holm']:.3f}",
-            f"{scale * row['detectable']:,.{digits}f}",
-            "-" if row["seeds_needed"] is None else str(row["seeds_needed"]),
+            text("p_holm", ".3f", 1),
+            text("detectable"),
+            text("seeds_needed", "d", 1),
         )
     names = (row["arm"], row["base"], "difference [95 %]", "p", "detects", "seeds")
     return cells | dict(zip(names, texts, strict=True))

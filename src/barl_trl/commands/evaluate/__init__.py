@@ -89,9 +89,11 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     transformers.utils.logging.disable_progress_bar()  # this command has its own
     datasets.disable_progress_bars()
     with named("model", args.model):
-        revision = args.init_kwargs.get("revision")
-        tokenizer = AutoTokenizer.from_pretrained(args.model, revision=revision)
-    template = choose_template(args.template, tokenizer, args.system_prompt)
+        names = ("revision", "trust_remote_code", "token")
+        of_files = {name: args.init_kwargs[name] for name in names if name in args.init_kwargs}
+        tokenizer = AutoTokenizer.from_pretrained(args.model, **of_files)
+    variables: Any = args.chat_template_kwargs
+    template = choose_template(args.template, tokenizer, args.system_prompt, variables)
     make_backend: Any = BACKENDS[args.backend]
     if agent:
         from ...evaluation.generation.agents import AgentBackend, telling_of_tools
@@ -237,11 +239,14 @@ def _settings_of(
         versions["vllm"] = import_module("vllm").__version__
     return {
         "model": args.model,
-        "checkpoint": checkpoint_id(args.model, args.init_kwargs.get("revision")),
+        "checkpoint": checkpoint_id(
+            args.model, args.init_kwargs.get("revision"), token=args.init_kwargs.get("token")
+        ),
         "backend": args.backend,
         "model_init_kwargs": redacted(args.model_init_kwargs),
         "template": template.name,
         "system_prompt": template.system_prompt,
+        "chat_template_kwargs": redacted(args.chat_template_kwargs),
         **args.drawing._asdict(),
         "max_tokens": args.max_tokens,
         "num_samples": args.num_samples,

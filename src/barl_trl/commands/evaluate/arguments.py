@@ -48,6 +48,18 @@ _RULES = (
 # fmt: on
 
 
+def _parsed(name: str, value: Any, instance: str) -> Any:
+    """Return an option whose text is a JSON object."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return dict(parse_json(value))
+    except (ValueError, TypeError) as error:
+        raise ValueError(  # without the text, which may hold a token
+            f"{name} must be a JSON object, got another text ({error}): for instance {instance}."
+        ) from None
+
+
 @dataclass
 class EvaluateArguments:
     """Arguments of `barl evaluate`. The defaults are the paper's pass@1: greedy decoding."""
@@ -76,6 +88,11 @@ class EvaluateArguments:
     )
     system_prompt: str | None = option(
         None, "System prompt that replaces the template's; '' for none."
+    )
+    chat_template_kwargs: dict[str, Any] | str | None = option(
+        None,
+        "Variables of the chat template, as JSON: for instance '{\"enable_thinking\": false}' for "
+        "Qwen3. `auto` takes those of the training, if `barl train` made the checkpoint.",
     )
     temperature: float | None = option(
         None, "Sampling temperature. Without it, decoding is greedy."
@@ -119,14 +136,12 @@ class EvaluateArguments:
 
     def __post_init__(self):
         self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
-        if isinstance(self.model_init_kwargs, str):
-            try:
-                self.model_init_kwargs = dict(parse_json(self.model_init_kwargs))
-            except (ValueError, TypeError) as error:
-                raise ValueError(  # without the text, which may hold a token
-                    f"model_init_kwargs must be a JSON object, got another text ({error}): for "
-                    'instance {"max_model_len": 4096}.'
-                ) from None
+        self.model_init_kwargs = _parsed(
+            "model_init_kwargs", self.model_init_kwargs, '{"max_model_len": 4096}'
+        )
+        self.chat_template_kwargs = _parsed(
+            "chat_template_kwargs", self.chat_template_kwargs, '{"enable_thinking": false}'
+        )
         refuse_broken(_RULES, self)
         refuse_unknown_template(self.template)
 

@@ -28,14 +28,22 @@ _HEAD_TOKENS, _HEAD_VOCABULARY = 4096, 32768
 
 def count_parameters(
     config: PreTrainedConfig, peft_config: PeftConfig | None = None
-) -> tuple[int, int]:
-    """Count all parameters of a model, and its trained ones, without allocating them."""
+) -> tuple[int, int, int]:
+    """Count the parameters of a model without allocating them.
+
+    Returns:
+        The number of all parameters, of the trained ones, and of the weights of linear layers that
+        are not trained, without the output head: what is quantized.
+    """
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(config)
         if peft_config is not None:
             model = get_peft_model(model, peft_config)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return sum(p.numel() for p in model.parameters()), trained
+    head = model.get_output_embeddings()
+    linear = [m for m in model.modules() if isinstance(m, nn.Linear) and m is not head]
+    frozen = sum(m.weight.numel() for m in linear if not m.weight.requires_grad)
+    return sum(p.numel() for p in model.parameters()), trained, frozen
 
 
 def optimizer_bytes(optim: str, itemsize: int) -> int:
@@ -94,7 +102,11 @@ class Passes(NamedTuple):
 
 
 def peaks(
-    config: PreTrainedConfig, passes: Passes, peft_config: PeftConfig | None = None
+    config: PreTrainedConfig,
+    passes: Passes,
+    peft_config: PeftConfig | None = None,
+    *,
+    attention: str | None = None,
 ) -> tuple[int, int]:
     """Run a model without data, and count the bytes that live at once beside the parameters.
 
@@ -106,7 +118,9 @@ def peaks(
         Exception: The model's forward pass needs the numbers in its tensors; any class is possible.
     """
     with torch.device("meta"):
-        model: Any = AutoModelForCausalLM.from_config(config, dtype=passes.dtype)
+        model: Any = AutoModelForCausalLM.from_config(
+            config, dtype=passes.dtype, attn_implementation=attention
+        )
         add_fused_lm_head(model, outputs=("log_probs", "entropy"))
         if peft_config is not None:
             model = get_peft_model(model, peft_config)

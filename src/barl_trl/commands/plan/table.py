@@ -62,9 +62,10 @@ def _memory_rows(
 ) -> Iterator[tuple[str, str]]:
     """Yield the rows of a device's memory, (name, text): what lies in it, and its peak."""
     peft_config: Any = get_peft_config(model_args)
-    total, trained = count_parameters(config, peft_config)
+    total, trained, frozen_linear = count_parameters(config, peft_config)
     held_in, computes_in, trained_in = _dtypes(args, model_args, config)
-    sizes = _sizes_throughout(args, model_args, total, trained, held_in, trained_in)
+    not_trained = total - trained, frozen_linear
+    sizes = _sizes_throughout(args, model_args, trained, not_trained, held_in, trained_in)
     phases: dict[str, dict[str, float]] = {"update": {"gradients": sizes.pop("gradients")}}
     phases["scoring"] = {}
     batches, unknown = args.batch_settings(), args.sharding.unknown
@@ -81,7 +82,9 @@ def _memory_rows(
         on_cpu=args.use_cpu,
     )
     try:
-        update, cache = peaks(config, passes, peft_config)
+        # the others keep no matrices of scores, and may not be installed here
+        attention = "eager" if model_args.attn_implementation == "eager" else None
+        update, cache = peaks(config, passes, peft_config, attention=attention)
     except Exception as error:  # a forward pass may raise anything on tensors without numbers
         faults.append(f"activations, keys and values ({type(error).__name__})")
     else:
@@ -121,24 +124,33 @@ def _dtypes(
     # DeepSpeed casts the model and trains a copy in 32 bits; FSDP casts trained parameters to 32
     held_in = computes_in if args.sharding.name.startswith("ZeRO") else dtype
     is_cast = args.sharding.name == "FSDP" and computes_in.itemsize < 4
+    # so does PEFT with adapters; TRL prevents it with DeepSpeed, and undoes it in quantized models
+    is_quantized = model_args.load_in_4bit or model_args.load_in_8bit
+    is_zero = args.sharding.name.startswith("ZeRO")
+    is_cast |= model_args.use_peft and not (is_zero or is_quantized) and held_in.itemsize < 4
     return held_in, computes_in, torch.float32 if is_cast else held_in
 
 
 def _sizes_throughout(
     args: PlanConfig,
     model_args: ModelConfig,
-    total: int,
     trained: int,
+    not_trained: tuple[int, int],
     held_in: torch.dtype,
     trained_in: torch.dtype,
 ) -> dict[str, float]:
-    """Return the bytes of what lies on a device throughout training; activations do not."""
+    """Return the bytes of what lies on a device throughout training; activations do not.
+
+    `not_trained` counts the parameters that are not trained, and of these the weights of linear
+    layers, which alone are quantized.
+    """
     is_zero = args.sharding.name.startswith("ZeRO")
     quantized = 0.5 if model_args.load_in_4bit else 1 if model_args.load_in_8bit else None
+    others, linear = not_trained[0] - not_trained[1], not_trained[1]
     states = optimizer_bytes(args.optim, 4 if is_zero else trained_in.itemsize) + 4 * is_zero
-    not_trained = (total - trained) * (quantized or held_in.itemsize)
+    frozen = others * held_in.itemsize + linear * (quantized or held_in.itemsize)
     of_stage = {  # the stage from which on a size is spread over the processes, and the size
-        "parameters": (3, trained * trained_in.itemsize + not_trained),
+        "parameters": (3, trained * trained_in.itemsize + frozen),
         "gradients": (2, trained * trained_in.itemsize),
         "optimizer states": (1, trained * states),
     }
@@ -147,6 +159,8 @@ def _sizes_throughout(
         name: size / (num_processes if args.sharding.stage >= stage else 1)
         for name, (stage, size) in of_stage.items()
     }
+    if num_processes > 1 and not args.sharding.stage:
+        sizes["DDP's buckets of gradients"] = trained * trained_in.itemsize
     if args.beta and not model_args.use_peft:
         sizes["reference model"] = sizes["parameters"]
     if args.use_cpu:

@@ -60,6 +60,9 @@ class RecipeParser(OneLineParser, TrlParser):
         for name, value in recipe.items():
             place, action = f"{path}, line {lines.get(name, 1)}", actions.get(name)
             if action is None:
+                if name in ("accelerate_config", "num_processes"):
+                    how = f"give --{name} {value} on the command line"
+                    self.error(f"{place}: {name} is read before the recipe: {how}")
                 if not isinstance(name, str) or (name != "env" and self.knows_all):
                     self.error(f"{place}: {self.unknown_option(str(name), actions)}")
             elif value is not None:

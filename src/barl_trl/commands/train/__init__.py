@@ -44,6 +44,7 @@ def main(argv: list[str]) -> None:
         from ...trainer import BARLConfig
 
         kinds = (BARLScriptArguments, BARLConfig, ModelConfig)
+        kinds += (LaunchFields,) * ("--help-all" in argv)
         parsed = parse_options("barl train", argv, kinds, **_without_gpu())
     note = ""
     if _without_gpu() and is_first_process():

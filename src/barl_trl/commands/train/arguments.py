@@ -239,8 +239,8 @@ def check_names(script_args: BARLScriptArguments) -> None:
     for argument, paths in (script_args.agent_paths | script_args.task_paths).items():
         for path in paths:
             callable_at(path, argument)
-    parse_benchmarks(script_args.eval_benchmarks)
-    parse_benchmarks(script_args.decontaminate)
+    parse_benchmarks(script_args.eval_benchmarks, "eval_benchmarks")
+    parse_benchmarks(script_args.decontaminate, "decontaminate")
 
 
 def check_columns(script_args: BARLScriptArguments, settings: Any) -> None:

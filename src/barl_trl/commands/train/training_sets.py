@@ -29,11 +29,17 @@ def training_sets(
         "conversational": not is_plain,
     }
     train_split, *test_splits = script_args.splits(training_args.eval_strategy)
-    benchmarks = load_benchmarks(parse_benchmarks(script_args.eval_benchmarks))
+    benchmarks, left_out = (
+        load_benchmarks(
+            parse_benchmarks(getattr(script_args, option), option),
+            keep_columns=script_args.reads_columns,
+            option=option,
+        )
+        for option in ("eval_benchmarks", "decontaminate")
+    )
     for name, benchmark in benchmarks.items():
         if benchmark.skipped:
             _logger.warning("%s: rows skipped: %s", name, benchmark.skipped)
-    left_out = load_benchmarks(parse_benchmarks(script_args.decontaminate))
     held_out = benchmarks | left_out
     selection = {
         "deduplicate": script_args.deduplicate,
@@ -68,7 +74,7 @@ def training_sets(
         "benchmarks": {
             name: Dataset.from_list(
                 [
-                    {"prompt": make_prompt(p.text, **prompt), "solution": p.solution}
+                    {**p.columns, "prompt": make_prompt(p.text, **prompt), "solution": p.solution}
                     for p in benchmark.problems
                 ]
             )

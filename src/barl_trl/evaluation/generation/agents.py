@@ -155,7 +155,8 @@ class AgentBackend(TransformersBackend):
     ):
         engine: dict[str, Any] = {}
         if use_vllm:
-            self.model, self.decoding = _in_main_memory(model), decoding
+            trusts = bool(init_kwargs.get("trust_remote_code"))
+            self.model, self.decoding = _in_main_memory(model, trust_remote_code=trusts), decoding
             engine = {"use_vllm": True, "vllm_gpu_memory_utilization": 0.9}
             engine |= {AGENT_ENGINE_FIELDS[name]: value for name, value in init_kwargs.items()}
             engine["generation_kwargs"] = {"stop_token_ids": [*decoding.end_ids]}
@@ -225,9 +226,9 @@ class AgentBackend(TransformersBackend):
         return super().describe() | {"processes": self._trainer.accelerator.num_processes}
 
 
-def _in_main_memory(name: str) -> Any:
+def _in_main_memory(name: str, **options: Any) -> Any:
     """Load a model, with its LoRA adapter merged in, where it takes none of the GPU's memory."""
-    where: Any = {"dtype": "auto", "device_map": "cpu"}
+    where: Any = {"dtype": "auto", "device_map": "cpu", **options}
     if not find_adapter_config_file(name):
         return AutoModelForCausalLM.from_pretrained(name, **where)
     from peft import AutoPeftModelForCausalLM

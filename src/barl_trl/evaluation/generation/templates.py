@@ -111,7 +111,12 @@ def refuse_unknown_template(name: str) -> None:
         )
 
 
-def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> Template:
+def choose_template(
+    name: str,
+    tokenizer,
+    system_prompt: str | None = None,
+    variables: dict[str, Any] | None = None,
+) -> Template:
     """Return the template with a name, or the one that fits a tokenizer.
 
     Args:
@@ -121,21 +126,23 @@ def choose_template(name: str, tokenizer, system_prompt: str | None = None) -> T
         tokenizer: The model's tokenizer.
         system_prompt: Content of the system message in place of the template's; "" for no system
             message. None: the template's.
+        variables: Variables of the chat template, which come before the template's own.
 
     Raises:
-        ValueError: If there is no such template, or it does not fit the tokenizer or has no place
-            for a system prompt.
+        ValueError: If there is no such template, or it does not fit the tokenizer, or has no place
+            for a system prompt or variables.
     """
     template = _chosen(name, tokenizer)
-    if system_prompt is None:
-        return template
-    if template.plain:
-        raise ValueError(
-            f"system_prompt must be left out with the template {template.name!r}, got "
-            f"{system_prompt!r}: it is plain text. Write it into a template of your own, a text "
-            "with {problem}."
-        )
-    return replace(template, system_prompt=system_prompt)
+    given = {"system_prompt": system_prompt, "chat_template_kwargs": variables}
+    for option, value in given.items():
+        if template.plain and value is not None:
+            raise ValueError(
+                f"{option} must be left out with the template {template.name!r}, got {value!r}: it "
+                "is plain text. Write it into a template of your own, a text with {problem}."
+            )
+    if system_prompt is not None:
+        template = replace(template, system_prompt=system_prompt)
+    return replace(template, variables={**template.variables, **(variables or {})})
 
 
 def _of_family(tokenizer) -> Template | None:

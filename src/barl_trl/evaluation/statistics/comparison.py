@@ -36,7 +36,8 @@ class Comparison(NamedTuple):
         difference: The first arm's mean minus the second's.
         standard_error: Standard error of the difference over seeds and problems; over problems
             alone if both arms have one seed.
-        low: Lower end of the 95 % interval of the difference.
+        low: Lower end of the 95 % interval of the difference. It and what follows are None if the
+            difference varies over neither seeds nor problems: then nothing says how sure it is.
         high: Upper end of the 95 % interval of the difference.
         p_value: Two-sided p-value of the hypothesis that there is no difference.
         detectable: The smallest difference that is detected with a probability of 0.8.
@@ -44,10 +45,10 @@ class Comparison(NamedTuple):
 
     difference: float
     standard_error: float
-    low: float
-    high: float
-    p_value: float
-    detectable: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    detectable: float | None
 
 
 class _Variance(NamedTuple):
@@ -111,9 +112,10 @@ def compare(first: Values, second: Values) -> Comparison:
     variance = _variance(first, second)
     total, df = variance.total()
     difference, error = float(first.mean() - second.mean()), math.sqrt(total)
+    if not error:
+        return Comparison(difference, error, None, None, None, None)
     reach = float(t.ppf(0.975, df)) * error
-    is_certain = not error  # nothing varies
-    p_value = float(difference == 0) if is_certain else float(2 * t.sf(abs(difference) / error, df))
+    p_value = float(2 * t.sf(abs(difference) / error, df))
     interval = difference - reach, difference + reach
     return Comparison(difference, error, *interval, p_value, variance.detectable())
 
@@ -149,12 +151,17 @@ def _variance(first: Values, second: Values) -> _Variance:
         freedom = (len(arm) - 1) * (number - 1)
         residual += float((rest**2).sum()) / freedom / arm.size
     return _Variance(
-        problems=float(by_problem.var(ddof=1)) / number,
+        problems=_variance_of(by_problem) / number,
         of_problems=number - 1,
-        seeds=tuple(float(arm.mean(axis=1).var(ddof=1)) / len(arm) for arm in seeded),
+        seeds=tuple(_variance_of(arm.mean(axis=1)) / len(arm) for arm in seeded),
         of_seeds=tuple(len(arm) - 1 for arm in seeded),
         residual=residual,
     )
+
+
+def _variance_of(values: np.ndarray) -> float:
+    """Return the variance; 0 of equal values, without what rounding makes of it."""
+    return float(values.var(ddof=1)) if np.ptp(values) else 0.0
 
 
 def bootstrap(
@@ -195,7 +202,8 @@ def tokens_at_equal_accuracy(
     """Return the ratio of the first arm's tokens to the second's at the same accuracy.
 
     An arm draws k responses to each problem, and its accuracy is pass@k. The arms are compared at
-    the lower of their two accuracies at the largest k. Tokens between two k are interpolated.
+    the lower of their two accuracies at the largest k. Tokens between two k are interpolated; of
+    several k with the same accuracy the smallest counts.
 
     Args:
         first: Pass@k and total tokens of the first arm, each (S, N, K).
@@ -209,7 +217,10 @@ def tokens_at_equal_accuracy(
         """Return the ratio of each draw, (draws,), from each arm's mean curve, (draws, K, 2)."""
         levels = np.minimum(*(curves[:, -1, 0] for curves in means))
         tokens = [
-            [np.interp(level, *curve.T) for level, curve in zip(levels, curves, strict=True)]
+            [
+                np.interp(level, *_rises(curve).T)
+                for level, curve in zip(levels, curves, strict=True)
+            ]
             for curves in means
         ]
         return np.array(tokens[0]) / np.array(tokens[1])
@@ -218,3 +229,8 @@ def tokens_at_equal_accuracy(
     means = [arm.mean(axis=(0, 1))[None] for arm in arms]
     low, high = np.quantile(bootstrap(arms, ratio), [0.025, 0.975])
     return float(ratio(*means)[0]), float(low), float(high)
+
+
+def _rises(curve: np.ndarray) -> np.ndarray:
+    """Return the points of a curve, (K, 2), that are more accurate than the point before."""
+    return curve[np.diff(curve[:, 0], prepend=-1.0) > 1e-9]  # means are rounded

@@ -4,6 +4,7 @@ Each is drawn from the JSON file that the analysis wrote. The `rows` in it have 
 except for comparisons, a `model`.
 """
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -194,10 +195,10 @@ def _with_number(rows: _Rows, benchmark: str) -> str:
 
 
 def _to_both_sides(points: _Rows, value: str, scale: float) -> list[list[float]]:
-    """Return how far the ends `low` and `high` of intervals are from the values."""
+    """Return how far the ends `low` and `high` of intervals are from the values; NaN without."""
     return [
-        [scale * (row[value] - row["low"]) for row in points],
-        [scale * (row["high"] - row[value]) for row in points],
+        [math.nan if row[end] is None else sign * scale * (row[end] - row[value]) for row in points]
+        for end, sign in (("low", -1), ("high", 1))
     ]
 
 
