@@ -53,7 +53,7 @@ WITHOUT_TORCH = [
     ("data check --help", "--against"),
     ("data", "required: COMMAND"),
     ("data check no.jsonl", "FILE must name an existing file, got no.jsonl"),
-    ("data check rows.txt --against no.jsonl", "benchmarks"),
+    ("data check rows.txt --against no.jsonl", "against must be among"),
     ("evaluate --help", "--benchmarks"),
     ("evaluate --model m --benchmarks gsm8k --max_tokens 0", "max_tokens must be at least 1"),
     ("evaluate --model nowhere --benchmarks gsm8k", "model must be a Hub id as OWNER/NAME or an"),

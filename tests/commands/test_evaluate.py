@@ -80,13 +80,14 @@ def test_docs_show_the_command_and_its_table(tmp_path, capsys, monkeypatch):
 
 def test_greedy_results(evaluate, tmp_path):
     results, shown = evaluate(limit=50)
-    assert {name: results[name] for name in list(results)[:15]} == {
+    assert {name: results[name] for name in list(results)[:16]} == {
         "model": str(TINY_MODEL_DIR),
         "checkpoint": checkpoint_id(str(TINY_MODEL_DIR)),
         "backend": "transformers",
         "model_init_kwargs": None,
         "template": "plain",
         "system_prompt": None,
+        "chat_template_kwargs": None,
         "temperature": 0.0,
         "top_p": None,
         "top_k": None,
