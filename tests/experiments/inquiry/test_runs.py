@@ -57,6 +57,13 @@ def mean_and_error(values):
     return mean, sqrt(variance / len(values))
 
 
+def test_what_was_run_again_is_on_the_page():
+    runs = [run for run in RUNS if run["path"].startswith("number/many-again/bayes-0.3-tuned-")]
+    assert sorted(run["seed"] for run in runs) == [*range(1, 8)]
+    mean, error = mean_and_error([100 * run["final"]["accuracy"] for run in runs])
+    assert f"with the mended code: {mean:.1f} ± {error:.1f} %" in PAGE
+
+
 @pytest.mark.parametrize(
     ("game", "heading", "arms"),
     [
