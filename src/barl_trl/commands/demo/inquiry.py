@@ -45,14 +45,14 @@ def run(args: BARLConfig) -> dict[str, Any]:
     started = time.perf_counter()
     torch.set_num_threads(1)  # the model is so small that more threads are slower
     output_dir, inquiry = Path(str(args.output_dir)), NumberGame.inquiry
-    found = {}
+    trained = {}
     for credit in ("grpo", args.credit):
         print_note(f"Training with credit={credit!r}:")
         of_arm = copy(args)
         of_arm.credit, of_arm.output_dir = credit, str(output_dir / credit)
         if credit == "grpo":
             of_arm.information_weight = 0.0
-        found[credit] = _train(of_arm)
+        trained[credit] = _train(of_arm)
     questions = args.max_tool_calling_iterations or 0
     plays = reference_play(inquiry, random_question, questions, games=NUM_GAMES)
     references = {
@@ -60,20 +60,20 @@ def run(args: BARLConfig) -> dict[str, Any]:
         "random questions": plays.accuracy,
         "guessing at once": 1 / len(inquiry.hypotheses),
     }
-    curves = {name: of_arm["curve"] for name, of_arm in found.items()}
+    curves = {name: of_arm["curve"] for name, of_arm in trained.items()}
     write_json(output_dir / "curves.json", {"references": references, "arms": curves})
     inquiry_figure.draw(output_dir / "curves.json", output_dir / "training.png")
     page = output_dir / "inspect"
     if args.log_beliefs:
-        Site([output_dir / name / FOLDER for name in found], [*found], page).update()
+        Site([output_dir / name / FOLDER for name in trained], [*trained], page).update()
     summary = {
         "settings": card_settings(args),
         "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
         "games": NUM_GAMES,
         "games_on_the_way": min(NUM_GAMES, args.per_device_eval_batch_size),
         "references": references,
-        "before": found["grpo"]["curve"][0],
-        "after": {name: of_arm["final"] for name, of_arm in found.items()},
+        "before": trained["grpo"]["curve"][0],
+        "after": {name: of_arm["final"] for name, of_arm in trained.items()},
         "page": str(page / "index.html") if args.log_beliefs else None,
         "seconds": round(time.perf_counter() - started, 1),
     }
