@@ -68,7 +68,7 @@ def push(trainer: GRPOTrainer, *, dataset_name: str | None) -> None:
         folder, name = trainer.args.output_dir, trainer.hub_model_id
         raise PushError(
             f"the model is saved in {folder}, but was not pushed to {name}: {_reason(error)}\n"
-            f"To push it later: hf upload {name} {folder} . --exclude 'checkpoint-*' '_*'"
+            f"To push it later: hf upload {name} {folder} . --exclude 'checkpoint-*' --exclude '_*'"
         ) from None
 
 
