@@ -122,11 +122,11 @@ def _dtypes(
     dtype = getattr(torch, name.removeprefix("torch."))
     computes_in = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else dtype
     # DeepSpeed casts the model and trains a copy in 32 bits; FSDP casts trained parameters to 32
-    held_in = computes_in if args.sharding.name.startswith("ZeRO") else dtype
-    is_cast = args.sharding.name == "FSDP" and computes_in.itemsize < 4
-    # so does PEFT with adapters; TRL prevents it with DeepSpeed, and undoes it in quantized models
-    is_quantized = model_args.load_in_4bit or model_args.load_in_8bit
     is_zero = args.sharding.name.startswith("ZeRO")
+    held_in = computes_in if is_zero else dtype
+    is_cast = args.sharding.name == "FSDP" and computes_in.itemsize < 4
+    # PEFT casts adapters to 32 bits; TRL prevents it with DeepSpeed, undoes it if quantized
+    is_quantized = model_args.load_in_4bit or model_args.load_in_8bit
     is_cast |= model_args.use_peft and not (is_zero or is_quantized) and held_in.itemsize < 4
     return held_in, computes_in, torch.float32 if is_cast else held_in
 
