@@ -101,7 +101,8 @@ def train_into(path: Path, warm: Path, game: str, arm: str, seed: int, steps: in
         str(path.with_suffix("")),
         hypotheses_column="candidates",
         max_steps=steps,
-        per_device_train_batch_size=32,
+        per_device_train_batch_size=8,  # several trainings share a GPU's memory
+        gradient_accumulation_steps=4,
         num_generations=8,
         max_completion_length=(dialogue.most_questions + 1) * 32,
         step_size=(dialogue.most_questions + 1) * 32,
