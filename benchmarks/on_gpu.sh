@@ -54,9 +54,9 @@ for part in "${PARTS[@]}"; do
 	bfloat16) run bfloat16 600 bfloat16.py --rollouts 100 ;;
 	memory) run memory 120 memory.py ;;
 	plan) run plan 480 planned_memory.py --large ;;
-	step) run step 300 training_step.py --models demo,40m,1.5b --rounds 2 ;;
-	steps) run steps 300 training_step.py --models demo,40m,1.5b --rounds 2 --steps 2 ;;
-	scoring) run scoring 500 scoring.py --large ;;
+	step) run step 450 training_step.py --models demo,40m,1.5b --rounds 2 ;;
+	steps) run steps 450 training_step.py --models demo,40m,1.5b --rounds 2 --steps 2 ;;
+	scoring) run scoring 300 scoring.py --large ;;
 	*) echo "PART must be machine, bfloat16, memory, plan, step, steps or scoring, got $part." >&2 && exit 2 ;;
 	esac
 done

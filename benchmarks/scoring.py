@@ -16,8 +16,8 @@ answers at the same states, in one process run, in turns:
 - `default, no shared prompt`: what sharing the group's prompt gains or costs.
 - `default, fused`: with the completions' own log-probabilities, which training may need anyway.
 - `default, generated`: behind transformers' `generate`, whose keys and values are there.
-- `default, 512 queries a call`: fewer, larger masked calls, which may fill a GPU better than
-  `tree_attention.QUERIES`, which was chosen on a CPU.
+- `default, 512 queries a call`: with fewer, larger masked calls than `tree_attention.QUERIES`; on a
+  GPU `default, 128 queries a call`, with more and smaller ones than `GPU_QUERIES`.
 - `FlexAttention`: the package's rows through one kernel, with a block mask made of their `ends`,
   instead of through many calls of the stock kernels. Kernel and mask are compiled once for all
   sizes; in a quick run they are not.
@@ -268,9 +268,10 @@ def unshared(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
         return ours()(model, rollouts)
 
 
-def large_calls(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
-    """The package's own, with more queries in a masked call."""
-    with patch.object(tree_attention, "QUERIES", 512):
+def other_calls(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
+    """The package's own, with as many queries in a masked call as on the other device."""
+    gpu, cpu = tree_attention.GPU_QUERIES, tree_attention.QUERIES
+    with patch.multiple(tree_attention, GPU_QUERIES=cpu, QUERIES=gpu):
         return ours()(model, rollouts)
 
 
@@ -318,7 +319,7 @@ WAYS: dict[str, Callable] = {
     "default": ours(),
     "default, no shared prompt": unshared,
     "default, fused": fused,
-    "default, 512 queries a call": large_calls,
+    f"default, {128 if DEVICE == 'cuda' else 512} queries a call": other_calls,
     "FlexAttention": flex,
 }
 

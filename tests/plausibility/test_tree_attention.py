@@ -21,14 +21,6 @@ from .models import SHARED, adapted, make, trusted
 from .oracle import assert_matches, oracle, refusals, score
 from .trees import build, groups, history, rollout_fields, tokens
 
-
-def cut_into_pieces(batch, queries):
-    """Pieces of at most so many queries where a mask is needed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tree_attention, "QUERIES", queries)
-        return pieces(batch)
-
-
 # As a mask
 
 
@@ -103,7 +95,7 @@ def test_the_pieces_of_attention_show_what_the_mask_shows(
     for batch in packed_micro_batches(rows, max_tokens):
         assert batch.token_ids.shape == (1, sum(row.size for _, row in batch.rows))
         place = 0
-        cut = iter(cut_into_pieces(batch, data.draw(st.sampled_from([1, 3, 128]))))
+        cut = iter(pieces(batch, data.draw(st.sampled_from([1, 3, 128]))))
         for start, row in batch.rows:
             expected = tree_mask(
                 torch.tensor([row.subtree_ends]), torch.tensor([row.position_ids])

@@ -27,6 +27,8 @@ QUERIES = 128
 """Number of queries of one kernel call where a mask is needed. The keys after them are cut off, so
 that the mask stays small and most of the future is skipped.
 """
+GPU_QUERIES = 512
+"""The same on a GPU, where it is the starts of kernels that take the time."""
 
 
 class _Piece(NamedTuple):
@@ -47,20 +49,25 @@ class _Piece(NamedTuple):
     spans: Int[Tensor, "2 K"] | None
 
 
-def pieces(batch: MicroBatch) -> list[_Piece]:
-    """Cut a packed micro-batch into pieces that cover its tokens in order."""
+def pieces(batch: MicroBatch, queries: int) -> list[_Piece]:
+    """Cut a packed micro-batch into pieces that cover its tokens in order.
+
+    Args:
+        batch: The micro-batch.
+        queries: Number of queries of a piece that needs a mask, at most.
+    """
     cut = []
     for place, row in batch.rows:  # NumPy: torch's small operations take several times as long
         ends, shift = np.array(row.subtree_ends), place - row.num_cached
         for shared, start, trunk_stop, stop in row.blocks:
             start = max(start, row.num_cached)
             # the whole trunk through the causal kernel, unless one masked call holds the block
-            is_causal = not shared and not row.num_cached and stop - start > QUERIES
+            is_causal = not shared and not row.num_cached and stop - start > queries
             if is_causal:
                 trunk = slice(shift + start, shift + trunk_stop)
                 cut.append(_Piece(trunk, (0, 0), [trunk], None))
-            for first in range(trunk_stop if is_causal else start, stop, QUERIES):
-                last = min(first + QUERIES, stop)
+            for first in range(trunk_stop if is_causal else start, stop, queries):
+                last = min(first + queries, stop)
                 before = np.arange(shared or row.num_cached)
                 keys = np.concatenate([before, np.arange(start, last)])
                 # branches of shallow states see none of the trunk after them
@@ -136,7 +143,7 @@ def tree_attention(
         batch: A packed micro-batch.
         cache: Keys and values of the rows' leading tokens; None if all tokens are fed.
     """
-    cut = pieces(batch)
+    cut = pieces(batch, GPU_QUERIES if base.device.type == "cuda" else QUERIES)
     masks: dict[tuple[torch.device, torch.dtype], list[Tensor | None]] = {}
 
     def attend(module, query, key, value, attention_mask, is_causal=None, **kwargs):
