@@ -41,8 +41,15 @@ PARTS = {
     "conditions": Part(
         "Conditions",
         "number",
-        tuple(name for name in CONDITIONS if name != "many"),
+        tuple(name for name in CONDITIONS if name not in ("many", "many-redrawn")),
         IN_CONDITIONS,
+        GRID,
+    ),
+    "redrawn": Part(
+        "Redrawn secrets",
+        "number",
+        ("many-redrawn",),
+        tuple(name for name, arm in ARMS.items() if not arm.needs_truth),
         GRID,
     ),
 }

@@ -101,3 +101,5 @@ def test_conditions_change_what_they_say(name):
 def test_arms_that_read_the_rows_solution_are_left_out_where_it_is_not_the_truth():
     assert {"progress-model", "barl-task"} <= {*PARTS["number"].arms}
     assert not any(CONDITIONS[name].redraws for name in PARTS["number"].conditions)
+    without_truth = {"grpo", "rloo", "bayes-0", "bayes-0.3", "bayes-1", "bayes-model"}
+    assert {*PARTS["redrawn"].arms} == without_truth | {"rescaled", "information-alone"}

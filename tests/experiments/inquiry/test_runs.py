@@ -98,3 +98,33 @@ def test_tables_are_those_of_the_trainings(game, heading, arms):
         half = 2.2622 * error  # Student's t, 9 degrees of freedom, 97.5 %
         shown = [float(number) for number in re.findall(r"[-+]?[\d.]+", text)]
         assert shown == pytest.approx([mean, mean - half, mean + half], abs=0.051)
+
+
+@pytest.mark.parametrize("game", ["number", "animals"])
+def test_the_pretrained_models_table_is_that_of_its_trainings(game):
+    section = PAGE.split("### A pretrained model, in words\n")[1].split(f"| `{game}` |")[1]
+    rows = {row.split(" | ")[1]: row.split(" | ")[2:] for row in section.split("\n")[1:3]}
+    found = {}
+    for name in ("GRPO", "Bayes return, c = 0.3"):
+        path = f"pretrained/{game}/{NAMES[name]}-"
+        runs = [run["after"] for run in RUNS if run["path"].startswith(path)]
+        assert len(runs) == 3
+        found[name] = [100 * run["accuracy"] for run in runs]
+        mean, error = mean_and_error(found[name])
+        seeds = ", ".join(f"{value:.0f}" for value in found[name])
+        seeds = "0 in all" if {*seeds.split(", ")} == {"0"} else seeds
+        questions, unanswered = (
+            sum(r[key] for r in runs) / 3 for key in ("questions", "unanswered")
+        )
+        shown = [
+            f"{mean:.1f} ± {error:.1f} %",
+            seeds,
+            f"{questions:.1f}",
+            f"{100 * unanswered:.0f} % |",
+        ]
+        assert rows[name] == shown
+    if game == "number":
+        gains = [b - a for a, b in zip(*found.values(), strict=True)]
+        mean, error = mean_and_error(gains)
+        half = 4.3027 * error  # Student's t, 2 degrees of freedom, 97.5 %
+        assert f"by {mean:+.1f} points [{mean - half:.1f}, {mean + half:.1f}]" in section
