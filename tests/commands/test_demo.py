@@ -31,9 +31,15 @@ def test_an_unknown_task_is_refused(tmp_path):
 
 
 def test_grpo_beside_grpo_is_refused(tmp_path):
-    grpo = ["--credit", "grpo", "--information_weight", "0"]
     with pytest.raises(SystemExit, match="barl demo: credit must be another than 'grpo'"):
-        cli.main(["demo", "--output_dir", str(tmp_path), *grpo])
+        cli.main(["demo", "--output_dir", str(tmp_path), "--credit", "grpo"])
+
+
+def test_the_short_help_has_the_recipes_defaults(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "(default: bayes)" in shown and "(default: barl)" in shown  # --credit, --method
 
 
 def test_epochs_are_refused(tmp_path):
@@ -85,6 +91,8 @@ def test_both_arms_of_the_inquiry_are_trained_and_shown(tmp_path, capsys, monkey
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert {*summary["after"]} == {"grpo", "bayes"}
     curves = json.loads((tmp_path / "curves.json").read_text())["arms"]
+    # the start is measured on all games, as the ends are
+    assert summary["games"] == 32 and summary["before"]["step"] == 0
     # both begin with the same model on the same games
     assert [curve[0]["tokens"] for curve in curves.values()] == [curves["grpo"][0]["tokens"]] * 2
     assert [point["step"] for point in curves["bayes"]] == [0, 1, 2]

@@ -47,6 +47,11 @@ def test_responses_of_an_evaluation_are_converted(tmp_path, capsys):
     write_responses(tmp_path / "evaluated", problems([[1, 0]]), model=str(TINY_MODEL_DIR))
     main([str(tmp_path / "evaluated")])
     assert "2 rollouts" in capsys.readouterr().out
+    # evaluated again, and named as the error of several benchmarks says
+    write_responses(tmp_path / "evaluated", problems([[1, 0, 0]]), model=str(TINY_MODEL_DIR))
+    [benchmark] = (tmp_path / "evaluated").glob("*.jsonl")
+    main([str(benchmark.with_suffix(""))])
+    assert "3 rollouts" in capsys.readouterr().out
 
 
 def test_an_export_is_a_file_and_no_page(run_folder, tmp_path, capsys):

@@ -69,6 +69,7 @@ def test_runs_of_a_command_that_was_stopped_are_kept_until_the_results_are_there
     (tmp_path / "runs").mkdir()
     for seed, records in enumerate(before):
         (tmp_path / "runs" / f"rl-{seed}-1.json").write_text(json.dumps(records))
+    (tmp_path / "runs" / "barl-0-2.json").write_text("[]")  # of other settings
     settings = replace(Settings(), iterations=1)
     results = triplets(tmp_path, seeds=2, settings=settings, arms={"rl": ARMS["rl"]})
     assert results["records"] == [record for records in before for record in records]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import stats
 from scipy.stats import ttest_ind, ttest_rel
 
 from barl_trl.evaluation.statistics.comparison import (
@@ -92,6 +93,33 @@ def test_more_seeds_decide_where_seeds_are_what_varies():
     several = compare(np.tile(ours + 1.0, (4, 1)), np.tile(theirs, (4, 1)))
     assert several.detectable < close.detectable / 2
     assert seeds_needed(ours + 1e-6, ours) is None
+    assert seeds_needed(ours[:1] + 30.0, theirs) is None  # how much the first arm varies is unknown
+
+
+def test_seeds_that_are_needed_count_each_arms_own():
+    generator = np.random.default_rng(1)
+    few = generator.normal(size=(2, 1)) + generator.normal(size=(2, 50))
+    many = generator.normal(size=(10, 1)) + generator.normal(size=(10, 50))
+    few += many.mean() + 0.5 - few.mean()
+    number, needed = few.shape[1], seeds_needed(few, many)
+    difference = few.mean() - many.mean()
+
+    def detectable(n):
+        """From the same estimates, if each arm had n seeds."""
+        of_seeds, of_rest, now = [], [], 0.0
+        for arm in (few, many):
+            rest = arm - arm.mean(0) - arm.mean(1, keepdims=True) + arm.mean()
+            mean_square = (rest**2).sum() / (len(arm) - 1) / (number - 1)
+            of_seeds.append(arm.mean(1).var(ddof=1) / n)
+            of_rest.append(mean_square / n / number)
+            now += mean_square / len(arm) / number
+        of_problems = (few.mean(0) - many.mean(0)).var(ddof=1) / number - now + sum(of_rest)
+        total = max(0, of_problems) + max(0, sum(of_seeds) - sum(of_rest))
+        spread = of_problems**2 / (number - 1) + sum(part**2 for part in of_seeds) / (n - 1)
+        df = total**2 / spread
+        return (stats.t.ppf(0.975, df) + stats.t.ppf(0.8, df)) * total**0.5
+
+    assert needed == next(n for n in range(10, 101) if detectable(n) <= difference) > 10
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(0, 0), (1, 0), (1 / 3, 1 / 6)])
@@ -131,9 +159,11 @@ def test_tokens_at_equal_accuracy_by_hand():
     theirs = np.array([[[0.4, 0.5, 0.6]] * 4]), np.array([[80 * ks] * 4])
     ratio, low, high = tokens_at_equal_accuracy(ours, theirs)
     assert (ratio, low, high) == pytest.approx((300 / 160,) * 3)
-    # an arm that is above that accuracy with one response takes one
+    # one response is more accurate than all of the other arm
     best = np.array([[[0.7, 0.8, 0.9]] * 4]), np.array([[80 * ks] * 4])
-    assert tokens_at_equal_accuracy(ours, best)[0] == pytest.approx(300 / 80)
+    nothing = np.zeros((1, 4, 3)), np.array([[10 * ks] * 4])
+    for arms in ((ours, best), (best, ours), (nothing, ours)):
+        assert tokens_at_equal_accuracy(*arms) is None
 
 
 def test_where_more_responses_solve_no_more_problems_the_fewest_count():

@@ -17,8 +17,8 @@ def write(folder, seed=0, steps=6, gain=0.1):
         logs.append(
             {
                 "step": step,
-                "rewards/accuracy_reward/mean": accuracy,
                 "rewards/format_reward/mean": 1.0,
+                "rewards/accuracy_reward/mean": accuracy,
                 "completions/mean_length": 100 - 5 * step + seed,
                 "barl/truth_mass": accuracy / 2,
             }
@@ -55,6 +55,15 @@ def test_a_run_has_the_curves_of_training_and_of_each_benchmark(tmp_path):
     assert found["math500", "accuracy"] == pytest.approx({2: 0.1, 4: 0.2, 6: 0.3})
     assert found["math500", "mean_tokens"] == {2: 80.0, 4: 80.0, 6: 80.0}
     assert found[MEAN, "accuracy"][6] == pytest.approx(0.3)
+
+
+def test_runs_without_a_common_step_are_named(tmp_path):
+    runs = [write(tmp_path / str(steps), steps=steps) for steps in (1, 6)]
+    state = runs[1] / "trainer_state.json"
+    logs = json.loads(state.read_text())["log_history"]
+    state.write_text(json.dumps({"log_history": [log for log in logs if log["step"] > 1]}))
+    with pytest.raises(ValueError, match="at common steps, got none: summarize runs"):
+        summarize({"barl": runs})
 
 
 def test_a_run_that_was_killed_has_those_of_its_last_checkpoint(tmp_path):

@@ -40,6 +40,13 @@ def test_answer_belief_and_values_of_a_completion(show):
     assert "      It is 1." in lines
 
 
+def test_problems_with_one_prompt_have_their_own_hypotheses(show):
+    lines = show([ROW, ROW, ROW | {"hypotheses": ["4", "3"]}]).splitlines()
+    found = [line.strip() for line in lines if "truth:" in line or "It is" in line]
+    first, second = (f"the truth: {truth}; other answers: 3" for truth in (2, 4))
+    assert found == [first, "It is 0.", "It is 1.", second, "It is 2."]
+
+
 @pytest.mark.parametrize(
     ("row", "line"),
     [

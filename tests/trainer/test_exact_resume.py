@@ -150,6 +150,17 @@ def test_killed_in_the_middle_of_a_rollout_batch(tmp_path, train):
     np.testing.assert_equal(recorded(resumed), recorded(whole))
 
 
+def test_a_run_that_is_at_its_end_is_not_trained_on(tmp_path, train):
+    settings = {"max_steps": 6, "lr_scheduler_type": "constant"}
+    ended = parameters(train("run", **settings))
+    for _ in range(2):
+        again = parameters(train("run", "--resume_from_checkpoint", "auto", **settings))
+        for name, value in again.items():
+            torch.testing.assert_close(value, ended[name], rtol=0, atol=0)
+    assert not (tmp_path / "run" / "checkpoint-7").exists()
+    assert [step for step, *_ in prompts(tmp_path, "run")] == [0, 4]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "config", ["cpu/ddp.yaml", "cpu/zero2.yaml", "cpu/zero3.yaml", "cpu/fsdp2.yaml"]

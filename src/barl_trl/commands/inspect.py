@@ -114,15 +114,14 @@ def _make(folders: list[Path], names: list[str], output: Path, options: Namespac
 
 
 def _folder(run: Path) -> Path:
+    place = run.resolve()
+    if (place.parent / f"{place.name}.jsonl").exists():
+        _convert_new_responses(place.parent)
     for folder in (run / "beliefs", run):
         if any(folder.glob("rollouts_*.parquet")):
             return folder
-    if (run / "results.json").exists():
-        from ..evaluation.beliefs.response_records import convert_responses
-
-        convert_responses(run)
-    files = [*run.glob("*/beliefs/rollouts_*.parquet"), *run.glob("*/*/beliefs/rollouts_*.parquet")]
-    folders = sorted({path.parent for path in files})
+    _convert_new_responses(run)
+    folders = sorted({path.parent for path in _records_within(run)})
     if len(folders) == 1:
         return folders[0]
     if folders:
@@ -134,6 +133,23 @@ def _folder(run: Path) -> Path:
         f"RUN must have records of rollouts, beliefs/rollouts_*.parquet, got {run}: train with "
         "log_beliefs, or name what barl evaluate or barl analyze values wrote."
     )
+
+
+def _convert_new_responses(evaluation: Path) -> None:
+    """Write records of responses that are newer than their records, if a folder has any."""
+    results = evaluation / "results.json"
+    if not results.exists():
+        return
+    written = [path.stat().st_mtime for path in _records_within(evaluation)]
+    if min(written, default=0.0) < results.stat().st_mtime:
+        from ..evaluation.beliefs.response_records import convert_responses
+
+        convert_responses(evaluation)
+
+
+def _records_within(folder: Path) -> list[Path]:
+    names = ("*/beliefs/rollouts_*.parquet", "*/*/beliefs/rollouts_*.parquet")
+    return [path for name in names for path in folder.glob(name)]
 
 
 def _names(runs: list[Path]) -> list[str]:

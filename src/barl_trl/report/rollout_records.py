@@ -213,8 +213,9 @@ def _fault(record: Mapping[str, Any]) -> str | None:
     if None in ends or any(a >= b for a, b in pairwise([0, *ends])) or (ends or [0])[-1] > tokens:
         return f"step_ends {ends!r:.40}, which do not ascend up to {tokens},"
     lengths = {"token_ids": tokens, "step_values": steps} | dict.fromkeys(
-        ("token_logps", "importance_ratios", "token_weights"), tokens
+        ("token_logps", "importance_ratios", "token_weights", "own_tokens"), tokens
     )
+    lengths["observed_tools"] = len(record["turn_ends"] or ())
     if size:
         lengths |= dict.fromkeys(_MATRICES, steps + 1)
         lengths |= {"predicted_rewards": steps, "outcomes_under": size}
@@ -227,10 +228,10 @@ def _fault(record: Mapping[str, Any]) -> str | None:
             return f"{name} of another number of hypotheses"
     if size and not 0 <= (record["member"] or 0) < size:
         return f"member {record['member']} of {size} hypotheses"
-    if (size and record["answer_logps"] is None) or any(
+    if (size and None in (record["answer_logps"], record["posterior"])) or any(
         None in (record[name] or ()) for name in ("tokens", "token_ids", "hypotheses")
     ):
-        return "an empty token or hypothesis, or one without answer_logps,"
+        return "an empty token or hypothesis, or one without answer_logps or posterior,"
     return None
 
 

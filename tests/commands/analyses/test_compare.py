@@ -49,7 +49,7 @@ def test_with_one_seed_it_is_said_what_is_not_in_the_interval(runs, capsys):
     cli.main(["analyze", "compare", "ours-0", "theirs-0", "--benchmarks", "gsm8k"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "gsm8k: ours-0 and theirs-0 (1 against 1 seeds)" in shown and "math500" not in shown
-    assert "two checkpoints, not two methods" in shown
+    assert "two checkpoints, not two methods" in shown and "│ ? │" in shown
 
 
 def test_it_is_said_of_any_arm_with_one_seed(runs, capsys):
@@ -65,7 +65,7 @@ def test_a_difference_that_does_not_vary_is_not_tested(tmp_path, monkeypatch, ca
     cli.main(["analyze", "compare", "ours", "theirs", "none"])
     shown = capsys.readouterr().out
     cells = [[cell.strip() for cell in line.split("│")] for line in shown.splitlines()]
-    assert ["accuracy", "0.0", "0.0", "+0.0 [-, -]", "-", "-", "-"] in [row[1:-1] for row in cells]
+    assert ["accuracy", "0.0", "0.0", "+0.0 [-, -]", "-", "-", "?"] in [row[1:-1] for row in cells]
     rows = results(tmp_path / "outputs" / "analysis" / "compare.json")["rows"]
     tested, same = (row for row in rows if row["metric"] == "accuracy")
     assert tested["p_holm"] == tested["p_value"] < 0.05, "it is the only test"
@@ -77,6 +77,7 @@ def test_a_difference_that_does_not_vary_is_not_tested(tmp_path, monkeypatch, ca
     [
         (["ours-0"], "there must be at least two arms, got ours-0"),
         (["ours=nowhere", "theirs-0"], "the folders of an arm must exist, got nowhere for ours"),
+        (["a=ours-0,ours-*", "theirs-0"], "each seed of a must be given once, got .* 2 times"),
         (["a=ours-0", "a=theirs-0"], "arms must have different names, got a twice"),
     ],
 )

@@ -18,8 +18,16 @@ from barl_trl.commands.analyze.curves import _arms
         ("7", "7"),
         ("grpo_s3", "grpo"),
         ("GRPO=barl-seed1", "GRPO"),
-        ("a=b=c-1", "a=b"),
+        ("a=lr=1/b-1", "a"),
     ],
 )
 def test_the_arm_is_named_or_that_of_the_folder_up_to_its_seed(folder, arm):
-    assert _arms([folder]) == {arm: [Path(folder.rpartition("=")[2])]}
+    assert _arms([folder]) == {arm: [Path(folder.removeprefix(f"{arm}="))]}
+
+
+def test_a_folder_may_have_an_equals_sign(tmp_path):
+    folder = tmp_path / "lr=1e-3" / "g-1"
+    folder.mkdir(parents=True)
+    assert _arms([str(folder)]) == {"g": [folder]}
+    with pytest.raises(ValueError, match="each seed of a must be given once, got"):
+        _arms([f"a={folder}", f"a={folder}/"])

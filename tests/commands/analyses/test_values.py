@@ -69,6 +69,14 @@ def test_statements_are_hypotheses_where_they_are_asked_for(tmp_path, model_path
     assert label["extraction"] == "stated"
 
 
+def test_responses_of_an_evaluation_are_not_replaced(tmp_path):
+    for name in ("read", "kept"):
+        write_responses(tmp_path / name, problems([[1, 0]]), model="model")
+    done = analyze("values", tmp_path / "read", "--names", "kept", "--output_dir", tmp_path)
+    assert done.returncode == 2
+    assert "output_dir must not have responses of barl evaluate in kept" in done.stderr
+
+
 def test_the_checkpoint_must_be_known(tmp_path):
     (write_responses(tmp_path / "barl", problems([[1]])) / "results.json").unlink()
     done = analyze("values", tmp_path / "barl")

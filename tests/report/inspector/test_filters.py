@@ -5,12 +5,12 @@ import pytest
 from barl_trl.report.inspector.derived import derive
 from barl_trl.report.inspector.filters import FILTERS, kinds, mean_weight
 
-from .rollouts import METADATA, make_record
+from .rollouts import METADATA, make_record, metadata_of
 
 
-def names(group):
-    derived = derive(group, METADATA)
-    found = kinds(list(zip(group, derived, strict=True)))
+def names(group, metadata=METADATA):
+    derived = derive(group, metadata)
+    found = kinds(list(zip(group, derived, strict=True)), metadata["settings"])
     return [{name for bit, name in enumerate(FILTERS) if bits >> bit & 1} for bits in found]
 
 
@@ -51,18 +51,21 @@ def test_equal_outcomes_with_weights_apart_are_a_kind_of_the_whole_group():
     assert not any("tied_spread" in found for found in names([tied[0]]))
 
 
-def test_right_is_the_truth_and_without_hypotheses_a_reward():
+def test_right_is_the_truth_and_where_answers_are_no_hypotheses_a_reward():
     wrong = weighted(make_record(1, outcome=0.0), 0.0) | {"step_values": None}
     unscored = wrong | {"hypotheses": None, "member": None}
-    truth_alone = make_record(1, size=1) | {"step_values": None, "member": None}
+    truth_alone = weighted(make_record(1, size=1), 0.0) | {"step_values": None, "member": None}
+    costly = truth_alone | {"member": 0, "outcome": -0.2}
     for record, kind in (
         (wrong | {"outcome": 0.2}, "wrong"),  # a reward for form, say
         (unscored, "wrong"),
         (unscored | {"outcome": 1.0}, "right"),
         (unscored | {"outcome": None}, "wrong"),
-        (weighted(truth_alone, 0.0), "right"),
+        (truth_alone, "wrong"),  # nobody answered the truth, nor anything that is a hypothesis
+        (costly, "right"),
     ):
         assert names([record]) == [{kind}]
+    assert names([truth_alone], metadata_of(credit="progress")) == [{"right"}]
 
 
 def test_mean_weight_counts_tokens():

@@ -37,6 +37,7 @@ def test_files_are_served_to_this_machine_and_never_kept(tmp_path):
         assert (status, body, headers["Cache-Control"]) == (200, b"a page", "no-store")
         assert get(address, "/../secret")[0] == 404
         assert get(address, "/", Host="evil.example:80")[0] == 421
+        assert get(address, "/", Host="localhost")[0] == 200  # as browsers say of port 80
 
 
 def test_no_other_site_no_listing_and_nothing_outside_is_served(tmp_path):

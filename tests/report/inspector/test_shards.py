@@ -58,3 +58,6 @@ def test_pairs_join_equal_completions_first_then_prompts():
     for row, other in enumerate(found["other"]):
         if other >= 0:
             assert ours.keys[row][0] == theirs.keys[other][0]
+    # a game's prompt need not name its secret
+    games = run_of([0], lambda records: [record | {"solution": "other"} for record in records])[0]
+    assert {*pairs(ours, games)["other"]} == {-1}

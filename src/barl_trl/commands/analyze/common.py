@@ -1,6 +1,7 @@
 """What the analyses share: named folders, results as rows, tables."""
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,20 @@ def named(names: Sequence[str] | None, folders: Sequence[Path]) -> dict[str, Pat
     if len(set(names)) < len(names):
         raise ValueError(f"--names must differ, got {', '.join(names)}: name each model.")
     return dict(zip(names, folders, strict=True))
+
+
+def arm_and_folder(text: str) -> tuple[str, str]:
+    """Split `ARM=FOLDER`; the arm is empty if there is none, or a folder has the whole name."""
+    arm, equals, folder = text.partition("=")
+    return (arm, folder) if equals and not Path(text).exists() else ("", text)
+
+
+def refuse_repeated(arms: Mapping[str, Sequence[Path]]) -> None:
+    """Refuse a folder that an arm has twice: it would count as two seeds."""
+    for arm, folders in arms.items():
+        [(place, number)] = Counter(folder.resolve() for folder in folders).most_common(1)
+        if number > 1:
+            raise ValueError(f"each seed of {arm} must be given once, got {place} {number} times.")
 
 
 def fewest_samples(models: Mapping[str, Mapping[str, ResponsesByProblem]]) -> int:

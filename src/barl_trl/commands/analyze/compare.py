@@ -9,7 +9,7 @@ from typing import Any
 from ...evaluation.responses import read_responses
 from ...evaluation.statistics.compared_runs import ArmValues, arms_of
 from ..shell.console import print_note, print_table
-from .common import Rows, write
+from .common import Rows, arm_and_folder, refuse_repeated, write
 
 _EQUAL = "token ratio"
 
@@ -76,8 +76,8 @@ def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
         for metric, (ours, theirs) in pairs.items()
     }
     if most > 1:
-        ratio, low, high = tokens_at_equal_accuracy(arm, base)
-        metrics[_EQUAL] = {"ratio": ratio, "low": low, "high": high}
+        found = tokens_at_equal_accuracy(arm, base) or (None, None, None)
+        metrics[_EQUAL] = dict(zip(("ratio", "low", "high"), found, strict=True))
     return metrics
 
 
@@ -115,12 +115,13 @@ def _run(options: argparse.Namespace) -> None:
     if fewest_seeds < 2:
         print_note(
             "With one seed of an arm, its luck in training is not in the interval: this compares "
-            "two checkpoints, not two methods."
+            "two checkpoints, not two methods. Nor is it known how many seeds would do (?)."
         )
     elif fewest_seeds < 3:
         print_note("With two seeds the interval covers the truth 92 times of 100, not 95.")
     print_note(
-        "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy. [95 %]: "
+        "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy, - where "
+        "one response of an arm is more accurate than all of the other. [95 %]: "
         "over training seeds and problems. p: corrected over benchmarks and arms (Holm). detects: "
         "the smallest difference that is found with a probability of 80 %. seeds: so many of each "
         "arm find one of the size seen; - where a hundred do not, and more problems are needed. "
@@ -133,32 +134,35 @@ def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
     """Return the folders of each arm; a folder may be a pattern.
 
     Raises:
-        ValueError: A name is given twice, or a folder is missing.
+        ValueError: A name or a folder is given twice, or a folder is missing.
     """
     arms: dict[str, list[Path]] = {}
     for text in texts:
-        name, equals, folders = text.rpartition("=")
-        name = name if equals else Path(text).resolve().name
+        name, folders = arm_and_folder(text)
+        name = name or Path(text).resolve().name
         if name in arms:
             raise ValueError(
                 f"arms must have different names, got {name} twice: NAME=DIR names one."
             )
         arms[name] = []
         for pattern in folders.split(","):
-            matches = sorted(map(Path, glob(pattern)))
+            is_folder = Path(pattern).exists()
+            matches = [Path(pattern)] if is_folder else sorted(map(Path, glob(pattern)))
             if not matches:
                 raise ValueError(
                     f"the folders of an arm must exist, got {pattern} for {name}: `barl evaluate` "
                     "writes them."
                 )
             arms[name] += matches
+    refuse_repeated(arms)
     return arms
 
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:
     cells = {"metric": row["metric"]}
     if row["metric"] == _EQUAL:
-        difference = f"x {row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+        ratio = [row[name] for name in ("ratio", "low", "high")]
+        difference = "-" if None in ratio else "x {:.2f} [{:.2f}, {:.2f}]".format(*ratio)
         texts = "", "", difference, "", "", ""
     else:
         scale, form = (1, ",.0f") if row["metric"] == "tokens" else (100, ",.1f")
@@ -173,7 +177,7 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
             f"{middle} [{low}, {high}]",
             text("p_holm", ".3f", 1),
             text("detectable"),
-            text("seeds_needed", "d", 1),
+            "?" if min(row["seeds"], row["base_seeds"]) < 2 else text("seeds_needed", "d", 1),
         )
     names = (row["arm"], row["base"], "difference [95 %]", "p", "detects", "seeds")
     return cells | dict(zip(names, texts, strict=True))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...report.json_files import write_json
 from ..shell.parsers import printable
+from .common import arm_and_folder, refuse_repeated
 
 _SEED = re.compile(r"[-_](seed|s)?[-_]?\d+$")
 
@@ -21,9 +22,10 @@ def _arms(runs: Sequence[str]) -> dict[str, list[Path]]:
     """
     grouped = defaultdict(list)
     for run in runs:
-        arm, _, folder = run.rpartition("=")
+        arm, folder = arm_and_folder(run)
         name = Path(folder).name
         grouped[arm or _SEED.sub("", name) or name].append(Path(folder))
+    refuse_repeated(grouped)
     return dict(grouped)
 
 

@@ -38,7 +38,9 @@ def _run(options: argparse.Namespace) -> None:
     for n, (name, samples) in enumerate(samples_of.items()):
         firsts = read_responses(folders[n], samples) if folders else {}
         for benchmark, problems in samples.items():
+            fewest = min(map(len, problems.values()))
             for first in [firsts[benchmark], None] if folders else [None]:
+                most = min(max_k, fewest) if folders and first is None else max_k
                 rows += [
                     {
                         "benchmark": benchmark,
@@ -47,7 +49,7 @@ def _run(options: argparse.Namespace) -> None:
                         **point._asdict(),
                         "num_problems": len(problems),
                     }
-                    for point in efficiency_curve(problems, first, max_k=max_k)
+                    for point in efficiency_curve(problems, first, max_k=most)
                 ]
     path = write(options.output_dir / "efficiency.json", {"max_k": max_k}, rows)
     figures = {"efficiency.png": True} if folders else {}

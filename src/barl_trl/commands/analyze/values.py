@@ -73,6 +73,12 @@ def _run(options: argparse.Namespace) -> None:
     output_dir, delimiter = options.output_dir, options.step_delimiter
     responses_of = read_models(options, options.responses)
     refuse_overwriting([output_dir / name for name in responses_of], options.responses)
+    for folder in (output_dir / name for name in responses_of):
+        if (folder / "results.json").exists():
+            raise ValueError(
+                f"output_dir must not have responses of barl evaluate in {folder.name}, got "
+                f"{output_dir}: they have the names of this command's files."
+            )
     models = {
         name: options.model or model_of(folder)
         for name, folder in named(options.names, options.responses).items()

@@ -86,6 +86,11 @@ def main(argv: list[str]) -> None:
     first = (DemoArguments, BARLFields)
     with mistakes_in_one_line("barl demo"):
         recipe = [] if has_recipe else ["--config", str(TASKS[_task_of(argv)].recipe)]
+        if _task_of(argv) == "inquiry" and _given(argv, "--credit") == "grpo":
+            raise ValueError(
+                "credit must be another than 'grpo', got 'grpo': GRPO is trained anyway. Leave it "
+                "out for 'bayes'."
+            )
         if early := parse_early("barl demo", [*recipe, *argv], first, trl=["GRPOConfig"]):
             demo_args, barl_fields, trl_fields = early
             settings = given_settings(barl_fields, trl_fields)
@@ -112,9 +117,13 @@ def main(argv: list[str]) -> None:
 
 def _task_of(argv: list[str]) -> str:
     """Return the task that the words of a command line name; the default for an unknown one."""
-    words = [part for word in argv for part in word.split("=", 1)]
-    named = dict(pairwise(words)).get("--task", DemoArguments.task)
+    named = _given(argv, "--task") or DemoArguments.task
     return named if named in TASKS else DemoArguments.task
+
+
+def _given(argv: list[str], option: str) -> str | None:
+    words = [part for word in argv for part in word.split("=", 1)]
+    return dict(pairwise(words)).get(option)
 
 
 def _check(task: str, settings: Any) -> None:
@@ -123,11 +132,6 @@ def _check(task: str, settings: Any) -> None:
         raise ValueError(
             f"max_steps must be at least 1, got {settings.max_steps}: the problems have no end, so "
             "there are no epochs."
-        )
-    if task == "inquiry" and settings.credit == "grpo":
-        raise ValueError(
-            "credit must be another than 'grpo', got 'grpo': GRPO is trained anyway. Leave it out "
-            "for 'bayes'."
         )
     for name, why in TASKS[task].unused.items():
         if getattr(settings, name) != getattr(type(settings), name):  # the field's default

@@ -28,6 +28,8 @@ from ..train.training_console import print_rows
 
 HELD_OUT_SEED = 10_007
 NUM_GAMES = 1024
+REFERENCE_GAMES = 8192
+"""Games of which the agent that asks at random finds a share, without a model."""
 _MEASURED = ("questions", "belief_entropy", "determined", "unanswered", "log_score")
 """What [`~barl_trl.synthetic.inquiry.found_secret`] logs of the games of an evaluation."""
 
@@ -54,7 +56,7 @@ def run(args: BARLConfig) -> dict[str, Any]:
             of_arm.information_weight = 0.0
         trained[credit] = _train(of_arm)
     questions = args.max_tool_calling_iterations or 0
-    plays = reference_play(inquiry, random_question, questions, games=NUM_GAMES)
+    plays = reference_play(inquiry, random_question, questions, games=REFERENCE_GAMES)
     references = {
         "Bayes-optimal": optimal_number_accuracy(len(inquiry.hypotheses), questions),
         "random questions": plays.accuracy,
@@ -70,9 +72,8 @@ def run(args: BARLConfig) -> dict[str, Any]:
         "settings": card_settings(args),
         "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
         "games": NUM_GAMES,
-        "games_on_the_way": min(NUM_GAMES, args.per_device_eval_batch_size),
         "references": references,
-        "before": trained["grpo"]["curve"][0],
+        "before": trained["grpo"]["before"],
         "after": {name: of_arm["final"] for name, of_arm in trained.items()},
         "page": str(page / "index.html") if args.log_beliefs else None,
         "seconds": round(time.perf_counter() - started, 1),
@@ -97,12 +98,18 @@ def _train(args: BARLConfig) -> dict[str, Any]:
         environment_factory=NumberGame,
     )
     print_rows(trainer)
+    with torch.random.fork_rng():  # the rollouts do not depend on this evaluation
+        before = trainer.evaluate(all_games)
     trainer.train()
     logs = [log for log in trainer.state.log_history if "eval_reward" in log]
     final = trainer.evaluate(all_games)
     trainer.save_model()
     trainer.state.save_to_json(f"{args.output_dir}/trainer_state.json")
-    return {"curve": [*map(measured, logs)], "final": measured(final | {"step": args.max_steps})}
+    return {
+        "curve": [*map(measured, logs)],
+        "before": measured(before | {"step": 0}),
+        "final": measured(final | {"step": args.max_steps}),
+    }
 
 
 def measured(log: dict[str, Any]) -> dict[str, float]:
@@ -117,22 +124,18 @@ def measured(log: dict[str, Any]) -> dict[str, float]:
 
 def table_rows(summary: dict[str, Any]) -> list[dict[str, str]]:
     """Return the rows of the table: what the arms reached, with intervals over games."""
-    columns = {"before": summary["before"], **summary["after"]}
-    games = dict.fromkeys(columns, summary["games"])
-    games["before"] = summary["games_on_the_way"]
+    columns, games = {"before": summary["before"], **summary["after"]}, summary["games"]
 
     def row(label: str, name: str, form: Any) -> dict[str, str]:
-        return {"": label} | {
-            arm: form(of_arm[name], games[arm]) for arm, of_arm in columns.items()
-        }
+        return {"": label} | {arm: form(of_arm[name]) for arm, of_arm in columns.items()}
 
-    def share(value: float, number: int) -> str:
-        low, high = clopper_pearson(round(value * number), number)
+    def share(value: float) -> str:
+        low, high = clopper_pearson(round(value * games), games)
         return f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
 
     return [
         row("secrets found", "accuracy", share),
         row("determined by the replies", "determined", share),
-        row("questions", "questions", lambda value, _: f"{value:.2f}"),
-        row("entropy at the answer", "belief_entropy", lambda value, _: f"{100 * value:.0f} %"),
+        row("questions", "questions", lambda value: f"{value:.2f}"),
+        row("entropy at the answer", "belief_entropy", lambda value: f"{100 * value:.0f} %"),
     ]

@@ -117,9 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         "data, on GPUs",
     )
     paper.add_argument("--seeds", type=at_least_one, default=3, help="seeds per arm")
-    paper.add_argument(
-        "--plan", action="store_true", help="print the cost and the commands, and run nothing"
-    )
+    paper.add_argument("--plan", action="store_true", help="print the commands, and run nothing")
     paper.add_argument("--output_dir", type=Path, default=Path("outputs/paper"), help=_FOLDER)
     paper.set_defaults(run=_paper)
     return parser

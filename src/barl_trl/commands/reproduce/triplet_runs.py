@@ -3,6 +3,7 @@
 import time
 from dataclasses import asdict
 from pathlib import Path
+from shutil import rmtree
 from statistics import mean, stdev
 from typing import Any
 
@@ -56,10 +57,8 @@ def triplets(
         "records": records,
     }
     write_json(path, results)
-    for job in jobs:
-        job.path.unlink()
-    runs.rmdir()
     triplets_figure.draw(path, output_dir / "triplets.png")
+    rmtree(runs)  # also what other settings left
     return results
 
 

@@ -83,6 +83,8 @@ def mistakes_in_one_line(
     """
     try:
         yield
+    except BrokenPipeError:  # whoever read the output has gone
+        raise
     except (ValueError, OSError, ImportError) as error:
         text = " ".join(str(error).split()).replace("path_or_id", path_or_id)
         text = re.sub(r" (\w+_column)=", r" --\1 ", text)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -95,7 +96,7 @@ def parse_early(
         SystemExit: Help was asked for, or an option is unknown, missing or of another type.
     """
     if {"-h", "--help"} & set(argv):
-        _print_short_help(prog, first)
+        _print_short_help(prog, first, argv)
     if "--help-all" in argv:
         return None
     of_trl = trl_options(trl, but=[option.name for kind in first for option in fields(kind)])
@@ -129,10 +130,17 @@ def _parser(prog: str, dataclasses: Iterable[type], **kwargs) -> RecipeParser:
     return parser
 
 
-def _print_short_help(prog: str, first: Iterable[type]) -> None:
-    """Print the first sentence of each option's text, and end the command."""
+def _print_short_help(prog: str, first: Iterable[type], argv: Sequence[str]) -> None:
+    """Print the first sentence of each option's text, and end the command.
+
+    Defaults are those of the recipe, if there is one.
+    """
     formatter: Any = partial(HelpFormatter, max_help_position=34)
     parser = _parser(prog, first, add_help=False, formatter_class=formatter)
+    if recipe := dict(pairwise(argv)).get("--config"):
+        values = yaml.safe_load(read_text(str(file_of("config", recipe))))
+        known = {action.dest for action in parser._actions}
+        parser.set_defaults(**{name: values[name] for name in known & values.keys()})
     for action in parser._actions:
         sentence = re.split(r"(?<=\.) (?=[A-Z`])", action.help or "")[0].removesuffix(".")
         choices = f": {' | '.join(map(str, action.choices))}" if action.choices else ""

@@ -58,34 +58,37 @@ class _Variance(NamedTuple):
         problems: Variance over problems.
         of_problems: Its degrees of freedom.
         seeds: Variance over seeds of each arm that has more than one.
-        of_seeds: Degrees of freedom of each variance in `seeds`.
-        residual: Variance of the residuals e, which `problems` and `seeds` both contain.
+        num_seeds: Number of seeds of these arms.
+        residuals: Variance of the residuals e of these arms, which `problems` and `seeds` both
+            contain.
     """
 
     problems: float
     of_problems: int
     seeds: tuple[float, ...]
-    of_seeds: tuple[int, ...]
-    residual: float
+    num_seeds: tuple[int, ...]
+    residuals: tuple[float, ...]
 
-    def scaled(self, factor: float) -> "_Variance":
-        """Return the parts with `factor` times as many seeds."""
+    def with_seeds(self, number: int) -> "_Variance":
+        """Return the parts if each of these arms had so many seeds."""
+        shares = [of_arm / number for of_arm in self.num_seeds]
+        residuals = tuple(x * y for x, y in zip(self.residuals, shares, strict=True))
         return self._replace(
-            problems=self.problems - self.residual * (1 - 1 / factor),
-            seeds=tuple(part / factor for part in self.seeds),
-            of_seeds=tuple(round((df + 1) * factor) - 1 for df in self.of_seeds),
-            residual=self.residual / factor,
+            problems=self.problems - sum(self.residuals) + sum(residuals),
+            seeds=tuple(x * y for x, y in zip(self.seeds, shares, strict=True)),
+            num_seeds=(number,) * len(shares),
+            residuals=residuals,
         )
 
     def total(self) -> tuple[float, float]:
         """Return the variance, and its degrees of freedom."""
-        of_seeds = max(0.0, sum(self.seeds) - self.residual)
+        of_seeds = max(0.0, sum(self.seeds) - sum(self.residuals))
         total = max(self.problems, 0.0) + of_seeds
         if not total:
             return 0.0, self.of_problems
         spread = (self.problems / total) ** 2 / self.of_problems
-        for part, df in zip(self.seeds, self.of_seeds, strict=True) if of_seeds else ():
-            spread += (part / total) ** 2 / df
+        for part, number in zip(self.seeds, self.num_seeds, strict=True) if of_seeds else ():
+            spread += (part / total) ** 2 / (number - 1)
         return total, 1 / spread
 
     def detectable(self) -> float:
@@ -130,12 +133,14 @@ def seeds_needed(first: Values, second: Values) -> int | None:
         second: Values of the second arm, (S', N).
 
     Returns:
-        The number of seeds, at least max(S, S'); None if 100 seeds do not suffice.
+        The number of seeds, at least max(S, S'); None if 100 seeds do not suffice, or if an arm has
+        one seed, so that nobody knows how much it varies.
     """
     variance, difference = _variance(first, second), abs(float(first.mean() - second.mean()))
-    num_seeds = max(len(first), len(second))
-    for number in range(num_seeds, _MOST_SEEDS + 1):
-        if 0 < variance.scaled(number / num_seeds).detectable() <= difference:
+    if len(variance.seeds) < 2:
+        return None
+    for number in range(max(variance.num_seeds), _MOST_SEEDS + 1):
+        if 0 < variance.with_seeds(number).detectable() <= difference:
             return number
     return None
 
@@ -145,17 +150,17 @@ def _variance(first: Values, second: Values) -> _Variance:
     number = first.shape[1]
     by_problem = first.mean(axis=0) - second.mean(axis=0)
     seeded = [arm for arm in (first, second) if len(arm) > 1]
-    residual = 0.0
+    residuals = []
     for arm in seeded:
         rest = arm - arm.mean(axis=0) - arm.mean(axis=1, keepdims=True) + arm.mean()
         freedom = (len(arm) - 1) * (number - 1)
-        residual += float((rest**2).sum()) / freedom / arm.size
+        residuals.append(float((rest**2).sum()) / freedom / arm.size)
     return _Variance(
         problems=_variance_of(by_problem) / number,
         of_problems=number - 1,
         seeds=tuple(_variance_of(arm.mean(axis=1)) / len(arm) for arm in seeded),
-        of_seeds=tuple(len(arm) - 1 for arm in seeded),
-        residual=residual,
+        num_seeds=tuple(map(len, seeded)),
+        residuals=tuple(residuals),
     )
 
 
@@ -198,7 +203,7 @@ def _weights(generator: np.random.Generator, draws: int, number: int) -> np.ndar
 
 def tokens_at_equal_accuracy(
     first: tuple[Values, Values], second: tuple[Values, Values]
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float] | None:
     """Return the ratio of the first arm's tokens to the second's at the same accuracy.
 
     An arm draws k responses to each problem, and its accuracy is pass@k. The arms are compared at
@@ -210,7 +215,8 @@ def tokens_at_equal_accuracy(
         second: Pass@k and total tokens of the second arm, each (S', N, K).
 
     Returns:
-        The ratio, and the lower and upper end of its 95 % interval by bootstrap.
+        The ratio, and the lower and upper end of its 95 % interval by bootstrap; None if one
+        response of an arm is more accurate than all of the other, so that no accuracy is the same.
     """
 
     def ratio(*means: np.ndarray) -> np.ndarray:
@@ -227,6 +233,8 @@ def tokens_at_equal_accuracy(
 
     arms = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
     means = [arm.mean(axis=(0, 1))[None] for arm in arms]
+    if max(curves[0, 0, 0] for curves in means) > min(curves[0, -1, 0] for curves in means):
+        return None
     low, high = np.quantile(bootstrap(arms, ratio), [0.025, 0.975])
     return float(ratio(*means)[0]), float(low), float(high)
 

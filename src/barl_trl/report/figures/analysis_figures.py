@@ -153,7 +153,7 @@ def draw_comparison(results: str | Path, path: str | Path) -> None:
         value = "ratio" if "ratio" in _where(rows, metric=metric)[0] else "difference"
         scale = 1 if value == "ratio" or metric == "tokens" else 100
         for n, arm in enumerate(arms):
-            points = _where(rows, metric=metric, arm=arm)
+            points = [r for r in _where(rows, metric=metric, arm=arm) if r[value] is not None]
             offset = 0.6 * (n - (len(arms) - 1) / 2) / len(arms)
             axis.errorbar(
                 [scale * row[value] for row in points],

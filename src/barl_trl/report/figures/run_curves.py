@@ -43,7 +43,8 @@ def summarize(runs: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
     Returns:
         Arm -> the number of `seeds`, and `curves`. A curve, by set of problems and kind (a key of
         `_LABELS`), has `steps`, `mean` and `standard_error` (None for a single seed). The mean over
-        benchmarks comes last. The accuracy on training rollouts is the mean of the first reward.
+        benchmarks comes last. The accuracy on training rollouts is the mean of the first reward
+        whose name has "accuracy", or else of the first.
 
     Raises:
         FileNotFoundError: A folder has no `trainer_state.json`, nor has a checkpoint in it.
@@ -56,6 +57,11 @@ def summarize(runs: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
         for name, kind in sorted({place for run in seeds for place in run}, key=_order):
             of_place = [run[name, kind] for run in seeds if (name, kind) in run]
             steps = sorted(set.intersection(*map(set, of_place)))
+            if not steps:
+                raise ValueError(
+                    f"The runs of {arm} must log {kind} of {name} at common steps, got none: "
+                    "summarize runs with equal logging_steps and eval_steps."
+                )
             logged = np.array([[curve[step] for step in steps] for curve in of_place], dtype=float)
             errors = None
             if len(of_place) > 1:
@@ -94,13 +100,15 @@ def _place(name: str, log: Mapping[str, float]) -> tuple[str, str] | None:
     if name in _OF_TRAINING:
         return TRAINING, _OF_TRAINING[name]
     rewards = [key for key in log if key.startswith("rewards/") and key.endswith("/mean")]
-    return (TRAINING, "accuracy") if rewards and name == rewards[0] else None
+    accuracy = next((key for key in rewards if "accuracy" in key), (*rewards, None)[0])
+    return (TRAINING, "accuracy") if name == accuracy else None
 
 
 def _log_history(folder: Path) -> list[dict[str, Any]]:
     """Return the logs of a run from its `trainer_state.json`, or from its last checkpoint's."""
     checkpoints = folder.glob("checkpoint-*/trainer_state.json")
-    by_step = sorted(checkpoints, key=lambda path: int(path.parent.name.rpartition("-")[2]))
+    places = {path.parent.name.removeprefix("checkpoint-"): path for path in checkpoints}
+    by_step = [places[step] for step in sorted(filter(str.isdecimal, places), key=int)]
     for path in (folder / "trainer_state.json", *reversed(by_step)):
         with suppress(FileNotFoundError, ValueError):  # a killed run may leave a part of the file
             return read_json(path, log_history=list)["log_history"]

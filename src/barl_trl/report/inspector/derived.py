@@ -202,7 +202,9 @@ def _method_values(
     by_credit = {}
     for name, credit in CREDITS.items():
         if name == run_credit:
-            credit = credit._replace(credit_baseline=settings["credit_baseline"])
+            credit = credit._replace(
+                credit_baseline=settings.get("credit_baseline", credit.credit_baseline)
+            )
         # the rollouts of the run's credit may have had no answer but the truth
         if size >= needed[credit.hypotheses] or (size and name == run_credit):
             judged = known if credit.needs_truth else rollouts

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...credit import CREDITS
 from .derived import Derived, has_truth, own_tokens
 
 FILTERS = {
@@ -33,16 +34,18 @@ _SPREAD = 0.05
 """Weights of a group count as spread if the largest minus the smallest exceeds this."""
 
 
-def _is_right(record: Mapping[str, Any]) -> bool | None:
+def _is_right(record: Mapping[str, Any], are_compared: bool) -> bool | None:
     """Return whether a rollout's answer is the truth; None if the prompt has no truth.
 
-    Where answers are no hypotheses, it is taken to be the truth if the outcome is above 0.
+    Where answers were not compared with the truth, it is taken to be the truth if the outcome is
+    above 0.
     """
     # where the run scored answers, but none of this prompt, the outcome does not replace the truth
     has_substitute = record["outcome"] is not None and record["scored_tokens"] is None
     if not has_truth(record) or (record["solution"] is None and not has_substitute):
         return None
-    if len(record["hypotheses"] or ()) > 1:
+    size = len(record["hypotheses"] or ())
+    if record["member"] is not None or size > 1 or (size and are_compared):
         return record["member"] == 0
     return (record["outcome"] or 0.0) > 0
 
@@ -56,11 +59,14 @@ def mean_weight(record: Mapping[str, Any], derived: Derived) -> float:
     return float(np.average(derived.weights, weights=sizes)) if sizes.sum() else 0.0
 
 
-def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
+def kinds(
+    group: Sequence[tuple[Mapping[str, Any], Derived]], settings: Mapping[str, Any]
+) -> list[int]:
     """Return the kinds of each rollout of a group, as bits.
 
     Args:
         group: Record and numbers of each rollout of a prompt.
+        settings: Settings of the run. Its credit says whether answers are hypotheses.
 
     Returns:
         An integer for each rollout, whose bits are in the order of [`FILTERS`].
@@ -69,9 +75,11 @@ def kinds(group: Sequence[tuple[Mapping[str, Any], Derived]]) -> list[int]:
     weights = np.concatenate([derived.weights for _, derived in group])
     is_tied = len(group) > 1 and len(outcomes) == 1 and outcomes != {None}
     is_spread = is_tied and weights.size and np.ptp(weights) > _SPREAD
+    credit = CREDITS.get(str(settings.get("credit")))
+    are_compared = credit is not None and credit.hypotheses == "rollouts"
     group_kinds = []
     for record, derived in group:
-        right, mean = _is_right(record), mean_weight(record, derived)
+        right, mean = _is_right(record, are_compared), mean_weight(record, derived)
         holds = {
             "wrong_praised": right is False and mean > 0,
             "right_blamed": right and mean < 0,

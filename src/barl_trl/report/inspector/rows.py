@@ -97,7 +97,7 @@ def _group(
         first["prompt"][start : len(first["prompt"]) - stop].strip()[:_SNIPPET],
         (first["solution"] or "")[:_SNIPPET],
     ]
-    bits = kinds(members)
+    bits = kinds(members, metadata.get("settings", {}))
     lines = [_line(*member, bits[n]) for n, member in enumerate(members)]
     details = {name: first[name] for name in ("step", "group", "prompt_id", "prompt", "solution")}
     details["reward_names"] = metadata.get("reward_names", [])
@@ -108,7 +108,10 @@ def _group(
         | {"unit": "part" if units[n] == "line" and "part" in units else units[n]}
         for n, member in enumerate(members)
     ]
-    keys = [(r["prompt_id"], hash((r["prompt_id"], "".join(r["tokens"])))) for r, _ in members]
+    # a game's prompt need not name the secret
+    prompts = [f"{r['prompt_id']} {r['solution']}" for r, _ in members]
+    texts = ["".join(record["tokens"]) for record, _ in members]
+    keys = [(prompt, hash((prompt, text))) for prompt, text in zip(prompts, texts, strict=True)]
     return Group(head, lines, details, keys)
 
 

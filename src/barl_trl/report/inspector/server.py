@@ -28,7 +28,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
         Links out of the folder are not followed.
         """
-        if self.headers.get("Host", "").rpartition(":")[0] not in ("127.0.0.1", "localhost"):
+        if self.headers.get("Host", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
             self.send_error(421)
             return None
         if self.headers.get("Sec-Fetch-Site") not in (None, "none", "same-origin"):

@@ -27,7 +27,7 @@ class InquiryEnvironment:
     Args:
         inquiry: The game; None: the subclass's own.
         assumed: What the belief takes for the game, such as one with another error rate; None: the
-            same.
+            same. It has the same hypotheses.
         redraws: Whether each rollout has a secret of its own. Then the row's solution is not the
             truth, and only credits that need no truth can be used.
     """
@@ -45,6 +45,8 @@ class InquiryEnvironment:
         if inquiry is not None:
             self.inquiry = inquiry
         self.assumed = assumed or self.inquiry
+        if self.assumed.hypotheses != self.inquiry.hypotheses:
+            raise ValueError("assumed must have the hypotheses of the game that is played.")
         self.redraws = redraws
 
     def reset(self, solution: str, **row: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from .inquiry import Inquiry
 
 _ASSETS = Path(__file__).parents[2] / "assets"
+_COLOURS = "ABCDEFGH"
 
 
 @cache
@@ -30,13 +31,15 @@ def code(length: int = 3, colours: int = 6) -> Inquiry:
     The reply counts the pegs that are right (black), and those whose colour is right elsewhere
     (white).
     """
-    codes = tuple(map("".join, product("ABCDEFGH"[:colours], repeat=length)))
+    if not 1 <= colours <= len(_COLOURS):
+        raise ValueError(f"colours must be 1 to {len(_COLOURS)}, got {colours}.")
+    codes = tuple(map("".join, product(_COLOURS[:colours], repeat=length)))
 
     def pegs(guess: str, secret: str) -> str:
         black = sum(a == b for a, b in zip(guess, secret, strict=True))
         return f"{black} black, {(Counter(guess) & Counter(secret)).total() - black} white"
 
-    colours_of = f"{length} letters from A to {'ABCDEFGH'[colours - 1]}"
+    colours_of = f"{length} letters from A to {_COLOURS[colours - 1]}"
     return Inquiry(f"Which code of {colours_of} is it?", codes, codes, pegs)
 
 
@@ -47,6 +50,8 @@ def words(count: int = 300) -> Inquiry:
     The reply marks each letter: `+` in its place, `?` in the word elsewhere, `-` not in it.
     """
     listed = (_ASSETS / "words.txt").read_text(encoding="utf-8").split()
+    if not 1 <= count <= len(listed):
+        raise ValueError(f"count must be 1 to {len(listed)}, got {count}.")
     step = len(listed) / count  # spread over the alphabet
     chosen = tuple(listed[int(n * step)] for n in range(count))
     return Inquiry("Which word of five letters is it?", chosen, chosen, letter_marks)

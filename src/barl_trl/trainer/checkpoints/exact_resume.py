@@ -98,6 +98,13 @@ class ExactResumeMixin(GRPOTrainer):
             )
         return output
 
+    def _run_epoch(self, *args, **kwargs):
+        # transformers takes a step before it asks whether the run is at its end
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+            return
+        super()._run_epoch(*args, **kwargs)
+
     def hold_output_folder(self) -> None:
         """Hold the output folder, also where somebody has deleted it during training.
 

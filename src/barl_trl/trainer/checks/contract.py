@@ -43,6 +43,9 @@ _PARAMETERS = {
         "_save": "output_dir state_dict",
         "_save_rng_state": "output_dir",
         "_load_rng_state": "checkpoint",
+        "_run_epoch": "model epoch train_dataloader steps_in_epoch num_update_steps_per_epoch "
+        "trial ignore_keys_for_eval start_time resume_from_checkpoint epochs_trained "
+        "steps_trained_in_current_epoch",
         "create_model_card": "model_name dataset_name tags",
         "_push_from_checkpoint": "checkpoint_folder",
     },

@@ -242,7 +242,8 @@ class BeliefLog(TrainerCallback):
         """
         rows, logs = gather_object(local_rows), self._trainer._logs
         self._printed.extend(rows)
-        self._is_printed = False
+        # TRL's table has a training batch's rows; an evaluation's replace only some of them
+        self._is_printed = self._is_printed and not self._trainer.model.training
         for column in _TABLE_COLUMNS:
             logs["extra"][column].extend(row.get(column) for row in rows)
         if "advantage" in rows[0]:

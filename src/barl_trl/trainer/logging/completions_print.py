@@ -62,7 +62,7 @@ def print_completions(
     def show(text: str, indent: int, style: str = "dim") -> None:
         console.print(Padding(text, (0, 0, 0, indent), expand=False), style=style)
 
-    for prompt, group in groupby(printed, key=lambda one: one[0]):
+    for (prompt, _), group in groupby(printed, key=lambda one: (one[0], _truth(one[2]))):
         members = [*group]
         show(shortened(completion_text(prompt), room), 2)
         if members[0][2].get("hypotheses"):
@@ -76,6 +76,12 @@ def print_completions(
                 continue
             for text, style in _turns(completion, row.get("step_values") or ()):
                 show(shortened(text, room), 6, style)
+
+
+def _truth(row: Mapping[str, Any]) -> str | None:
+    """Return the truth, by which problems with the same prompt differ; None without any."""
+    hypotheses = row.get("hypotheses")
+    return hypotheses[0] if hypotheses and row.get("has_truth", True) else None
 
 
 def sparkline(values: Sequence[float], low: float, high: float) -> str:

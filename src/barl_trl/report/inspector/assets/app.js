@@ -15,7 +15,7 @@
       "The first picture has the weights of the run. The second has GRPO's advantage, one number for all of a rollout. Click a cell to see that place in the rollout."],
     rollout: ["A rollout is one answer to the prompt, with its reasoning. It is divided into turns (what an agent writes before it gets an answer), lines or parts of the text, counted from 1. The colours show which of them are praised (blue) or blamed (orange).",
       "The chart below the text shows the belief: how likely each of some answers, the hypotheses, is to be the truth, judged by what was read so far.",
-      "Point at a token to see its numbers. Click it to see, at the bottom, how its weight follows from the belief."],
+      "Point at a token to see its numbers. Click it to see, at the bottom, its weight, and the belief that it comes from or is compared with."],
   };
   let shown = "";
   let drawing = 0;

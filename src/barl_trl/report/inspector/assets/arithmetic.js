@@ -36,7 +36,7 @@ barl.arithmetic = (() => {
     return table(rollout, [...from, "v", "Q", ...weight, `${isTask ? "b" : "w"} · Q`], cells, others,
       (i) => w[t][i] < barl.text.eliminated(rollout), ["V", rollout.values[t]]);
   }
-  function equation(rollout, t, last) {
+  function equation(rollout, t, last, credit) {
     const isTask = rollout.belief === "task";
     const [w, p] = isTask ? ["b", "b"] : ["w", "p"];
     const q = rollout.predicts ? "Σ r + v, summed from here on" : `${p}(${last}) − ${p}(${t}) + v`;
@@ -46,7 +46,9 @@ barl.arithmetic = (() => {
       isTask ? "b is what the task says of each hypothesis: no answer was scored. " : "",
       rollout.predicts ? "r is the reward that each hypothesis predicts. " : "",
     ].join("");
-    return [el("p", { class: "equation" }, `V = Σ ${w}(${t}) · Q = ${number(rollout.values[t])}, where Q = ${q}`),
+    const isOwn = ["barl", "progress"].includes(credit);
+    return [isOwn ? null : el("p", { class: "note" }, `BARL's value, for comparison. The weight comes from this run's credit, ${credit}.`),
+      el("p", { class: "equation" }, `V = Σ ${w}(${t}) · Q = ${number(rollout.values[t])}, where Q = ${q}`),
       el("p", { class: "note" }, notes.trim())];
   }
   // Which state a number in brackets means.
@@ -125,7 +127,7 @@ barl.arithmetic = (() => {
         `The recorded values differ by up to ${number(rollout.difference)} from those that this page computes with the `
         + "run's settings: what it computes may not be what the run did."),
       !rollout.values ? el("p", { class: "equation" }, why)
-        : isBayes ? bayes(rollout, t, run.settings) : equation(rollout, t, steps),
+        : isBayes ? bayes(rollout, t, run.settings) : equation(rollout, t, steps, run.settings.credit),
       el("p", {}, `Weight in the policy gradient: ${signed(rollout.weights[t], 3)}${recorded(rollout, t, run)}`),
       rollout.values && !isBayes ? sum(rollout, t) : null,
       Object.keys(rollout.methods).length ? [el("h3", {}, "What other credits give it"), ...methods(rollout, t, run)] : null);

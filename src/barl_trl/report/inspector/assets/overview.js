@@ -102,20 +102,22 @@ barl.overview = (() => {
     const { runs, joined } = barl.store;
     if (!joined) return null;
     const { rows } = runs[0];
-    let equal = 0, prompt = 0, flips = 0, ours = 0, theirs = 0;
+    let equal = 0, prompt = 0, flips = 0;
+    const ours = [], theirs = [];
     joined.other.forEach((other, row) => {
       if (other < 0) return;
       if (joined.same[row]) equal += 1; else prompt += 1;
-      ours += rows.outcome[row] || 0;
-      theirs += runs[1].rows.outcome[other] || 0;
+      if (rows.outcome[row] !== null) ours.push(rows.outcome[row]);
+      if (runs[1].rows.outcome[other] !== null) theirs.push(runs[1].rows.outcome[other]);
       if (rows.mean[row] * runs[1].rows.mean[other] < 0) flips += 1;
     });
     const pairs = equal + prompt;
+    const mean = (values) => (values.length ? number(values.reduce((a, b) => a + b) / values.length) : "–");
     return el("section", {}, el("h2", {}, `${runs[0].name} beside ${runs[1].name}`),
       facts([["same completions", whole(equal)], ["same prompts, other completions", whole(prompt)],
         ["without a partner", whole(rows.group.length - pairs)],
-        [`mean outcome, ${runs[0].name}`, pairs ? number(ours / pairs) : "–"],
-        [`mean outcome, ${runs[1].name}`, pairs ? number(theirs / pairs) : "–"],
+        [`mean outcome, ${runs[0].name}`, mean(ours)],
+        [`mean outcome, ${runs[1].name}`, mean(theirs)],
         ["praised by one, blamed by the other", whole(flips)]]));
   }
 

@@ -53,7 +53,7 @@ barl.text = (() => {
   }
 
   function has(rollout, mode) {
-    if (mode === "truth" && !rollout.has_truth) return false;
+    if (!(mode in MODES) || (mode === "truth" && !rollout.has_truth)) return false;
     return mode === "weight" || (mode === "ratio" ? Boolean(rollout.ratios) : Boolean(rollout.w));
   }
 
