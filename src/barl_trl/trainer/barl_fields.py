@@ -101,8 +101,8 @@ class BARLFields:
         "barl",
         f"Function that gives each step its weight: `{'`, `'.join(CREDITS)}`, or the dotted "
         "path of your own. docs/credit.md says what each computes and costs. `barl train --method` "
-        "sets it. Only `grpo` differs: `--method grpo` is TRL's trainer, `credit='grpo'` gives the "
-        "weights of GRPO in BARL's trainer.",
+        "sets it, but for `grpo`: `--method grpo` runs TRL's trainer, `credit='grpo'` runs BARL's "
+        "with GRPO's weights.",
     )
     credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] | None = option(
         None,
