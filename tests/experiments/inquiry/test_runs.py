@@ -6,7 +6,7 @@ from math import sqrt
 
 import pytest
 
-from experiments.inquiry.parts import DECIDING
+from experiments.inquiry.parts import DECIDING, PARTS
 
 from ...paths import ROOT
 
@@ -39,9 +39,9 @@ WITH_FILES = (
 """Arms of the game of numbers all of whose trainings are there."""
 
 
-def accuracies(game, arm):
+def accuracies(game, arm, condition="many"):
     """In percent, in the order of the seeds."""
-    runs = [run for run in RUNS if run["path"].startswith(f"{game}/many/{arm}-tuned-")]
+    runs = [run for run in RUNS if run["path"].startswith(f"{game}/{condition}/{arm}-tuned-")]
     assert sorted(run["seed"] for run in runs) == [*range(1, 11)]
     return [100 * run["final"]["accuracy"] for run in sorted(runs, key=lambda run: run["seed"])]
 
@@ -128,3 +128,22 @@ def test_the_pretrained_models_table_is_that_of_its_trainings(game):
         mean, error = mean_and_error(gains)
         half = 4.3027 * error  # Student's t, 2 degrees of freedom, 97.5 %
         assert f"by {mean:+.1f} points [{mean - half:.1f}, {mean + half:.1f}]" in section
+
+
+def test_the_table_of_redrawn_secrets_is_that_of_its_trainings():
+    section = PAGE.split("**Drawing the secret anew for each rollout**")[1].split("\n\n- ")[0]
+    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|"]
+    rows = {row[0]: row[1:] for row in cells[2:]}
+    titles = NAMES | {"control: RLOO, steps rescaled": "rescaled"}
+    assert {titles[name] for name in rows} == {*PARTS["redrawn"].arms}
+    rival = accuracies("number", "rloo", "many-redrawn")
+    for name, row in rows.items():
+        found = accuracies("number", titles[name], "many-redrawn")
+        mean, error = mean_and_error(found)
+        seeds = ", ".join(f"{value:.0f}" for value in found)
+        seeds = "0 in all" if {*seeds.split(", ")} == {"0"} else seeds
+        assert row[:2] == [f"{mean:.1f} ± {error:.1f} %", seeds]
+        if titles[name] != "rloo":
+            gain, error = mean_and_error([a - b for a, b in zip(found, rival, strict=True)])
+            half = 2.2622 * error  # Student's t, 9 degrees of freedom, 97.5 %
+            assert row[-1] == f"{gain:+.1f} [{gain - half:.1f}, {gain + half:.1f}]"

@@ -24,8 +24,9 @@ def test_small_run_is_one_file(tmp_path):
     assert [path.name for path in (tmp_path / "page").iterdir()] == ["index.html"]
 
 
-def test_larger_run_is_a_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 30)
+@pytest.mark.parametrize("limit", ["SINGLE_FILE_ROLLOUTS", "SINGLE_FILE_CHARACTERS"])
+def test_larger_run_is_a_folder(tmp_path, monkeypatch, limit):
+    monkeypatch.setattr(site, limit, 30)
     write_run(tmp_path / "run")
     Site([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page").update()
     index = shard(tmp_path / "page", "index")

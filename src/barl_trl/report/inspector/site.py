@@ -14,6 +14,8 @@ from .shards import RunData, pairs, script_json
 
 SINGLE_FILE_ROLLOUTS = 2_000
 """Most rollouts of a page that is a single file."""
+SINGLE_FILE_CHARACTERS = 50_000_000
+"""Most characters of their data."""
 
 
 class Site:
@@ -89,7 +91,8 @@ class Site:
             _replace(self.output / "data" / f"{name}.js", f'barl.receive("{name}",{text});\n')
             return
         self._kept[name] = text
-        if self.rollouts > SINGLE_FILE_ROLLOUTS:
+        size = sum(map(len, self._kept.values()))
+        if self.rollouts > SINGLE_FILE_ROLLOUTS or size > SINGLE_FILE_CHARACTERS:
             kept, self._kept = self._kept, None
             for shard in kept.items():
                 self._write(*shard)

@@ -73,7 +73,7 @@ const barl = (() => {
     put(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
 
   // Characters that would reorder or hide what stands around them are shown by their number.
-  const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g;
+  const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\u3164\ufeff\u{e0000}-\u{e007f}]/gu;
   const visible = (text) => text.replace(HIDDEN, (c) =>
     `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
   const cut = (text, most) => text.length <= most ? text : `${text.slice(0, most)}…`;
