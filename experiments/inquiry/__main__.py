@@ -20,7 +20,14 @@ def main(argv: list[str] | None = None) -> None:
     parser = OneLineParser(
         prog=PROG, description="Compares credits where an agent must find out. See PLAN.md."
     )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS], metavar="PART")
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=PARTS,
+        default=[*PARTS],
+        metavar="PART",
+        help=f"of {', '.join(PARTS)} (default: all)",
+    )
     parser.add_argument(
         "--arms", nargs="+", choices=ARMS, default=[*ARMS], metavar="ARM", help="only these"
     )

@@ -134,7 +134,10 @@ def test_the_table_of_redrawn_secrets_is_that_of_its_trainings():
     section = PAGE.split("**Drawing the secret anew for each rollout**")[1].split("\n\n- ")[0]
     cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|"]
     rows = {row[0]: row[1:] for row in cells[2:]}
-    titles = NAMES | {"control: RLOO, steps rescaled": "rescaled"}
+    titles = NAMES | {
+        "Bayes return, c = 1": "bayes-1",
+        "control: RLOO, steps rescaled": "rescaled",
+    }
     assert {titles[name] for name in rows} == {*PARTS["redrawn"].arms}
     rival = accuracies("number", "rloo", "many-redrawn")
     for name, row in rows.items():
