@@ -46,7 +46,7 @@ barl.arithmetic = (() => {
       isTask ? "b is what the task says of each hypothesis: no answer was scored. " : "",
       rollout.predicts ? "r is the reward that each hypothesis predicts. " : "",
     ].join("");
-    const isOwn = ["barl", "progress"].includes(credit);
+    const isOwn = !credit || ["barl", "progress"].includes(credit);
     return [isOwn ? null : el("p", { class: "note" }, `BARL's value, for comparison. The weight comes from this run's credit, ${credit}.`),
       el("p", { class: "equation" }, `V = Σ ${w}(${t}) · Q = ${number(rollout.values[t])}, where Q = ${q}`),
       el("p", { class: "note" }, notes.trim())];
