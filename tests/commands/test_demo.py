@@ -42,6 +42,12 @@ def test_the_short_help_has_the_recipes_defaults(capsys):
     assert "(default: bayes)" in shown and "(default: barl)" in shown  # --credit, --method
 
 
+def test_the_help_of_a_broken_recipe_says_what_is_wrong(tmp_path):
+    (tmp_path / "broken.yaml").write_text("a: [1")
+    with pytest.raises(SystemExit, match="this is no YAML"):
+        cli.main(["demo", "--config", str(tmp_path / "broken.yaml"), "--help"])
+
+
 def test_epochs_are_refused(tmp_path):
     with pytest.raises(SystemExit, match="max_steps must be at least 1, got -1: the problems"):
         cli.main(["demo", "--output_dir", str(tmp_path), "--max_steps", "-1"])

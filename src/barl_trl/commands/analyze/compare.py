@@ -115,7 +115,7 @@ def _run(options: argparse.Namespace) -> None:
     if fewest_seeds < 2:
         print_note(
             "With one seed of an arm, its luck in training is not in the interval: this compares "
-            "two checkpoints, not two methods. Nor is it known how many seeds would do (?)."
+            "two checkpoints, not two methods. The number of seeds that would do is unknown (?)."
         )
     elif fewest_seeds < 3:
         print_note("With two seeds the interval covers the truth 92 times of 100, not 95.")

@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace) -> None:
         if (folder / "results.json").exists():
             raise ValueError(
                 f"output_dir must not have responses of barl evaluate in {folder.name}, got "
-                f"{output_dir}: they have the names of this command's files."
+                f"{output_dir}: this command would replace them. Name another folder."
             )
     models = {
         name: options.model or model_of(folder)

@@ -138,7 +138,10 @@ def _print_short_help(prog: str, first: Iterable[type], argv: Sequence[str]) -> 
     formatter: Any = partial(HelpFormatter, max_help_position=34)
     parser = _parser(prog, first, add_help=False, formatter_class=formatter)
     if recipe := dict(pairwise(argv)).get("--config"):
-        values = yaml.safe_load(read_text(str(file_of("config", recipe))))
+        path = str(file_of("config", recipe))
+        parser.knows_all = False  # a recipe has TRL's options, too
+        parser._check(path)
+        values = yaml.safe_load(read_text(path))
         known = {action.dest for action in parser._actions}
         parser.set_defaults(**{name: values[name] for name in known & values.keys()})
     for action in parser._actions:
