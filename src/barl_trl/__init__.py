@@ -12,7 +12,7 @@ graders       two answers -> a verdict: the front door, its processes, a folder 
 plausibility  answer log-likelihoods of every hypothesis at every state, for any causal LM
 report        figures and pages: files in, files out
 credit        estimators: one scoring pass -> a value for every step, a file for each idea
-posterior, steps, whitening   the paper's equations, and what spreads them over tokens; torch only
+posterior, steps   the paper's equations, and what spreads them over tokens; torch only
 
 Imports go down this list (`[tool.importlinter]` in pyproject.toml). Where new things go: an
 equation into a top module, an estimator into a file of `credit` and a line of its registry, what

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..posterior import StepValues
 from ..steps import spread_over_tokens
-from ..whitening import whiten
+from .whitening import whiten
 from .baselines import subtract_baseline
 from .registry import Credit
 from .rollouts import ScoredRollouts

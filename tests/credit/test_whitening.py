@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barl_trl.whitening import moments, standardize
+from barl_trl.credit.whitening import moments, standardize
 
 
 @settings(max_examples=50)
