@@ -50,17 +50,6 @@ class World:
     overconfidence: float = 0.0
     evaluation_tries: int = 30
 
-    def __post_init__(self):
-        if min(self.candidates, default=0) < 2:
-            raise ValueError(
-                f"candidates must be at least 2, got {self.candidates}: (7,) is usual."
-            )
-        if min(self.tries, self.evaluation_tries) < 1:
-            raise ValueError(
-                "tries and evaluation_tries must be at least 1, got "
-                f"{self.tries} and {self.evaluation_tries}."
-            )
-
 
 WORLDS = {
     "standard": World(),
