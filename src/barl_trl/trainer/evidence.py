@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ...hypotheses import HypothesisSet
-from ...rewards import Completion
-from ...steps import Turn
+from ..hypotheses import HypothesisSet
+from ..rewards import Completion
+from ..steps import Turn
 
 ENVIRONMENT_METHOD = "_observation_log_likelihoods"
 """Method of an environment that stands for `observation_likelihood`. Its name begins with an
@@ -105,68 +105,83 @@ def read_evidence(
         ValueError: A function returned something of another shape, or in the first batch a number
             that cannot be used.
     """
-    sizes = [0 if one is None else len(one.answers) for one in local_sets]
+    texts = [list(one.answers) if one is not None else [] for one in local_sets]
+    sizes = [*map(len, texts)]
+    usable = [n for n, size in enumerate(sizes) if size]
     shape = len(sizes), num_steps, max([1, *sizes])  # as many as the model's scores have
     log_prior = torch.zeros(shape[0], shape[2])
-    for n, hypotheses in enumerate(local_sets):
-        if hypotheses is not None and hypotheses.weights:
-            weights = torch.tensor(hypotheses.weights, dtype=torch.float64)
-            log_prior[n, : sizes[n]] = (weights.log() - weights.max().log()).float()
+    for n in usable:
+        if weights := getattr(local_sets[n], "weights", ()):
+            logs = torch.tensor(weights, dtype=torch.float64).log()
+            log_prior[n, : sizes[n]] = (logs - logs.max()).float()
     observed, predicted, outcomes, unusable = torch.zeros(shape), None, None, 0
-    usable = [n for n, size in enumerate(sizes) if size]
-    texts = [list(one.answers) if one is not None else [] for one in local_sets]
     if uses_observations and usable:
-        if functions.observation_likelihood is not None:
-            output = functions.observation_likelihood(**played.of(usable, texts))
-            unusable += _fill(
-                observed, output, usable, sizes, played.steps, "observation_likelihood", is_first
-            )
-        elif played.environments is not None:
-            asked = [n for n in usable if hasattr(played.environments[n], ENVIRONMENT_METHOD)]
-            output = [
-                getattr(played.environments[n], ENVIRONMENT_METHOD)(texts[n], played.steps[n])
-                for n in asked
-            ]
-            unusable += _fill(
-                observed, output, asked, sizes, played.steps, ENVIRONMENT_METHOD, is_first
-            )
+        name, asked, output = _observation_logps(functions, played, usable, texts)
+        unusable += _fill(observed, output, asked, sizes, played.steps, name, is_first)
     if functions.hypothesis_rewards is not None:
         predicted = torch.zeros(shape)
-        with_truth = [n for n in usable if getattr(local_sets[n], "has_truth", False)]
-        if with_truth:
-            output = functions.hypothesis_rewards(**played.of(with_truth, texts))
-            unusable += _fill(
-                predicted, output, with_truth, sizes, played.steps, "hypothesis_rewards", is_first
-            )
+        asked = [n for n in usable if getattr(local_sets[n], "has_truth", False)]
+        output = functions.hypothesis_rewards(**played.of(asked, texts)) if asked else []
+        name = "hypothesis_rewards"
+        unusable += _fill(predicted, output, asked, sizes, played.steps, name, is_first)
     if functions.outcome_under is not None:
         outcomes = torch.zeros(shape[0], shape[2])
         for n in usable:
-            answer = answers[n]
-            for i, text in enumerate(texts[n] if answer is not None else ()):
-                outcome, reason = _outcome_under(functions.outcome_under, str(answer), text)
-                if reason and is_first:
-                    raise ValueError(
-                        "outcome_under must return a finite number for every answer, got "
-                        f"{reason} for the answer {answer!r:.80} under {text!r:.80}."
-                    )
-                outcomes[n, i] = outcome
-                unusable += bool(reason)
-    log_prior, observed = log_prior.to(device), observed.to(device)
+            unusable += _fill_outcomes(
+                outcomes[n], functions.outcome_under, answers[n], texts[n], is_first
+            )
     predicted, outcomes = (
         None if tensor is None else tensor.to(device) for tensor in (predicted, outcomes)
     )
-    return Evidence(log_prior, observed, predicted, outcomes, unusable)
+    return Evidence(log_prior.to(device), observed.to(device), predicted, outcomes, unusable)
 
 
-def _outcome_under(
-    function: Callable[[str, str], float], answer: str, text: str
-) -> tuple[float, str]:
-    """Return what a user's function says, or 0 and what is wrong with it."""
-    try:
-        outcome = float(function(answer, text))
-    except Exception as error:  # a policy may answer anything
-        return 0.0, repr(error)
-    return (outcome, "") if np.isfinite(outcome) else (0.0, str(outcome))
+def _observation_logps(
+    functions: TaskFunctions,
+    played: Played,
+    usable: Sequence[int],
+    texts: Sequence[list[str]],
+) -> tuple[str, Sequence[int], Any]:
+    """Return who says what observations mean, of which rollouts, and what it says."""
+    if functions.observation_likelihood is not None:
+        output = functions.observation_likelihood(**played.of(usable, texts))
+        return "observation_likelihood", usable, output
+    environments = played.environments or []
+    asked = [n for n in usable if environments and hasattr(environments[n], ENVIRONMENT_METHOD)]
+    output = [getattr(environments[n], ENVIRONMENT_METHOD)(texts[n], played.steps[n]) for n in asked]
+    return ENVIRONMENT_METHOD, asked, output
+
+
+def _fill_outcomes(
+    target: Float[Tensor, " hypothesis"],
+    function: Callable[[str, str], float],
+    answer: str | None,
+    texts: Sequence[str],
+    is_first: bool,
+) -> int:
+    """Put the outcome reward of an answer under each hypothesis into a tensor.
+
+    Returns:
+        The number of outcomes that cannot be used, which stay 0.
+
+    Raises:
+        ValueError: An outcome cannot be used, and `is_first`.
+    """
+    unusable = 0
+    for i, text in enumerate(texts if answer is not None else ()):
+        try:
+            outcome = float(function(str(answer), text))
+            reason = None if np.isfinite(outcome) else str(outcome)
+        except Exception as error:  # a policy may answer anything
+            outcome, reason = 0.0, repr(error)
+        if reason and is_first:
+            raise ValueError(
+                f"outcome_under must return a finite number for every answer, got {reason} for "
+                f"the answer {answer!r:.80} under {text!r:.80}."
+            )
+        target[i] = 0.0 if reason else outcome
+        unusable += bool(reason)
+    return unusable
 
 
 def _fill(
