@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from barl_trl.report.rollout_records import FOLDER, read_records
-from barl_trl.trainer.rollouts.all_rollouts import scored_rollouts
+from barl_trl.trainer.records import FOLDER, read_records
+from barl_trl.trainer.scoring import scored_rollouts
 
 from ..credit.scored import scored
 from ..distributed.launching import launch
-from . import by_hand, credit_worker
+from . import by_hand, credit_worker, verdicts_worker
 from .rollouts import CASES, ROWS, config, given_rollouts, trainer
 
 # One process
@@ -29,11 +29,11 @@ def seen(model, tokenizer, args, *, rows=ROWS, **kwargs):
     )
     barl_trainer.model.train()
     barl_trainer._generate_and_score_completions(rows)
-    batch, found = barl_trainer._batch, barl_trainer._score()
+    rewards = barl_trainer._rewards_per_func
     return scored_rollouts(
         barl_trainer.accelerator,
-        found,
-        batch.outcome_rewards(barl_trainer.reward_weights),
+        barl_trainer._score(),
+        rewards.nansum(dim=1).masked_fill(rewards.isnan().all(dim=1), torch.nan),
         group_size=4,
         beta=args.consistency_beta,
     )
@@ -142,3 +142,37 @@ def close_to(value):
     if isinstance(value, list):
         return [*map(close_to, value)]
     return round(value, 4) + 0.0 if isinstance(value, float) else value
+
+
+# What one process judges is known to all, so that no verdict differs between them
+
+
+@pytest.fixture(scope="module")
+def judges(tmp_path_factory):
+    """What each of two processes judged, and knows in the end."""
+    folder = tmp_path_factory.mktemp("judges")
+    launch("cpu/ddp.yaml", "tests.trainer.verdicts_worker", str(folder))
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_every_answer_is_judged_by_one_process_once(judges):
+    first, second = (process["judged"] for process in judges)
+    assert sorted(first) == [["1", "1"], ["2", "02"], ["3", "03"]]
+    assert sorted(second) == [["2", "2"], ["3", "3"], ["4", "04"]]
+
+
+def test_all_processes_know_the_same_though_they_judge_differently(judges):
+    right, wrong, no_answer, no_truth = 1.0, 0.0, 0.0, None
+    rewards = [right, right, wrong, right, wrong, right, no_answer, wrong, no_truth, no_truth]
+    for process in judges:
+        assert process["rewards"] == rewards
+        assert process["answers"] == verdicts_worker.ANSWERS
+        assert process["hypotheses"] == [["1"], ["2", "02"], ["3"], ["4", "04"], None]
+
+
+def test_one_process_has_nobody_to_share_with(tmp_path):
+    verdicts_worker.main(str(tmp_path))
+    alone = json.loads((tmp_path / "0.json").read_text())
+    assert alone["judged ahead"] == []
+    assert alone["rewards"] == [1.0] * 6 + [0.0, 1.0, None, None]
+    assert alone["hypotheses"] == [["1"], ["2"], ["3"], ["4"], None]
