@@ -1,14 +1,11 @@
 """Rollouts as traces: what arrives of the records, and the form that other tools read."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from barl_trl.report.inspector.traces import TRACES, log_to_trackio, messages_of, write_verifiers
+from barl_trl.inspector.traces import TRACES, messages_of, write_verifiers
 
 from .rollouts import make_record, record_agents, write_run
 
@@ -172,61 +169,3 @@ def test_an_earlier_export_is_replaced_and_a_file_of_others_is_not(tmp_path):
     (tmp_path / TRACES).write_text('{"id": "theirs"}\n')
     with pytest.raises(ValueError, match=r"traces\.jsonl of others"):
         write_verifiers(tmp_path / "beliefs", tmp_path, "mine")
-
-
-def test_nothing_is_sent_and_an_old_trackio_is_refused(tmp_path, monkeypatch):
-    versions = "barl_trl.report.inspector.traces.version"
-    monkeypatch.setattr(versions, lambda name: "0.0.6")  # what pip finds beside Pillow 13
-    with pytest.raises(ImportError, match=r"trackio must be 0\.43 or newer .*, got 0\.0\.6"):
-        log_to_trackio(tmp_path, "mine")
-    monkeypatch.setattr(versions, lambda name: "0.43.0")
-    monkeypatch.setenv("TRACKIO_SERVER_URL", "https://host/?write_token=secret")
-    with pytest.raises(ValueError, match="TRACKIO_SERVER_URL must not be set") as told:
-        log_to_trackio(tmp_path, "mine")
-    assert "secret" not in str(told.value)
-
-
-READ = """
-import json
-from trackio.sqlite_storage import SQLiteStorage
-print(json.dumps(SQLiteStorage.get_traces("barl", "agents", sort="step_asc")))
-"""
-
-
-@pytest.mark.slow
-def test_trackio_keeps_each_rollout_on_this_machine(agents, tmp_path):
-    """It wants an older Pillow than constraints.txt has, so it has a folder of its own."""
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "--target", tmp_path / "site", "trackio>=0.43,<1"], check=True)
-    (tmp_path / "file").touch()
-    there = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
-
-    def run(command, directory):
-        environment = there | {"TRACKIO_DIR": str(directory), "HF_HUB_OFFLINE": "1"}
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
-
-    command = [sys.executable, "-m", "barl_trl", "inspect", str(agents[0].parent)]
-    command += ["--export", "trackio"]
-    done = run(command, tmp_path / "kept")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("4 rollouts in trackio's project barl, run agents.\n")
-    traces = json.loads(run([sys.executable, "-c", READ], tmp_path / "kept").stdout)
-    by_place = {trace["metadata"]["rollout"]: trace for trace in traces}
-    for record in agents[1]:
-        trace = by_place.pop(record["rollout"])
-        first, *told = trace["messages"]
-        assert first == {"role": "user", "content": record["prompt"]}
-        assert "".join(message["content"] for message in told) == "".join(record["tokens"])
-        assert trace["step"] == record["step"]
-        assert trace["metadata"]["hypotheses"] == record["hypotheses"]
-        assert trace["metadata"]["rewards"] == {"accuracy_reward": record["outcome"]}
-        if record["own_tokens"] is None:
-            assert told[0]["weight"] == pytest.approx(np.mean(record["token_weights"]), abs=1e-4)
-        else:
-            called = told[0]["tool_calls"][0]
-            assert called["function"]["name"] == "look" and called["id"] == told[1]["tool_call_id"]
-    assert by_place == {}
-
-    lost = run(command, tmp_path / "file" / "kept")
-    assert lost.returncode == 2 and lost.stderr.count("\n") == 1
-    assert "trackio must keep all rollouts, got: trackio failed" in lost.stderr

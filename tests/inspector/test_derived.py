@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from barl_trl.credit import CREDITS
-from barl_trl.report.inspector.derived import derive
+from barl_trl.inspector.derived import derive
 from barl_trl.credit.whitening import whiten
 
 from ... import reference

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from barl_trl.report.inspector.rows import COLUMNS, groups_of
+from barl_trl.inspector.rows import COLUMNS, groups_of
 
 from .rollouts import METADATA, make_batch, make_record, metadata_of
 

@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.special import entr
 from torch.nn.utils.rnn import pad_sequence
 
-from ...credit import CREDITS
-from ...credit.barl import hypothesis_outcomes
-from ...credit.bayes import bayes, expected_outcomes
-from ...credit.rollouts import ScoredRollouts, is_answered
-from ...credit.token_weights import weigh_steps, whitened_tokens
-from ...posterior import StepValues, q_values
+from ..credit import CREDITS
+from ..credit.barl import hypothesis_outcomes
+from ..credit.bayes import bayes, expected_outcomes
+from ..credit.rollouts import ScoredRollouts, is_answered
+from ..credit.token_weights import weigh_steps, whitened_tokens
+from ..posterior import StepValues, q_values
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -70,6 +69,7 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         The numbers of each rollout.
     """
     settings = metadata.get("settings", {})
+    settings = settings | (settings.get("credit_options") or {})
     rollouts = _scored_rollouts(records, metadata.get("outcome_scale", 1.0))
     is_known = torch.tensor([r["outcome"] is not None and has_truth(r) for r in records])
     with_truth = replace(rollouts, is_judged=rollouts.is_judged & is_known)
@@ -85,7 +85,8 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         if size:
             p = plausibilities[row, : steps + 1, :size]
             w = rollouts.belief[row, : steps + 1, :size].numpy()
-            entropy = entr(w).sum(axis=-1) / np.log(max(size, 2))
+            entropy = torch.special.entr(rollouts.belief[row, : steps + 1, :size]).sum(dim=-1)
+            entropy = entropy.numpy() / np.log(max(size, 2))
             if shown.is_judged[row]:
                 v, values = under.v[row, :size], under.values[row, :steps]
                 q = None if under.q is None else under.q[row, :steps, :size]

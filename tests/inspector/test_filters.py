@@ -2,8 +2,8 @@
 
 import pytest
 
-from barl_trl.report.inspector.derived import derive
-from barl_trl.report.inspector.filters import FILTERS, kinds, mean_weight
+from barl_trl.inspector.derived import derive
+from barl_trl.inspector.filters import FILTERS, kinds, mean_weight
 
 from .rollouts import METADATA, make_record, metadata_of
 

@@ -13,12 +13,12 @@ barl.store = (() => {
   let selected = "";
 
   // Reads the index and the lists of the runs.
-  async function open(again) {
-    index = await barl.load("index", again);
+  async function open() {
+    index = await barl.load("index");
     for (const [k, run] of index.runs.entries()) {
-      runs[k] = { ...run, ...columns(await barl.load(`${run.letter}-list`, again)) };
+      runs[k] = { ...run, ...columns(await barl.load(`${run.letter}-list`)) };
     }
-    joined = index.runs.length > 1 ? await barl.load("pairs", again) : null;
+    joined = index.runs.length > 1 ? await barl.load("pairs") : null;
     selected = "";
   }
 

@@ -29,17 +29,16 @@ const barl = (() => {
     });
   }
 
-  // The value of a shard, which is loaded if it was not received yet. `again` loads it anyway.
-  function load(name, again = false) {
-    if (received.has(name) && !again) return Promise.resolve(received.get(name));
+  // The value of a shard, which is loaded if it was not received yet.
+  function load(name) {
+    if (received.has(name)) return Promise.resolve(received.get(name));
     const inline = document.getElementById(`shard-${name}`);
     if (inline) {
       receive(name, JSON.parse(inline.textContent));
       return Promise.resolve(received.get(name));
     }
     if (!waiting.has(name)) {
-      const fresh = again ? `?${Date.now()}` : "";
-      const loaded = script(`data/${name}.js${fresh}`).then(() => received.get(name));
+      const loaded = script(`data/${name}.js`).then(() => received.get(name));
       waiting.set(name, loaded.finally(() => waiting.delete(name)));
     }
     return waiting.get(name);

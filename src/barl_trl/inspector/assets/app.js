@@ -176,27 +176,13 @@
   window.addEventListener("hashchange", show);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { shown = ""; show(); });
 
-  async function live() {
-    const rollouts = (index) => index.runs.map((run) => run.rollouts).join();
-    const before = store.index;
-    const index = await barl.load("index", true).catch(() => before);
-    if (index.begun !== before.begun) location.reload();
-    if (rollouts(index) !== rollouts(before)) {
-      await store.open(true);
-      if (store.parse().rollout === null) shown = "";
-      show();
-    }
-    setTimeout(live, 5000);
-  }
-
   async function begin() {
     let kept = "system";
     try { kept = localStorage.getItem("barl-theme") || "system"; } catch { /* storage is off */ }
     theme(["light", "dark"].includes(kept) ? kept : "system");
-    await store.open(false);
+    await store.open();
     await show();
     performance.mark("listed");
-    if (store.index.live) setTimeout(live, 5000);
   }
   begin().catch((error) => { main.replaceChildren(el("h1", {}, "The page cannot be shown"), el("p", {}, String(error))); });
 })();

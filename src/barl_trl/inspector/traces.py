@@ -1,49 +1,29 @@
-"""Rollouts as traces for other tools: a file for verifiers and prime-rl, a database for trackio.
+"""Rollouts as traces, a file that verifiers and prime-rl read.
 
-The formats are those of verifiers 0.4.0 (`verifiers.v1`: `Episode`, `Trace`, `MessageNode`; version
-1 of its schema) and of trackio 0.43 (`trackio.Trace`). Neither package is needed to write the file.
+The format is that of verifiers 0.4.0 (`verifiers.v1`: `Episode`, `Trace`, `MessageNode`; version 1
+of its schema). The package is not needed to write the file.
 """
 
 import json
-import os
-import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from packaging.version import Version
 
-from ..json_files import parse_json, regular
-from ..rollout_records import SCHEMA, read_file, record_files
+from ..trainer.records import SCHEMA, read_file, record_files
 from .derived import own_tokens
 from .rows import rounded
 
 TRACES = "traces.jsonl"
 """Name of the file that verifiers reads in the folder of a run."""
 
-PROJECT = "barl"
-"""Name of the project in trackio."""
-
 _ENV = {"id": "barl-trl"}
 """A line of our file begins with this. Files of others are not overwritten."""
-
-_TRACKIO = Version("0.43")
-_SENDING = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL")
-"""Variables that make trackio send what it logs to another machine."""
 
 _PLACED = {"prompt", "tokens", "token_ids", "token_logps", "token_weights", "rewards"}
 _PLACED |= {"own_tokens", "turn_ends", "observed_tools"}
 """Columns of records that have a place of their own in a trace."""
-
-_NOT_IN_TRACKIO = {"importance_ratios", "answer_logps", "predicted_rewards"}
-"""Further columns with many numbers: trackio shows all metadata as one text."""
-
 
 class Message(NamedTuple):
     """What the model wrote in a turn, or what others wrote after it."""
@@ -93,7 +73,7 @@ def _arguments(said: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     blocks = [block.partition("</tool_call>")[0] for block in said.split("<tool_call>")[1:]]
     for n, name in enumerate(names):
         try:
-            parsed = parse_json(blocks[n]) if len(blocks) == len(names) else None
+            parsed = json.loads(blocks[n]) if len(blocks) == len(names) else None
         except ValueError:
             parsed = None
         call = parsed if isinstance(parsed, dict) and parsed.get("name") == name else None
@@ -135,7 +115,7 @@ def write_verifiers(folder: Path, output: Path, run: str) -> int:
 
 def _is_ours(path: Path) -> bool:
     beginning = _line({"env": _ENV})[:-1].encode()
-    with regular(path).open("rb") as file:
+    with path.open("rb") as file:
         return file.read(len(beginning)) in (beginning, b"")
 
 
@@ -233,77 +213,3 @@ def _info(record: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, A
             is_number = "float" in str(field.type)
             info[field.name] = rounded(record[field.name], 6) if is_number else record[field.name]
     return {name: value for name, value in info.items() if value is not None}
-
-
-def log_to_trackio(folder: Path, run: str) -> int:
-    """Log the rollouts of a run as traces in trackio's database on this machine.
-
-    Args:
-        folder: Folder of records.
-        run: Name of the run in the project [`PROJECT`]. A run of this name that is there already
-            stays as it is, beside the new one.
-
-    Returns:
-        The number of rollouts.
-
-    Raises:
-        ImportError: trackio is missing, or too old.
-        OSError: trackio could not keep all of them.
-        ValueError: trackio would send the rollouts to another machine, or a record cannot be read.
-    """
-    try:
-        installed = version("trackio")
-    except PackageNotFoundError:
-        installed = "none"
-    if installed == "none" or Version(installed) < _TRACKIO:
-        raise ImportError(
-            f"trackio must be {_TRACKIO} or newer for --export trackio, got {installed}: pip "
-            f"install 'trackio>={_TRACKIO}'."
-        )
-    for name in filter(os.environ.get, _SENDING):  # its value may have a token in it
-        raise ValueError(
-            f"{name} must not be set for --export trackio, got an address: trackio would send "
-            "prompts and completions there."
-        )
-    trackio, number = import_module("trackio"), 0
-    # it prints the name of the run as it is, and only warns of what is lost
-    with redirect_stdout(StringIO()), warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        trackio.init(PROJECT, name=run, embed=False, auto_log_cpu=False, auto_log_gpu=False)
-        try:
-            for metadata, records in _files(folder):
-                traces = [trackio.Trace(*_trackio_trace(record, metadata)) for record in records]
-                if traces:
-                    trackio.log({"rollouts": traces}, step=records[0]["step"])
-                number += len(traces)
-        finally:
-            trackio.finish()
-    for text in (str(warning.message) for warning in warned):
-        if re.search(r"trackio.* (failed|skipped|could not)", text):
-            raise OSError(f"trackio must keep all rollouts, got: {text}")
-    return number
-
-
-def _trackio_trace(
-    record: Mapping[str, Any], metadata: Mapping[str, Any]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return messages, in OpenAI's form, and metadata of a rollout's `trackio.Trace`.
-
-    A message of the assistant has the mean `weight` of its tokens.
-    """
-    is_own, bodies = own_tokens(record), [{"role": "user", "content": record["prompt"]}]
-    for span, body in messages_of(record):
-        if "tool_calls" in body:
-            body["tool_calls"] = [
-                {"id": call["id"], "type": "function"}
-                | {"function": {name: call[name] for name in ("name", "arguments")}}
-                for call in body["tool_calls"]
-            ]
-        if body["role"] == "assistant" and record["token_weights"] is not None:
-            weights = np.asarray(record["token_weights"][span])[is_own[span]]
-            body["weight"] = rounded(weights.mean())
-        bodies.append(body)
-    rewards = {name: reward for name, (reward, _) in _rewards(record, metadata).items()}
-    info = _info(record, metadata)
-    shown = {name: info[name] for name in info if name not in _NOT_IN_TRACKIO}
-    return bodies, {"rewards": rewards} | shown

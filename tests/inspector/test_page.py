@@ -6,7 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 
-from barl_trl.report.inspector.page import (
+from barl_trl.inspector.page import (
     ASSETS,
     asset_files,
     folder_page,

@@ -14,7 +14,7 @@ from datasets import Dataset
 from barl_trl import BARLTrainer
 from barl_trl.posterior import posterior, values_under
 from barl_trl.report import rollout_records
-from barl_trl.report.rollout_records import (
+from barl_trl.trainer.records import (
     FOLDER,
     SCHEMA,
     file_name,

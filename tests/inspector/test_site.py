@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from barl_trl.report.inspector import site
-from barl_trl.report.inspector.site import Site
-from barl_trl.report.rollout_records import file_name
+from barl_trl.inspector import site
+from barl_trl.inspector.site import write_page
+from barl_trl.trainer.records import file_name
 
 from .rollouts import METADATA, make_batch, metadata_of, write_records, write_run
 
@@ -19,8 +19,7 @@ def shard(output, name):
 
 def test_small_run_is_one_file(tmp_path):
     write_run(tmp_path / "run")
-    made = Site([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page")
-    assert (made.update(), made.rollouts) == (3, 36)
+    assert write_page([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page") == 36
     assert [path.name for path in (tmp_path / "page").iterdir()] == ["index.html"]
 
 
@@ -28,35 +27,15 @@ def test_small_run_is_one_file(tmp_path):
 def test_larger_run_is_a_folder(tmp_path, monkeypatch, limit):
     monkeypatch.setattr(site, limit, 30)
     write_run(tmp_path / "run")
-    Site([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page").update()
+    write_page([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page")
     index = shard(tmp_path / "page", "index")
     [run] = index["runs"]
-    assert (run["name"], run["rollouts"], index["live"]) == ("run", 36, False)
+    assert (run["name"], run["rollouts"]) == ("run", 36)
     heads = shard(tmp_path / "page", "a-list")["heads"]
     groups = [
         g for name in {h[-1] for h in heads} for g in shard(tmp_path / "page", name)["groups"]
     ]
     assert sum(len(group["rollouts"]) for group in groups) == 36
-
-
-def test_live_page_takes_in_new_files_and_begins_anew_where_one_was_replaced(tmp_path):
-    run = tmp_path / "run"
-    write_run(run, steps=[0])
-    made = Site([run / "beliefs"], ["run"], tmp_path / "page", is_live=True)
-
-    def shown():
-        index = shard(tmp_path / "page", "index")
-        return index["runs"][0]["rollouts"], index["begun"]
-
-    assert made.update() == 1
-    first = (tmp_path / "page" / "data" / "a-00001.js").read_bytes()
-    assert made.update() == 0
-    write_run(run, steps=[10])
-    assert made.update() == 1 and shown() == (24, 1)
-    assert (tmp_path / "page" / "data" / "a-00001.js").read_bytes() == first
-    (run / "beliefs" / "rollouts_00010.parquet").unlink()
-    write_records(run / "beliefs" / "rollouts_00000.parquet", make_batch(0)[:4], METADATA)
-    assert made.update() == 1 and shown() == (4, 2)
 
 
 def test_page_that_is_made_again_leaves_nothing_of_the_old_and_touches_nothing_else(
@@ -68,7 +47,7 @@ def test_page_that_is_made_again_leaves_nothing_of_the_old_and_touches_nothing_e
     (output / "data").mkdir(parents=True)
     (output / "data" / "a-09999.js").write_text("old")
     (output / "data" / "mine.txt").write_text("mine")
-    Site([tmp_path / "run" / "beliefs"], ["run"], output).update()
+    write_page([tmp_path / "run" / "beliefs"], ["run"], output)
     assert not (output / "data" / "a-09999.js").exists()
     assert (output / "data" / "mine.txt").read_text() == "mine"
 
@@ -78,7 +57,7 @@ def test_settings_are_those_that_values_were_computed_with(tmp_path, monkeypatch
     write_run(tmp_path / "run", metadata=metadata_of(consistency_beta=float("inf")))
     write_records(tmp_path / "responses" / "beliefs" / file_name(0), make_batch(0), {})
     folders = [tmp_path / name / "beliefs" for name in ("run", "responses")]
-    Site(folders, ["run", "responses"], tmp_path / "page").update()
+    write_page(folders, ["run", "responses"], tmp_path / "page")
     run, responses = (run["settings"] for run in shard(tmp_path / "page", "index")["runs"])
     assert (run["consistency_beta"], run["answer_likelihood"]) == ("inf", "mean")
     assert responses == {}
@@ -89,11 +68,11 @@ def test_two_runs_are_joined(tmp_path, monkeypatch):
     for name in "ab":
         write_run(tmp_path / name)
     folders = [tmp_path / name / "beliefs" for name in "ab"]
-    Site(folders, ["one", "two"], tmp_path / "page").update()
+    write_page(folders, ["one", "two"], tmp_path / "page")
     assert shard(tmp_path / "page", "pairs") == {"other": list(range(36)), "same": [1] * 36}
 
 
 def test_later_schema_is_refused(tmp_path):
     write_run(tmp_path / "run", steps=[0], version=99)
     with pytest.raises(ValueError, match="update barl-trl"):
-        Site([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page").update()
+        write_page([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page")

@@ -2,9 +2,9 @@
 
 import json
 
-from barl_trl.report.inspector import shards
-from barl_trl.report.inspector.rows import groups_of
-from barl_trl.report.inspector.shards import RunData, pairs, script_json
+from barl_trl.inspector import shards
+from barl_trl.inspector.rows import groups_of
+from barl_trl.inspector.shards import RunData, pairs, script_json
 
 from .rollouts import METADATA, make_batch
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...credit import CREDITS
+from ..credit import CREDITS
 from .derived import Derived, has_truth, own_tokens
 
 FILTERS = {
