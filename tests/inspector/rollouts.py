@@ -13,7 +13,6 @@ from datasets import Dataset
 
 from barl_trl import BARLTrainer
 from barl_trl.posterior import posterior, values_under
-from barl_trl.report import rollout_records
 from barl_trl.trainer.records import (
     FOLDER,
     SCHEMA,
@@ -21,13 +20,14 @@ from barl_trl.trainer.records import (
     read_metadata,
     read_records,
 )
+from barl_trl.trainer.records import write_records as write_records_of
 from barl_trl.rewards import cost
-from barl_trl.trainer.barl_fields import BARLFields
-from barl_trl.trainer.rollouts.evidence import TaskFunctions
+from barl_trl.trainer.config import BARLConfig
+from barl_trl.trainer.evidence import TaskFunctions
 
-from ...tiny import tiny_model
-from ...trainer.playing import call, speaking
-from ...trainer.rollouts import (
+from ..tiny import tiny_model
+from ..trainer.playing import call, speaking
+from ..trainer.rollouts import (
     COMPLETIONS,
     OUTCOMES,
     ROWS,
@@ -36,12 +36,12 @@ from ...trainer.rollouts import (
     trainer,
     weights_of,
 )
-from ...trainer.test_agents import agent, look
+from ..trainer.test_agents import agent, look
 
 
 def metadata_of(**settings):
     """What a run with these settings says of its records."""
-    how = BARLFields(**settings).settings
+    how = BARLConfig("unused", use_cpu=True, bf16=False, **settings).settings
     return {"reward_names": ["accuracy"], "model": "tiny", "settings": how}
 
 
@@ -118,7 +118,7 @@ def make_batch(step, *, groups=3, size=4):
 def write_records(path, records, metadata):
     """Writes records that are mappings from the columns' names; one that is missing is null."""
     table = pa.Table.from_pylist(records, SCHEMA)
-    rollout_records.write_records(path, [table], metadata)
+    write_records_of(path, [table], metadata)
 
 
 def write_run(
@@ -167,8 +167,8 @@ class Recorder:
         """Returns the records of training with these settings, and their metadata."""
         made, args = self.trainer, copy(self.args)  # another config would reset accelerate
         vars(args).update(settings)
-        BARLFields.__post_init__(args)
-        made.args, made.scorer = args, replace(made.scorer, args=args, credit=args.own_credit)
+        made.args, made.credit = args, args.own_credit
+        made.scorer = replace(made.scorer, args=args, credit=made.credit)
         made._recorder.on_train_begin(args, made.state, made.control)
         weights_of(made, self.rows)
         folder = self.folder / FOLDER
