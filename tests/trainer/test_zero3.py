@@ -6,7 +6,7 @@ Training with ZeRO-3 is tested in tests/distributed.
 import pytest
 from peft import LoraConfig, get_peft_model
 
-from barl_trl.trainer.rollouts.zero3 import gather_head_with_model
+from barl_trl.plausibility.model_traits import gather_head_with_model
 
 pytestmark = pytest.mark.slow  # with the slow ones DeepSpeed is there
 
