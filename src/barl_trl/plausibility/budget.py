@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
-from .checks.model_traits import (
+from .model_traits import (
     causal_lm,
     compute_device,
     is_sharded,

@@ -21,8 +21,7 @@ from trl.extras.profiling import profiling_context
 
 from ..credit.token_weights import token_weights
 from ..plausibility.budget import scoring_token_budget
-from ..plausibility.checks.model_traits import causal_lm, rope_depends_on_length
-from ..plausibility.kv_cache import GenerationRecorder
+from ..plausibility.model_traits import depends_on_left_padding, gather_head_with_model
 from ..rewards import RewardFunc
 from ..steps import StepSegmenter, fixed_size_steps
 from .barl_config import BARLConfig
@@ -40,7 +39,6 @@ from .rollouts.hypothesis_scorer import Generated, HypothesisScorer, Scored
 from .rollouts.old_logps import OldLogpsMixin
 from .rollouts.rollout_batch import RolloutBatch
 from .rollouts.shared_verdicts import share_verdicts
-from .rollouts.zero3 import gather_head_with_model
 
 _REASONS = "verdict"
 """Column of TRL's completions table in which graders give the reason of each verdict."""
@@ -227,9 +225,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             )
         if is_deepspeed_zero3_enabled():
             gather_head_with_model(self.model)
-        self._depends_on_padding = rope_depends_on_length(
-            causal_lm(self.model).config.get_text_config()
-        )
+        self._depends_on_padding = depends_on_left_padding(self.model)
         self._scoring_max_tokens = args.scoring_max_tokens
         self._seconds = {"scoring": 0.0, "step": 0.0}
         self._first_length: float | None = None  # mean tokens of the first batch's completions
@@ -244,9 +240,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
 
     def _generate(self, prompts):
         is_scored = self.args.scores_answers
-        may_go_on = is_scored and self.args.scoring_method != "reencode" and not self.rollout_func
-        with GenerationRecorder(self.model, keeps=self.model.training and may_go_on) as recorder:
-            output = super()._generate(prompts)
+        output = super()._generate(prompts)
         prompt_ids, completion_ids, masks, completions, _, columns, *_ = output
         if any("answer" in row for row in self._batch.inputs):
             columns.pop("answer", None)  # the data's stays; what was told is in `rollout_answer`
@@ -263,22 +257,17 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         ]
         is_asked = is_scored and (is_stale or is_corrected) and not self._depends_on_padding
         asks = self.model.training and is_known and is_asked
-        is_of_use = self.model.training and may_go_on and not asks
-        sequences = [[*p, *c] for p, c in zip(prompt_ids, completion_ids, strict=True)]
-        cache = recorder.cache(sequences) if is_of_use else None
-        self._say_once("cache", recorder.advice(cache) if is_of_use else None)
         self._batch.generated = Generated(
             prompt_ids,
             completion_ids,
             completions,
-            cache,
             masks,
             columns.get(ROLLOUT_ANSWER),
             has_tools=bool(self.tools),
             environments=self.environments,
         )
         self._batch.asks_for_old_logps = asks
-        # score now: the cache is large, and the weights are still those that generated it
+        # score now: TRL asks for the old log-probabilities next
         if self.model.training and is_known:
             self._share_verdicts(self._batch.inputs, completions)
             self._batch.scored = self._score(score_completions=asks)
@@ -396,11 +385,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             )
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
-        seconds, checks = time.perf_counter() - started, scored.likelihoods.check_seconds
-        self._metrics["train"]["barl/scoring_seconds"].append(seconds - checks)
-        if checks:
-            self._metrics["train"]["barl/check_seconds"].append(checks)
-        batch.generated = batch.generated._replace(cache=None)  # it may take gigabytes
+        self._metrics["train"]["barl/scoring_seconds"].append(time.perf_counter() - started)
         # where one process ran out of memory, no process tries as many tokens again
         used_and_allowed = gather_object([(scored.likelihoods.max_tokens, budget)])
         halved = [used for used, allowed in used_and_allowed if used < allowed]

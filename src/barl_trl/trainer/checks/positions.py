@@ -7,7 +7,7 @@ from datasets import Dataset
 from torch import nn
 
 from ...hypotheses import is_truth, truth_answer
-from ...plausibility.checks.model_traits import table_positions
+from ...plausibility.model_traits import table_positions
 from ...plausibility.elicitation import Elicitation
 from ..barl_config import BARLConfig
 

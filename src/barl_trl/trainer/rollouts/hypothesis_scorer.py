@@ -19,7 +19,6 @@ from ...hypotheses import (
 )
 from ...plausibility.answer_logps import AnswerLogLikelihoods, answer_log_likelihoods
 from ...plausibility.elicitation import Elicitation
-from ...plausibility.kv_cache import GenerationCache
 from ...rewards import GivenAnswer, calls_tool, rollout_answers
 from ...steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
 from ..barl_fields import BARLFields
@@ -34,8 +33,6 @@ class Generated(NamedTuple):
     completion_ids: list[list[int]]
     completions: list[Any]
     """The completions as texts or messages."""
-    cache: GenerationCache | None = None
-    """The key-value cache of the generation, if it can be used to score."""
     masks: list[list[int]] | None = None
     """1 for each completion token that the model generated, else 0; None if it generated all."""
     given_answers: list[GivenAnswer | None] | None = None
@@ -196,7 +193,6 @@ class HypothesisScorer:
             temperature=self.args.plausibility_temperature,
             completion_temperature=completion_temperature,
             max_tokens=max_tokens,
-            generation_cache=generated.cache,
         )
         if not is_asked:  # no column for a hypothesis tells that no answer was scored
             likelihoods = likelihoods._replace(
