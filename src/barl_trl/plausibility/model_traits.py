@@ -23,6 +23,10 @@ ROPE_DEPENDS_ON_LENGTH = (
 )
 RELATIVE_ROPES = {"default", "linear", "llama3", "proportional", "yarn"}
 """Rotary embeddings of which attention sees nothing but distances between tokens."""
+COUNT_PLACES = {"beam", "blt", "doge"}
+"""Families that count places unlike what their configurations say: a scale of attention, patches of
+bytes, the top k places.
+"""
 
 
 def causal_lm(model: nn.Module) -> PreTrainedModel:
@@ -165,6 +169,7 @@ def depends_on_left_padding(model: nn.Module) -> bool:
     ropes = _rope_parameters(config)
     sees_distances_alone = (
         type(base).__module__.startswith("transformers.")
+        and base.config.model_type not in COUNT_PLACES
         and bool(ropes)
         and all(rope["rope_type"] in RELATIVE_ROPES for rope in ropes)
         and not any("llama_4_scaling_beta" in rope for rope in ropes)
