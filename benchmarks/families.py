@@ -27,7 +27,7 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from barl_trl.plausibility import Answer, Rollout, answer_log_likelihoods
-from barl_trl.plausibility.model_traits import shared_layout
+from barl_trl.plausibility.checks.model_traits import shared_layout
 
 VOCABULARY = 97
 LARGEST = 20_000_000

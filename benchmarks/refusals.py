@@ -17,7 +17,7 @@ from bfloat16 import refusals, stale
 from families import ELICITATION, VOCABULARY, tiny_model
 
 from barl_trl.plausibility import Answer, Rollout
-from barl_trl.plausibility.model_traits import shared_layout
+from barl_trl.plausibility.checks.model_traits import shared_layout
 from barl_trl.plausibility.kv_cache import GenerationCache, GenerationRecorder
 
 FAMILIES = (

@@ -159,28 +159,6 @@ def test_what_others_say_changes_no_step_and_no_elicitation(tmp_path):
         assert texts == [bare] * len(ends) + [last]
 
 
-@pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
-def test_the_cache_of_generation_serves_unequal_numbers_of_turns(tmp_path, method):
-    trainer = agent(tmp_path, tools=[look])
-    played(trainer, ROWS, plays())
-    got = trainer.scored.likelihoods
-    again = agent(tmp_path, tools=[look], scoring_method=method)
-    again.model.load_state_dict(trainer.model.state_dict())
-    expected = again.scorer.score(
-        again.model,
-        trainer.generated._replace(cache=None),
-        [{"solution": "12"}] * 4,
-        start=0,
-        group_size=4,
-        score_completions=False,
-        completion_temperature=1.0,
-        max_tokens=None,
-    ).likelihoods
-    torch.testing.assert_close(got.answer_logps, expected.answer_logps, atol=1e-5, rtol=0)
-    tokens = sum(len(ids) for ids in trainer.generated.completion_ids)
-    assert expected.num_tokens - got.num_tokens > tokens - 20
-
-
 def test_old_logps_are_those_of_trl(tmp_path):
     fields = {"steps_per_generation": 2, "per_device_train_batch_size": 2, "num_iterations": 2}
     trainer = agent(tmp_path, tools=[look], **fields)

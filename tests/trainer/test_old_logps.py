@@ -14,7 +14,6 @@ NO_DROPOUT = dict.fromkeys(
 ) | {"attention_dropout": 0.0}
 DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}
 UNEQUAL = [("1+1?", "2"), ("What is one half of the number one, as a fraction?", "1/2")]
-ON_PADDING = "depends on left padding, TRL computes the old log-probabilities: left-padded rows are"
 
 
 def made(family, tokenizer):
@@ -41,10 +40,8 @@ def logs(run):
     return [log for log in run.state.log_history if "loss" in log]
 
 
-@pytest.mark.parametrize(
-    ("family", "is_said"), [("qwen2", 0), ("gpt2", 1), ("gpt_neo", 1), ("dynamic", 0)]
-)
-def test_nothing_is_clipped_before_weights_change(family, is_said, tokenizer, tmp_path, caplog):
+@pytest.mark.parametrize("family", ["qwen2", "gpt2", "gpt_neo", "dynamic"])
+def test_nothing_is_clipped_before_weights_change(family, tokenizer, tmp_path, caplog):
     made(family, tokenizer).save_pretrained(tmp_path / "model")
     args = stale(tmp_path, beta=0.1, max_steps=8)
     # the dataset begins with prompts of one length
@@ -57,7 +54,6 @@ def test_nothing_is_clipped_before_weights_change(family, is_said, tokenizer, tm
         assert log["kl"] == pytest.approx(0, abs=1e-6)
     assert first[FIRST_RATIO] == pytest.approx(1, abs=1e-5)
     assert not any(FIRST_RATIO in log for log in others)
-    assert caplog.text.count(ON_PADDING) == is_said
     assert FIRST_RATIO not in caplog.text
 
 
@@ -99,20 +95,4 @@ def test_first_ratio_in_bfloat16_is_1_within_rounding(tokenizer, tmp_path, caplo
     run = trainer(tiny_model(tokenizer), tokenizer, args, rows=UNEQUAL, rollout_func=None)
     (log,) = logs(run)
     assert 1 < log[FIRST_RATIO] < 1.15
-    assert FIRST_RATIO not in caplog.text and ON_PADDING not in caplog.text
-
-
-def test_a_completion_that_is_left_out_of_the_loss_is_not_compared(tokenizer, tmp_path, caplog):
-    """It is that of the shorter prompt, with the most padding."""
-
-    def sampled(prompts, trainer):
-        ids = [tokenizer.encode(prompt) for prompt in prompts]
-        end = [tokenizer.eos_token_id]
-        words = [tokenizer.encode("is it 2") + end * (p != UNEQUAL[0][0]) for p in prompts]
-        return {"prompt_ids": ids, "completion_ids": words, "logprobs": None}
-
-    args = stale(tmp_path, mask_truncated_completions=True)
-    model = tiny_model(tokenizer)
-    first, *_ = logs(trainer(model, tokenizer, args, rows=UNEQUAL, rollout_func=sampled))
-    assert first["completions/clipped_ratio"] == 0.5
-    assert ON_PADDING not in caplog.text
+    assert FIRST_RATIO not in caplog.text

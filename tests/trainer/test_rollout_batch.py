@@ -103,7 +103,7 @@ def test_true_answers_of_a_rollout_func_are_known_with_the_rewards(model, tokeni
 
 def test_what_is_read_too_early_is_empty_and_no_number():
     batch = RolloutBatch(ROWS, start=0)
-    assert batch.generated == Generated([], [], [], cache=None)
+    assert batch.generated == Generated([], [], [])
     assert not batch.asks_for_old_logps
     assert batch.scored is None
     assert batch.rewards_per_func is None
@@ -146,7 +146,6 @@ def scored_as(members, step_ends=(), sets=()):
         completion_logps=torch.zeros(len(members), 0),
         num_tokens=0,
         max_tokens=1,
-        check_seconds=0.0,
     )
     return Scored([], [], list(sets), list(step_ends), [], [], likelihoods)
 
