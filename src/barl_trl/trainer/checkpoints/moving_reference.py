@@ -8,7 +8,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from ...plausibility.checks.model_traits import is_sharded
+from ...plausibility.model_traits import is_sharded
 
 
 def save_reference(model: nn.Module, folder: str, accelerator: Accelerator) -> None:

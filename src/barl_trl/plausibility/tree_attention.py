@@ -18,9 +18,8 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from ..checks.model_traits import layer_types, takes_masks
-from ..kv_cache import GenerationCache
-from .micro_batches import MicroBatch
+from .model_traits import layer_types, takes_masks
+from .rows import MicroBatch
 
 NAME = "barl_tree"
 QUERIES = 128
@@ -36,15 +35,12 @@ class _Piece(NamedTuple):
 
     Args:
         queries: The run of places of the queries.
-        cached: Number of leading tokens whose cached keys come first, and the index of the rollout
-            in whose cache they are.
-        keys: Runs of places of the keys that come after the cached ones.
+        keys: Runs of places of the keys.
         spans: The first query that sees each key, and one past the last, counted from the first of
             the piece; `None` for plain causal attention.
     """
 
     queries: slice
-    cached: tuple[int, int]
     keys: list[slice]
     spans: Int[Tensor, "2 K"] | None
 
@@ -57,30 +53,22 @@ def pieces(batch: MicroBatch, queries: int) -> list[_Piece]:
         queries: Number of queries of a piece that needs a mask, at most.
     """
     cut = []
-    for place, row in batch.rows:  # NumPy: torch's small operations take several times as long
-        ends, shift = np.array(row.subtree_ends), place - row.num_cached
+    for shift, row in batch.rows:
+        ends = np.array(row.subtree_ends)  # torch's small operations take several times as long
         for shared, start, trunk_stop, stop in row.blocks:
-            start = max(start, row.num_cached)
             # the whole trunk through the causal kernel, unless one masked call holds the block
-            is_causal = not shared and not row.num_cached and stop - start > queries
+            is_causal = not shared and stop - start > queries
             if is_causal:
                 trunk = slice(shift + start, shift + trunk_stop)
-                cut.append(_Piece(trunk, (0, 0), [trunk], None))
+                cut.append(_Piece(trunk, [trunk], None))
             for first in range(trunk_stop if is_causal else start, stop, queries):
                 last = min(first + queries, stop)
-                before = np.arange(shared or row.num_cached)
-                keys = np.concatenate([before, np.arange(start, last)])
+                keys = np.concatenate([np.arange(shared), np.arange(start, last)])
                 # branches of shallow states see none of the trunk after them
                 keys = keys[ends[keys] > first]
-                num_cached = int((keys < row.num_cached).sum())
-                cut.append(
-                    _Piece(
-                        slice(shift + first, shift + last),
-                        (num_cached, row.rollout),
-                        runs(shift + keys[num_cached:]),
-                        torch.from_numpy(np.stack([keys, ends[keys]]) - first),
-                    )
-                )
+                spans = torch.from_numpy(np.stack([keys, ends[keys]]) - first)
+                queried = slice(shift + first, shift + last)
+                cut.append(_Piece(queried, runs(shift + keys), spans))
     return cut
 
 
@@ -133,16 +121,8 @@ def attending_by(attend: Callable[..., Any], base: PreTrainedModel) -> Iterator[
 
 
 @contextmanager
-def tree_attention(
-    base: PreTrainedModel, batch: MicroBatch, cache: GenerationCache | None
-) -> Iterator[None]:
-    """Let a model attend along the trees of a micro-batch; its own attention is put back.
-
-    Args:
-        base: The model.
-        batch: A packed micro-batch.
-        cache: Keys and values of the rows' leading tokens; None if all tokens are fed.
-    """
+def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
+    """Let a model attend along the trees of a packed micro-batch; its own attention is put back."""
     cut = pieces(batch, GPU_QUERIES if base.device.type == "cuda" else QUERIES)
     masks: dict[tuple[torch.device, torch.dtype], list[Tensor | None]] = {}
 
@@ -153,14 +133,8 @@ def tree_attention(
             masks[place] = [_piece_mask(piece, *place) for piece in cut]
         outputs = []
         for piece, mask in zip(cut, masks[place], strict=True):
-            keys, values = ([states[:, :, run] for run in piece.keys] for states in (key, value))
-            length, rollout = piece.cached
-            if cache is not None and length:
-                cached = cache.prefix(module.layer_idx, rollout, length)
-                keys, values = [cached[0], *keys], [cached[1], *values]
-            keys, values = (
-                parts[0] if len(parts) == 1 else torch.cat(parts, dim=2) for parts in (keys, values)
-            )
+            parts = ([states[:, :, run] for run in piece.keys] for states in (key, value))
+            keys, values = (p[0] if len(p) == 1 else torch.cat(p, dim=2) for p in parts)
             output, _ = sdpa_attention_forward(
                 module, query[:, :, piece.queries], keys, values, mask, is_causal=True, **kwargs
             )

@@ -1,7 +1,10 @@
-"""What a model is, and what it allows: its wrappers, its layers, its attention and its head."""
+"""What a model is, and what it allows: its wrappers, its layers, its attention and its head.
+
+All of it is told by a model's configuration and the types of its modules. What it does is compared
+once (`comparison`).
+"""
 
 import inspect
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,11 +16,17 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from ..tree.rows import Layout
+from .rows import Layout
 
 ROPE_DEPENDS_ON_LENGTH = (
     "its rotary embedding depends on the longest row of a batch (dynamic or longrope)"
 )
+RELATIVE_ROPES = {"default", "linear", "llama3", "proportional", "yarn"}
+"""Rotary embeddings of which attention sees nothing but distances between tokens."""
+COUNT_PLACES = {"beam", "blt", "doge"}
+"""Families that count places unlike what their configurations say: a scale of attention, patches of
+bytes, the top k places.
+"""
 
 
 def causal_lm(model: nn.Module) -> PreTrainedModel:
@@ -78,25 +87,6 @@ def largest_of_processes(model: nn.Module, value: int) -> int:
     return int(largest)
 
 
-def has_dropout(model: nn.Module) -> bool:
-    """Say whether a forward pass in training mode draws random numbers.
-
-    It does with a dropout layer, a dropout rate of attention, or a router's jitter.
-    """
-    rates = [
-        rate
-        for module in model.modules()
-        for name, rate in vars(module).items()
-        if "drop" in name or "jitter" in name or (isinstance(module, nn.Dropout) and name == "p")
-    ]
-    return any(isinstance(rate, int | float) and rate > 0 for rate in rates)
-
-
-def has_experts(model: nn.Module) -> bool:
-    """Say whether tokens go to experts, whose rounding depends on how many tokens they get."""
-    return any(re.search("(?i)expert|moe", type(module).__name__) for module in model.modules())
-
-
 def layer_values(config: PreTrainedConfig, name: str) -> list[Any]:
     """Return the values of a setting: one for all layers, or one for each; [] if it is unset."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
@@ -134,12 +124,72 @@ def table_positions(model: nn.Module) -> int | None:
     return min([*sizes, most]) if sizes else None
 
 
-def rope_depends_on_length(config: PreTrainedConfig) -> bool:
-    """Say whether a token's rotary embedding depends on the longest row of its batch."""
-    # one dict for the model, or one for each layer type
+def _rope_parameters(config: PreTrainedConfig) -> list[dict[str, Any]]:
+    """Return the parameters of the rotary embeddings: one for the model, or for each layer type."""
     ropes = layer_values(config, "rope_parameters")
     parts = [part for rope in ropes for part in (rope, *rope.values()) if isinstance(part, dict)]
-    return any(part.get("rope_type") in ("dynamic", "longrope") for part in parts)
+    return [part for part in parts if "rope_type" in part]
+
+
+def rope_depends_on_length(config: PreTrainedConfig) -> bool:
+    """Say whether a token's rotary embedding depends on the longest row of its batch."""
+    ropes = _rope_parameters(config)
+    return any(rope["rope_type"] in ("dynamic", "longrope") for rope in ropes)
+
+
+def _depends_on_place(config: PreTrainedConfig) -> bool:
+    """Say whether attention counts places in the row: ALiBi, GPT-Neo's windows, Llama 4's scale."""
+    names = ("alibi", "attention_types", "attn_temperature_tuning")
+    return any(any(layer_values(config, name)) for name in names)
+
+
+def why_same_length(model: nn.Module) -> str | None:
+    """Say why only rows of equal length may meet in a padded batch; None if a model allows others.
+
+    Where attention goes to the top k places of a row, the row's width breaks ties: too rarely for a
+    comparison to see it.
+    """
+    base = causal_lm(model)
+    if rope_depends_on_length(base.config.get_text_config()):
+        return ROPE_DEPENDS_ON_LENGTH
+    if any("Indexer" in type(module).__name__ for module in base.modules()):
+        return "it picks the top k places of a row, and padding may change which"
+    return None
+
+
+def depends_on_left_padding(model: nn.Module) -> bool:
+    """Say whether padding on the left, without `position_ids`, may change a token's logits.
+
+    It does where positions count the padding (GPT-2), where it leaks into a recurrent state or a
+    convolution, and where prompt learning puts tokens in front of it. It does not where attention
+    sees distances alone. Of what is not known to be so, True is the answer.
+    """
+    base = causal_lm(model)
+    config = base.config.get_text_config()
+    ropes = _rope_parameters(config)
+    sees_distances_alone = (
+        type(base).__module__.startswith("transformers.")
+        and base.config.model_type not in COUNT_PLACES
+        and bool(ropes)
+        and all(rope["rope_type"] in RELATIVE_ROPES for rope in ropes)
+        and not any("llama_4_scaling_beta" in rope for rope in ropes)
+        and not _depends_on_place(config)
+        and table_positions(model) is None
+        and layer_types(config) <= {"full_attention", "sliding_attention"}
+        and not base._is_stateful
+        and not any(isinstance(module, nn.Conv1d) for module in base.modules())
+        and why_same_length(model) is None
+        and not _learns_prompts(model)
+    )
+    return not sees_distances_alone
+
+
+def _learns_prompts(model: nn.Module) -> bool:
+    """Say whether PEFT puts tokens of its own in front of every row."""
+    return any(
+        isinstance(module, PeftModel) and module.active_peft_config.is_prompt_learning
+        for module in model.modules()
+    )
 
 
 def scales_logits(config: PreTrainedConfig) -> bool:
@@ -184,17 +234,27 @@ def why_not_shared_prefix(model: nn.Module) -> str | None:
         return f"its layers carry a recurrent state or are of an unknown type {sorted(others)}"
     if "position_ids" not in inspect.signature(type(base).forward).parameters:
         return "its forward takes no position_ids (ALiBi, or recurrent)"
-    # GPT-Neo's local attention and Llama 4's attention temperature count places in the row.
-    by_place = ("alibi", "attention_types", "attn_temperature_tuning")
-    if any(any(layer_values(config, name)) for name in by_place):
-        return f"its attention depends on more than position_ids (one of {', '.join(by_place)})"
+    if _depends_on_place(config):
+        return "its attention depends on more than position_ids (alibi, or places in the row)"
     if rope_depends_on_length(config):
         return ROPE_DEPENDS_ON_LENGTH
     if not (takes_masks(config) or base._can_set_attn_implementation()):
         return f"its attention implementation {config._attn_implementation} takes no 4D mask"
-    if any(
-        isinstance(m, PeftModel) and m.active_peft_config.is_prompt_learning
-        for m in model.modules()
-    ):
+    if _learns_prompts(model):
         return "PEFT prompt learning puts tokens of its own in front of every row"
     return None
+
+
+def gather_head_with_model(model: nn.Module) -> None:
+    """Have DeepSpeed's ZeRO-3 gather the LM head whenever a model runs, forward or backward.
+
+    DeepSpeed learns the order of the modules from the pass that scores, which calls the LM head.
+    TRL's loss reads the head's weight without calling the head, so that its backward pass would
+    find the weight partitioned, and fail.
+    """
+    import deepspeed  # pyright: ignore[reportMissingImports]  # from the extra `deepspeed`
+
+    base = causal_lm(model)
+    head = base.get_output_embeddings()
+    for parameter in head.parameters() if head is not None else ():
+        deepspeed.zero.register_external_parameter(base, parameter)
