@@ -15,7 +15,7 @@ from packaging.version import Version
 from transformers import AutoTokenizer
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from ...evaluation.checkpoints import record_training
+from ...evaluation.provenance import record_training
 from ...rewards import callable_at, get_reward_func
 from ...trainer import BARLConfig
 from ...trainer.checkpoints.files import what_is_kept

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
-from ...data.loading import PAPER_SYSTEM_PROMPT
-from ...trainer.rollouts.turn_ends import turn_ends
+from ..data.loading import PAPER_SYSTEM_PROMPT
+from ..trainer.rollouts.turn_ends import turn_ends
+
+PROMPT = "barl_prompt"
+"""Key of `tokenizer_config.json` under which training notes how it wrote prompts."""
 
 
 @dataclass(frozen=True)
@@ -39,25 +41,22 @@ class Template:
         said = [("system", self.system_prompt), ("user", self.user.replace("{problem}", problem))]
         return [{"role": role, "content": content} for role, content in said if content]
 
-    def prompt(self, tokenizer, problem: str) -> str:
+    def prompt(self, tokenizer: Any, problem: str) -> str:
         """Return the whole prompt as text, special tokens included."""
         if self.plain:
             return self.plain.replace("{problem}", problem)
         return tokenizer.apply_chat_template(
-            self.messages(problem),
-            tokenize=False,
-            add_generation_prompt=True,
-            **self.variables,
+            self.messages(problem), tokenize=False, add_generation_prompt=True, **self.variables
         )
 
-    def encode(self, tokenizer, prompt: str) -> list[int]:
+    def encode(self, tokenizer: Any, prompt: str) -> list[int]:
         """Return the token ids of a prompt.
 
         A chat template has already written the special token that begins the text.
         """
         return tokenizer.encode(prompt, add_special_tokens=bool(self.plain))
 
-    def end_ids(self, tokenizer) -> list[int]:
+    def end_ids(self, tokenizer: Any) -> list[int]:
         """Return the ids of the tokens that end a completion."""
         vocabulary = tokenizer.get_vocab()
         ids = {vocabulary[token] for token in self.ends if token in vocabulary}
@@ -65,57 +64,36 @@ class Template:
         return ends if self.plain else turn_ends(tokenizer, ends, **self.variables)
 
 
-TEMPLATES = {
-    template.name: template
-    for template in (
-        Template(
-            "qwen2.5-math",  # also fits other models with ChatML
-            system_prompt=PAPER_SYSTEM_PROMPT,
-            ends=("<|endoftext|>",),
-            marker="<|im_start|>",
-        ),
-        Template(
-            "r1-distill",  # its authors advise against a system prompt
-            user="{problem}\n" + PAPER_SYSTEM_PROMPT,
-            marker="<｜Assistant｜>",
-        ),
-        Template(
-            "llama-3",
-            system_prompt=PAPER_SYSTEM_PROMPT,
-            ends=("<|eom_id|>", "<|end_of_text|>"),
-            # the chat template writes a date; with today's, prompts would differ from day to day
-            variables={"date_string": "26 Jul 2024"},
-            marker="<|start_header_id|>",
-        ),
-        Template("plain", plain="{problem}\n"),
-    )
-}
-
-
-PROMPT = "barl_prompt"
-"""Key of `tokenizer_config.json` under which training notes how it wrote prompts."""
-
-
-def refuse_unknown_template(name: str) -> None:
-    """Refuse a template that is neither `auto`, nor known, nor a text with a problem in it.
-
-    Raises:
-        ValueError: It is none of these.
-    """
-    if name not in ("auto", *TEMPLATES) and "{problem}" not in name:
-        near = get_close_matches(name, TEMPLATES, n=1)
-        hint = f"did you mean {near[0]}?" if near else "choose one of them."
-        raise ValueError(
-            f"template must be auto, {', '.join(TEMPLATES)} or a text with {{problem}}, got "
-            f"{name!r}: {hint}"
-        )
+_TEMPLATES = (
+    Template(
+        "qwen2.5-math",  # also fits other models with ChatML
+        system_prompt=PAPER_SYSTEM_PROMPT,
+        ends=("<|endoftext|>",),
+        marker="<|im_start|>",
+    ),
+    Template(
+        "r1-distill",  # its authors advise against a system prompt
+        user="{problem}\n" + PAPER_SYSTEM_PROMPT,
+        marker="<｜Assistant｜>",
+    ),
+    Template(
+        "llama-3",
+        system_prompt=PAPER_SYSTEM_PROMPT,
+        ends=("<|eom_id|>", "<|end_of_text|>"),
+        # the chat template writes a date; with today's, prompts would differ from day to day
+        variables={"date_string": "26 Jul 2024"},
+        marker="<|start_header_id|>",
+    ),
+    Template("plain", plain="{problem}\n"),
+)
+TEMPLATES = {template.name: template for template in _TEMPLATES}
 
 
 def choose_template(
     name: str,
-    tokenizer,
+    tokenizer: Any,
     system_prompt: str | None = None,
-    variables: dict[str, Any] | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> Template:
     """Return the template with a name, or the one that fits a tokenizer.
 
@@ -129,8 +107,8 @@ def choose_template(
         variables: Variables of the chat template, which come before the template's own.
 
     Raises:
-        ValueError: If there is no such template, or it does not fit the tokenizer, or has no place
-            for a system prompt or variables.
+        ValueError: There is no such template, or it does not fit the tokenizer, or has no place for
+            a system prompt or variables.
     """
     template = _chosen(name, tokenizer)
     given = {"system_prompt": system_prompt, "chat_template_kwargs": variables}
@@ -145,50 +123,38 @@ def choose_template(
     return replace(template, variables={**template.variables, **(variables or {})})
 
 
-def _of_family(tokenizer) -> Template | None:
-    """Return the template of the only family whose marker is in the chat template, if there is."""
-    chat = str(tokenizer.chat_template)
-    fitting = [t for t in TEMPLATES.values() if t.marker and t.marker in chat]
-    return fitting[0] if len(fitting) == 1 else None
+def _chosen(name: str, tokenizer: Any) -> Template:
+    """Return the template with a name, with its own system prompt."""
+    chat = tokenizer.chat_template
+    fitting = [one for one in _TEMPLATES if one.marker and one.marker in str(chat)]
+    family = fitting[0] if len(fitting) == 1 else None
+    if name == "auto" and PROMPT in tokenizer.init_kwargs:
+        return _as_trained(tokenizer.init_kwargs[PROMPT], family)
+    if name == "auto" and chat is None:
+        return TEMPLATES["plain"]
+    if name == "auto" and family is not None:
+        return family
+    if "{problem}" in name:
+        return Template(name, plain=name)
+    if name not in TEMPLATES or (chat is None and not TEMPLATES[name].plain):
+        raise ValueError(
+            f"template must be {', '.join(TEMPLATES)} or a text with {{problem}}, and fit the "
+            f"tokenizer, got {name!r} for one with {'no' if chat is None else 'another'} chat "
+            "template: qwen2.5-math has a system prompt, r1-distill has the instruction in the "
+            "user's message."
+        )
+    return TEMPLATES[name]
 
 
-def _as_trained(tokenizer) -> Template:
+def _as_trained(record: Mapping[str, Any], family: Template | None) -> Template:
     """Return the template that training noted in a tokenizer."""
-    record = tokenizer.init_kwargs[PROMPT]
     plain = record["prompt_template"]
-    family = (not plain and _of_family(tokenizer)) or Template("")
+    base = (not plain and family) or Template("")
     return replace(
-        family,
+        base,
         name="as trained",
         plain=plain,
         system_prompt=record["system_prompt"],
         user="{problem}",
-        variables={**family.variables, **record["chat_template_kwargs"]},
+        variables={**base.variables, **record["chat_template_kwargs"]},
     )
-
-
-def _chosen(name: str, tokenizer) -> Template:
-    """Return the template with a name, with its own system prompt."""
-    chat: Any = tokenizer.chat_template
-    if name == "auto":
-        if PROMPT in tokenizer.init_kwargs:
-            return _as_trained(tokenizer)
-        if chat is None:
-            return TEMPLATES["plain"]
-        family = _of_family(tokenizer)
-        if family is None:
-            raise ValueError(
-                f"template must be named for this model, got 'auto': its chat template is not of "
-                f"one of the families {', '.join(TEMPLATES)}. qwen2.5-math has a system prompt, "
-                "r1-distill has the instruction in the user's message."
-            )
-        return family
-    if "{problem}" in name:
-        return Template(name, plain=name)
-    refuse_unknown_template(name)
-    if chat is None and not TEMPLATES[name].plain:
-        raise ValueError(
-            f"template must be plain, or a text with {{problem}}, got {name!r}: the tokenizer has "
-            "no chat template."
-        )
-    return TEMPLATES[name]
