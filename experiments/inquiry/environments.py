@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...graders import extract_answer
-from .inquiries import animals, code, number, words
-from .inquiry import Inquiry
+from barl_trl.graders import extract_answer
+from barl_trl.synthetic.number import NUMBER_MODEL_DIR
+
+from .inquiry import ASSETS, Inquiry, animals, code, number, words
 
 _NO_QUESTION = "That cannot be asked."
 """The reply to what is no question of the inquiry. It says nothing of the secret."""
@@ -150,9 +151,9 @@ GAMES: dict[str, type[InquiryEnvironment]] = {
 """The games by name."""
 
 
-def inquiry_model_dir(name: str) -> Path:
-    """Return the folder of a game's shipped model and tokenizer, for `from_pretrained`."""
-    return Path(__file__).parents[2] / "assets" / f"tiny-{name}"
+def model_dir(game: str) -> Path:
+    """Return the folder of a game's model and tokenizer, for `from_pretrained`."""
+    return NUMBER_MODEL_DIR if game == "number" else ASSETS / f"tiny-{game}"
 
 
 def found_secret(

@@ -1,7 +1,6 @@
 """Makes the models of the games of finding out: `make inquiry-models`, minutes for each.
 
-A small Qwen2 for each game of `barl_trl.synthetic.inquiry` is trained, on one core, on games that a
-*random asker* plays. It calls the tool in the right form, and its answer agrees with what it was
+A small Qwen2 for each game is trained, on one core, on games that a *random asker* plays. It calls the tool in the right form, and its answer agrees with what it was
 told. What it asks and when it stops is random. Reinforcement learning is left to teach it to ask,
 and to ask well.
 
@@ -21,17 +20,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import trl
-from small_models import IGNORED, Batch, Choices, byte_tokenizer, make, random_qwen2
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
-from barl_trl.synthetic.inquiry import (
-    GAMES,
-    Inquiry,
-    InquiryEnvironment,
-    inquiry_model_dir,
-)
+from scripts.small_models import IGNORED, Batch, Choices, byte_tokenizer, make, random_qwen2
+
+from .environments import GAMES, InquiryEnvironment, model_dir
+from .inquiry import Inquiry
 
 TEMPLATE = Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja"
 
@@ -264,7 +260,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     game, asker = GAMES[options.game], ASKERS[options.game]
     make(
-        options.output or inquiry_model_dir(options.game),
+        options.output or model_dir(options.game),
         partial(make_tokenizer, game),
         partial(make_model, game, asker),
         partial(batches, game, asker),
