@@ -12,7 +12,7 @@ from transformers.utils import cached_file
 from transformers.utils.hub import extract_commit_hash
 
 from ..report.json_files import regular
-from ..trainer.hub.redaction import redacted
+from ..trainer.hub import redacted
 from .generation.templates import PROMPT
 
 TRAINED_BY = "barl_trained_by"

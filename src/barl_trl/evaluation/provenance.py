@@ -11,7 +11,7 @@ import psutil
 import torch
 from torch.utils import collect_env
 
-from ..trainer.hub.redaction import redacted_command
+from ..trainer.hub import redacted_command
 
 _GIB = 2**30
 

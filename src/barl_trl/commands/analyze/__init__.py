@@ -6,7 +6,6 @@
 from importlib import import_module
 from pathlib import Path
 
-from ...trainer.checkpoints.output_folder import refuse_unmakeable
 from ..shell.console import mistakes_in_one_line
 from ..shell.parsers import OneLineParser
 
@@ -39,5 +38,4 @@ def main(argv: list[str]) -> None:
             import_module(f".{name}", __package__).add_options(command)
     options = parser.parse_args(argv)
     with mistakes_in_one_line("barl analyze"):
-        refuse_unmakeable(options.output_dir)
         options.run(options)

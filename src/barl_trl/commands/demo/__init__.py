@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from ...evaluation.statistics.metrics import interval
 from ...synthetic.search import STEP_DELIMITER
 from ...trainer.barl_fields import BARLFields, check_method, option
-from ...trainer.checkpoints.output_folder import refuse_used
 from ...trainer.checks.preparation import refuse_early
+from ...trainer.resume import find_checkpoint
 from ..recipes import FOLDERS
 from ..shell.console import mistakes_in_one_line, print_note, print_table
 from ..shell.options import parse_early, parse_options
@@ -136,8 +136,7 @@ def _check(task: str, settings: Any) -> None:
     for name, why in TASKS[task].unused.items():
         if getattr(settings, name) != getattr(type(settings), name):  # the field's default
             raise ValueError(f"{name} must be left out, got {getattr(settings, name)!r}: {why}.")
-    if not settings.overwrite_output_dir and settings.output_dir != _OWN_FOLDER:
-        refuse_used(Path(settings.output_dir), is_resumable=False)
+    find_checkpoint(settings, None, is_own=settings.output_dir == _OWN_FOLDER)
 
 
 def _print_inquiry(rows: list[dict[str, str]], summary: dict[str, Any], output_dir: str) -> None:

@@ -22,7 +22,7 @@ from ...synthetic.inquiry import (
     reference_play,
 )
 from ...trainer import BARLConfig, BARLTrainer
-from ...trainer.hub.model_card import card_settings
+from ...trainer.hub import card_settings
 from ..shell.console import print_note
 from ..train.training_console import print_rows
 

@@ -21,7 +21,7 @@ from ...rewards import accuracy_reward
 from ...steps import delimited_steps
 from ...synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, problems, search_rows
 from ...trainer import BARLTrainer, make_trainer
-from ...trainer.hub.model_card import card_settings
+from ...trainer.hub import card_settings
 from ..shell.console import progress_bar
 from ..train.training_console import print_rows
 

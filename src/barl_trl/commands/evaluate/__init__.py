@@ -20,9 +20,9 @@ from ...evaluation.statistics.several_samples import sample_rows
 from ...graders import Grader, get_grader
 from ...hypotheses import no_answer_advice
 from ...report.json_files import write_json
-from ...trainer.checkpoints.output_folder import one_writer, refuse_unmakeable
 from ...trainer.checks.environment import named, refuse_missing_vllm, refuse_unusable_folder
-from ...trainer.hub.redaction import redacted
+from ...trainer.hub import redacted
+from ...trainer.resume import one_writer
 from ..shell.console import (
     mistakes_in_one_line,
     print_note,
@@ -70,7 +70,6 @@ def _run(args: EvaluateArguments, command: Sequence[str]) -> dict[str, Any]:
     grader = get_grader(args.grader, args.extraction)
     sources, output_dir = parse_benchmarks(args.benchmarks), Path(args.output_dir)
     _refuse_others_files(sources, output_dir)
-    refuse_unmakeable(output_dir)
     agent: dict[str, Any] = _agent(args) if args.is_agent else {}
     if not agent and _num_processes() > 1:
         raise ValueError(

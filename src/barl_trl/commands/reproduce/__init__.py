@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from ...report.json_files import write_json
-from ...trainer.checkpoints.output_folder import refuse_unmakeable
 from ..shell.console import at_least_one, mistakes_in_one_line, print_table
 from ..shell.interruption import kept
 from ..shell.parsers import OneLineParser, printable
@@ -25,7 +24,6 @@ def main(argv: list[str]) -> None:
             mistakes_in_one_line(f"barl reproduce {options.example}"),
             kept(lambda: (f"What is done is kept in {options.output_dir}.", "")),
         ):
-            refuse_unmakeable(options.output_dir)
             options.run(options)
     finally:
         os.environ["PYTHONSAFEPATH"] = earlier  # Python takes an empty one as unset

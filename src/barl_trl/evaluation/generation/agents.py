@@ -22,7 +22,7 @@ from transformers.utils.chat_template_utils import (
 from ...rewards import format_reward, rollout_answers
 from ...trainer import BARLConfig
 from ...trainer.baseline_trainer import BaselineTrainer
-from ...trainer.benchmark_evaluation import greedy
+from ...trainer.evaluation import greedy
 from ...trainer.rollouts.agents import Episode
 from .backends import Decoding, Job, TransformersBackend, engine_facts
 from .decoding import AGENT_ENGINE_FIELDS, NO_CUT_OFF

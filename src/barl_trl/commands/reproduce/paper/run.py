@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from ....report.json_files import read_json
-from ....trainer.checkpoints.output_folder import one_writer
+from ....trainer.resume import one_writer
 from ...shell.console import print_note, progress_bar
 from ...shell.jobs import run_jobs
 from ...shell.parsers import printable
