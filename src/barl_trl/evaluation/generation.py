@@ -29,7 +29,7 @@ from transformers.utils.chat_template_utils import (
 from ..rewards import format_reward, rollout_answers
 from ..steps import chain_of_thought
 from ..trainer import BARLConfig, BARLTrainer
-from ..trainer.benchmark_evaluation import greedy
+from ..trainer.evaluation import greedy
 from .benchmarks import Problem
 from .templates import Template
 

@@ -16,7 +16,7 @@ from torch.utils import collect_env
 from transformers.utils import cached_file
 from transformers.utils.hub import extract_commit_hash
 
-from ..trainer.hub.redaction import redacted, redacted_command
+from ..trainer.hub import redacted, redacted_command
 from .templates import PROMPT
 
 TRAINED_BY = "barl_trained_by"

@@ -148,12 +148,6 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             }"""),  # noqa: E501
     }
 
-    _attributes_to_resume = (
-        *BaselineTrainer._attributes_to_resume,
-        "_seconds",
-        "_first_length",
-    )
-
     args: BARLConfig
     model: nn.Module
     num_generations: int
