@@ -6,15 +6,25 @@ completes it for the first time. Beliefs and values are those of [`~barl_trl.pos
 rewards, `beta = inf`, no plausibilities and no outcome reward beside.
 """
 
+import argparse
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from ..posterior import posterior_weighted_values
+from barl_trl.evaluation.results import text_table
+from barl_trl.posterior import posterior_weighted_values
+
+from ..tools import FileJob, read_json, run_jobs, write_json
+from .common import Rows, line_style, panels
 
 NUM_ACTIONS = 3
 NUM_STEPS = NUM_ACTIONS**3 + 2  # the shortest sequence that holds every triplet
@@ -232,3 +242,102 @@ def _loss(policy: Policy, prompts: Tensor, triplets: Tensor, arm: TripletArm, en
     advantages = deviations / (deviations[is_open].std() + _FLOOR)
     entropy = -(logps.exp() * logps).sum(dim=-1) * is_open
     return -(chosen * advantages + entropy_bonus * entropy).sum(dim=1).mean()
+
+
+# The experiment
+
+_ACCURACIES = {"train_accuracy": "training prompts 0 and 1", "unseen_accuracy": "unseen prompt 2"}
+_SOLVED = 0.9  # the mean accuracy of the seeds, on both kinds of prompts, that is learned
+
+
+def run_into(path: Path, name: str, seed: int, settings: Settings) -> None:
+    """Train an arm with a seed in a process of its own, and write its records."""
+    records = train((ARMS | MORE_ARMS)[name], seed, settings)
+    write_json(path, [{"arm": name, "seed": seed, **record} for record in records])
+
+
+def accuracy_rows(titles: Mapping[str, str], records: Rows) -> list[dict[str, str]]:
+    """Return the final accuracies of each arm, and how many iterations it needed."""
+    rows = []
+    for arm, title in titles.items():
+        of_arm = [record for record in records if record["arm"] == arm]
+        row = {"arm": title}
+        for name, prompts in _ACCURACIES.items():
+            last = max(record["iteration"] for record in of_arm)
+            final = [record[name] for record in of_arm if record["iteration"] == last]
+            spread = f" ± {stdev(final):.2f}" if len(final) > 1 else ""
+            row[prompts] = f"{fmean(final):.2f}{spread}"
+        rows.append(row | {"iterations needed": _iterations_needed(of_arm)})
+    return rows
+
+
+def _iterations_needed(records: Rows) -> str:
+    """Return the first evaluation from which on both mean accuracies stay at `_SOLVED`."""
+    needed = "never"
+    for iteration in sorted({record["iteration"] for record in records}, reverse=True):
+        here = [record for record in records if record["iteration"] == iteration]
+        if any(fmean(record[name] for record in here) < _SOLVED for name in _ACCURACIES):
+            break
+        needed = str(iteration)
+    return needed
+
+
+def draw(titles: Mapping[str, str], records: Rows, path: Path) -> None:
+    """Draw mean and standard deviation of the accuracy over the seeds, by arm and iteration."""
+    with panels(path, 2, title="Accuracy, mean ± std over seeds") as (_, axes):
+        for axis, (accuracy, prompts) in zip(axes[0], _ACCURACIES.items(), strict=True):
+            for n, (arm, title) in enumerate(titles.items()):
+                of_arm = [record for record in records if record["arm"] == arm]
+                iterations = sorted({record["iteration"] for record in of_arm})
+                curves = np.array(
+                    [[r[accuracy] for r in of_arm if r["iteration"] == i] for i in iterations]
+                )
+                means, spread = curves.mean(axis=1), curves.std(axis=1)
+                color, dashes = line_style(n)["color"], line_style(n)["linestyle"]
+                axis.plot(iterations, means, color=color, linestyle=dashes, label=title)
+                low, high = (means - spread).clip(0), (means + spread).clip(max=1)
+                axis.fill_between(iterations, low, high, color=color, alpha=0.15, linewidth=0)
+            for name in ("uniform policy, a repeat", "best Markovian policy, 3 hypotheses"):
+                axis.axhline(REFERENCES[name], color="0.5", linewidth=0.8)
+                axis.annotate(name, (0, REFERENCES[name]), va="bottom", fontsize=7, color="0.35")
+            axis.set(title=prompts, xlabel="iteration", ylim=(-0.02, 1.02))
+
+
+def show(title: str, titles: Mapping[str, str], jobs: Sequence[FileJob], folder: Path) -> Any:
+    """Run the jobs, draw and print what they reached, and return their records."""
+    run_jobs("training", jobs)
+    records = [record for job in jobs for record in read_json(job.path)]
+    draw(titles, records, folder / "triplets.png")
+    print(text_table(title, accuracy_rows(titles, records)))
+    return records
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Train every arm with every seed, write `results.json` and `triplets.png`, print tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3, help="seeds per arm (default: 3)")
+    parser.add_argument("--iterations", type=int, default=Settings.iterations)
+    text = "add RL with BARL's entropy bonus, and the paper's text read literally"
+    parser.add_argument("--more_arms", action="store_true", help=text)
+    parser.add_argument("--output_dir", type=Path, default=Path("outputs/triplets"))
+    options = parser.parse_args(argv)
+    arms, folder = ARMS | MORE_ARMS if options.more_arms else ARMS, options.output_dir
+    settings = Settings(iterations=options.iterations)
+    jobs = [
+        FileJob(
+            folder / "runs" / f"{name}-{seed}-{settings.iterations}.json",
+            run_into,
+            (name, seed, settings),
+        )
+        for seed in range(options.seeds)
+        for name in arms
+    ]
+    title = f"Accuracy after {settings.iterations} iterations, {options.seeds} seed(s)"
+    records = show(title, {name: arm.title for name, arm in arms.items()}, jobs, folder)
+    write_json(folder / "results.json", {"references": REFERENCES, "records": records})
+    exact = [{"policy": name, "value": f"{value:.4g}"} for name, value in REFERENCES.items()]
+    print(text_table("Exact", exact))
+
+
+if __name__ == "__main__":
+    main()
