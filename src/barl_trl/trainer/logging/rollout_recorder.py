@@ -69,7 +69,6 @@ class RolloutRecorder(TrainerCallback):
         if accelerator.num_processes > 1:
             tables = [*map(_read, gather_object([_written(table)]))]
         if accelerator.is_main_process:
-            self._trainer.hold_output_folder()
             path = self._folder / file_name(step, self._parts)
             write_records(path, tables, self._metadata(batch, started))
         self._began_before = batch.began
