@@ -46,7 +46,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from barl_trl.synthetic.inquiry import inquiry_model_dir
 from barl_trl.trainer import barl_trainer
 from barl_trl.trainer.barl_config import BARLConfig
-from barl_trl.trainer.logging.belief_log import BeliefLog
+from barl_trl.trainer.metrics import BatchLog
 from barl_trl.trainer.rollouts import hypothesis_scorer
 
 PROMPTS, GENERATIONS, STEPS, STEP_TOKENS = 8, 8, 8, 24
@@ -60,7 +60,7 @@ PARTS = {
     "likelihoods, prior": [(hypothesis_scorer, "read_evidence")],
     "posterior": [(barl_trainer, "scored_rollouts")],
     "credit, token weights": [(barl_trainer, "token_weights")],
-    "metrics": [(BeliefLog, "log_rollouts")],
+    "metrics": [(BatchLog, "log_rollouts")],
 }
 """What the belief takes in a step, by the functions that do it."""
 

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from barl_trl.trainer.logging.completions_print import shortened
+
 from barl_trl.commands.shell.parsers import printable
 from barl_trl.data.decontamination import EvaluationProblems
 from barl_trl.graders import GRADERS, extract_answer
@@ -30,7 +32,6 @@ from barl_trl.report.markdown import code, escape
 from barl_trl.rewards import format_reward, get_reward_func
 from barl_trl.steps import delimited_steps
 from barl_trl.synthetic.search import SearchProblem, observation_likelihood, parse_chain
-from barl_trl.trainer.logging.completions_print import shortened
 
 SIZES = 10_000, 100_000, 1_000_000
 MOST_SECONDS = 60

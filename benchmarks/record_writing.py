@@ -31,15 +31,14 @@ import numpy as np
 import pyarrow as pa
 import torch
 import transformers
+from barl_trl.trainer.logging.rollout_recorder import _written
 from training_step import demo_task, make_tokenizer, start, step
 
 from barl_trl.credit.rollouts import ScoredRollouts
 from barl_trl.hypotheses import HypothesisSet
 from barl_trl.plausibility.answer_logps import AnswerLogLikelihoods
-from barl_trl.report.rollout_records import file_name, write_records
-from barl_trl.report.token_texts import TokenTexts
-from barl_trl.trainer.logging.rollout_recorder import _written
-from barl_trl.trainer.logging.rollout_table import prompt_columns, rollout_table
+from barl_trl.trainer.recorder import TokenTexts, prompt_columns, rollout_table
+from barl_trl.trainer.records import file_name, write_records
 from barl_trl.trainer.rollouts.hypothesis_scorer import Generated, Scored
 
 WAYS = ("with", "without")

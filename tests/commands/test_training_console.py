@@ -3,14 +3,14 @@
 import re
 
 import pytest
-from transformers import TrainerControl, TrainerState, TrainingArguments
-
-from barl_trl import cli
 from barl_trl.commands.train.training_console import (
     ROWS_PER_HEADER,
     _evaluation_in_words,
     _TrainingRows,
 )
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from barl_trl import cli
 
 LOGS = {
     "loss": 1e-9,

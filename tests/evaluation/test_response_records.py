@@ -17,10 +17,10 @@ from barl_trl.evaluation.beliefs.response_records import (
 from barl_trl.evaluation.beliefs.response_values import believe, response_scorer, value_records
 from barl_trl.graders import get_grader
 from barl_trl.report.inspector.derived import derive
-from barl_trl.report.rollout_records import SCHEMA, read_metadata, read_records
-from barl_trl.report.token_texts import TokenTexts
 from barl_trl.steps import fixed_size_steps
 from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.recorder import TokenTexts
+from barl_trl.trainer.records import SCHEMA, read_metadata, read_records
 
 from .. import reference
 from .files import problems, response, write_responses

@@ -13,7 +13,7 @@ from barl_trl.evaluation.benchmarks import parse_benchmarks
 from barl_trl.evaluation.responses import read_response_file
 from barl_trl.report.inspector.rows import groups_of
 from barl_trl.report.json_files import read_json
-from barl_trl.report.rollout_records import file_name, read_file
+from barl_trl.trainer.records import file_name, read_file
 
 from ..evaluation.files import problems, write_responses
 from ..mangled import mangled, reads_or_names_the_file

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from barl_trl.report.likeliest import likeliest
+from barl_trl.trainer.records import likeliest
 
 
 @pytest.mark.parametrize("size", [0, 1, 12])

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
+from barl_trl.report.record_columns import matrices, ragged, ragged_of
 from hypothesis import given
 from hypothesis import strategies as st
-
-from barl_trl.report.record_columns import matrices, ragged, ragged_of
 
 SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=6)
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from barl_trl.report import rollout_records
-from barl_trl.report.rollout_records import (
+from barl_trl.trainer import records as rollout_records
+from barl_trl.trainer.records import (
     SCHEMA,
     VERSION,
     file_name,
@@ -120,7 +120,7 @@ def test_what_is_done_again_is_forgotten(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from barl_trl.report.rollout_records import file_name, record_table, write_records
+from barl_trl.trainer.records import file_name, record_table, write_records
 from tests.report.test_rollout_records import FULL
 columns = {name: [value] * 4000 for name, value in FULL.items()}
 table = record_table(columns)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from barl_trl.report.token_texts import TokenTexts
+from barl_trl.trainer.recorder import TokenTexts
 
 from ..tiny import tiny_tokenizer
 

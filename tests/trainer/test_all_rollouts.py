@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from barl_trl.report.rollout_records import FOLDER, read_records
+from barl_trl.trainer.records import FOLDER, read_records
 from barl_trl.trainer.rollouts.all_rollouts import scored_rollouts
 
 from ..credit.scored import scored

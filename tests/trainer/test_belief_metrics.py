@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-
-from barl_trl.posterior import posterior
 from barl_trl.trainer.logging.belief_metrics import (
     clipped_tokens,
     rollout_diagnostics,
     value_spread,
 )
+
+from barl_trl.posterior import posterior
 
 from .. import reference
 from ..test_posterior import padded

@@ -4,7 +4,6 @@ import math
 
 import pandas as pd
 import pytest
-
 from barl_trl.trainer.logging.completions_print import print_completions, shortened, sparkline
 
 from .rollouts import config, trainer

@@ -6,10 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-
-from barl_trl.posterior import posterior, posterior_weighted_values
 from barl_trl.trainer.logging.credit_metrics import (
     advice,
     mean_and_spread,
@@ -17,6 +13,10 @@ from barl_trl.trainer.logging.credit_metrics import (
     weight_moments,
     weight_shares,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barl_trl.posterior import posterior, posterior_weighted_values
 
 from .. import reference
 

@@ -20,8 +20,8 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback
 
 from barl_trl import cli
-from barl_trl.report.rollout_records import FOLDER, record_files
 from barl_trl.trainer.checkpoints.files import checkpoint_to_resume
+from barl_trl.trainer.records import FOLDER, record_files
 
 from ..distributed.launching import launch
 from ..paths import ROOT

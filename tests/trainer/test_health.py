@@ -3,9 +3,9 @@
 import math
 
 import pytest
+from barl_trl.trainer.logging.health import MANY, SYMPTOMS
 from datasets import Dataset
 
-from barl_trl.trainer.logging.health import MANY, SYMPTOMS
 from barl_trl.trainer.methods import make_trainer
 
 from ..paths import ROOT

@@ -11,8 +11,8 @@ from transformers import DynamicCache
 
 from barl_trl import BARLTrainer
 from barl_trl.plausibility.kv_cache import GenerationCache
-from barl_trl.report.rollout_records import FOLDER, read_records
 from barl_trl.steps import delimited_steps
+from barl_trl.trainer.records import FOLDER, read_records
 
 from . import by_hand
 from .rollouts import CASES, COMPLETIONS, PROBLEMS, config, given_rollouts, trainer, weights_of

@@ -8,7 +8,7 @@ from trl import GRPOTrainer
 
 from barl_trl.credit import CREDITS
 from barl_trl.report.inspector.derived import derive
-from barl_trl.report.rollout_records import (
+from barl_trl.trainer.records import (
     FOLDER,
     SCHEMA,
     file_name,

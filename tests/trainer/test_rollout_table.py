@@ -2,7 +2,7 @@
 
 import hashlib
 
-from barl_trl.trainer.logging.rollout_table import prompt_columns
+from barl_trl.trainer.recorder import prompt_columns
 
 
 def test_a_prompt_is_known_by_its_text(tokenizer):

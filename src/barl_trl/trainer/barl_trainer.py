@@ -19,6 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations import is_deepspeed_zero3_enabled
 from trl.extras.profiling import profiling_context
 
+from ..credit import Credit
 from ..credit.token_weights import token_weights
 from ..plausibility.budget import scoring_token_budget
 from ..plausibility.checks.model_traits import causal_lm, rope_depends_on_length
@@ -30,9 +31,9 @@ from .baseline_trainer import BaselineTrainer
 from .checks.arguments import check_trainer_arguments
 from .checks.callables import answer_equivalence_of, answer_extractor_of
 from .checks.positions import check_positions
-from .logging.belief_log import BeliefLog
-from .logging.health import HealthCallback
-from .logging.rollout_recorder import RolloutRecorder
+from .metrics import BatchLog, finite_rewards
+from .progress import rows_alone
+from .recorder import RolloutRecorder
 from .rollouts.agents import ROLLOUT_ANSWER
 from .rollouts.all_rollouts import scored_rollouts
 from .rollouts.evidence import TaskFunctions
@@ -148,12 +149,6 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             }"""),  # noqa: E501
     }
 
-    _attributes_to_resume = (
-        *BaselineTrainer._attributes_to_resume,
-        "_seconds",
-        "_first_length",
-    )
-
     args: BARLConfig
     model: nn.Module
     num_generations: int
@@ -231,16 +226,13 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             causal_lm(self.model).config.get_text_config()
         )
         self._scoring_max_tokens = args.scoring_max_tokens
-        self._seconds = {"scoring": 0.0, "step": 0.0}
-        self._first_length: float | None = None  # mean tokens of the first batch's completions
         self._batch = RolloutBatch([], start=0)
-        self._belief_log = BeliefLog(self)
-        self.add_callback(self._belief_log)
-        health: Any = self.pop_callback(HealthCallback)
-        self.add_callback(health)  # after BARL's callback, whose advice is more specific
+        self._batch_log = BatchLog(self)
+        self.add_callback(self._batch_log)
         self._recorder = RolloutRecorder(self) if args.log_beliefs else None
         if self._recorder is not None:
             self.add_callback(self._recorder)
+        rows_alone(self)
 
     def _generate(self, prompts):
         is_scored = self.args.scores_answers
@@ -295,8 +287,9 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         finally:
             trl_logger.removeFilter(_is_no_missing_reward)
-        self._batch.rewards_per_func = rewards
-        return rewards
+        self._batch.reward_weights = self.reward_weights
+        self._batch.rewards_per_func = finite_rewards(self, rewards)
+        return self._batch.rewards_per_func
 
     def _log_completion_extra(self, column, values):
         if column == _REASONS and self._batch.reasons is None:
@@ -307,11 +300,11 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         self._batch = RolloutBatch(inputs, self.accelerator.process_index * len(inputs))
         output = super()._generate_and_score_completions(inputs)
         if "importance_sampling_ratio" in output:
-            self._belief_log.log_clipped_ratios(output)
+            self._batch_log.log_clipped_ratios(output)
         if self.model.training:
             output["advantages"] = self._token_weights(output)
         else:
-            self._belief_log.log_table([{}] * len(inputs))
+            self._batch_log.log_table([{}] * len(inputs))
         return output
 
     def _token_weights(self, output: dict[str, Any]) -> Tensor:
@@ -329,7 +322,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         rollouts = scored_rollouts(
             self.accelerator,
             batch.scored,
-            batch.outcome_rewards(self.reward_weights),
+            batch.outcomes,
             group_size=self.num_generations,
             beta=self.args.consistency_beta,
             belief=self.args.belief,
@@ -347,27 +340,21 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             sum_over_processes=partial(reduce, reduction="sum"),
         )
         local_rollouts = rollouts.rows(batch.start, batch.start + len(batch.inputs))
-        self._belief_log.log_rollouts(batch, local_rollouts, weighed)
+        self._batch_log.log_rollouts(batch, local_rollouts, weighed)
         if self._recorder is not None:
             self._recorder.record(batch, local_rollouts, weighed, output)
         return weighed.weights
+
+    @property
+    def credit(self) -> Credit:
+        """The credit, with what the settings change."""
+        return self.scorer.credit
 
     @property
     def _outcome_scale(self) -> float:
         """The outcome reward of a right answer: the weight of the reward that is no cost."""
         weights = self.reward_weights.cpu()[~self._is_cost]
         return weights.item() if len(weights) == 1 else 1.0
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log as TRL does, with the share of the time so far that scoring took."""
-        metrics = self._metrics["train"]
-        if self.model.training and metrics.get("step_time"):
-            # the share of all time so far: several optimizer steps may train on one rollout batch
-            self._seconds["scoring"] += sum(metrics.get("barl/scoring_seconds", []))
-            self._seconds["step"] += sum(metrics["step_time"])
-            share = self._seconds["scoring"] / self._seconds["step"]
-            metrics["barl/scoring_share_of_time"].append(share)
-        super().log(logs, start_time)
 
     def _share_verdicts(self, inputs, completions) -> None:
         given = self._batch.generated.given_answers

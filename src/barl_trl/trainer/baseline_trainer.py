@@ -1,5 +1,6 @@
 """`BaselineTrainer`: what [`BARLTrainer`] adds to TRL's trainer, except for its token weights."""
 
+import logging
 import os
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -17,8 +18,9 @@ from .checkpoints.output_folder import claimed, refuse_clearing
 from .checkpoints.stop_together import StopTogether
 from .checks.datasets import refuse_unusable_tokenizer
 from .hub.pushes import HubMixin
-from .logging.health import HealthCallback, HealthMixin, logger
 from .rollouts.turns import tell_ends
+
+logger = logging.getLogger(__name__)
 
 
 class Rows(list[dict[str, Any]]):
@@ -34,10 +36,8 @@ class Rows(list[dict[str, Any]]):
         return Rows(send_to_device([*self], device, **kwargs)) if has_tensors else self
 
 
-class BaselineTrainer(
-    HealthMixin, HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer
-):
-    """[`~trl.GRPOTrainer`] with exact resuming, benchmarks, model cards and health lines.
+class BaselineTrainer(HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer):
+    """[`~trl.GRPOTrainer`] with exact resuming, benchmarks and model cards.
 
     It trains the GRPO baselines; [`BARLTrainer`] adds the weights of reasoning steps.
 
@@ -96,10 +96,8 @@ class BaselineTrainer(
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         if not self._is_vlm:
             tell_ends(self)
-        self.check_length(args.max_completion_length)
         self.stop_together = StopTogether(self.accelerator)
         self.add_callback(self.stop_together)
-        self.add_callback(HealthCallback(self))
 
     def _say_once(self, about: Hashable, text: str | None) -> None:
         """Log a warning on the main process, once per subject.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from barl_trl.commands.analyze.values import SCORING_FIELDS, add_options
-from barl_trl.report.rollout_records import FOLDER, file_name, read_metadata, read_records
 from barl_trl.trainer.barl_fields import barl_fields
+from barl_trl.trainer.records import FOLDER, file_name, read_metadata, read_records
 
 from ...evaluation.files import problems, response, write_responses
 from ..analyzing import analyze, results

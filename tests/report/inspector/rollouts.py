@@ -13,16 +13,16 @@ from datasets import Dataset
 
 from barl_trl import BARLTrainer
 from barl_trl.posterior import posterior, values_under
-from barl_trl.report import rollout_records
-from barl_trl.report.rollout_records import (
+from barl_trl.rewards import cost
+from barl_trl.trainer import records as rollout_records
+from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.records import (
     FOLDER,
     SCHEMA,
     file_name,
     read_metadata,
     read_records,
 )
-from barl_trl.rewards import cost
-from barl_trl.trainer.barl_fields import BARLFields
 from barl_trl.trainer.rollouts.evidence import TaskFunctions
 
 from ...tiny import tiny_model

@@ -7,7 +7,7 @@ import pytest
 
 from barl_trl.report.inspector import site
 from barl_trl.report.inspector.site import Site
-from barl_trl.report.rollout_records import file_name
+from barl_trl.trainer.records import file_name
 
 from .rollouts import METADATA, make_batch, metadata_of, write_records, write_run
 

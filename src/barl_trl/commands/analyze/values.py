@@ -135,8 +135,8 @@ def _write(
     """Write the beliefs and values of responses to a benchmark; return the values by problem."""
     from ...evaluation.beliefs.response_records import belief_table, record_path, response_metadata
     from ...evaluation.beliefs.response_values import believe, value_records
-    from ...report.rollout_records import write_records
-    from ...report.token_texts import TokenTexts
+    from ...trainer.recorder import TokenTexts
+    from ...trainer.records import write_records
 
     tokenizer, texts = scorer.tokenizer, TokenTexts(scorer.tokenizer)
     by_problem, tables, first = [], [], 0

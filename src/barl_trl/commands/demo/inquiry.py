@@ -12,7 +12,6 @@ from ...evaluation.statistics.metrics import clopper_pearson
 from ...report.figures import inquiry_figure
 from ...report.inspector.site import Site
 from ...report.json_files import write_json
-from ...report.rollout_records import FOLDER
 from ...synthetic.inquiry import (
     NumberGame,
     found_secret,
@@ -23,8 +22,9 @@ from ...synthetic.inquiry import (
 )
 from ...trainer import BARLConfig, BARLTrainer
 from ...trainer.hub.model_card import card_settings
+from ...trainer.progress import ProgressRows, rows_alone
+from ...trainer.records import FOLDER
 from ..shell.console import print_note
-from ..train.training_console import print_rows
 
 HELD_OUT_SEED = 10_007
 NUM_GAMES = 1024
@@ -97,7 +97,8 @@ def _train(args: BARLConfig) -> dict[str, Any]:
         eval_dataset=some_games,
         environment_factory=NumberGame,
     )
-    print_rows(trainer)
+    trainer.add_callback(ProgressRows())
+    rows_alone(trainer)
     with torch.random.fork_rng():  # the rollouts do not depend on this evaluation
         before = trainer.evaluate(all_games)
     trainer.train()

@@ -16,14 +16,14 @@ from ...evaluation.statistics.metrics import accuracy
 from ...report.figures import run_curves
 from ...report.inspector.site import Site
 from ...report.json_files import write_json
-from ...report.rollout_records import FOLDER
 from ...rewards import accuracy_reward
 from ...steps import delimited_steps
 from ...synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, problems, search_rows
 from ...trainer import BARLTrainer, make_trainer
 from ...trainer.hub.model_card import card_settings
+from ...trainer.progress import ProgressRows, rows_alone
+from ...trainer.records import FOLDER
 from ..shell.console import progress_bar
-from ..train.training_console import print_rows
 
 HELD_OUT_SEED = 7
 NUM_GREEDY, SAMPLES_PER_PROBLEM = 400, 2
@@ -105,7 +105,8 @@ def run(method: str, args) -> dict[str, Any]:
         processing_class=tokenizer,
         step_segmenter=segmenter,
     )
-    print_rows(trainer)
+    trainer.add_callback(ProgressRows())
+    rows_alone(trainer)
     measure = partial(_evaluate, trainer.model, tokenizer, args.max_completion_length)
     before = measure("evaluating the shipped model")
     trainer.train()

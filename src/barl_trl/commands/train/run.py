@@ -24,11 +24,11 @@ from ...trainer.checks.environment import named
 from ...trainer.checks.preparation import prepared
 from ...trainer.hub.pushes import PushError, push
 from ...trainer.methods import make_trainer
+from ...trainer.progress import ProgressRows, rows_alone
 from ..shell.console import mistakes_in_one_line
 from ..shell.interruption import Interrupted, name_of, raised
 from ..shell.parsers import printable
 from .arguments import BARLScriptArguments, check_recipe
-from .training_console import print_rows
 from .training_sets import training_sets
 
 
@@ -134,7 +134,8 @@ def _train_and_save(
     script_args: BARLScriptArguments, trainer: Any, resume: str | bool | None
 ) -> None:
     try:
-        print_rows(trainer)
+        trainer.add_callback(ProgressRows())
+        rows_alone(trainer)
         _train(trainer, resume, is_saved=script_args.save_on_interrupt)
         try:
             # without _internal_call it would push, too

@@ -10,11 +10,9 @@ from transformers import AutoTokenizer
 
 from ...credit.outcome import standardized_in_group
 from ...report.json_files import read_json
-from ...report.record_columns import ragged_of
-from ...report.rollout_records import FOLDER, file_name, record_table, write_records
-from ...report.token_texts import TokenTexts
 from ...steps import turn_step_ends, turns_of
-from ...trainer.logging.rollout_table import prompt_columns, rollout_table, turn_columns
+from ...trainer.recorder import TokenTexts, prompt_columns, rollout_table, turn_columns
+from ...trainer.records import FOLDER, file_name, record_table, write_records
 from ..responses import Response, read_responses
 from .response_values import BelievedResponses, tokenized
 
@@ -66,8 +64,8 @@ def _table(
         for alone, tokens in zip(generated.completion_ids, given, strict=True)
     ]
     columns = {
-        "token_ids": ragged_of(ids, pa.int32()),
-        "tokens": texts.column(ids),
+        "token_ids": ids,
+        "tokens": [*map(texts.of, ids)],
         "step_ends": [[] for _ in ids],
         "answer": [response.answer for response in responses],
     }
@@ -94,7 +92,7 @@ def _turns(
         for rollout in zip(ids, masks, turns, strict=True)
     ]
     completions = [_behind_the_prompt(response.messages or ()) for response in responses]
-    return {"step_ends": ragged_of(ends, pa.int32()), **turn_columns(masks, completions, turns)}
+    return {"step_ends": ends, **turn_columns(masks, completions, turns)}
 
 
 def _behind_the_prompt(messages: Sequence[Mapping[str, Any]]) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..likeliest import likeliest
+from ...trainer.records import likeliest
 from .derived import Derived, derive, has_truth, own_tokens
 from .filters import kinds, mean_weight
 

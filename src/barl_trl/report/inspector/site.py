@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...credit import CREDITS
-from ..rollout_records import read_file, record_files
+from ...trainer.records import read_file, record_files
 from .filters import FILTERS
 from .page import FORMULAS, SHARDS, asset_files, folder_page, formulas_shard, single_page
 from .rows import groups_of

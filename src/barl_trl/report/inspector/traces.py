@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from packaging.version import Version
 
+from ...trainer.records import SCHEMA, read_file, record_files
 from ..json_files import parse_json, regular
-from ..rollout_records import SCHEMA, read_file, record_files
 from .derived import own_tokens
 from .rows import rounded
 

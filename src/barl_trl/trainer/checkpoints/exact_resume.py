@@ -16,7 +16,6 @@ from trl import GRPOTrainer
 
 from ...report.json_files import read_json
 from ..barl_config import BARLConfig
-from ..logging.printing import unfailing_output
 from .files import (
     checkpoint_to_resume,
     missing_states,
@@ -88,8 +87,7 @@ class ExactResumeMixin(GRPOTrainer):
                 clear_if_wanted(self.args, resume)
             self._own_folder = folder
             self.stop_together.has_stopped = False
-            with unfailing_output():
-                output = super().train(checkpoint, **kwargs)
+            output = super().train(checkpoint, **kwargs)
             self.hold_output_folder()  # for the model that is saved next
         if self.stop_together.has_stopped and self.stop_together.has_lost_launcher:
             raise SystemExit(

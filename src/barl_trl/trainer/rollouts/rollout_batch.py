@@ -33,6 +33,7 @@ class RolloutBatch:
             log-probabilities, and the pass that scores the answers can yield them instead.
         scored: The hypotheses of the rollouts and their log-likelihoods, a [`Scored`]; None before
             they are scored.
+        reward_weights: Weight of each reward function, (number of reward functions,).
         rewards_per_func: Rewards of all processes' rollouts, (N, number of reward functions).
         reasons: The reason of the grader's verdict on each rollout; None without a grader.
         began: Time at which the batch began, in seconds of `time.perf_counter`.
@@ -43,6 +44,7 @@ class RolloutBatch:
     generated: Generated = field(default_factory=lambda: Generated([], [], []))
     asks_for_old_logps: bool = False
     scored: Any = None
+    reward_weights: Any = None
     rewards_per_func: Any = None
     reasons: list[str] | None = None
     began: float = field(default_factory=time.perf_counter)
@@ -50,6 +52,11 @@ class RolloutBatch:
     def local(self, values: Tensor) -> Tensor:
         """Return this process's part (B, ...) of a tensor (N, ...) of all processes' rollouts."""
         return values[self.start : self.start + len(self.inputs)]
+
+    @property
+    def outcomes(self) -> Tensor:
+        """Outcome rewards of all processes' rollouts, (N,), NaN for a missing one."""
+        return self.outcome_rewards(self.reward_weights)
 
     def outcome_rewards(self, reward_weights: Tensor) -> Tensor:
         """Return the outcome rewards of all processes' rollouts, (N,).
