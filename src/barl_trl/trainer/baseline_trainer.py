@@ -8,16 +8,14 @@ from typing import Any
 from accelerate.utils import send_to_device
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
-from trl import GRPOTrainer
 
 from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
 from .barl_config import BARLConfig
-from .benchmark_evaluation import BenchmarkEvaluationMixin, check_benchmarks
-from .checkpoints.exact_resume import ExactResumeMixin
-from .checkpoints.output_folder import claimed, refuse_clearing
-from .checkpoints.stop_together import StopTogether
 from .checks.datasets import refuse_unusable_tokenizer
-from .hub.pushes import HubMixin
+from .evaluation import check_benchmarks, evaluate_benchmarks, metrics_of_set
+from .hub import complete_card
+from .resume import ResumeMixin
+from .rollouts.agents import AgentMixin
 from .rollouts.turns import tell_ends
 
 logger = logging.getLogger(__name__)
@@ -36,7 +34,7 @@ class Rows(list[dict[str, Any]]):
         return Rows(send_to_device([*self], device, **kwargs)) if has_tensors else self
 
 
-class BaselineTrainer(HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPOTrainer):
+class BaselineTrainer(AgentMixin, ResumeMixin):
     """[`~trl.GRPOTrainer`] with exact resuming, benchmarks and model cards.
 
     It trains the GRPO baselines; [`BARLTrainer`] adds the weights of reasoning steps.
@@ -88,16 +86,24 @@ class BaselineTrainer(HubMixin, BenchmarkEvaluationMixin, ExactResumeMixin, GRPO
         self._judge = (self._accuracy_rewards or [default])[0]
         for judge in [*self._accuracy_rewards, *([self._judge] if self.benchmarks else [])]:
             judge.grader.start()
-        refuse_clearing(model, args)
         model = os.fspath(model) if isinstance(model, os.PathLike) else model
-        with claimed(args, is_own=True):  # refuses a taken folder before it loads a model
-            super().__init__(model, reward_funcs, args, train_dataset, **kwargs)
+        super().__init__(model, reward_funcs, args, train_dataset, **kwargs)
         self.data_collator: Any = Rows
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         if not self._is_vlm:
             tell_ends(self)
-        self.stop_together = StopTogether(self.accelerator)
-        self.add_callback(self.stop_together)
+
+    def create_model_card(self, model_name=None, dataset_name=None, tags=None):  # noqa: D102 (TRL's)
+        super().create_model_card(model_name, dataset_name, tags)
+        if self.is_world_process_zero():
+            complete_card(self)
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):  # noqa: D102
+        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        metrics |= metrics_of_set(self, metrics, metric_key_prefix)
+        if eval_dataset is None and self.benchmarks:
+            metrics |= evaluate_benchmarks(self, metric_key_prefix)
+        return metrics
 
     def _say_once(self, about: Hashable, text: str | None) -> None:
         """Log a warning on the main process, once per subject.

@@ -67,7 +67,6 @@ class RolloutRecorder(TrainerCallback):
         self._step = step
         tables = gather_object([self._local_records(batch, local_rollouts, weighed, output)])
         if accelerator.is_main_process:
-            self._trainer.hold_output_folder()
             path = self._folder / file_name(step, self._parts)
             write_records(path, tables, self._metadata(batch, now))
         self._began_before = batch.began
@@ -75,40 +74,58 @@ class RolloutRecorder(TrainerCallback):
     def _local_records(
         self,
         batch: Any,
-        local_rollouts: ScoredRollouts,
+        rollouts: ScoredRollouts,
         weighed: TokenWeights,
         output: Mapping[str, Any],
     ) -> pa.Table:
-        trainer, number = self._trainer, len(batch.inputs)
+        trainer, scored, generated = self._trainer, batch.scored, batch.generated
+        ids, number, rows = generated.completion_ids, len(batch.inputs), batch.inputs
         first = batch.start + self._parts * number * trainer.accelerator.num_processes
-        places = range(first, first + number)
-        solutions = [row.get(trainer.args.solution_column) for row in batch.inputs]
-        prompts = [row["prompt"] for row in batch.inputs]
+        solutions = [row.get(trainer.args.solution_column) for row in rows]
         outcomes = batch.local(batch.outcomes).tolist()
-        return rollout_table(
-            self._texts,
-            batch.generated,
-            batch.scored,
-            local_rollouts,
-            values=weighed.values,
-            start=batch.start,
-            outcome_scale=trainer._outcome_scale,
-            of_tokens={
-                "token_logps": output.get("old_per_token_logps"),
-                "importance_ratios": output.get("importance_sampling_ratio"),
-                "token_weights": weighed.weights,
-            },
-            step=[self._step] * number,
-            group=[place // trainer.num_generations for place in places],
-            rollout=[*places],
-            **prompt_columns(prompts, batch.generated.prompt_ids, trainer._tokenizer),
-            solution=[None if solution is None else str(solution) for solution in solutions],
-            rewards=batch.local(batch.rewards_per_func).tolist(),
-            outcome=[None if outcome != outcome else outcome for outcome in outcomes],  # NaN
-            advantage=output["advantages"].tolist(),
-            reason=batch.reasons,
-            is_cut_off=local_rollouts.is_cut_off.tolist(),
-        )
+        steps, sizes = [*map(len, scored.step_ends)], [*map(len, ids)]
+        columns = {
+            "step": [self._step] * number,
+            "group": [place // trainer.num_generations for place in range(first, first + number)],
+            "rollout": [*range(first, first + number)],
+            **self._prompts([row["prompt"] for row in rows], generated.prompt_ids),
+            "solution": [None if solution is None else str(solution) for solution in solutions],
+            "token_ids": ids,
+            "tokens": self._texts.column(ids),
+            "step_ends": scored.step_ends,
+            "step_values": _cut(weighed.values, rollouts.is_judged.tolist(), steps),
+            "rewards": batch.local(batch.rewards_per_func).tolist(),
+            "outcome": [None if outcome != outcome else outcome for outcome in outcomes],  # NaN
+            "advantage": output["advantages"].tolist(),
+            "answer": scored.answers[batch.start : batch.start + number],
+            "reason": batch.reasons,
+            "is_cut_off": rollouts.is_cut_off.tolist(),
+        }
+        of_tokens = {
+            "token_logps": output.get("old_per_token_logps"),
+            "importance_ratios": output.get("importance_sampling_ratio"),
+            "token_weights": weighed.weights,
+        }
+        for name, numbers in of_tokens.items():
+            if numbers is not None:  # one for each token, or for each rollout
+                numbers = numbers.expand(-1, max(numbers.shape[1], *sizes))
+                columns[name] = _cut(numbers, [True] * number, sizes)
+        if rollouts.answer_logps.shape[2]:
+            columns |= _belief_columns(scored, rollouts, steps, trainer._outcome_scale)
+        if generated.masks is not None:  # else only the model can have written
+            columns |= turn_columns(generated.masks, generated.completions, scored.turns)
+        return record_table(columns)
+
+    def _prompts(self, prompts: Sequence[Any], prompt_ids: Sequence[Any]) -> dict[str, list[str]]:
+        """Return the columns `prompt`, the text that the model reads, and `prompt_id`, a digest."""
+        tokenizer = self._trainer._tokenizer
+        decode = lru_cache(None)(lambda ids: tokenizer.decode([*ids]))  # a group's are equal
+        texts = [
+            prompt if isinstance(prompt, str) else decode(tuple(ids))
+            for prompt, ids in zip(prompts, prompt_ids, strict=True)
+        ]
+        digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")) for text in texts]
+        return {"prompt": texts, "prompt_id": [digest.hexdigest()[:12] for digest in digests]}
 
     def _metadata(self, batch: Any, now: float) -> dict[str, Any]:
         trainer, before = self._trainer, self._began_before
@@ -130,56 +147,14 @@ class RolloutRecorder(TrainerCallback):
         }
 
 
-def rollout_table(
-    texts: "TokenTexts",
-    generated: Any,
-    scored: Any,
-    rollouts: ScoredRollouts,
-    *,
-    values: Tensor,
-    start: int = 0,
-    outcome_scale: float = 1.0,
-    of_tokens: Mapping[str, Tensor | None] | None = None,
-    **others: Any,
-) -> pa.Table:
-    """Return some rollouts as records ([`~barl_trl.trainer.records.SCHEMA`]).
-
-    Args:
-        texts: The texts of the tokenizer's tokens.
-        generated: The `Generated` rollouts.
-        scored: The same, `Scored`.
-        rollouts: The same with their outcomes and beliefs.
-        values: Values of their steps, (B, T); null where a rollout is not judged.
-        start: Index of the first rollout in `scored.answers`.
-        outcome_scale: Outcome reward of a right answer. `outcomes_under` is null where it is this
-            for the rollout's own answer, and 0 for the others.
-        of_tokens: Columns of numbers for each token, (B, L), or for each rollout, (B, 1).
-        **others: The other columns of the table, by name.
-    """
-    ids, steps = generated.completion_ids, [*map(len, scored.step_ends)]
-    columns: dict[str, Any] = {
-        "token_ids": ids,
-        "tokens": [*map(texts.of, ids)],
-        "step_ends": scored.step_ends,
-        "step_values": _cut(values, rollouts.is_judged.tolist(), steps),
-        "answer": scored.answers[start : start + len(ids)],
-    }
-    sizes = [*map(len, ids)]
-    for name, numbers in (of_tokens or {}).items():
-        if numbers is not None:
-            numbers = numbers.expand(-1, max(numbers.shape[1], *sizes))
-            columns[name] = _cut(numbers, [True] * len(ids), sizes)
-    if rollouts.answer_logps.shape[2]:
-        columns |= _belief_columns(scored, rollouts, steps, outcome_scale)
-    if generated.masks is not None:  # else only the model can have written
-        columns |= turn_columns(generated.masks, generated.completions, scored.turns)
-    return record_table(columns | others)
-
-
 def _belief_columns(
     scored: Any, rollouts: ScoredRollouts, steps: list[int], outcome_scale: float
 ) -> dict[str, Any]:
-    """Return the columns of the hypotheses, and of what the task says of them."""
+    """Return the columns of the hypotheses, and of what the task says of them.
+
+    Outcome rewards under the hypotheses are null where they are the scale for the rollout's own
+    answer, and 0 for the others.
+    """
     sets, states = scored.local_sets, [number + 1 for number in steps]
     exists = [hypotheses is not None for hypotheses in sets]
     sizes = rollouts.hypothesis_mask.sum(dim=1).tolist()
@@ -238,19 +213,6 @@ def _tools(completion: Completion, number: int) -> list[list[str]]:
     return (names + [[]] * number)[:number]
 
 
-def prompt_columns(
-    prompts: Sequence[Any], prompt_ids: Sequence[Sequence[int]], tokenizer: Any
-) -> dict[str, list[str]]:
-    """Return the columns `prompt`, the text that the model reads, and `prompt_id`, its digest."""
-    decode = lru_cache(None)(lambda ids: tokenizer.decode([*ids]))  # those of a group are equal
-    texts = [
-        prompt if isinstance(prompt, str) else decode(tuple(ids))
-        for prompt, ids in zip(prompts, prompt_ids, strict=True)
-    ]
-    digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")) for text in texts]
-    return {"prompt": texts, "prompt_id": [digest.hexdigest()[:12] for digest in digests]}
-
-
 class TokenTexts:
     """The texts of a tokenizer's tokens, which joined in their order are the completion's text.
 
@@ -272,8 +234,11 @@ class TokenTexts:
         self._alone = lru_cache(1 << 16)(decode)
         self._behind = lru_cache(1 << 18)(lambda *ids: decode(*anchor, *ids)[cut:])
 
-    def of(self, ids: Sequence[int]) -> list[str]:
-        """Return the text of each token of a completion."""
+    def column(self, rows: Sequence[Sequence[int]]) -> list[list[str]]:
+        """Return the text of each token of each completion."""
+        return [*map(self._of, rows)]
+
+    def _of(self, ids: Sequence[int]) -> list[str]:
         texts = [*map(self._behind, ids)]
         if ids and _LOST not in (text := self._alone(ids[0])):  # no token stands before it
             texts[0] = text
