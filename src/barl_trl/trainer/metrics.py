@@ -53,10 +53,10 @@ _OF_BARL = (
     "once. V(t) assumes that a rollout believes what it answered, and that other hypotheses would "
     "have brought the same observations (docs/method.md). credit='belief_critic' assumes neither."
 )
+_JOINT = ("information_gain", "joint")
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
-_OF_TRUTHS = ("truth_mass", "discrepancy", "outcome_gain", "observation_gain")
-_OF_TRUTHS += ("value_spread_equal_outcome",)
+_OF_TRUTHS = "truth_mass discrepancy outcome_gain observation_gain value_spread_equal_outcome"
 """Metrics that are left out where a prompt has no true answer."""
 
 
@@ -72,7 +72,7 @@ class BatchLog(TrainerCallback):
 
     def __init__(self, trainer: Any):
         self._trainer = trainer
-        self._no_answer: list[float] = []  # share of each batch whose answers were read from texts
+        self._no_answer: list[float] = []  # share in each batch whose answers were read from texts
         self._in_a_row = Counter[str]()
         self._scoring = self._training = 0.0  # seconds so far
         self._say_too_long(trainer.args.max_completion_length)
@@ -114,22 +114,19 @@ class BatchLog(TrainerCallback):
         self.log_table(_table_rows(scored, local_rollouts, weighed))
 
     def log_clipped_ratios(self, output: Mapping[str, Any]) -> None:
-        """Log the share of tokens whose vLLM importance ratio was truncated or masked.
-
-        `output` is what TRL's `_generate_and_score_completions` returned. TRL logs only the ratios
-        after truncation or masking.
+        """Log the share of tokens whose vLLM importance ratio was truncated or masked, from what
+        TRL's `_generate_and_score_completions` returned. TRL logs only what came of them.
         """
         trainer, ratio = self._trainer, output["importance_sampling_ratio"]  # (B, L) or (B, 1)
-        # beyond a bound a ratio became that bound, or 0 if it is masked
-        bounds = [0.0]
+        bounds = [0.0]  # what a ratio beyond a bound became
         if not trainer.vllm_importance_sampling_mode.endswith("mask"):
             names = ("vllm_importance_sampling_clip_min", "vllm_importance_sampling_clip_max")
             bounds = [
                 getattr(trainer, name) for name in names if getattr(trainer, name) is not None
             ]
         mask = (output["completion_mask"] * output.get("tool_mask", 1)).bool()
-        is_clipped = torch.isin(ratio, ratio.new_tensor(bounds)) & mask
-        counts = torch.stack([is_clipped.sum(), mask.sum()])
+        is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))
+        counts = torch.stack([(is_clipped & mask).sum(), mask.sum()])
         clipped, number = trainer.accelerator.reduce(counts, reduction="sum").tolist()
         metrics = trainer._metrics["train" if trainer.model.training else "eval"]
         name = "sampling/importance_sampling_ratio/frac_clipped"
@@ -224,9 +221,8 @@ def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
         is_wrong = options.get("outcome_mode") == "hypothesis"
         text = _OF_BARL + " outcome_mode='hypothesis' is wrong for the same reason." * is_wrong
         return text if many > 1 else None
-    is_joint = options.get("gain_normalization") == "joint" and name == "information_gain"
     biased = {
-        "gain_normalization='joint'": is_joint,
+        "gain_normalization='joint'": (name, options.get("gain_normalization")) == _JOINT,
         "credit_baseline='step'": trainer.credit.credit_baseline == "step",
         "credit='delta_belief'": name == "delta_belief",
     }
@@ -260,7 +256,7 @@ def _means_of_processes(
         squares = (values - values.nanmean(dim=1, keepdim=True)).square()
         means["value_spread_equal_outcome"] = squares.nanmean(dim=1).sqrt().nanmean().item()
     if any(hypotheses and not hypotheses.has_truth for hypotheses in batch.scored.sets):
-        means = {name: means[name] for name in means if name not in _OF_TRUTHS}
+        means = {name: means[name] for name in means if name not in _OF_TRUTHS.split()}
     return means
 
 
