@@ -31,7 +31,7 @@ from .baseline_trainer import BaselineTrainer
 from .checks.arguments import check_trainer_arguments
 from .checks.callables import answer_equivalence_of, answer_extractor_of
 from .checks.positions import check_positions
-from .metrics import BatchLog, finite_rewards
+from .metrics import BatchLog
 from .progress import rows_alone
 from .recorder import RolloutRecorder
 from .rollouts.agents import ROLLOUT_ANSWER
@@ -288,7 +288,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         finally:
             trl_logger.removeFilter(_is_no_missing_reward)
         self._batch.reward_weights = self.reward_weights
-        self._batch.rewards_per_func = finite_rewards(self, rewards)
+        self._batch.rewards_per_func = self._batch_log.check_rewards(rewards)
         return self._batch.rewards_per_func
 
     def _log_completion_extra(self, column, values):

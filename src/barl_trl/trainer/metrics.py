@@ -113,6 +113,35 @@ class BatchLog(TrainerCallback):
         self._advise(metrics, [*chain.from_iterable(turns)])
         self.log_table(_table_rows(scored, local_rollouts, weighed))
 
+    def check_rewards(self, rewards: Float[Tensor, "rollout function"]) -> Tensor:
+        """Return the rewards of all processes with NaN, a missing reward, for infinity.
+
+        The share of rollouts with an infinite reward is logged as `infinite_rewards`. It is said if
+        no rollout has a reward, which TRL takes for a reward of 0.
+
+        Raises:
+            ValueError: A reward is infinite in the first step.
+        """
+        trainer, is_infinite = self._trainer, rewards.isinf()
+        if rewards.isnan().all() and trainer.credit.needs_truth:
+            trainer._say_once(
+                "no reward",
+                f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN "
+                "or None for each, so that nothing is learned from them.",
+            )
+        if not is_infinite.any():
+            return rewards
+        if not trainer.state.global_step:
+            row, column = is_infinite.nonzero()[0].tolist()
+            raise ValueError(
+                f"{trainer.reward_func_names[column]} must return finite rewards, got "
+                f"{rewards[row, column].item()}: return None for a completion without a reward."
+            )
+        share = is_infinite.any(dim=1).float().mean().item()
+        metrics = trainer._metrics["train" if trainer.model.training else "eval"]
+        metrics["infinite_rewards"].append(share)
+        return rewards.masked_fill(is_infinite, math.nan)
+
     def log_clipped_ratios(self, output: Mapping[str, Any]) -> None:
         """Log the share of tokens whose vLLM importance ratio was truncated or masked, from what
         TRL's `_generate_and_score_completions` returned. TRL logs only what came of them.
@@ -181,36 +210,6 @@ class BatchLog(TrainerCallback):
                 f"its tokens are of little use: max_completion_length={positions} less the prompt "
                 "is the most.",
             )
-
-
-def finite_rewards(trainer: Any, rewards: Float[Tensor, "rollout function"]) -> Tensor:
-    """Return the rewards of all processes with NaN, a missing reward, for infinity.
-
-    The share of rollouts with an infinite reward is logged as `infinite_rewards`. It is said if no
-    rollout has a reward, which TRL takes for a reward of 0.
-
-    Raises:
-        ValueError: A reward is infinite in the first step.
-    """
-    if rewards.isnan().all() and trainer.credit.needs_truth:
-        trainer._say_once(
-            "no reward",
-            f"no rollout of a batch of {len(rewards)} has a reward: reward_funcs returned NaN "
-            "or None for each, so that nothing is learned from them.",
-        )
-    is_infinite = rewards.isinf()
-    if not is_infinite.any():
-        return rewards
-    if not trainer.state.global_step:
-        row, column = is_infinite.nonzero()[0].tolist()
-        raise ValueError(
-            f"{trainer.reward_func_names[column]} must return finite rewards, got "
-            f"{rewards[row, column].item()}: return None for a completion without a reward."
-        )
-    share = is_infinite.any(dim=1).float().mean().item()
-    metrics = trainer._metrics["train" if trainer.model.training else "eval"]
-    metrics["infinite_rewards"].append(share)
-    return rewards.masked_fill(is_infinite, math.nan)
 
 
 def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
