@@ -1,5 +1,6 @@
 """The `barl` command. Each command's own options: `barl COMMAND --help`."""
 
+import io
 import os
 import select
 import signal
@@ -15,7 +16,6 @@ from .commands.shell.console import mistakes_in_one_line
 from .commands.shell.interruption import ended_in_one_line
 from .commands.shell.parsers import Mistake
 from .commands.shell.terminal import escape_logs_and_tracebacks
-from .trainer.logging.printing import accept_any_text
 
 COMMANDS = {
     "train": "train a model with BARL or a baseline, from a YAML recipe and options",
@@ -53,7 +53,8 @@ def _ended_if_nobody_reads() -> Iterator[None]:
 def main(argv: list[str] | None = None) -> None:
     """Run the `barl` command."""
     argv = sys.argv[1:] if argv is None else argv
-    accept_any_text()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # `?` for what its encoding lacks
+        sys.stdout.reconfigure(errors="replace")
     escape_logs_and_tracebacks()
     _refuse_unread_bytes(argv)
     command = argv[0] if argv else "--help"

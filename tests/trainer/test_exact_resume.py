@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import yaml
+from barl_trl.trainer.checkpoints.files import checkpoint_to_resume
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 
 from barl_trl import cli
-from barl_trl.report.rollout_records import FOLDER, record_files
-from barl_trl.trainer.checkpoints.files import checkpoint_to_resume
+from barl_trl.trainer.records import FOLDER, record_files
 
 from ..distributed.launching import launch
 from ..paths import ROOT

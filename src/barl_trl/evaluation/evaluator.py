@@ -21,8 +21,8 @@ from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
 from ..report.json_files import write_json
 from ..rewards import callable_at
-from ..trainer.resume import one_writer
 from ..trainer.hub import redacted
+from ..trainer.resume import one_writer
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
 from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Job, telling
 from .provenance import TRAINED_BY, checkpoint_id, run_record

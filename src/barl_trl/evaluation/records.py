@@ -11,10 +11,9 @@ from transformers import AutoTokenizer
 
 from ..credit.outcome import standardized_in_group
 from ..report.json_files import read_json
-from ..report.rollout_records import FOLDER, file_name, record_table, write_records
-from ..report.token_texts import TokenTexts
 from ..steps import turn_step_ends, turns_of
-from ..trainer.logging.rollout_table import turn_columns
+from ..trainer.recorder import TokenTexts, turn_columns
+from ..trainer.records import FOLDER, file_name, record_table, write_records
 from .responses import Response, read_responses
 
 _RESULTS = ("num_samples", "temperature", "max_tokens", "grader")

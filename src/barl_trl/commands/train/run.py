@@ -23,12 +23,12 @@ from ...trainer import BARLConfig
 from ...trainer.checks.environment import named
 from ...trainer.checks.preparation import prepared
 from ...trainer.methods import make_trainer
+from ...trainer.progress import ProgressRows, rows_alone
 from ...trainer.resume import StopTogether, last_checkpoint, left_in
 from ..shell.console import mistakes_in_one_line
 from ..shell.interruption import Interrupted, name_of, raised
 from ..shell.parsers import printable
 from .arguments import BARLScriptArguments, check_recipe
-from .training_console import print_rows
 from .training_sets import training_sets
 
 
@@ -137,7 +137,8 @@ def _train_and_save(
     script_args: BARLScriptArguments, trainer: Any, resume: str | bool | None
 ) -> None:
     try:
-        print_rows(trainer)
+        trainer.add_callback(ProgressRows())
+        rows_alone(trainer)
         _train(trainer, resume, is_saved=script_args.save_on_interrupt)
         try:
             # without _internal_call it would push, too
