@@ -45,7 +45,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from barl_trl.synthetic.inquiry import inquiry_model_dir
 from barl_trl.trainer import barl_trainer
-from barl_trl.trainer.barl_config import BARLConfig
+from barl_trl.trainer.config import BARLConfig
 from barl_trl.trainer.logging.belief_log import BeliefLog
 from barl_trl.trainer.rollouts import hypothesis_scorer
 

@@ -26,7 +26,7 @@ from barl_trl.posterior import posterior, values_under
 from barl_trl.report.inspector.page import asset_files, folder_page, formulas_shard
 from barl_trl.report.inspector.site import Site
 from barl_trl.report.rollout_records import SCHEMA, file_name, write_records
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 
 FILE_ROLLOUTS, GROUP, STEPS, STEP_TOKENS, HYPOTHESES = 1_000, 8, 8, 16, 4
 OBSERVED_TOKENS = 5  # of a turn's 16
@@ -98,7 +98,7 @@ def batch(number: int, rollouts: int, *, has_turns: bool) -> Iterator[dict[str, 
 
 def make(folder: Path, rollouts: int, *, has_turns: bool) -> tuple[float, int]:
     """Write records and their page; return CPU seconds for the page, and its bytes with data."""
-    metadata = {"reward_names": ["accuracy"], "settings": BARLFields().settings}
+    metadata = {"reward_names": ["accuracy"], "settings": BARLConfig(bf16=False).settings}
     for number, first in enumerate(range(0, rollouts, FILE_ROLLOUTS)):
         size = min(FILE_ROLLOUTS, rollouts - first)
         records = list(batch(number, size, has_turns=has_turns))

@@ -38,15 +38,15 @@ import transformers
 from datasets import Dataset
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen2Config
-from trl import TrlParser
+from trl import GRPOTrainer, TrlParser
 
+from barl_trl import BARLTrainer
 from barl_trl.commands.demo import TASKS
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.rewards import AccuracyReward, accuracy_reward
 from barl_trl.steps import delimited_steps
 from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, search_rows
-from barl_trl.trainer import make_trainer
-from barl_trl.trainer.barl_config import BARLConfig
+from barl_trl.trainer.config import BARLConfig
 
 PACKAGES = ("torch", "transformers", "trl")
 METHODS = ("barl", "grpo")
@@ -158,7 +158,8 @@ def checksum_reward(completions: list[str], **_) -> list[float]:
 
 def start(method: str, task: dict[str, Any]) -> tuple[Any, Any]:
     """Return a trainer as `train` would prepare it, and its batches."""
-    trainer: Any = make_trainer(method, **task)
+    of_grpo = {n: v for n, v in task.items() if n not in ("answer_extractor", "step_segmenter")}
+    trainer: Any = BARLTrainer(**task) if method == "barl" else GRPOTrainer(**of_grpo)
     trainer.model_wrapped, trainer.optimizer = trainer.accelerator.prepare(
         trainer.model.train(), trainer.create_optimizer()
     )

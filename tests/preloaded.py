@@ -39,7 +39,6 @@ MODULES = [
     *(
         "barl_trl.commands.check_data",
         "barl_trl.commands.evaluate",
-        "barl_trl.commands.plan.table",
     ),
     *("barl_trl.commands.reproduce.triplet_runs", "barl_trl.commands.analyze.values"),
 ]

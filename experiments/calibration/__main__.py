@@ -16,7 +16,7 @@ from barl_trl.commands.shell.parsers import OneLineParser, printable
 from barl_trl.evaluation.beliefs.response_values import load
 from barl_trl.evaluation.responses import read_responses
 from barl_trl.graders import get_grader
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 
 from ..entry import ended_in_one_line
 from . import figure
@@ -46,7 +46,7 @@ def calibration(options: argparse.Namespace) -> Rows:
         ValueError: A file is missing, or no problem has a usable solution.
     """
     model = options.model or model_of(options.responses)
-    fields = BARLFields(step_size=options.step_size)
+    fields = BARLConfig(bf16=False, step_size=options.step_size)
     problems = read_responses(options.responses, options.benchmarks)
     groups = [group for of_benchmark in problems.values() for group in of_benchmark.values()]
     groups = groups[: options.max_problems]
@@ -125,7 +125,7 @@ def main(argv: list[str] | None = None) -> None:
     most = "most tokens of a response"
     parser.add_argument("--max_tokens", type=at_least_one, default=1024, metavar="N", help=most)
     parser.add_argument("--seed", type=int, default=0, help="seed of the samples")
-    size = BARLFields.step_size
+    size = BARLConfig.step_size
     parser.add_argument("--step_size", type=at_least_one, default=size, help="tokens of a step")
     delimiter = "text that ends a step; replaces step_size"
     parser.add_argument("--step_delimiter", metavar="TEXT", help=delimiter)

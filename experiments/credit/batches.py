@@ -1,6 +1,7 @@
 """Batches of sampled rollouts, scored once, and the weights that each arm gives to their tokens."""
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from barl_trl.credit.token_weights import token_weights
 from barl_trl.posterior import posterior
 from barl_trl.rewards import AccuracyReward
 from barl_trl.steps import StepSegmenter, spread_over_tokens
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 from barl_trl.trainer.rollouts.all_rollouts import scored_rollouts
 from barl_trl.trainer.rollouts.hypothesis_scorer import Generated, HypothesisScorer
 
@@ -49,7 +50,7 @@ class CreditTask:
     step_segmenter: StepSegmenter
     end_ids: Collection[int]
     max_new_tokens: int
-    fields: BARLFields
+    fields: BARLConfig
 
     def scorer(self, credit: Credit) -> HypothesisScorer:
         """Return the scorer of what a credit needs."""
@@ -87,7 +88,7 @@ class RolloutTokens:
     group_size: int
     step_ends: list[list[int]]
     scored: dict[str, ScoredRollouts]
-    fields: BARLFields
+    fields: BARLConfig
 
     @cached_property
     def token_mask(self) -> Bool[Tensor, "batch token"]:
@@ -116,17 +117,19 @@ class RolloutTokens:
         return token_weights(rollouts, credit, settings, self.step_ends, self.token_mask).weights
 
 
-def settings_of(arm: CreditArm, fields: BARLFields) -> dict[str, Any]:
+def settings_of(arm: CreditArm, fields: BARLConfig) -> dict[str, Any]:
     """Return the settings that an arm's estimator gets: those of a trainer, and the arm's own.
 
     Raises:
         ValueError: The arm's credit and these settings do not fit.
     """
-    replaced = {name: value for name, value in arm.settings.items() if name in fields.settings}
-    beta = arm.consistency_beta
-    return replace(fields, credit=arm.credit, consistency_beta=beta, **replaced).settings | dict(
-        arm.settings
-    )
+    of_arm = copy(fields)
+    of_arm.credit, of_arm.consistency_beta = arm.credit, arm.consistency_beta
+    own = {name: value for name, value in arm.settings.items() if name in fields.settings}
+    vars(of_arm).update(own)
+    of_arm.credit_options = {n: value for n, value in arm.settings.items() if n not in own}
+    of_arm.check_credit_options()
+    return of_arm.settings | dict(arm.settings)
 
 
 def for_credit(rollouts: ScoredRollouts, arm: CreditArm) -> ScoredRollouts:

@@ -42,12 +42,24 @@ ARMS = {
     "delta_belief": _task("delta_belief", "delta_belief"),
     "information_gain-joint": _task("information gain, joint", "information_gain"),
     "information_gain-separate": _task(
-        "information gain, separate", "information_gain", gain_normalization="separate"
+        "information gain, separate",
+        "information_gain",
+        credit_options={"gain_normalization": "separate"},
     ),
     "belief_critic": _task("belief critic", "belief_critic"),
     "bayes-0": _task("Bayes return, c = 0", "bayes", needs_truth=False),
-    "bayes-0.3": _task("Bayes return, c = 0.3", "bayes", information_weight=0.3, needs_truth=False),
-    "bayes-1": _task("Bayes return, c = 1", "bayes", information_weight=1.0, needs_truth=False),
+    "bayes-0.3": _task(
+        "Bayes return, c = 0.3",
+        "bayes",
+        credit_options={"information_weight": 0.3},
+        needs_truth=False,
+    ),
+    "bayes-1": _task(
+        "Bayes return, c = 1",
+        "bayes",
+        credit_options={"information_weight": 1.0},
+        needs_truth=False,
+    ),
     "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
     # controls
     "final-belief": _task("control: last belief in the truth", f"{_HERE}.final_belief"),

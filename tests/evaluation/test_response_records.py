@@ -20,7 +20,7 @@ from barl_trl.report.inspector.derived import derive
 from barl_trl.report.rollout_records import SCHEMA, read_metadata, read_records
 from barl_trl.report.token_texts import TokenTexts
 from barl_trl.steps import fixed_size_steps
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 
 from .. import reference
 from .files import problems, response, write_responses
@@ -38,7 +38,7 @@ BELIEFS = ("step_values", "hypotheses", "member", "answer_logps", "posterior", "
 def scorer(tokenizer):
     return response_scorer(
         tokenizer,
-        BARLFields(step_size=8),
+        BARLConfig(bf16=False, step_size=8),
         grader=get_grader("math_verify"),
         step_segmenter=lambda ids: fixed_size_steps(ids, step_size=8),
     )
@@ -94,9 +94,13 @@ def test_beliefs_are_those_of_analyze_values(model, tokenizer, scorer):
         np.testing.assert_allclose(record["step_values"], weighted, atol=1e-6)
 
 
-@pytest.mark.parametrize("settings", [{}, {"outcome_mode": "hypothesis"}, {"credit": "gae"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"credit_options": {"outcome_mode": "hypothesis"}}, {"credit": "gae"}]
+)
 def test_the_page_computes_the_same_values(model, tokenizer, settings):
-    args = BARLFields(step_size=8, answer_likelihood="sum", consistency_beta=np.inf, **settings)
+    args = BARLConfig(
+        bf16=False, step_size=8, answer_likelihood="sum", consistency_beta=np.inf, **settings
+    )
     scorer = response_scorer(
         tokenizer,
         args,

@@ -15,7 +15,7 @@ from barl_trl.evaluation.beliefs.response_values import (
 from barl_trl.graders import get_grader
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.steps import fixed_size_steps
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 
 from .. import reference
 from ..tiny import tiny_tokenizer
@@ -37,7 +37,7 @@ def records_of(model, scorer, responses):
 
 @pytest.fixture
 def scorer(tokenizer):
-    args = BARLFields(step_size=STEP)
+    args = BARLConfig(bf16=False, step_size=STEP)
 
     def make(tokenizer=tokenizer):
         return response_scorer(

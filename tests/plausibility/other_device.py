@@ -148,7 +148,7 @@ def main(_):
         {},
         {"gradient_accumulation_steps": 2, "num_iterations": 3},  # old log-probabilities
         {"top_k": 1, "max_completion_length": 16, "value_normalization": "group"},  # generates
-        {"scoring_method": "reencode", "outcome_mode": "hypothesis"},
+        {"scoring_method": "reencode", "credit_options": {"outcome_mode": "hypothesis"}},
     ):
         (found, tokens), (weights, num_scored) = (batch(on, **settings) for on in (True, False))
         torch.testing.assert_close(found, weights, atol=1e-4, rtol=1e-4)

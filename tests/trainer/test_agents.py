@@ -14,8 +14,7 @@ from peft import LoraConfig
 from transformers import TrainerCallback
 
 from barl_trl.rewards import accuracy_reward
-from barl_trl.trainer import make_trainer
-from barl_trl.trainer.checks.agents import check_agents
+from barl_trl.trainer.checks import check_trainer_arguments
 
 from .. import reference
 from ..distributed.launching import launch
@@ -23,6 +22,7 @@ from ..paths import ROOT
 from ..tiny import tiny_model
 from . import by_hand
 from .playing import Keeping, agent_config, agent_tokenizer, call, played, speaking
+from .rollouts import make_trainer
 
 QUESTION = [{"role": "user", "content": "What is 3 times 4?"}]
 ROWS = [{"prompt": QUESTION, "solution": "12"}] * 4
@@ -645,14 +645,18 @@ def test_an_environment_needs_a_data_set(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "kwargs", "message"),
     [
-        ({}, {"rollout_func": chatting(CHATS)}, "rollout_func must be None with tools, got <func"),
+        ({}, {"rollout_func": chatting(CHATS)}, "rollout_func must be None with tools"),
         ({"fsdp": "full_shard"}, {}, "use_vllm must be True with tools where parameters are shard"),
         ({}, {"rows": [{"prompt": "text", "solution": "1"}] * 4}, "must have messages as prompts"),
-        ({}, {"rows": [row | {"rollout_answer": 1} for row in ROWS]}, "no column 'rollout_answer'"),
+        (
+            {},
+            {"rows": [row | {"rollout_answer": 1} for row in ROWS]},
+            "no column {'rollout_answer'",
+        ),
         (
             {},
             {"rows": [row | {"environments": 1} for row in ROWS]},
-            "no column 'environments' with",
+            "no column {'environments'",
         ),
     ],
 )
@@ -665,21 +669,28 @@ def test_a_server_of_vllm_serves_agents_of_one_process(tmp_path, monkeypatch):
     args = agent_config(tmp_path)
     args.use_vllm, args.vllm_mode = True, "server"
     rows = Dataset.from_list(ROWS)
-    check_agents(args, rows, {"tools": [look]})
+    given = "no model", args, accuracy_reward, rows, None, {"tools": [look]}
+    check_trainer_arguments(*given)
     monkeypatch.setitem(PartialState()._shared_state, "num_processes", 2)
-    with pytest.raises(ValueError, match="vllm_mode must be 'colocate' with tools on 2 processes"):
-        check_agents(args, rows, {"tools": [look]})
+    with pytest.raises(ValueError, match="vllm_mode must be 'colocate' with tools"):
+        check_trainer_arguments(*given)
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"credit": "barl"}, "who asks a question looks no better than who answers at once"),
-        ({"credit": "barl", "outcome_mode": "hypothesis"}, "outcome_mode='hypothesis' is wrong"),
+        (
+            {"credit": "barl", "credit_options": {"outcome_mode": "hypothesis"}},
+            "outcome_mode='hypothesis' is wrong",
+        ),
         ({"credit": "information_gain"}, "have 2 to 4: with gain_normalization='joint' it pays"),
         ({"credit": "delta_belief"}, "credit='delta_belief' compares the n-th turns of rollouts"),
         ({"credit": "rloo", "credit_baseline": "step"}, "credit_baseline='step' compares the n-th"),
-        ({"credit": "information_gain", "gain_normalization": "separate"}, None),
+        (
+            {"credit": "information_gain", "credit_options": {"gain_normalization": "separate"}},
+            None,
+        ),
         ({"credit": "belief_critic"}, None),
     ],
 )

@@ -6,11 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from barl_trl.trainer.barl_fields import BARLFields, barl_fields
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import HfArgumentParser
-
-from barl_trl.trainer.barl_fields import BARLFields, barl_fields
 
 from ..paths import ROOT
 

@@ -121,7 +121,7 @@ def test_the_prior_is_that_of_the_column(tmp_path):
 
 
 def test_information_is_paid_to_the_step_that_gains_it(tmp_path):
-    trainer = game(tmp_path, information_weight=0.5, credit_baseline="none")
+    trainer = game(tmp_path, credit_options={"information_weight": 0.5}, credit_baseline="none")
     output = played(trainer, ROWS, GAMES)
     mask, ends = trainer.generated.masks[3], trainer.scored.step_ends[3]
     first, later = (

@@ -6,10 +6,9 @@ import pytest
 from datasets import Dataset
 
 from barl_trl.trainer.logging.health import MANY, SYMPTOMS
-from barl_trl.trainer.methods import make_trainer
 
 from ..paths import ROOT
-from .rollouts import COMPLETIONS, ROWS, config, given_rollouts, trainer
+from .rollouts import COMPLETIONS, ROWS, config, given_rollouts, make_trainer, trainer
 
 
 def said(caplog, about):

@@ -5,12 +5,12 @@ from functools import partial
 
 import pytest
 import torch
+from barl_trl.trainer.barl_fields import method_settings
 from datasets import Dataset
 
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
 from barl_trl.trainer import make_trainer
-from barl_trl.trainer.barl_fields import method_settings
 
 from ..tiny import tiny_model
 from . import by_hand

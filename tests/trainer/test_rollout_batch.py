@@ -152,7 +152,9 @@ def scored_as(members, step_ends=(), sets=()):
 
 
 def test_outcome_of_each_hypothesis(model, tokenizer, tmp_path):
-    args = config(tmp_path, value_normalization="none", outcome_mode="hypothesis")
+    args = config(
+        tmp_path, value_normalization="none", credit_options={"outcome_mode": "hypothesis"}
+    )
     got = weights_of(trainer(copy.deepcopy(model), tokenizer, args))
     answered_wrong = {r"I guess \boxed{3}", r"\boxed{7}"}
     expected = [

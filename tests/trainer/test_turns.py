@@ -11,11 +11,10 @@ from transformers import AutoTokenizer, GenerationConfig
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
 from barl_trl.synthetic.search import search_rows
-from barl_trl.trainer import make_trainer
 from barl_trl.trainer.rollouts.turns import tell_ends
 
 from ..base_model import save_base_model, search_messages
-from .rollouts import config, trainer, weights_of
+from .rollouts import config, make_trainer, trainer, weights_of
 
 # The layout of Qwen2.5-Math's base models
 

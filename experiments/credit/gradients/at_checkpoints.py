@@ -26,7 +26,7 @@ from barl_trl.evaluation.generation.templates import choose_template
 from barl_trl.graders import get_grader
 from barl_trl.rewards import AccuracyReward
 from barl_trl.steps import segmenter_of
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 
 from ..arms import ARMS, CreditArm
 from ..batches import CreditTask, TokenizedProblem, settings_of
@@ -42,7 +42,7 @@ TASK = (
 )
 """Options that say what a model is judged on."""
 FIELDS = ("max_completion_length", "step_size", "extraction")
-"""Options in [`TASK`] that are fields of [`BARLFields`]."""
+"""Options in [`TASK`] that are fields of [`BARLConfig`]."""
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -165,8 +165,8 @@ def _check(options: argparse.Namespace) -> None:
         ) from None
 
 
-def _fields(options: argparse.Namespace) -> BARLFields:
-    return BARLFields(**{name: getattr(options, name) for name in FIELDS})
+def _fields(options: argparse.Namespace) -> BARLConfig:
+    return BARLConfig(bf16=False, **{name: getattr(options, name) for name in FIELDS})
 
 
 def judge(

@@ -18,7 +18,7 @@ from barl_trl.report.json_files import write_json
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import delimited_steps
 from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, problems
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 
 from ...sampling import sample
 from ..arms import ARMS, file_name
@@ -102,7 +102,9 @@ def search_task(tokenizer: Any, tokens: int) -> CreditTask:
     """Return how the demo's rollouts are judged and scored."""
     segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER)
     end_ids = [tokenizer.eos_token_id, tokenizer.pad_token_id]
-    return CreditTask(tokenizer, accuracy_reward, segmenter, end_ids, tokens, BARLFields())
+    return CreditTask(
+        tokenizer, accuracy_reward, segmenter, end_ids, tokens, BARLConfig(bf16=False)
+    )
 
 
 def training_problems(

@@ -152,7 +152,7 @@ def write_records(path: Path, tables: Sequence[pa.Table], metadata: Mapping[str,
         tables: The records, in parts that [`record_table`] made.
         metadata: What holds for all records, as JSON values: for instance `model`, `reward_names`,
             the seconds that the batch took, and `settings`: those of scoring and credit, by their
-            names in [`BARLFields`]. A model's absolute path is reduced to the folder's name.
+            names in [`BARLConfig`]. A model's absolute path is reduced to the folder's name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     model = metadata.get("model")

@@ -25,11 +25,9 @@ from ..plausibility.checks.model_traits import causal_lm, rope_depends_on_length
 from ..plausibility.kv_cache import GenerationRecorder
 from ..rewards import RewardFunc
 from ..steps import StepSegmenter, fixed_size_steps
-from .barl_config import BARLConfig
 from .baseline_trainer import BaselineTrainer
-from .checks.arguments import check_trainer_arguments
-from .checks.callables import answer_equivalence_of, answer_extractor_of
-from .checks.positions import check_positions
+from .checks import answer_equivalence_of, answer_extractor_of, check_trainer_arguments
+from .config import BARLConfig
 from .logging.belief_log import BeliefLog
 from .logging.health import HealthCallback
 from .logging.rollout_recorder import RolloutRecorder
@@ -219,12 +217,6 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
             functions=functions,
         )
         self._is_cost = torch.tensor([getattr(f, "is_cost", False) for f in self.reward_funcs])
-        # TRL knows the tools of environments only when it has made them for a batch
-        if args.scores_answers and not kwargs.get("environment_factory"):
-            elicitation = self.scorer.elicitation
-            check_positions(
-                self.model, self._tokenize_prompts, self.train_dataset, elicitation, args
-            )
         if is_deepspeed_zero3_enabled():
             gather_head_with_model(self.model)
         self._depends_on_padding = rope_depends_on_length(
@@ -340,7 +332,7 @@ class BARLTrainer(OldLogpsMixin, BaselineTrainer):
         weighed = token_weights(
             rollouts,
             self.scorer.credit,
-            self.args.settings,
+            self.args.settings | self.args.settings["credit_options"],
             batch.scored.step_ends,
             batch.weighable_tokens(output),
             start=batch.start,

@@ -10,12 +10,12 @@ from transformers import PreTrainedTokenizerBase
 from trl import GRPOTrainer
 
 from ..rewards import AccuracyReward, accuracy_reward, resolve_rewards
-from .barl_config import BARLConfig
 from .benchmark_evaluation import BenchmarkEvaluationMixin, check_benchmarks
 from .checkpoints.exact_resume import ExactResumeMixin
 from .checkpoints.output_folder import claimed, refuse_clearing
 from .checkpoints.stop_together import StopTogether
-from .checks.datasets import refuse_unusable_tokenizer
+from .checks import refuse_unusable_tokenizer
+from .config import BARLConfig
 from .hub.pushes import HubMixin
 from .logging.health import HealthCallback, HealthMixin, logger
 from .rollouts.turns import tell_ends

@@ -9,7 +9,7 @@ import pytest
 
 from barl_trl.commands.analyze.values import SCORING_FIELDS, add_options
 from barl_trl.report.rollout_records import FOLDER, file_name, read_metadata, read_records
-from barl_trl.trainer.barl_fields import barl_fields
+from barl_trl.trainer.config import own_fields
 
 from ...evaluation.files import problems, response, write_responses
 from ..analyzing import analyze, results
@@ -95,5 +95,5 @@ def test_its_options_have_the_defaults_of_training():
     parser = ArgumentParser()
     add_options(parser)
     taken = parser.parse_args(["folder"])
-    trained = {option.name: option.default for option in barl_fields()}
+    trained = {option.name: option.default for option in own_fields()}
     assert {n: getattr(taken, n) for n in SCORING_FIELDS} == {n: trained[n] for n in SCORING_FIELDS}

@@ -13,7 +13,7 @@ from barl_trl.commands.reproduce.paper.commands import Command, stages
 from barl_trl.commands.reproduce.paper.scales import demo_scale, paper_scale
 from barl_trl.commands.shell.jobs import run_jobs
 from barl_trl.commands.train.arguments import BARLScriptArguments
-from barl_trl.trainer.barl_config import BARLConfig
+from barl_trl.trainer.config import BARLConfig
 
 CPU = ["--bf16", "false", "--use_cpu", "true"]
 

@@ -11,7 +11,7 @@ from barl_trl.evaluation.beliefs.response_values import response_scorer
 from barl_trl.graders import get_grader
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from barl_trl.steps import fixed_size_steps
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 from experiments.calibration.points import (
     ELICITATIONS,
     Point,
@@ -62,7 +62,7 @@ def test_a_summary_by_hand():
 def scorer(tokenizer):
     return response_scorer(
         tokenizer,
-        BARLFields(step_size=STEP),
+        BARLConfig(bf16=False, step_size=STEP),
         grader=GRADER,
         step_segmenter=lambda ids: fixed_size_steps(ids, step_size=STEP),
     )

@@ -4,7 +4,7 @@ from functools import partial
 
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import fixed_size_steps
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 from experiments.credit.batches import CreditTask, TokenizedProblem, scored_tokens
 
 from ...trainer.rollouts import CASES, PROBLEMS, given_rollouts
@@ -29,7 +29,7 @@ def given_task(tokenizer):
         partial(fixed_size_steps, step_size=8),
         end_ids=[tokenizer.eos_token_id, tokenizer.pad_token_id],
         max_new_tokens=64,
-        fields=BARLFields(step_size=8, max_completion_length=64),
+        fields=BARLConfig(bf16=False, step_size=8, max_completion_length=64),
     )
 
 

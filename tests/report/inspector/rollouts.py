@@ -22,7 +22,7 @@ from barl_trl.report.rollout_records import (
     read_records,
 )
 from barl_trl.rewards import cost
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig, own_fields
 from barl_trl.trainer.rollouts.evidence import TaskFunctions
 
 from ...tiny import tiny_model
@@ -41,8 +41,17 @@ from ...trainer.test_agents import agent, look
 
 def metadata_of(**settings):
     """What a run with these settings says of its records."""
-    how = BARLFields(**settings).settings
+    how = _set(BARLConfig(bf16=False), settings).settings
     return {"reward_names": ["accuracy"], "model": "tiny", "settings": how}
+
+
+def _set(args, settings):
+    """Set fields, and the options of the credit."""
+    fields = {one.name for one in own_fields()}
+    vars(args).update({name: value for name, value in settings.items() if name in fields})
+    args.credit_options = {n: value for n, value in settings.items() if n not in fields}
+    args.check_credit_options()
+    return args
 
 
 METADATA = metadata_of()
@@ -166,8 +175,7 @@ class Recorder:
     def records(self, **settings):
         """Returns the records of training with these settings, and their metadata."""
         made, args = self.trainer, copy(self.args)  # another config would reset accelerate
-        vars(args).update(settings)
-        BARLFields.__post_init__(args)
+        _set(args, settings)
         made.args, made.scorer = args, replace(made.scorer, args=args, credit=args.own_credit)
         made._recorder.on_train_begin(args, made.state, made.control)
         weights_of(made, self.rows)

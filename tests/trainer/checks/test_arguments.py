@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from barl_trl.trainer.checks.arguments import check_shared_arguments, refuse_missing_modules
 from datasets import Dataset
 from peft import LoraConfig, PrefixTuningConfig, get_peft_model
 from transformers import Qwen2Config, Qwen2ForSequenceClassification
@@ -12,7 +13,6 @@ from trl import GRPOConfig
 
 from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.rewards import accuracy_reward, format_reward
-from barl_trl.trainer.checks.arguments import check_shared_arguments, refuse_missing_modules
 
 from ..rollouts import config, trainer
 

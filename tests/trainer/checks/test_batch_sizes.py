@@ -4,11 +4,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
+from barl_trl.trainer.checks.batch_sizes import BatchSettings
 from hypothesis import given
 from hypothesis import strategies as st
 from trl import GRPOConfig
-
-from barl_trl.trainer.checks.batch_sizes import BatchSettings
 
 PAPER = BatchSettings(5, 8, 8, prompts_per_rollout_batch=1024, rollouts_per_optimizer_step=128)
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-
 from barl_trl.trainer.checks.callables import answer_equivalence_of, answer_extractor_of
 
 

@@ -5,15 +5,14 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
-from transformers.integrations import (
-    INTEGRATION_TO_CALLBACK,
-    get_available_reporting_integrations,
-)
-
 from barl_trl.trainer.checks.environment import (
     refuse_missing_packages,
     refuse_missing_vllm,
     refuse_unusable_folder,
+)
+from transformers.integrations import (
+    INTEGRATION_TO_CALLBACK,
+    get_available_reporting_integrations,
 )
 
 

@@ -3,9 +3,6 @@
 from types import SimpleNamespace
 
 import pytest
-
-from barl_trl.commands.train.arguments import given_settings
-from barl_trl.credit.registry import CREDITS
 from barl_trl.trainer.barl_fields import BARLFields
 from barl_trl.trainer.checks.settings import (
     BARL_RULES,
@@ -14,6 +11,9 @@ from barl_trl.trainer.checks.settings import (
     batch_settings,
     refuse_broken,
 )
+
+from barl_trl.commands.train.arguments import given_settings
+from barl_trl.credit.registry import CREDITS
 
 from ..rollouts import config
 

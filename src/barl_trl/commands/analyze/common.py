@@ -9,7 +9,7 @@ from typing import Any
 from ...evaluation.responses import ResponsesByProblem, read_responses
 from ...graders.extraction import EXTRACTIONS
 from ...report.json_files import write_json
-from ...trainer.barl_fields import help_of
+from ...trainer.config import help_of
 from ..shell.console import print_table
 
 Rows = list[dict[str, Any]]

@@ -10,7 +10,7 @@ from typing import Any
 from ...evaluation.responses import Response
 from ...graders import get_grader
 from ...report.json_files import read_json
-from ...trainer.barl_fields import BARLFields, barl_fields, choices_of
+from ...trainer.config import BARLConfig, choices_of, own_fields
 from ..shell.console import at_least_one, progress_bar, refuse_overwriting
 from ..shell.parsers import printable
 from .common import Rows, add_grader_options, add_model_options, named, read_models, show, write
@@ -26,7 +26,7 @@ SCORING_FIELDS = (
     "scoring_method",
     "scoring_max_tokens",
 )
-"""Fields of [`BARLFields`] that `values` takes."""
+"""Fields of [`BARLConfig`] that `values` takes."""
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add_grader_options(command)
     only = "take only the first N problems of each benchmark"
     command.add_argument("--max_problems", type=at_least_one, metavar="N", help=only)
-    for option in barl_fields():
+    for option in own_fields():
         if option.name in SCORING_FIELDS:
             choices = choices_of(option.type)
             kind = str if choices else int
@@ -83,7 +83,9 @@ def _run(options: argparse.Namespace) -> None:
         name: options.model or model_of(folder)
         for name, folder in named(options.names, options.responses).items()
     }
-    args = BARLFields(**{name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")})
+    args = BARLConfig(
+        bf16=False, **{name: getattr(options, name) for name in (*SCORING_FIELDS, "extraction")}
+    )
     grader = get_grader(options.grader, options.extraction)
     # imported late: they take seconds
     import transformers

@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 
 from ...evaluation.statistics.metrics import interval
 from ...synthetic.search import STEP_DELIMITER
-from ...trainer.barl_fields import BARLFields, check_method, option
 from ...trainer.checkpoints.output_folder import refuse_used
-from ...trainer.checks.preparation import refuse_early
+from ...trainer.config import option
 from ..recipes import FOLDERS
 from ..shell.console import mistakes_in_one_line, print_note, print_table
-from ..shell.options import parse_early, parse_options
+from ..shell.options import parse_options
 from ..shell.parsers import printable
-from ..train.arguments import given_settings
 
 _OWN_FOLDER = "outputs/demo"
 """The recipes' folder, which each run of the demo replaces: nobody's work lies there."""
@@ -77,13 +75,11 @@ class DemoArguments:
                 f"method must be left out with task='inquiry', got {self.method!r}: --credit names "
                 "the credit that is trained beside GRPO."
             )
-        check_method(self.method)
 
 
 def main(argv: list[str]) -> None:
     """Parse options over the task's recipe, then run it and print the table."""
     has_recipe = any(word.split("=")[0] == "--config" for word in argv)
-    first = (DemoArguments, BARLFields)
     with mistakes_in_one_line("barl demo"):
         recipe = [] if has_recipe else ["--config", str(TASKS[_task_of(argv)].recipe)]
         if _task_of(argv) == "inquiry" and _given(argv, "--credit") == "grpo":
@@ -91,12 +87,6 @@ def main(argv: list[str]) -> None:
                 "credit must be another than 'grpo', got 'grpo': GRPO is trained anyway. Leave it "
                 "out for 'bayes'."
             )
-        if early := parse_early("barl demo", [*recipe, *argv], first, trl=["GRPOConfig"]):
-            demo_args, barl_fields, trl_fields = early
-            settings = given_settings(barl_fields, trl_fields)
-            _check(demo_args.task, settings)
-            settings.overwrite_output_dir = True  # there is no checkpoint to resume from
-            refuse_early(demo_args.method, barl_fields, settings)
         # imported late: TRL and torch take seconds
         from ...trainer import BARLConfig
 

@@ -53,7 +53,7 @@ def run(args: BARLConfig) -> dict[str, Any]:
         of_arm = copy(args)
         of_arm.credit, of_arm.output_dir = credit, str(output_dir / credit)
         if credit == "grpo":
-            of_arm.information_weight = 0.0
+            of_arm.credit_options = None
         trained[credit] = _train(of_arm)
     questions = args.max_tool_calling_iterations or 0
     plays = reference_play(inquiry, random_question, questions, games=REFERENCE_GAMES)

@@ -20,7 +20,7 @@ from ...report.rollout_records import FOLDER
 from ...rewards import accuracy_reward
 from ...steps import delimited_steps
 from ...synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, parse_chain, problems, search_rows
-from ...trainer import BARLTrainer, make_trainer
+from ...trainer import BARLTrainer
 from ...trainer.hub.model_card import card_settings
 from ..shell.console import progress_bar
 from ..train.training_console import print_rows
@@ -81,7 +81,7 @@ def run(method: str, args) -> dict[str, Any]:
     """Evaluate, train, evaluate again, and write everything to the output folder.
 
     Args:
-        method: Name of the credit, as `barl train --method` takes it.
+        method: Name of the credit, as `barl train --credit` takes it.
         args: A [`BARLConfig`].
 
     Returns:
@@ -96,8 +96,8 @@ def run(method: str, args) -> dict[str, Any]:
     prompts_per_batch = args.generation_batch_size // args.num_generations
     updates_per_batch = args.steps_per_generation * args.num_iterations
     num_prompts = prompts_per_batch * -(-args.max_steps // updates_per_batch)
-    trainer = make_trainer(
-        method,
+    args.credit = method
+    trainer = BARLTrainer(
         model=model,
         reward_funcs=accuracy_reward,
         args=args,
@@ -115,13 +115,12 @@ def run(method: str, args) -> dict[str, Any]:
     write_json(output_dir / "curves.json", run_curves.summarize({method: [output_dir]}))
     run_curves.draw(output_dir / "curves.json", output_dir / "training.png")
     page = output_dir / "inspect"
-    is_recorded = isinstance(trainer, BARLTrainer) and args.log_beliefs
+    is_recorded = args.log_beliefs
     if is_recorded:
         Site([output_dir / FOLDER], [output_dir.resolve().name], page).update()
-    used: Any = trainer.args  # a method may change some of `args`
     summary = {
         "method": method,
-        "settings": card_settings(used) | {"step_delimiter": STEP_DELIMITER},
+        "settings": card_settings(args) | {"step_delimiter": STEP_DELIMITER},
         "grader": accuracy_reward.grader.label,
         "seeds": {"training": args.seed, "held_out": HELD_OUT_SEED},
         "held_out_problems": NUM_GREEDY,

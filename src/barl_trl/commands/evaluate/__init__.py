@@ -21,7 +21,6 @@ from ...graders import Grader, get_grader
 from ...hypotheses import no_answer_advice
 from ...report.json_files import write_json
 from ...trainer.checkpoints.output_folder import one_writer, refuse_unmakeable
-from ...trainer.checks.environment import named, refuse_missing_vllm, refuse_unusable_folder
 from ...trainer.hub.redaction import redacted
 from ..shell.console import (
     mistakes_in_one_line,
@@ -30,6 +29,7 @@ from ..shell.console import (
     progress_bar,
     refuse_overwriting,
 )
+from ..shell.environment import named, refuse_missing_vllm, refuse_unusable_folder
 from ..shell.interruption import kept
 from ..shell.options import RecipeParser
 from ..shell.parsers import is_first_process

@@ -10,8 +10,8 @@ from ...evaluation.generation.templates import TEMPLATES, refuse_unknown_templat
 from ...graders import GRADERS
 from ...graders.extraction import Extraction
 from ...report.json_files import parse_json
-from ...trainer.barl_fields import help_of, option
-from ...trainer.checks.settings import Rule, refuse_broken
+from ...trainer.config import help_of, option
+from ..shell.rules import Rule, refuse_broken
 
 
 def _only_drawn(name: str) -> Rule:

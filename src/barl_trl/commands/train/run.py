@@ -17,17 +17,16 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from ...evaluation.checkpoints import record_training
 from ...rewards import callable_at, get_reward_func
-from ...trainer import BARLConfig
+from ...trainer import BARLConfig, BARLTrainer
 from ...trainer.checkpoints.files import what_is_kept
 from ...trainer.checkpoints.stop_together import StopTogether
-from ...trainer.checks.environment import named
-from ...trainer.checks.preparation import prepared
 from ...trainer.hub.pushes import PushError, push
-from ...trainer.methods import make_trainer
 from ..shell.console import mistakes_in_one_line
+from ..shell.environment import named
 from ..shell.interruption import Interrupted, name_of, raised
 from ..shell.parsers import printable
 from .arguments import BARLScriptArguments, check_recipe
+from .preparation import prepared
 from .training_console import print_rows
 from .training_sets import training_sets
 
@@ -62,8 +61,7 @@ def _run(
             check_recipe(script_args, training_args, model_args)
             peft_config: Any = get_peft_config(model_args)
             adapter = peft_config and peft_config.peft_type
-            preparation = prepared(script_args.method, training_args, adapter=adapter)
-            training_args, resume = held.enter_context(preparation)
+            resume = held.enter_context(prepared(training_args, adapter=adapter))
             trainer = _make_trainer(script_args, training_args, model_args, peft_config)
             if resume and Path(str(resume)).is_dir():  # `auto` and `true` are no folders
                 trainer.refuse_checkpoint(resume)  # its data are known only now
@@ -117,8 +115,7 @@ def _make_trainer(
         "dtype": model_args.dtype,
         **model_init_kwargs,
     }
-    return make_trainer(
-        script_args.method,
+    return BARLTrainer(
         model=model_args.model_name_or_path,
         reward_funcs=reward_funcs,
         args=training_args,

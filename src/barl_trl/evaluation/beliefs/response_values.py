@@ -14,7 +14,7 @@ from ...credit.rollouts import ScoredRollouts
 from ...credit.token_weights import weigh_steps
 from ...graders import Grader
 from ...steps import StepSegmenter, segmenter_of
-from ...trainer.barl_fields import BARLFields
+from ...trainer.config import BARLConfig
 from ...trainer.rollouts.all_rollouts import scored_rollouts
 from ...trainer.rollouts.hypothesis_scorer import Generated, HypothesisScorer, Scored
 from ..responses import Response
@@ -26,7 +26,7 @@ _VALUES = ("bayesian_values", "posterior_weighted_values")
 
 
 def load(
-    name: str, args: BARLFields, *, grader: Grader, step_delimiter: str | None = None
+    name: str, args: BARLConfig, *, grader: Grader, step_delimiter: str | None = None
 ) -> tuple[nn.Module, HypothesisScorer]:
     """Load a causal language model, by folder or Hub id, and make its [`response_scorer`].
 
@@ -39,7 +39,7 @@ def load(
 
 
 def response_scorer(
-    tokenizer: Any, args: BARLFields, *, grader: Grader, step_segmenter: StepSegmenter
+    tokenizer: Any, args: BARLConfig, *, grader: Grader, step_segmenter: StepSegmenter
 ) -> HypothesisScorer:
     """Make the scorer that forms a problem's hypotheses and reads their log-likelihoods.
 
@@ -116,7 +116,8 @@ def believe(
         group_size=len(responses),
         beta=scorer.args.consistency_beta,
     )
-    weighted = weigh_steps(rollouts, scorer.credit, scorer.args.settings).steps
+    settings = scorer.args.settings
+    weighted = weigh_steps(rollouts, scorer.credit, settings | settings["credit_options"]).steps
     return BelievedResponses(responses, generated, scored, rollouts, weighted)
 
 

@@ -14,7 +14,6 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils import find_adapter_config_file
 
 from ...steps import chain_of_thought
-from ...trainer.checks.environment import refuse_missing_vllm
 from ..benchmarks import Problem
 from .decoding import NO_CUT_OFF, Drawing
 
@@ -168,7 +167,6 @@ class VLLMBackend:
     """
 
     def __init__(self, model: str, decoding: Decoding, **init_kwargs: Any):
-        refuse_missing_vllm("backend must be transformers", "vllm")
         import vllm  # pyright: ignore[reportMissingImports]
 
         self.end_ids, self.batch_size, self.lora = decoding.end_ids, decoding.batch_size, None

@@ -70,6 +70,7 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         The numbers of each rollout.
     """
     settings = metadata.get("settings", {})
+    settings = settings | (settings.get("credit_options") or {})
     rollouts = _scored_rollouts(records, metadata.get("outcome_scale", 1.0))
     is_known = torch.tensor([r["outcome"] is not None and has_truth(r) for r in records])
     with_truth = replace(rollouts, is_judged=rollouts.is_judged & is_known)

@@ -139,6 +139,7 @@ class Site:
 
 def _json_values(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings in which infinity, which JSON lacks, is a text."""
+    settings = {**settings, **(settings.get("credit_options") or {})}
     return {name: "inf" if value == math.inf else value for name, value in settings.items()}
 
 

@@ -15,7 +15,7 @@ from transformers.trainer_utils import rotate_checkpoints
 from trl import GRPOTrainer
 
 from ...report.json_files import read_json
-from ..barl_config import BARLConfig
+from ..config import BARLConfig
 from ..logging.printing import unfailing_output
 from .files import (
     checkpoint_to_resume,

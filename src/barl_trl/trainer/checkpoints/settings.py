@@ -17,7 +17,7 @@ from peft import PeftModel
 from transformers.trainer import OPTIMIZER_NAME
 
 from ...report.json_files import read_json
-from ..barl_config import BARLConfig
+from ..config import BARLConfig
 from .files import SETTINGS
 
 _FREE = re.compile(

@@ -6,8 +6,7 @@ from typing import Any
 from trl import GRPOConfig
 
 from ...report.markdown import code, escape
-from ..barl_config import BARLConfig
-from ..barl_fields import barl_fields
+from ..config import BARLConfig, own_fields
 
 _SETTINGS = (
     "step_size",
@@ -45,7 +44,7 @@ def card_settings(args: BARLConfig, *, is_barl: bool = True) -> dict[str, Any]:
         args: The settings of the run.
         is_barl: Whether BARL's trainer trained; if not, BARL's settings are left out.
     """
-    changed = [one.name for one in barl_fields() if getattr(args, one.name) != one.default]
+    changed = [one.name for one in own_fields() if getattr(args, one.name) != one.default]
     return {
         name: getattr(args, name)
         for name in dict.fromkeys([*_SETTINGS, *changed])

@@ -18,7 +18,7 @@ from peft import PeftModel
 from transformers import TrainingArguments
 from trl import GRPOTrainer
 
-from ..barl_config import BARLConfig
+from ..config import BARLConfig
 from .model_card import add_sections, card_settings
 
 logger = logging.getLogger(__name__)

@@ -57,13 +57,13 @@ def turn_advice(args: Any, local_turns: list[list[Turn]]) -> dict[str, str]:
     few, many = min(numbers, default=0), max(numbers, default=0)
     if many < 2:
         return {}
-    said = {}
+    said, options = {}, args.settings["credit_options"]
     if args.credit == "barl":
         said["turns"] = _BARL
-        if args.outcome_mode == "hypothesis":
+        if options["outcome_mode"] == "hypothesis":
             said["outcome_mode"] = _HYPOTHESIS
     if few < many:
-        if args.credit == "information_gain" and args.gain_normalization == "joint":
+        if args.credit == "information_gain" and options["gain_normalization"] == "joint":
             said["unequal turns"] = _UNEQUAL.format(few=few, many=many)
         if args.credit == "delta_belief" or args.own_credit.credit_baseline == "step":
             is_step = args.own_credit.credit_baseline == "step"

@@ -22,7 +22,7 @@ from ...plausibility.elicitation import Elicitation
 from ...plausibility.kv_cache import GenerationCache
 from ...rewards import GivenAnswer, calls_tool, rollout_answers
 from ...steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
-from ..barl_fields import BARLFields
+from ..config import BARLConfig
 from .evidence import Evidence, Played, TaskFunctions, read_evidence, steps_of
 from .shared_verdicts import RowHypotheses, share_hypotheses
 
@@ -91,7 +91,7 @@ class HypothesisScorer:
 
     tokenizer: Any
     credit: Credit
-    args: BARLFields
+    args: BARLConfig
     answer_extractor: Callable[[str], str | None]
     answer_equivalence: Callable[[str, str], bool]
     step_segmenter: StepSegmenter

@@ -5,7 +5,7 @@ from typing import Any
 
 from trl import is_conversational
 
-from ..barl_config import BARLConfig
+from ..config import BARLConfig
 from .turn_ends import turn_ends
 
 

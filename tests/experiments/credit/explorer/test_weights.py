@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from barl_trl.credit.whitening import whiten
 from barl_trl.posterior import posterior_weighted_values
 from barl_trl.steps import spread_over_tokens
-from barl_trl.credit.whitening import whiten
 from experiments.credit.arms import ARMS, CreditArm
 from experiments.credit.explorer.simulation import INITIAL_PARAMETERS, WORLDS, simulate
 from experiments.credit.explorer.weights import gradient, scored_rollouts, step_weights

@@ -11,7 +11,7 @@ from barl_trl.graders import Verdict
 from barl_trl.graders.grader import Grader
 from barl_trl.rewards import AccuracyReward
 from barl_trl.steps import fixed_size_steps
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 from experiments.credit.arms import ARMS
 from experiments.credit.batches import CreditTask, TokenizedProblem, scored_tokens
 from experiments.credit.gradients.monte_carlo import ROWS, monte_carlo_weights
@@ -59,7 +59,7 @@ def task(tokenizer):
         partial(fixed_size_steps, step_size=STEP),
         end_ids=[tokenizer.eos_token_id],
         max_new_tokens=LONGEST,
-        fields=BARLFields(),
+        fields=BARLConfig(bf16=False),
     )
 
 
