@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from datasets import Dataset
-from transformers import AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig
 
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
@@ -87,14 +87,11 @@ def test_ends_that_a_user_names_are_known_to_all(base_model, tmp_path, given):
     assert base.generation_kwargs["eos_token_id"] == [360, 5]
 
 
-@pytest.mark.parametrize("is_loaded", [False, True])
-def test_ends_that_leave_out_the_templates_are_refused(base_model, tmp_path, is_loaded):
+def test_ends_that_leave_out_the_templates_are_refused(base_model, tmp_path):
     args = config(tmp_path, generation_kwargs={"eos_token_id": [360]})
-    tokenizer = AutoTokenizer.from_pretrained(base_model)
-    model, given = (base_model, None) if is_loaded else ("nowhere", tokenizer)
     message = re.escape("or name <|im_end|> (359) in it, got [360]: the chat template ends")
     with pytest.raises(ValueError, match=message):
-        base_trainer(model, args, processing_class=given)
+        base_trainer(base_model, args)
 
 
 # Others' text

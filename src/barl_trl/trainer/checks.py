@@ -2,7 +2,6 @@
 
 import inspect
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -39,8 +38,7 @@ def check_trainer_arguments(
     """Refuse arguments of [`BARLTrainer`] that it cannot honour; `keywords` has the others by name.
 
     Raises:
-        TypeError: `args` is not a [`BARLConfig`].
-        ValueError: Any other argument breaks a rule.
+        ValueError: An argument breaks a rule, or (TypeError) `args` is no [`BARLConfig`].
     """
     if not isinstance(args, BARLConfig):
         raise TypeError(f"args must be a BARLConfig, got {type(args).__name__}.")
@@ -61,21 +59,14 @@ def check_trainer_arguments(
     length: Any = args.max_completion_length
     rewards = resolve_rewards(reward_funcs or [], args.extraction, max_completion_length=length)
     rewards = rewards if isinstance(rewards, list) else [rewards]
-    names = Counter(_logged_as(reward) for reward in rewards if callable(reward))
-    twice = [name for name, number in names.items() if number > 1]
-    _must(not twice, f"reward_funcs must have names of their own, got {twice} several times.")
+    names = [_logged_as(reward) for reward in rewards if callable(reward)]
+    _must(len({*names}) == len(names), f"reward_funcs must have names of their own, got {names}.")
     refuse_unusable_tokenizer(keywords.get("processing_class"), train_dataset)
     _check_task(args, rewards, keywords)
     sets = eval_dataset if isinstance(eval_dataset, dict) else {"eval_dataset": eval_dataset}
     for name, dataset in {"train_dataset": train_dataset, **sets}.items():
         if isinstance(dataset, Dataset | IterableDataset):  # TRL refuses what is none
-            _check_rows(name, dataset, args)
-            if keywords.get("rollout_func") is None:  # it may add columns
-                _check_signatures({*next(iter(dataset))}, rewards, keywords)
-    if isinstance(train_dataset, Dataset | IterableDataset):
-        first_rows = [*islice(train_dataset, _LOOKED_AT)]
-        _check_truths(args, first_rows, rewards, keywords)
-        _check_hypotheses(args, first_rows)
+            _check_dataset(name, dataset, args, rewards, keywords)
 
 
 def _must(holds: Any, text: str) -> None:
@@ -143,7 +134,10 @@ def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, An
                       f"{ENVIRONMENT_METHOD}: only the prior tells hypotheses apart.", stacklevel=4)
 
 
-def _check_rows(name: str, dataset: Dataset | IterableDataset, args: BARLConfig) -> None:
+def _check_dataset(
+    name: str, dataset: Dataset | IterableDataset, args: BARLConfig, rewards: Sequence[Any],
+    keywords: dict[str, Any],
+) -> None:
     """Refuse a data set without prompts, or too small; only the first row of a stream is read."""
     columns = {*next(iter(dataset), {})}
     _must(columns, f"{name} must have rows, got none.")
@@ -159,6 +153,12 @@ def _check_rows(name: str, dataset: Dataset | IterableDataset, args: BARLConfig)
         prompts = int(args.generation_batch_size or 0) // args.num_generations
         _must(len(dataset) >= prompts,
               f"{name} must have the {prompts} rows of a rollout batch, got {len(dataset)}.")
+    if name == "train_dataset":
+        first_rows = [*islice(dataset, _LOOKED_AT)]
+        _check_truths(args, first_rows, rewards, keywords)
+        _check_hypotheses(args, first_rows)
+    if keywords.get("rollout_func") is None:  # it may add columns
+        _check_signatures(columns, rewards, keywords)
 
 
 def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
@@ -189,8 +189,7 @@ def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[
             continue
         except TypeError as error:
             must, got = ", ".join(sorted(names)), _logged_as(function)
-            text = f"{argument} must take {must}, got {got}: {error}. Give it **kwargs."
-            raise ValueError(text) from None
+            raise ValueError(f"{argument} must take {must}, got {got}: {error}.") from None
 
 
 def _check_truths(
@@ -224,9 +223,7 @@ def _check_hypotheses(args: BARLConfig, rows: list[dict[str, Any]]) -> None:
         _must(is_there, f"{field} must name a column of train_dataset, got {name!r}: {[*rows[0]]}.")
     if listing is None:
         return
-    priors = [None if weighing is None else row[weighing] for row in rows]
-    pairs = zip(rows, priors, strict=True)
-    lists = [given_hypotheses(row[listing], prior, max_chars=size) for row, prior in pairs]
+    lists = [given_hypotheses(row[listing], row.get(weighing), max_chars=size) for row in rows]
     _must(2 * sum(one is None for one in lists) <= len(rows),
           f"hypotheses_column must hold lists of texts of at most {size} characters, got "
           f"{listing!r}, where most of the first {len(rows)} rows have none.")

@@ -39,9 +39,12 @@ from ...trainer.rollouts import (
 from ...trainer.test_agents import agent, look
 
 
+_CONFIG = BARLConfig(bf16=False)  # another one would reset accelerate
+
+
 def metadata_of(**settings):
     """What a run with these settings says of its records."""
-    how = _set(BARLConfig(bf16=False), settings).settings
+    how = _set(copy(_CONFIG), settings).settings
     return {"reward_names": ["accuracy"], "model": "tiny", "settings": how}
 
 
