@@ -20,7 +20,6 @@ from .commands.shell.terminal import escape_logs_and_tracebacks
 COMMANDS = {
     "train": "train a model with BARL or a baseline, from a YAML recipe and options",
     "recipes": "list the shipped recipes, or print one: `barl recipes show NAME > my.yaml`",
-    "plan": "print the batches, tokens, steps and memory of a recipe, before anything is loaded",
     "data": "list rows of a dataset that cannot be used or deserve a look: `barl data check FILE`",
     "evaluate": "measure accuracy and pass@k on benchmarks, and write every response to a file",
     "compare": "say whether one arm is better than another, over training seeds and problems",

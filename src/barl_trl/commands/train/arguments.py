@@ -11,19 +11,9 @@ from ...data.files import refuse_missing_column, refuse_unusable_path
 from ...data.loading import refuse_unloadable
 from ...evaluation.benchmarks import parse_benchmarks
 from ...rewards import callable_at, refuse_no_path, refuse_unknown_reward
-from ...trainer.barl_fields import (
-    LENGTH_CONTROLLED_TOKENS,
-    METHODS,
-    BARLFields,
-    check_method,
-    option,
-)
-from ...trainer.checks.environment import refuse_unusable_folder
-from ...trainer.checks.settings import TASK_RULES, Rule, refuse_broken
-from ..shell.trl_options import trl_options
-
-TRL = ("GRPOConfig", "ModelConfig")
-"""TRL's classes of options that a recipe may have."""
+from ...trainer.config import option
+from ..shell.environment import refuse_unusable_folder
+from ..shell.rules import Rule, refuse_broken
 
 
 def _reward_names(settings: Any) -> list[str]:
@@ -33,7 +23,6 @@ def _reward_names(settings: Any) -> list[str]:
 
 # fmt: off
 _RULES = (
-    *TASK_RULES,
     Rule("eval_strategy", lambda s: s.eval_strategy != "no" or not s.eval_benchmarks,
          "be set with eval_benchmarks", "for instance --eval_strategy steps --eval_steps 50"),
     Rule("solution_column", lambda s: s.solution_column == "solution",
@@ -131,13 +120,6 @@ class BARLScriptArguments:
         None,
         "Function that says the outcome reward of an answer under a hypothesis, by dotted path.",
     )
-    method: str = option(
-        "barl",
-        f"Credit of each step, by name ({', '.join(METHODS)}) or dotted path. `barl` is the "
-        "paper's. `grpo` is TRL's GRPOTrainer (`--credit grpo`: its weights in BARLTrainer), "
-        f"`grpo_length_controlled` the same with at most {LENGTH_CONTROLLED_TOKENS} completion "
-        "tokens.",
-    )
     eval_benchmarks: str | None = option(
         None,
         "Benchmarks that are evaluated greedily every `eval_steps` steps. Named as in `barl "
@@ -156,7 +138,6 @@ class BARLScriptArguments:
     )
 
     def __post_init__(self):
-        check_method(self.method)
         self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
         for argument, paths in (self.agent_paths | self.task_paths).items():
             for path in paths:
@@ -188,17 +169,6 @@ class BARLScriptArguments:
         """The dotted paths of what the task says of hypotheses, by the trainer's argument."""
         names = ("observation_likelihood", "hypothesis_rewards", "outcome_under")
         return {name: [getattr(self, name)] for name in names if getattr(self, name)}
-
-
-def given_settings(*parsed: Any) -> Any:
-    """Return an object with BARL's and TRL's settings, whose class has the defaults.
-
-    Args:
-        *parsed: The instances of [`BARLFields`] and of TRL's options, as they were given.
-    """
-    settings = {name: v for part in parsed for name, v in vars(part).items() if v is not None}
-    defaults = trl_options(TRL, but=()).defaults | vars(BARLFields())
-    return type("Settings", (SimpleNamespace,), defaults)(**defaults | settings)
 
 
 def check_recipe(script_args: BARLScriptArguments, *others: Any) -> None:

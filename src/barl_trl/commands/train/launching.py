@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...trainer.barl_fields import option
+from ...trainer.config import option
 from ..recipes import file_of
 from ..shell.console import at_least_one
 from ..shell.parsers import OneLineParser
