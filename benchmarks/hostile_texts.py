@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from barl_trl.commands.shell.parsers import printable
-from barl_trl.data.decontamination import EvaluationProblems
+from barl_trl.data import contamination
 from barl_trl.graders import GRADERS, extract_answer
 from barl_trl.graders.extraction import EXTRACTIONS
 from barl_trl.hypotheses import truth_answer
@@ -57,7 +57,6 @@ def readers() -> dict[str, Callable[[str], Any]]:
     """Return what reads a completion or an answer, by name."""
     problem = SearchProblem((8, 10), 3, 7, 31)
     words = "A train leaves at noon and goes 60 miles an hour for 2 hours"
-    held_out = EvaluationProblems({"mine": [words]})
     think = get_reward_func("think_format_reward")
     made: dict[str, Callable[[str], Any]] = {
         f"extract_answer, {name}": partial(extract_answer, extraction=name) for name in EXTRACTIONS
@@ -77,7 +76,7 @@ def readers() -> dict[str, Callable[[str], Any]]:
         "search: observation_likelihood": lambda text: observation_likelihood(
             [problem.prompt], [["8", "10"]], [[text]]
         ),
-        "decontamination": lambda text: held_out.sets_with(f"{words} {text}"),
+        "decontamination": lambda text: contamination([f"{words} {text}"], {"mine": [words]}),
         "markdown": lambda text: (escape(text), code(text)),
         "completions' table": partial(shortened, most=200),
         "terminal": printable,

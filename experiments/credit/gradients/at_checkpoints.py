@@ -20,7 +20,7 @@ from barl_trl.commands.shell.console import (
     refuse_overwriting,
 )
 from barl_trl.commands.shell.parsers import printable
-from barl_trl.data.loading import load_problems
+from barl_trl.data import load_problems
 from barl_trl.evaluation.checkpoints import checkpoint_id
 from barl_trl.evaluation.generation.templates import choose_template
 from barl_trl.graders import get_grader

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..data import load_problems
-from ..data.loading import refuse_unloadable
 from ..report.json_files import regular
 
 
@@ -223,15 +222,6 @@ def _local(source: Source, path: Path, option: str) -> Source:
     local = replace(source, path=str(path), split="train", configs=(None,))
     if not path.is_dir():
         regular(path)
-        try:
-            refuse_unloadable(
-                local.path,
-                [local.split],
-                problem_column=local.problem_column,
-                answer_column=local.answer_column,
-            )
-        except ValueError as error:
-            raise _unusable(local, error, option) from None
         return local
 
     from datasets import get_dataset_config_names, get_dataset_split_names

@@ -245,9 +245,7 @@ class BARLFields:
         for checked in barl_fields():
             self._check_type(checked)
         refuse_broken(BARL_RULES, self)
-        credit = find_credit(self.credit)  # raises for a credit that does not exist
-        if self.credit not in CREDITS:
-            credit.refuse_unknown_parameters(self.credit, BARLFields.__dataclass_fields__)
+        find_credit(self.credit)  # raises for a credit that does not exist
         # `method_settings` may still replace the default credit, and checks these rules then
         if self.credit != BARLFields.credit:
             refuse_broken(CREDIT_RULES, self)

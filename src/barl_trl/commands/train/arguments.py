@@ -1,16 +1,12 @@
 """The arguments of `barl train` beside `BARLConfig` and TRL's `ModelConfig`, and their checks."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ...credit.registry import find_credit
 from ...data import PAPER_SYSTEM_PROMPT
-from ...data.files import refuse_missing_column, refuse_unusable_path
-from ...data.loading import refuse_unloadable
 from ...evaluation.benchmarks import parse_benchmarks
-from ...rewards import callable_at, refuse_no_path, refuse_unknown_reward
+from ...rewards import callable_at, get_reward_func
 from ...trainer.barl_fields import (
     LENGTH_CONTROLLED_TOKENS,
     METHODS,
@@ -158,9 +154,6 @@ class BARLScriptArguments:
     def __post_init__(self):
         check_method(self.method)
         self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
-        for argument, paths in (self.agent_paths | self.task_paths).items():
-            for path in paths:
-                refuse_no_path(path, argument)
 
     @property
     def reads_columns(self) -> bool:
@@ -231,37 +224,10 @@ def check_names(script_args: BARLScriptArguments) -> None:
         FileNotFoundError: A data file is missing.
         ValueError: There is no reward, function or benchmark of a name.
     """
-    refuse_unusable_path(Path(script_args.dataset_name))
     for name in _reward_names(script_args):
-        refuse_unknown_reward(name)
-        if "." in name:
-            callable_at(name, "reward function")
+        get_reward_func(name)
     for argument, paths in (script_args.agent_paths | script_args.task_paths).items():
         for path in paths:
             callable_at(path, argument)
     parse_benchmarks(script_args.eval_benchmarks, "eval_benchmarks")
     parse_benchmarks(script_args.decontaminate, "decontaminate")
-
-
-def check_columns(script_args: BARLScriptArguments, settings: Any) -> None:
-    """Refuse splits and columns that the data do not have, if they are a text file of usual size.
-
-    Args:
-        script_args: The settings that only `barl train` has.
-        settings: An object with the settings of BARL, in which the method has set its own, and of
-            TRL.
-
-    Raises:
-        ValueError: The file cannot be read, or a split or column is missing.
-    """
-    columns = refuse_unloadable(
-        script_args.dataset_name,
-        script_args.splits(settings.eval_strategy),
-        problem_column=script_args.problem_column,
-        answer_column=script_args.answer_column,
-        keep_unanswered=not find_credit(settings.credit).needs_truth,
-    )
-    for setting in ("hypotheses_column", "prior_column"):
-        name = getattr(settings, setting)
-        if columns is not None and name is not None:
-            refuse_missing_column(setting, name, [*columns, "prompt", "solution"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
-from ...data.loading import PAPER_SYSTEM_PROMPT
+from ...data import PAPER_SYSTEM_PROMPT
 from ...trainer.rollouts.turn_ends import turn_ends
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from datasets import Dataset, IterableDataset
 
-from ...data.files import refuse_missing_column
 from ...graders import get_grader
 from ...hypotheses import GivenHypotheses, given_hypotheses, merge_hypotheses, truth_answer
 from ..barl_config import BARLConfig
@@ -177,8 +176,8 @@ def _check_columns(args: BARLConfig, rows: list[dict[str, Any]]) -> GivenHypothe
     """Refuse columns that are missing, or list nothing; return what the first row lists."""
     for field in ("hypotheses_column", "prior_column"):
         name = getattr(args, field)
-        if name is not None:
-            refuse_missing_column(field, name, [*rows[0]])
+        if name is not None and name not in rows[0]:
+            raise ValueError(f"{field} must name a column of train_dataset, got {name!r}.")
     if args.hypotheses_column is None:
         return None
     lists = [

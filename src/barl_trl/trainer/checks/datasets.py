@@ -11,8 +11,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 from trl import is_conversational
 
-from ...data.loading import PROBLEM_COLUMNS
-from ...data.suspicions import unreadable
+from ...data import PROBLEM_COLUMNS, unreadable
 from ...hypotheses import is_truth, truth_answer
 from ...rewards import AccuracyReward
 from ..barl_config import BARLConfig
