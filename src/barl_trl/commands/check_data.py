@@ -2,9 +2,7 @@
 
 import sys
 
-from ..data import load_problems
-from ..data.loading import refuse_unloadable
-from ..data.suspicions import SUSPICIONS
+from ..data import SUSPICIONS, load_problems
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from .shell.console import mistakes_in_one_line
 from .shell.parsers import OneLineParser
@@ -40,8 +38,6 @@ def main(argv: list[str]) -> None:
         sources = parse_benchmarks(options.pop("against"), "against")
         held_out = load_benchmarks(sources, option="against")
         texts = {name: benchmark.texts for name, benchmark in held_out.items()}
-        columns = {name: options[name] for name in ("problem_column", "answer_column")}
-        refuse_unloadable(options["data"], [options["split"]], **columns)
         _, report = load_problems(
             options.pop("data"),
             **options,

@@ -11,7 +11,6 @@ from ..shell.parsers import is_first_process
 from .arguments import (
     TRL,
     BARLScriptArguments,
-    check_columns,
     check_names,
     check_recipe,
     given_settings,
@@ -36,7 +35,6 @@ def main(argv: list[str]) -> None:
             check_names(script_args)
             refuse_early(script_args.method, barl_fields, settings)
             settings.credit = method_settings(script_args.method, barl_fields).credit
-            check_columns(script_args, settings)
         # imported late: TRL and torch take seconds
         from trl import ModelConfig
 

@@ -5,9 +5,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from ...data import load_problems
-from ...data.loading import MOST_PARSED, make_prompt
-from ...data.selection import with_short_prompts
+from ...data import MOST_PARSED, load_problems, make_prompt, with_short_prompts
 from ...evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ...trainer import BARLConfig
 from .arguments import BARLScriptArguments
