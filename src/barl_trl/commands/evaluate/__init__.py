@@ -259,3 +259,4 @@ def _settings_of(
         "trained_by": tokenizer.init_kwargs.get(TRAINED_BY),
         "versions": versions,
     }
+run = main
