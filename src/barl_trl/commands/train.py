@@ -19,21 +19,24 @@ import torch
 import transformers
 import yaml
 from datasets import Dataset
+from huggingface_hub import auth_check, create_repo
+from huggingface_hub.errors import HTTPError
 from transformers import AutoTokenizer
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
 
-from ..data import PAPER_SYSTEM_PROMPT, load_problems
-from ..data.loading import MOST_PARSED, make_prompt
-from ..data.selection import with_short_prompts
+from ..data import (
+    MOST_PARSED,
+    PAPER_SYSTEM_PROMPT,
+    load_problems,
+    make_prompt,
+    with_short_prompts,
+)
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
-from ..evaluation.checkpoints import record_training
+from ..evaluation.provenance import record_training
 from ..rewards import callable_at, get_reward_func
 from ..trainer import BARLConfig, BARLTrainer
-from ..trainer.checkpoints.files import checkpoint_to_resume, what_is_kept
-from ..trainer.checkpoints.output_folder import claimed
-from ..trainer.hub.pushes import PushError, claim_repository, push
 from ..trainer.progress import ProgressRows
+from ..trainer.resume import find_checkpoint, last_checkpoint
 from .cli import OneLineParser, unknown
 from .recipes import file_of
 
@@ -228,26 +231,48 @@ def run(argv: list[str]) -> None:
     if args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
-    resume = checkpoint_to_resume(args.resume_from_checkpoint, args) or args.resume_from_checkpoint
+    resume = args.resume_from_checkpoint
+    find_checkpoint(args, resume)  # refuses another run's folder before a model is loaded
     with _process_group_outliving_ddp():
-        try:
-            with claimed(args, resume):  # another run's folder is refused before a model is loaded
-                if args.push_to_hub and args.process_index == 0:
-                    claim_repository(args)
-                trainer = _make_trainer(script, args, model)
-            if not has_gpu:
-                trainer.accelerator.print("No GPU was found: the CPU trains.")
-            _train(trainer, resume, is_saved=script.save_on_interrupt)
-            # without _internal_call it would push, too
-            trainer.save_model(args.output_dir, _internal_call=True)
-            trainer.save_state()
-            trainer.accelerator.print(f"Model saved to {args.output_dir}.")
-            if args.push_to_hub:
-                push(trainer, dataset_name=script.dataset_name)
-                trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
-        except PushError as error:
-            raise OSError(str(error)) from None
+        if args.push_to_hub and args.process_index == 0:
+            _refuse_unwritable(args)
+        trainer = _make_trainer(script, args, model)
+        if not has_gpu:
+            trainer.accelerator.print("No GPU was found: the CPU trains.")
+        _train(trainer, resume, is_saved=script.save_on_interrupt)
+        # without _internal_call it would push, too
+        trainer.save_model(args.output_dir, _internal_call=True)
+        trainer.save_state()
+        trainer.accelerator.print(f"Model saved to {args.output_dir}.")
+        if args.push_to_hub:
+            _push(trainer, script.dataset_name)
         trainer.accelerator.end_training()
+
+
+def _refuse_unwritable(args: BARLConfig) -> None:
+    """Refuse a repository of the Hub that could not be pushed to after training."""
+    name = args.hub_model_id or Path(str(args.output_dir)).absolute().name
+    try:
+        made = create_repo(name, token=args.hub_token, private=args.hub_private_repo, exist_ok=True)
+        auth_check(made.repo_id, token=args.hub_token, write=True)  # it may be somebody else's
+    except (HTTPError, OSError, ValueError) as error:
+        raise ValueError(
+            f"hub_model_id must be a repository to push to, got {name!r}: {error}"
+        ) from None
+
+
+def _push(trainer: BARLTrainer, dataset: str) -> None:
+    """Push the saved model; the Hub refuses a model card that names local data."""
+    is_on_hub = dataset.count("/") == 1 and not Path(dataset).exists()
+    folder, name = trainer.args.output_dir, trainer.hub_model_id
+    try:
+        trainer.push_to_hub(dataset_name=dataset if is_on_hub else None)
+    except (HTTPError, OSError, ValueError) as error:
+        raise OSError(
+            f"the model is saved in {folder}, but was not pushed to {name}: {error} To push it "
+            f"later: hf upload {name} {folder} . --exclude 'checkpoint-*' --exclude '_*'"
+        ) from None
+    trainer.accelerator.print(f"Model pushed to the Hub as {name}.")
 
 
 def _launch_command(argv: list[str]) -> list[str] | None:
@@ -311,6 +336,7 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
         processing_class=tokenizer,
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
+        callbacks=[ProgressRows()],
         **_data_sets(script, args, tokenizer),
         **script.functions,
     )
@@ -381,9 +407,6 @@ def _train(trainer: BARLTrainer, resume: str | bool | None, *, is_saved: bool) -
         KeyboardInterrupt: The message says what is kept, and how to go on.
         RuntimeError: Training had begun and failed; the cause is no user's mistake in an option.
     """
-    trainer.remove_callback(PrinterCallback)  # it and the next print dictionaries of all metrics
-    trainer.remove_callback(ProgressCallback)
-    trainer.add_callback(ProgressRows())
     stop = trainer.stop_together
     stop.is_saved = is_saved
 
@@ -400,9 +423,10 @@ def _train(trainer: BARLTrainer, resume: str | bool | None, *, is_saved: bool) -
         if stop.has_stopped:
             raise KeyboardInterrupt
     except (Exception, KeyboardInterrupt) as error:
-        kept, checkpoint = what_is_kept(trainer, resume)
-        again = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
-        way_on = f"{kept} The same command{again} goes on.".strip()
+        checkpoint, _ = last_checkpoint(str(trainer.args.output_dir))
+        way_on = "No checkpoint is kept."
+        if checkpoint:
+            way_on = f"{checkpoint} is kept. With --resume_from_checkpoint auto the run goes on."
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(way_on) from None
         if not trainer.is_in_train:  # settings, that the checkpoint contradicts
