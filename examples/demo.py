@@ -131,11 +131,10 @@ def main(folder: Path) -> None:
     columns |= {credit: after for credit, (_, _, after) in results.items()}
     print(f"\nWhich number from 1 to {COUNT} is it? Four questions, one answer, {TEST_GAMES} games")
     print(table(columns))
-    error = math.sqrt(0.25 / TEST_GAMES)
     print(
-        f"Possible: 100 %; asking at random, and concluding all: {random_accuracy(QUESTIONS):.0%}."
+        f"Possible: 100%; asking at random, and concluding all: {random_accuracy(QUESTIONS):.0%}."
     )
-    print(f"Standard error over games: at most {error:.1%}. One seed of training.")
+    print(f"Standard error over games: at most {0.5 / TEST_GAMES**0.5:.1%}. One seed of training.")
     curves = {credit: curve for credit, (curve, _, _) in results.items()}
     (folder / "summary.json").write_text(json.dumps({"table": columns, "curves": curves}, indent=1))
     if find_spec("matplotlib"):
