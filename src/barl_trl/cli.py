@@ -1,5 +1,6 @@
 """The `barl` command. Each command's own options: `barl COMMAND --help`."""
 
+import io
 import os
 import select
 import signal
@@ -11,10 +12,10 @@ from importlib import import_module
 from importlib.metadata import version
 
 from . import __version__
+from .commands.shell.console import mistakes_in_one_line
 from .commands.shell.interruption import ended_in_one_line
 from .commands.shell.parsers import Mistake
 from .commands.shell.terminal import escape_logs_and_tracebacks
-from .trainer.logging.printing import accept_any_text
 
 COMMANDS = {
     "train": "train a model with BARL or a baseline, from a YAML recipe and options",
@@ -22,8 +23,7 @@ COMMANDS = {
     "plan": "print the batches, tokens, steps and memory of a recipe, before anything is loaded",
     "data": "list rows of a dataset that cannot be used or deserve a look: `barl data check FILE`",
     "evaluate": "measure accuracy and pass@k on benchmarks, and write every response to a file",
-    "analyze": "compare models: accuracy, tokens, reflections, values",
-    "reproduce": "run the paper's examples and experiments: `barl reproduce triplets|tree|paper`",
+    "compare": "say whether one arm is better than another, over training seeds and problems",
     "inspect": "make a page of what every rollout believed, and what weight each token had",
     "demo": "train a tiny agent to find out, with GRPO and with a credit, in minutes on a CPU",
 }
@@ -53,14 +53,20 @@ def _ended_if_nobody_reads() -> Iterator[None]:
 def main(argv: list[str] | None = None) -> None:
     """Run the `barl` command."""
     argv = sys.argv[1:] if argv is None else argv
-    accept_any_text()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # `?` for what its encoding lacks
+        sys.stdout.reconfigure(errors="replace")
     escape_logs_and_tracebacks()
     _refuse_unread_bytes(argv)
     command = argv[0] if argv else "--help"
     if command in COMMANDS:
         # the command's libraries are imported only now: `barl --help` answers at once
         with ended_in_one_line(command):
-            import_module(f".commands.{MODULES.get(command, command)}", __package__).main(argv[1:])
+            module = import_module(f".commands.{MODULES.get(command, command)}", __package__)
+            if hasattr(module, "run"):
+                with mistakes_in_one_line(f"barl {command}", are_everywhere=True):
+                    module.run(argv[1:])
+            else:
+                module.main(argv[1:])
         return
     if command == "--version":
         packages = ("barl-trl", "trl", "transformers", "torch")

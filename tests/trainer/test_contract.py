@@ -259,7 +259,7 @@ MIXINS = [
 ]
 
 
-CALLBACKS = ("belief_log", "rollout_recorder", "health")
+CALLBACKS = ("metrics", "recorder")
 
 
 def on_self(tree, context):

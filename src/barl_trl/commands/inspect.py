@@ -142,7 +142,7 @@ def _convert_new_responses(evaluation: Path) -> None:
         return
     written = [path.stat().st_mtime for path in _records_within(evaluation)]
     if min(written, default=0.0) < results.stat().st_mtime:
-        from ..evaluation.beliefs.response_records import convert_responses
+        from ..evaluation.records import convert_responses
 
         convert_responses(evaluation)
 

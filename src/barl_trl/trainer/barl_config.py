@@ -12,7 +12,7 @@ from .barl_fields import BARLFields
 from .checks.batch_sizes import BatchSettings
 from .checks.contract import check_versions
 from .checks.settings import TRL_RULES, batch_settings, refuse_broken
-from .hub.redaction import RedactedArguments
+from .hub import RedactedArguments
 
 # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
 warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)

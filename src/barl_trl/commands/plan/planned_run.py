@@ -8,7 +8,7 @@ from accelerate import DistributedType
 from accelerate.commands.config.config_args import load_config_from_file
 
 from ...plausibility.queries import Answer, Rollout
-from ...plausibility.tree.rows import build_rows
+from ...plausibility.rows import build_rows
 from ...trainer import BARLConfig
 from ...trainer.barl_fields import method_settings
 from ...trainer.checks.batch_sizes import BatchSettings

@@ -5,7 +5,6 @@ from typing import Any
 
 from ...trainer.barl_fields import BARLFields, method_settings
 from ...trainer.checks.preparation import refuse_early
-from ...trainer.logging.printing import unfailing_output
 from ..shell.console import mistakes_in_one_line
 from ..shell.options import parse_early, parse_options
 from ..shell.parsers import is_first_process
@@ -58,8 +57,7 @@ def main(argv: list[str]) -> None:
         )
     from .run import run
 
-    with unfailing_output():
-        run(*parsed, note=note)
+    run(*parsed, note=note)
 
 
 def _without_gpu() -> dict[str, Any]:

@@ -4,47 +4,41 @@ import gc
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import datasets
 import torch.distributed as dist
 import transformers
+from huggingface_hub import auth_check, create_repo
+from huggingface_hub.errors import HTTPError
 from packaging.version import Version
 from transformers import AutoTokenizer
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from ...evaluation.checkpoints import record_training
+from ...evaluation.provenance import record_training
 from ...rewards import callable_at, get_reward_func
 from ...trainer import BARLConfig
-from ...trainer.checkpoints.files import what_is_kept
-from ...trainer.checkpoints.stop_together import StopTogether
 from ...trainer.checks.environment import named
 from ...trainer.checks.preparation import prepared
-from ...trainer.hub.pushes import PushError, push
 from ...trainer.methods import make_trainer
+from ...trainer.progress import ProgressRows, rows_alone
+from ...trainer.resume import StopTogether, last_checkpoint, left_in
 from ..shell.console import mistakes_in_one_line
 from ..shell.interruption import Interrupted, name_of, raised
 from ..shell.parsers import printable
 from .arguments import BARLScriptArguments, check_recipe
-from .training_console import print_rows
 from .training_sets import training_sets
 
 
 def run(*parsed, note: str = "") -> None:
-    """Train, save, and push to the Hub if asked to; if the push fails, end with one line.
+    """Train, save, and push to the Hub if asked to.
 
     A `note` is printed when no mistake was found: it must not be taken for one.
     """
-    failure = None
     with _process_group_outliving_ddp():
-        try:
-            _run(*parsed, note=note)
-        except PushError as error:
-            failure = f"barl train: error: {error}"
-    if failure:
-        sys.exit(printable(failure))
+        _run(*parsed, note=note)
 
 
 def _run(
@@ -57,19 +51,28 @@ def _run(
     if training_args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
-    with ExitStack() as held:
-        with mistakes_in_one_line("barl train", path_or_id="dataset_name"):
-            check_recipe(script_args, training_args, model_args)
-            peft_config: Any = get_peft_config(model_args)
-            adapter = peft_config and peft_config.peft_type
-            preparation = prepared(script_args.method, training_args, adapter=adapter)
-            training_args, resume = held.enter_context(preparation)
-            trainer = _make_trainer(script_args, training_args, model_args, peft_config)
-            if resume and Path(str(resume)).is_dir():  # `auto` and `true` are no folders
-                trainer.refuse_checkpoint(resume)  # its data are known only now
-        if note:
-            print(note, file=sys.stderr)
-        _train_and_save(script_args, trainer, resume)
+    with mistakes_in_one_line("barl train", path_or_id="dataset_name"):
+        check_recipe(script_args, training_args, model_args)
+        training_args, resume = prepared(script_args.method, training_args)
+        if training_args.push_to_hub and training_args.process_index == 0:
+            _refuse_unwritable(training_args)
+        peft_config: Any = get_peft_config(model_args)
+        trainer = _make_trainer(script_args, training_args, model_args, peft_config)
+        if resume and Path(str(resume)).is_dir():  # `auto` is no folder
+            trainer.refuse_checkpoint(str(resume))
+    if note:
+        print(note, file=sys.stderr)
+    _train_and_save(script_args, trainer, resume)
+
+
+def _refuse_unwritable(args: BARLConfig) -> None:
+    """Refuse a repository of the Hub that `args` could not push to after training."""
+    name = args.hub_model_id or Path(str(args.output_dir)).absolute().name
+    try:
+        made = create_repo(name, token=args.hub_token, private=args.hub_private_repo, exist_ok=True)
+        auth_check(made.repo_id, token=args.hub_token, write=True)  # it may be somebody else's
+    except (HTTPError, OSError, ValueError) as error:
+        raise ValueError(f"hub_model_id must be a repository to push to, got {error}") from None
 
 
 def _make_trainer(
@@ -134,7 +137,8 @@ def _train_and_save(
     script_args: BARLScriptArguments, trainer: Any, resume: str | bool | None
 ) -> None:
     try:
-        print_rows(trainer)
+        trainer.add_callback(ProgressRows())
+        rows_alone(trainer)
         _train(trainer, resume, is_saved=script_args.save_on_interrupt)
         try:
             # without _internal_call it would push, too
@@ -142,19 +146,17 @@ def _train_and_save(
             trainer.save_state()  # what `barl analyze curves` reads
             trainer.accelerator.print(printable(f"Model saved to {trainer.args.output_dir}."))
             if trainer.args.push_to_hub:
-                push(trainer, dataset_name=script_args.dataset_name)
+                name = str(script_args.dataset_name)
+                is_hub = name.count("/") == 1 and not Path(name).exists()  # it refuses others
+                trainer.push_to_hub(dataset_name=name if is_hub else None)
                 trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
         finally:
             if Version(transformers.__version__) >= Version("5.18.0"):  # as in `trl grpo`
                 trainer.end()
     except Interrupted as interrupt:
-        interrupt.kept, interrupt.resume = what_is_kept(trainer, resume)
-        raise
-    except Exception as error:
-        kept, checkpoint = what_is_kept(trainer, resume)
-        if kept:
-            option = f"--resume_from_checkpoint {checkpoint}"
-            error.add_note(f"{kept} To go on: the same command with {option}.")
+        checkpoint, _ = last_checkpoint(trainer.args.output_dir)
+        interrupt.resume = "auto" if left_in(Path(trainer.args.output_dir)) else ""
+        interrupt.kept = f"The last checkpoint is {checkpoint}." if checkpoint else ""
         raise
 
 
@@ -170,7 +172,7 @@ def _train(trainer: Any, checkpoint: str | bool | None, *, is_saved: bool) -> No
     def ask(signum: int) -> None:
         received.append(signal.Signals(signum))
         end.ask()
-        effect = "a checkpoint is saved after this step. A second one ends at once."
+        effect = "a checkpoint is saved after this rollout batch. A second one ends at once."
         trainer.accelerator.print(f"barl train: {name_of(signum)}: {effect}", file=sys.stderr)
 
     with raised(ask):

@@ -2,8 +2,7 @@
 
 Each process looks for the names and parameters once, before a model is loaded. That takes
 milliseconds. `tests/trainer/test_inside_trl.py` tests what TRL's methods do inside, and in which
-order. How transformers' `generate` hands on its cache shows only when it runs, so
-`plausibility/kv_cache.py` warns once if it cannot use the cache.
+order.
 """
 
 import warnings

@@ -7,8 +7,8 @@ from datasets import Dataset
 from torch import nn
 
 from ...hypotheses import is_truth, truth_answer
-from ...plausibility.checks.model_traits import table_positions
 from ...plausibility.elicitation import Elicitation
+from ...plausibility.model_traits import table_positions
 from ..barl_config import BARLConfig
 
 
