@@ -25,7 +25,6 @@ COMMANDS = {
     "evaluate": "measure accuracy and pass@k on benchmarks, and write every response to a file",
     "compare": "say whether one arm is better than another, over training seeds and problems",
     "inspect": "make a page of what every rollout believed, and what weight each token had",
-    "demo": "train a tiny agent to find out, with GRPO and with a credit, in minutes on a CPU",
 }
 
 MODULES = {"data": "check_data"}

@@ -7,7 +7,7 @@ from datasets import Dataset
 
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
-from barl_trl.synthetic.inquiry import NumberGame
+from barl_trl.synthetic.number import NumberGame
 
 from ..plausibility.models import GPT2, make
 from .by_hand import ELICITATION
