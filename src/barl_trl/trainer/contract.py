@@ -1,12 +1,11 @@
 """What barl-trl relies on in TRL and transformers, and the versions that it was run with.
 
-Each process looks for the names and parameters once, before a model is loaded. That takes
-milliseconds. `tests/trainer/test_inside_trl.py` tests what TRL's methods do inside, and in which
-order.
+Each process looks for the names and parameters once, before a model is loaded, which takes
+milliseconds. `tests/trainer/test_contract.py` runs what the names do inside.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
 from inspect import Parameter, signature, unwrap
@@ -16,15 +15,12 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from ..barl_fields import barl_fields
-
 TESTED = {"trl": ">=1.16,<1.17", "transformers": ">=5.17,<5.25"}
 """The versions that the tests run with: `make test`, `make test-lowest` and `make test-newest`."""
 
 _PARAMETERS = {
     "trl.GRPOTrainer": {
-        "__init__": "model reward_funcs args train_dataset eval_dataset processing_class ... "
-        "quantization_config peft_config tools rollout_func environment_factory",
+        "__init__": "model reward_funcs args train_dataset eval_dataset processing_class ...",
         "_generate": "prompts",
         "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep ...",
         "_calculate_rewards": "inputs prompts completions completion_ids_list",
@@ -49,15 +45,14 @@ _PARAMETERS = {
         "_push_from_checkpoint": "checkpoint_folder",
     },
     "trl.extras.profiling": {"profiling_context": "trainer name"},
-    "trl.trainer.utils": {"add_fused_lm_head": "model ... outputs"},
+    "trl.trainer.utils": {"add_fused_lm_head": "model ..."},
     "transformers.integrations.sdpa_attention": {
-        "sdpa_attention_forward": "module query key value attention_mask ... is_causal"
+        "sdpa_attention_forward": "module query key value attention_mask ..."
     },
 }
 """Class or module -> functions that are overridden or called -> their parameters without `self`.
 
-`...` stands for any further parameters, which must have defaults. The parameters after `...` must
-be among them.
+`...` stands for any further parameters, which must have defaults.
 """
 
 _NAMES = {
@@ -81,38 +76,38 @@ _NAMES = {
 
 
 @cache
-def check_versions() -> None:
+def check_versions(own_fields: Collection[str] = ()) -> None:
     """Look for all names that barl-trl relies on in TRL and transformers, once in a process.
 
     A warning names installed versions that the tests do not run with.
+
+    Args:
+        own_fields: The fields that [`BARLConfig`] declares; TRL must have no others of these names.
 
     Raises:
         ImportError: A name is missing, or a function takes other parameters.
     """
     for package in TESTED:
-        changes = [*_changed_functions(package), *(_changed_names() if package == "trl" else ())]
+        changes = [*_changed_functions(package), *_changed_names(package, own_fields)]
         if changes:
             raise changed("; ".join(changes), package)
+    installed, tested, way_back = _versions()
     if not all(map(_is_tested, TESTED)):
         warnings.warn(
-            f"barl-trl was not run with {_installed()}, but with {_tested()}. The names that "
-            f"it relies on are there. To go back: {_way_back()}",
+            f"barl-trl was not run with {installed}, but with {tested}. The names that it relies "
+            f"on are there. To go back: {way_back}",
             stacklevel=4,
         )
 
 
 def changed(what: str, package: str) -> ImportError:
-    """Return the error that says what changed in a package, and which versions were run.
-
-    Args:
-        what: The change.
-        package: A key of `TESTED`.
-    """
-    is_patched = _is_tested(package)
-    way_out = f"leave out what patches {package} in this process" if is_patched else _way_back()
+    """Return the error that says what changed in a package, and which versions were run."""
+    installed, tested, way_back = _versions()
+    if _is_tested(package):
+        way_back = f"leave out what patches {package} in this process"
     return ImportError(
-        f"{package} must be as barl-trl relies on it, got {_installed()}: {what}. barl-trl was "
-        f"run with {_tested()}: {way_out}."
+        f"{package} must be as barl-trl relies on it, got {installed}: {what}. barl-trl was run "
+        f"with {tested}: {way_back}."
     )
 
 
@@ -129,14 +124,15 @@ def _changed_functions(package: str) -> Iterator[str]:
                 yield f"{owner}.{name} takes ({names}), not ({', '.join(expected.split())})"
 
 
-def _changed_names() -> Iterator[str]:
+def _changed_names(package: str, own_fields: Collection[str]) -> Iterator[str]:
+    if package != "trl":
+        return
     for path, names in _NAMES.items():
         present = _names(_imported(path) or object)
         yield from (f"{path}.{name} is gone" for name in names.split() if name not in present)
-    listed, fields = _NAMES["trl.GRPOConfig"].split(), _names(_imported("trl.GRPOConfig"))
-    for name in (field.name for field in barl_fields()):
-        if name in fields and name not in listed:
-            yield f"trl.GRPOConfig.{name} is a new field, which BARLConfig has, too"
+    listed, of_trl = _NAMES["trl.GRPOConfig"].split(), _names(_imported("trl.GRPOConfig"))
+    for name in sorted(of_trl.intersection(own_fields).difference(listed)):
+        yield f"trl.GRPOConfig.{name} is a new field, which BARLConfig has, too"
 
 
 def _imported(path: str) -> Any:
@@ -149,15 +145,13 @@ def _imported(path: str) -> Any:
 
 def _fit(parameters: Sequence[Parameter], expected: str) -> bool:
     """Return whether parameters are as a text of `_PARAMETERS` expects them."""
-    leading, more, named = (part.split() for part in expected.partition("..."))
-    names, others = [parameter.name for parameter in parameters], parameters[len(leading) :]
-    is_free = all(
-        parameter.default is not Parameter.empty
-        or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        for parameter in others
-    )
-    fit = is_free and set(named) <= set(names[len(leading) :]) if more else not others
-    return names[: len(leading)] == leading and fit
+    leading, variable = expected.split(), (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    may_go_on = leading[-1] == "..."
+    leading = leading[:-1] if may_go_on else leading
+    others = parameters[len(leading) :]
+    is_free = all(p.default is not Parameter.empty or p.kind in variable for p in others)
+    names = [parameter.name for parameter in parameters[: len(leading)]]
+    return names == leading and (is_free if may_go_on else not others)
 
 
 def _names(owner: Any) -> set[str]:
@@ -173,17 +167,11 @@ def _names(owner: Any) -> set[str]:
 
 
 def _is_tested(name: str) -> bool:
-    """Return whether the tests run with the installed version of a package."""
     return SpecifierSet(TESTED[name]).contains(version(name), prereleases=True)
 
 
-def _installed() -> str:
-    return " and ".join(f"{name} {version(name)}" for name in TESTED)
-
-
-def _tested() -> str:
-    return " and ".join(f"{name}{versions}" for name, versions in TESTED.items())
-
-
-def _way_back() -> str:
-    return "pip install " + " ".join(f"'{name}{versions}'" for name, versions in TESTED.items())
+def _versions() -> tuple[str, str, str]:
+    """Return what is installed, what the tests run with, and how to go back to that."""
+    installed = " and ".join(f"{name} {version(name)}" for name in TESTED)
+    tested = [f"{name}{versions}" for name, versions in TESTED.items()]
+    return installed, " and ".join(tested), f"pip install {' '.join(map(repr, tested))}"
