@@ -135,6 +135,7 @@ def main(folder: Path) -> None:
         f"Possible: 100%; asking at random, and concluding all: {random_accuracy(QUESTIONS):.0%}."
     )
     print(f"Standard error over games: at most {0.5 / TEST_GAMES**0.5:.1%}. One seed of training.")
+    print("On three other games the Bayes return helps little or not at all: see README.md.")
     curves = {credit: curve for credit, (curve, _, _) in results.items()}
     (folder / "summary.json").write_text(json.dumps({"table": columns, "curves": curves}, indent=1))
     if find_spec("matplotlib"):
