@@ -17,7 +17,7 @@ def test_all_are_listed_with_what_they_are_for(capsys):
             assert listed[name].endswith(".")
 
 
-@pytest.mark.parametrize(("option", "name"), [("config", "demo"), ("accelerate_config", "zero2")])
+@pytest.mark.parametrize(("option", "name"), [("config", "demo-search"), ("accelerate_config", "zero2")])
 def test_a_recipe_is_shown_as_it_is(option, name, capsys):
     cli.main(["recipes", "show", name])
     assert capsys.readouterr().out == file_of(option, name).read_text()
@@ -39,8 +39,8 @@ def test_every_shipped_file_has_a_name(option):
 
 def test_a_file_of_the_users_comes_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("demo").mkdir()
-    assert file_of("config", "demo") == FOLDERS["config"] / "demo.yaml"
+    Path("demo-search").mkdir()
+    assert file_of("config", "demo-search") == FOLDERS["config"] / "demo-search.yaml"
     Path("zero2").write_text("use_cpu: true")
     assert file_of("accelerate_config", "zero2") == Path("zero2")
 
