@@ -206,7 +206,9 @@ def main() -> None:
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     warnings.simplefilter("ignore")
-    print(f"torch {torch.__version__}, transformers {transformers.__version__}; differences in nats")
+    print(
+        f"torch {torch.__version__}, transformers {transformers.__version__}; differences in nats"
+    )
     print("\n| family | way | difference | with `scoring_method: reencode` |\n|---|---|---|---|")
     records = []
     for family in args.families or FAMILIES:

@@ -191,7 +191,9 @@ def mounted(folder: Path) -> bool:
     """Mount a small file system, if this is allowed."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
-    return bool(shutil.which("mount")) and not subprocess.run(command, capture_output=True).returncode
+    return (
+        bool(shutil.which("mount")) and not subprocess.run(command, capture_output=True).returncode
+    )
 
 
 def run(folder: Path, *, quick: bool, seed: int) -> dict[str, Any]:

@@ -7,7 +7,6 @@ also knows what each reply rules out. `python examples/demo.py [FOLDER]`, or `ma
 """
 
 import json
-import math
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -18,14 +17,8 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 
 from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.synthetic.number import (
-    COUNT,
-    NUMBER_MODEL_DIR,
-    NumberGame,
-    found_secret,
-    number_rows,
-    random_accuracy,
-)
+from barl_trl.synthetic import number
+from barl_trl.synthetic.number import COUNT, NumberGame, number_rows, random_accuracy
 
 STEPS, QUESTIONS, TEST_GAMES, TEST_SEED = 240, 4, 1024, 10_007
 ARMS = {"grpo": None, "bayes": {"information_weight": 1.0}}
@@ -88,8 +81,8 @@ def train(folder: Path, credit: str) -> tuple[list[dict], dict, dict]:
     args = settings(folder, credit)
     num_games = STEPS * args.per_device_train_batch_size // args.num_generations
     trainer = BARLTrainer(
-        str(NUMBER_MODEL_DIR),
-        found_secret,
+        str(number.NUMBER_MODEL_DIR),
+        number.found_secret,
         args,
         Dataset.from_list(number_rows(num_games, seed=args.seed)),
         eval_dataset=test_games.take(min(256, TEST_GAMES)),
@@ -139,7 +132,9 @@ def main(folder: Path) -> None:
     print(f"\nWhich number from 1 to {COUNT} is it? Four questions, one answer, {TEST_GAMES} games")
     print(table(columns))
     error = math.sqrt(0.25 / TEST_GAMES)
-    print(f"Possible: 100 %; asking at random, and concluding all: {random_accuracy(QUESTIONS):.0%}.")
+    print(
+        f"Possible: 100 %; asking at random, and concluding all: {random_accuracy(QUESTIONS):.0%}."
+    )
     print(f"Standard error over games: at most {error:.1%}. One seed of training.")
     curves = {credit: curve for credit, (curve, _, _) in results.items()}
     (folder / "summary.json").write_text(json.dumps({"table": columns, "curves": curves}, indent=1))

@@ -92,7 +92,8 @@ class Difference(NamedTuple):
     """Of a two-sided t-test."""
 
     def __str__(self) -> str:
-        return f"{self.mean:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"
+        is_alone = self.low != self.low
+        return f"{self.mean:+.1f}" + f" [{self.low:+.1f}, {self.high:+.1f}]" * (not is_alone)
 
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Difference:

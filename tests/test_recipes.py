@@ -5,12 +5,12 @@ import subprocess
 
 import pytest
 import yaml
+from barl_trl.commands.plan.planned_run import PlanConfig
 from transformers import LlamaConfig, Qwen2Config, Qwen3Config
 from trl import ModelConfig, TrlParser
 
 from barl_trl import BARLConfig, cli
 from barl_trl.commands.demo import TASKS, DemoArguments
-from barl_trl.commands.plan.planned_run import PlanConfig
 from barl_trl.commands.train.arguments import BARLScriptArguments
 
 from .commands.qwen import rows

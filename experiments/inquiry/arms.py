@@ -49,7 +49,9 @@ ARMS = {
     "delta_belief": _task("delta_belief", "delta_belief"),
     "information_gain-joint": _task("information gain, joint", "information_gain"),
     "information_gain-separate": _task(
-        "information gain, separate", "information_gain", credit_options={"gain_normalization": "separate"}
+        "information gain, separate",
+        "information_gain",
+        credit_options={"gain_normalization": "separate"},
     ),
     "belief_critic": _task("belief critic", "belief_critic"),
     "bayes-0": _bayes(0.0),

@@ -1,8 +1,8 @@
 """Makes the models of the games of finding out: `make inquiry-models`, minutes for each.
 
-A small Qwen2 for each game is trained, on one core, on games that a *random asker* plays. It calls the tool in the right form, and its answer agrees with what it was
-told. What it asks and when it stops is random. Reinforcement learning is left to teach it to ask,
-and to ask well.
+A small Qwen2 for each game is trained, on one core, on games that a *random asker* plays. It calls
+the tool in the right form, and its answer agrees with what it was told. What it asks and when it
+stops is random. Reinforcement learning is left to teach it to ask, and to ask well.
 
 The chat template is Qwen2.5's, which TRL knows. Its texts and the tool's schema are one token
 each, so that a game has a few dozen tokens; other texts are encoded as bytes.
@@ -20,11 +20,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import trl
+from scripts.small_models import IGNORED, Batch, Choices, byte_tokenizer, make, random_qwen2
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
-from scripts.small_models import IGNORED, Batch, Choices, byte_tokenizer, make, random_qwen2
 
 from .environments import GAMES, InquiryEnvironment, model_dir
 from .inquiry import Inquiry
@@ -81,13 +81,13 @@ class Row(NamedTuple):
 
 
 def tool_of(game: type[InquiryEnvironment]):
-    """The method with which a game asks."""
+    """Return the method with which a game asks."""
     tools = [f for name, f in vars(game).items() if inspect.isfunction(f) and name[0] != "_"]
     return tools[0]
 
 
 def call_opening(game: type[InquiryEnvironment]) -> str:
-    """A call of the game's tool up to the question, in Qwen2.5's form."""
+    """Return a call of the game's tool up to the question, in Qwen2.5's form."""
     tool = tool_of(game)
     parameter = [*inspect.signature(tool).parameters.values()][1]
     quote = "" if parameter.annotation is int else '"'
@@ -95,7 +95,7 @@ def call_opening(game: type[InquiryEnvironment]) -> str:
 
 
 def make_tokenizer(game: type[InquiryEnvironment]) -> PreTrainedTokenizerFast:
-    """A tokenizer of bytes, with added tokens for the game's texts."""
+    """Return a tokenizer of bytes, with added tokens for the game's texts."""
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=byte_tokenizer(),
         pad_token="<|endoftext|>",
@@ -122,7 +122,7 @@ def make_tokenizer(game: type[InquiryEnvironment]) -> PreTrainedTokenizerFast:
 def prompt_text(
     tokenizer: PreTrainedTokenizerFast, game: type[InquiryEnvironment], message: str
 ) -> str:
-    """The text of a prompt, as TRL renders it."""
+    """Return the text of a prompt, as TRL renders it."""
     return tokenizer.apply_chat_template(
         [{"role": "user", "content": message}],
         tools=[getattr(game(), tool_of(game).__name__)],
@@ -139,7 +139,7 @@ def training_row(
     rng: random.Random,
     least_questions: int = 0,
 ) -> Row:
-    """A game of the random asker, which ends with an answer drawn from what may be true."""
+    """Play a game of the random asker, which ends with an answer drawn from what may be true."""
     inquiry: Inquiry = game.inquiry
     opening = call_opening(game)
     closing = '"' + "}" + CALL_END if opening.endswith('"') else "}" + CALL_END
@@ -187,7 +187,7 @@ def training_row(
 def batches(
     game: type[InquiryEnvironment], asker: Asker, tokenizer: PreTrainedTokenizerFast
 ) -> Iterator[Batch]:
-    """The random asker's games."""
+    """Yield the random asker's games."""
     rng = random.Random(SEED)
     encode = cache(tokenizer.encode)
     hypotheses = torch.tensor([encode(text)[0] for text in game.inquiry.hypotheses])
@@ -217,7 +217,7 @@ def batches(
 def make_model(
     game: type[InquiryEnvironment], asker: Asker, tokenizer: PreTrainedTokenizerFast
 ) -> Qwen2ForCausalLM:
-    """A model of random weights, in which texts may begin as the sum of their letters."""
+    """Return a model of random weights, in which texts may begin as the sum of their letters."""
     model = random_qwen2(
         tokenizer,
         seed=SEED,
@@ -236,7 +236,7 @@ def make_model(
 
 
 def choices(rows: Sequence[Row], vocabulary: int) -> Choices:
-    """What the questions and answers of a batch were drawn from."""
+    """Return what the questions and answers of a batch were drawn from."""
     places = [(n, position) for n, row in enumerate(rows) for position in row.choices]
     probabilities = torch.zeros(len(places), vocabulary)
     for line, (n, position) in zip(probabilities, places, strict=True):
@@ -246,7 +246,7 @@ def choices(rows: Sequence[Row], vocabulary: int) -> Choices:
 
 
 def conclusions(rows: Sequence[Row], hypotheses: torch.Tensor) -> Choices:
-    """The belief behind each reply of a batch, over the tokens of the hypotheses alone."""
+    """Return the belief behind each reply of a batch, over the tokens of the hypotheses alone."""
     places = [(n, position) for n, row in enumerate(rows) for position in row.beliefs]
     beliefs = np.stack([belief for row in rows for belief in row.beliefs.values()])
     probabilities = torch.from_numpy(beliefs).float()

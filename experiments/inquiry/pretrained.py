@@ -151,9 +151,7 @@ def report(folder: Path, seeds: int) -> str:
             for when in ("before", "after"):
                 cells = [with_error([run[when][name] for run in of_arm], 3) for name in MEASURED]
                 rows.append([f"{ARMS[arm].title}, {when}", *cells])
-        first, second = (
-            [100 * run["after"]["accuracy"] for run in runs[arm]] for arm in COMPARED
-        )
+        first, second = ([100 * run["after"]["accuracy"] for run in runs[arm]] for arm in COMPARED)
         blocks += [
             f"## {game}, {min(len(first), len(second))} seeds",
             table(["arm", *MEASURED], rows),

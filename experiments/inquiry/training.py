@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
+from transformers import PrinterCallback
 
 from barl_trl import BARLConfig, BARLTrainer
 
@@ -100,6 +101,7 @@ def run_into(
             environment_factory=task.environment,
             answer_equivalence=operator.eq,
         )
+        trainer.remove_callback(PrinterCallback)
         all_tests: Any = Dataset.from_list(task.test_rows)
         trainer.train()
         trained = time.process_time() - started

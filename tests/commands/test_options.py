@@ -7,7 +7,7 @@ import pytest
 
 from barl_trl import cli
 from barl_trl.commands.shell.options import parse_early, parse_options
-from barl_trl.trainer.barl_fields import option
+from barl_trl.trainer.config import option
 
 
 @dataclass

@@ -1,13 +1,13 @@
 """TRL's options as its files have them are those that its classes have."""
 
 import pytest
+from barl_trl.trainer.barl_fields import barl_fields
 from trl import ModelConfig
 
 from barl_trl.commands.shell import trl_options as module
 from barl_trl.commands.shell.options import RecipeParser
 from barl_trl.commands.shell.trl_options import trl_options
 from barl_trl.trainer import BARLConfig
-from barl_trl.trainer.barl_fields import barl_fields
 
 OWN = {known.name for known in barl_fields()}
 CHECKED = {"int", "float", "string_to_bool"}

@@ -114,7 +114,8 @@ def _variance(first: Values, second: Values, seeds: int | None = None) -> tuple[
         of_problems += residual / taken - residual / size
         residuals += residual / taken
         parts.append((_variance_of(arm.mean(axis=1)) / taken, taken - 1))
-    of_seeds = max(0.0, sum(part for part, _ in parts) - residuals)
+    of_parts = sum(part for part, _ in parts)
+    of_seeds = of_parts - residuals if of_parts - residuals > 1e-12 * of_parts else 0.0
     total = max(of_problems, 0.0) + of_seeds
     if not total:
         return 0.0, number - 1

@@ -6,7 +6,7 @@ many outputs each of them has.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import comb, exp, lgamma, log, log1p, pi, sqrt
+from math import comb, exp, inf, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
@@ -130,8 +130,10 @@ def student_quantile(probability: float, df: float) -> float:
     """
     scale = exp(lgamma((df + 1) / 2) - lgamma(df / 2)) / sqrt(df * pi)
     t = NormalDist().inv_cdf(probability)
-    for _ in range(100):
+    for _ in range(1100):  # far below one degree of freedom each step only doubles t
         density = scale * exp(-(df + 1) / 2 * log1p(t * t / df))
+        if not density:
+            return inf
         step = (student_tail(t, df) - (1 - probability)) / density
         t += step
         if abs(step) < 1e-13 * t:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..data.loading import PAPER_SYSTEM_PROMPT
-from ..trainer.rollouts.turn_ends import turn_ends
+from ..data import PAPER_SYSTEM_PROMPT
+from ..trainer.turns import turn_ends
 
 PROMPT = "barl_prompt"
 """Key of `tokenizer_config.json` under which training notes how it wrote prompts."""

@@ -1,0 +1,427 @@
+"""`barl train`: from a recipe and options to a trained model, on TRL's parser."""
+
+import argparse
+import gc
+import inspect
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+import transformers
+import yaml
+from datasets import Dataset
+from transformers import AutoTokenizer
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
+
+from ..data import PAPER_SYSTEM_PROMPT, load_problems
+from ..data.loading import MOST_PARSED, make_prompt
+from ..data.selection import with_short_prompts
+from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
+from ..evaluation.checkpoints import record_training
+from ..rewards import callable_at, get_reward_func
+from ..trainer import BARLConfig, BARLTrainer
+from ..trainer.checkpoints.files import checkpoint_to_resume, what_is_kept
+from ..trainer.checkpoints.output_folder import claimed
+from ..trainer.hub.pushes import PushError, claim_repository, push
+from ..trainer.progress import ProgressRows
+from .cli import OneLineParser, unknown
+from .recipes import file_of
+
+_logger = logging.getLogger(__name__)
+
+
+def _option(default: Any, text: str) -> Any:
+    if isinstance(default, list):
+        return field(default_factory=lambda: [*default], metadata={"help": text})
+    return field(default=default, metadata={"help": text})
+
+
+# fmt: off
+@dataclass
+class ScriptArguments:
+    """What `barl train` takes beside [`BARLConfig`] and TRL's `ModelConfig`."""
+
+    dataset_name: str = field(metadata={
+        "help": "Dataset (required): Hub id, or local JSONL, JSON, CSV or parquet file or folder."})
+    dataset_config: str | None = _option(None, "Configuration of a Hub dataset.")
+    dataset_train_split: str = _option("train", "Split to train on, or a part as `train[100:]`.")
+    dataset_test_split: str | None = _option(None,
+        "Split of TRL's own evaluation, which samples as training does, if `eval_strategy` is set. "
+        "None: `test`, or none with `eval_benchmarks`.")
+    problem_column: str | None = _option(None,
+        "Column of the problems. Not needed if it is named problem, question or prompt.")
+    answer_column: str | None = _option(None,
+        "Column of the true answers. Not needed if it is named answer, final_answer or solution.")
+    system_prompt: str | None = _option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
+    prompt_template: str | None = _option(None,
+        "Prompt for models without a chat template: plain text with `{problem}` in it. In a shell, "
+        "$'{problem}\\n' ends it with a line break.")
+    max_prompt_length: int | None = _option(None,
+        "Most tokens of a prompt. Rows with longer prompts are left out and counted.")
+    reward_funcs: list[str] = _option(["accuracy_reward"],  # noqa: RUF009
+        "Reward functions, by name (`accuracy_reward`, `math_verify`, `qwen`, `string`, "
+        "`format_reward`, `think_format_reward`, `get_soft_overlong_punishment`) or dotted path. "
+        "May be `[]` in a recipe where the environment has a reward.")
+    tools: list[str] = _option([], "Tools that the model may call, by dotted path.")  # noqa: RUF009
+    environment_factory: str | None = _option(None,
+        "Environment of an agent, by the dotted path of its class or of a function that makes one.")
+    rollout_func: str | None = _option(None,
+        "Function that makes the rollouts, by dotted path, as `GRPOTrainer` takes it.")
+    observation_likelihood: str | None = _option(None,
+        "Function that says how likely observations are under each hypothesis, by dotted path.")
+    hypothesis_rewards: str | None = _option(None,
+        "Function that says which rewards each hypothesis predicts, by dotted path.")
+    outcome_under: str | None = _option(None,
+        "Function that says the outcome reward of an answer under a hypothesis, by dotted path.")
+    eval_benchmarks: str | None = _option(None,
+        "Benchmarks that are evaluated greedily every `eval_steps` steps, named as in `barl "
+        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`.")
+    decontaminate: str | None = _option(None,
+        "Evaluation sets whose problems are left out of training, named likewise.")
+    deduplicate: bool = _option(False, "Leave out rows that repeat the problem of an earlier row.")
+    save_on_interrupt: bool = _option(False,
+        "On Ctrl-C or SIGTERM, end the optimizer step and save a checkpoint. A second signal ends "
+        "the run at once.")
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        """The user's callables, by the trainer's argument."""
+        names = ("environment_factory", "rollout_func", "observation_likelihood",
+                 "hypothesis_rewards", "outcome_under")
+        given = {name: getattr(self, name) for name in names if getattr(self, name)}
+        found: dict[str, Any] = {name: callable_at(path, name) for name, path in given.items()}
+        tools = [callable_at(path, "tools") for path in self.tools]
+        return found | ({"tools": tools} if tools else {})
+
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether the user's own functions or environment get the other columns of the data."""
+        return bool(self.functions) or any("." in name for name in self.reward_funcs)
+
+
+def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> None:
+    """Refuse what would be ignored in silence, or said only when the model is loaded."""
+    template, weights, names = script.prompt_template, args.reward_weights, script.reward_funcs
+    broken = [
+        (model.model_name_or_path is None,
+         "model_name_or_path must be set, got None: a Hub id or a local folder."),
+        (script.eval_benchmarks and args.eval_strategy == "no",
+         "eval_strategy must be set with eval_benchmarks, got no: add --eval_strategy steps."),
+        (args.solution_column != "solution",
+         f"solution_column must be left out, got {args.solution_column}: name answer_column."),
+        (template is not None and script.system_prompt != PAPER_SYSTEM_PROMPT,
+         f"system_prompt must be left out with prompt_template, got {script.system_prompt!r}."),
+        (template is not None and "{problem}" not in template,
+         f"prompt_template must contain {{problem}}, got {template!r}: the problem is put there."),
+        (weights is not None and len(weights) != len(names),
+         f"reward_weights must have one for each of {names}, got {weights}."),
+    ]
+    for text in [text for is_broken, text in broken if is_broken]:
+        raise ValueError(text)
+# fmt: on
+
+
+class RecipeParser(OneLineParser, TrlParser):
+    """TRL's parser of options and of a recipe (`--config`), which may be a shipped one's name."""
+
+    def __init__(self, *kinds: Any, prog: str):
+        super().__init__(kinds, prog=prog, usage=f"{prog} [--config RECIPE] [OPTIONS]")
+        for action in self._actions:  # --an-option is taken, too, but need not be shown
+            action.option_strings = [n for n in action.option_strings if "-" not in n.lstrip("-")]
+
+    def parse_args_and_config(self, args: Any = None, **kwargs: Any) -> Any:
+        """Find the recipe, and parse as TRL."""
+        words: list[str] = []
+        if args and not args[0].startswith("-"):
+            self.error(f"a recipe must come after --config, got {args[0]}.")
+        for word in args:
+            words += word.split("=", 1) if word.startswith("--config=") else [word]
+        if "--config" in words:
+            place = words.index("--config") + 1
+            if place == len(words) or words[place].startswith("--"):
+                self.error("--config must be followed by a recipe, got nothing.")
+            words[place] = str(file_of("config", words[place]))
+            _refuse_twice(words[place])
+        return super().parse_args_and_config(words, **kwargs)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and name the option whose text is no JSON, which transformers does not."""
+        parsed, rest = super().parse_known_args(args, namespace)
+        for name, value in vars(parsed).items():
+            is_json = name.endswith(("_kwargs", "_options", "_config"))
+            if is_json and isinstance(value, str) and value.startswith("{"):
+                try:
+                    json.loads(value)
+                except ValueError as error:
+                    self.error(f"{name} must be JSON, got another text ({error}).")
+        return parsed, rest
+
+    def set_defaults_with_config(self, **config: Any) -> list[str]:
+        """Refuse unknown names, and read values with their types, as if they were typed."""
+        actions = {action.dest: action for action in self._actions}
+        for name, value in config.items():
+            if name not in actions:
+                self.error(unknown(str(name), actions))
+            are_several = isinstance(value, list) and actions[name].nargs == "+"
+            if value is None or (isinstance(value, dict | list) and actions[name].type is str):
+                continue
+            try:
+                texts = [*map(str, value if are_several else [value])]
+                config[name] = self._get_values(actions[name], texts)
+            except argparse.ArgumentError as error:
+                self.error(f"{error} in the recipe")
+        return super().set_defaults_with_config(**config)
+
+    def print_help(self, file: Any = None, *, lists_all: bool = False) -> None:
+        """Print the options: BARL's and those of the data, or all, also TRL's."""
+        kinds = [kind for kind in BARLConfig.__mro__ if kind.__module__.startswith("barl_trl.")]
+        own = {name for kind in (ScriptArguments, *kinds) for name in inspect.get_annotations(kind)}
+        for action in self._actions:
+            if not lists_all and action.dest not in (*own, "model_name_or_path", "output_dir"):
+                action.help = argparse.SUPPRESS
+        for option, text in {
+            "--config": "a YAML file of options, or a name that `barl recipes` lists",
+            "--help-all": "list every option, also TRL's",
+            "--accelerate_config": "how processes share the work: a name that `barl recipes` "
+            "lists, or a file that `accelerate config` made",
+            "--num_processes": "number of processes, one for each device",
+        }.items():
+            self.add_argument(option, help=text, metavar="", default=argparse.SUPPRESS)
+        super().print_help(file)
+
+
+def _refuse_twice(path: str) -> None:
+    """Refuse a recipe that has an option twice; YAML would take the last one."""
+    try:
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"), yaml.SafeLoader)
+    except RecursionError:
+        raise ValueError(f"{path} must be YAML: it is nested too deeply.") from None
+    keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
+    for name in keys:
+        if keys.count(name) > 1:
+            raise ValueError(f"{path} must have each option once, got {name} again.")
+
+
+def run(argv: list[str]) -> None:
+    """Parse a recipe and options; train, save, and push to the Hub if that is asked for."""
+    if launch := _launch_command(argv):
+        os.execv(launch[0], launch)
+    parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
+    if {"-h", "--help", "--help-all"} & {*argv}:
+        parser.print_help(lists_all="--help-all" in argv)
+        return
+    has_gpu = torch.accelerator.is_available()
+    if not has_gpu:  # TRL's bfloat16 would be slow, or fail
+        parser.set_defaults(use_cpu=True, bf16=False)
+    script, args, model = parser.parse_args_and_config(argv)
+    _refuse_contradictions(script, args, model)
+    if args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
+        transformers.utils.logging.disable_progress_bar()
+        datasets.disable_progress_bars()
+    resume = checkpoint_to_resume(args.resume_from_checkpoint, args) or args.resume_from_checkpoint
+    with _process_group_outliving_ddp():
+        try:
+            with claimed(args, resume):  # another run's folder is refused before a model is loaded
+                if args.push_to_hub and args.process_index == 0:
+                    claim_repository(args)
+                trainer = _make_trainer(script, args, model)
+            if not has_gpu:
+                trainer.accelerator.print("No GPU was found: the CPU trains.")
+            _train(trainer, resume, is_saved=script.save_on_interrupt)
+            # without _internal_call it would push, too
+            trainer.save_model(args.output_dir, _internal_call=True)
+            trainer.save_state()
+            trainer.accelerator.print(f"Model saved to {args.output_dir}.")
+            if args.push_to_hub:
+                push(trainer, dataset_name=script.dataset_name)
+                trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
+        except PushError as error:
+            raise OSError(str(error)) from None
+        trainer.accelerator.end_training()
+
+
+def _launch_command(argv: list[str]) -> list[str] | None:
+    """Return the `accelerate launch` command that `argv` asks for, or None if it asks for none."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--accelerate_config")
+    parser.add_argument("--num_processes", type=int)
+    try:
+        options, others = parser.parse_known_args(argv)
+    except argparse.ArgumentError as error:
+        raise ValueError(str(error)) from None
+    config, number = options.accelerate_config, options.num_processes
+    if config is None and number is None:
+        return None
+    if "RANK" in os.environ:
+        raise ValueError("--accelerate_config and --num_processes must be given to the launcher.")
+    if number is not None and number < 1:
+        raise ValueError(f"--num_processes must be at least 1, got {number}.")
+    if config is None and number != 1 and not torch.accelerator.is_available():
+        config = "cpu/ddp"  # without a GPU accelerate would start one process
+    python = [sys.executable, "-P", "-m"]  # no module of the working directory shadows another
+    launch = [*python, "accelerate.commands.launch"]
+    launch += ["--config_file", str(file_of("accelerate_config", config))] if config else []
+    launch += ["--num_processes", str(number)] if number else []
+    return [*launch, "--no_python", *python, "barl_trl", "train", *others]
+
+
+def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> BARLTrainer:
+    name: Any = model.model_name_or_path
+    length: Any = args.max_completion_length
+    rewards: Any = [get_reward_func(f, max_completion_length=length) for f in script.reward_funcs]
+    remote: Any = {
+        "revision": model.model_revision,
+        "trust_remote_code": args.trust_remote_code,
+    }
+    sides = {"truncation_side": "left", "padding_side": "left"}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, **remote, **sides)
+    except (OSError, ValueError) as error:  # not all of transformers' messages name the model
+        raise ValueError(
+            f"model_name_or_path must be a model that can be read, got {name!r}: {error}"
+        ) from None
+    if script.prompt_template is None and tokenizer.chat_template is None:
+        raise ValueError(
+            f"prompt_template must be set, got None: the tokenizer of {name} has no chat template. "
+            'For the problem and a line break write in the recipe: prompt_template: "{problem}\\n".'
+        )
+    template_kwargs: Any = args.chat_template_kwargs
+    record_training(
+        tokenizer,
+        system_prompt=script.system_prompt,
+        prompt_template=script.prompt_template,
+        chat_template_kwargs=template_kwargs,
+    )
+    loading: Any = {"attn_implementation": model.attn_implementation, "dtype": model.dtype}
+    args.model_init_kwargs = remote | loading | (args.model_init_kwargs or {})
+    return BARLTrainer(
+        name,
+        rewards,
+        args,
+        processing_class=tokenizer,
+        quantization_config=get_quantization_config(model),
+        peft_config=get_peft_config(model),
+        **_data_sets(script, args, tokenizer),
+        **script.functions,
+    )
+
+
+def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dict[str, Any]:
+    """Load the trainer's `train_dataset`, `eval_dataset` and `benchmarks`."""
+    is_plain = script.prompt_template is not None
+    prompt: dict[str, Any] = {
+        "system_prompt": None if is_plain else script.system_prompt,
+        "prompt_format": script.prompt_template or "{problem}",
+        "conversational": not is_plain,
+    }
+    benchmarks, left_out = (
+        load_benchmarks(
+            parse_benchmarks(getattr(script, option), option),
+            keep_columns=script.keeps_columns,
+            option=option,
+        )
+        for option in ("eval_benchmarks", "decontaminate")
+    )
+
+    def load(split: str, **selection: Any) -> Dataset:
+        dataset, report = load_problems(
+            script.dataset_name,
+            config=script.dataset_config,
+            split=split,
+            problem_column=script.problem_column,
+            answer_column=script.answer_column,
+            # the first process looks, and reports, for all of a launch
+            most_parsed=MOST_PARSED if args.process_index == 0 else 0,
+            keep_columns=script.keeps_columns or bool(args.hypotheses_column),
+            keep_unanswered=not args.own_credit.needs_truth,
+            **selection,
+            **prompt,
+        )
+        if report.has_findings:
+            _logger.warning("%s: %s; the rows: barl data check", script.dataset_name, report)
+        template_kwargs: Any = args.chat_template_kwargs or {}
+        return with_short_prompts(dataset, tokenizer, script.max_prompt_length, **template_kwargs)
+
+    def rows(benchmark: Any) -> Dataset:  # with long prompts, too: all of its problems count
+        texts = [make_prompt(problem.text, **prompt) for problem in benchmark.problems]
+        return Dataset.from_list(
+            [
+                {**problem.columns, "prompt": text, "solution": problem.solution}
+                for text, problem in zip(texts, benchmark.problems, strict=True)
+            ]
+        )
+
+    test_split = script.dataset_test_split or (None if script.eval_benchmarks else "test")
+    return {
+        "train_dataset": load(
+            script.dataset_train_split,
+            deduplicate=script.deduplicate,
+            evaluation_sets={name: one.texts for name, one in (benchmarks | left_out).items()},
+            decontaminate=[*left_out],
+        ),
+        "eval_dataset": load(test_split) if test_split and args.eval_strategy != "no" else None,
+        "benchmarks": {name: rows(benchmark) for name, benchmark in benchmarks.items()},
+    }
+
+
+def _train(trainer: BARLTrainer, resume: str | bool | None, *, is_saved: bool) -> None:
+    """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint.
+
+    Raises:
+        KeyboardInterrupt: The message says what is kept, and how to go on.
+        RuntimeError: Training had begun and failed; the cause is no user's mistake in an option.
+    """
+    trainer.remove_callback(PrinterCallback)  # it and the next print dictionaries of all metrics
+    trainer.remove_callback(ProgressCallback)
+    trainer.add_callback(ProgressRows())
+    stop = trainer.stop_together
+    stop.is_saved = is_saved
+
+    def ask(signum: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        stop.ask()
+        trainer.accelerator.print("A checkpoint is saved after this step. Again ends at once.")
+
+    for number in (signal.SIGINT, signal.SIGTERM) if is_saved else ():
+        signal.signal(number, ask)
+    try:
+        trainer.train(resume)
+        if stop.has_stopped:
+            raise KeyboardInterrupt
+    except (Exception, KeyboardInterrupt) as error:
+        kept, checkpoint = what_is_kept(trainer, resume)
+        again = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
+        way_on = f"{kept} The same command{again} goes on.".strip()
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(way_on) from None
+        if not trainer.is_in_train:  # settings, that the checkpoint contradicts
+            raise
+        step = trainer.state.global_step
+        raise RuntimeError(f"training failed after step {step}. {way_on}") from error
+
+
+@contextmanager
+def _process_group_outliving_ddp() -> Iterator[None]:
+    """Let the process group end here, after what was trained in it, and before the interpreter.
+
+    DDP holds the group, too. If DDP freed it, which happens under Python's lock, it would wait for
+    ever for a thread of gloo's, which needs the lock to free its last tensor. If the interpreter
+    ended it, it would abort.
+    """
+    group = torch.distributed.group.WORLD
+    try:
+        yield
+    finally:
+        gc.collect()  # the trainer is part of cycles
+        del group
