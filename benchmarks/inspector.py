@@ -25,8 +25,8 @@ from playwright.sync_api import Page, sync_playwright
 from barl_trl.posterior import posterior, values_under
 from barl_trl.report.inspector.page import asset_files, folder_page, formulas_shard
 from barl_trl.report.inspector.site import Site
-from barl_trl.report.rollout_records import SCHEMA, file_name, write_records
 from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.records import SCHEMA, file_name, write_records
 
 FILE_ROLLOUTS, GROUP, STEPS, STEP_TOKENS, HYPOTHESES = 1_000, 8, 8, 16, 4
 OBSERVED_TOKENS = 5  # of a turn's 16

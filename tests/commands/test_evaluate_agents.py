@@ -12,7 +12,7 @@ from barl_trl import cli
 from barl_trl.data import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.beliefs.response_values import believe
 from barl_trl.evaluation.responses import read_response_file
-from barl_trl.report.rollout_records import read_records
+from barl_trl.trainer.records import read_records
 
 from ..distributed.launching import launch
 from ..tiny import tiny_model, tiny_tokenizer

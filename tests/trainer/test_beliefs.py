@@ -98,7 +98,6 @@ def test_the_return_expected_under_the_tasks_belief_weighs_all_turns(tmp_path, w
     assert [*trainer.scored.sets[0].members] == ANSWERS
     check_weights(trainer, output, weights_by_hand(expected_outcomes()))
     assert trainer.scored.likelihoods.num_tokens == 0
-    assert trainer.generated.cache is None
 
 
 def test_without_labels_the_bayes_return_has_the_same_weights(tmp_path):
@@ -121,7 +120,7 @@ def test_the_prior_is_that_of_the_column(tmp_path):
 
 
 def test_information_is_paid_to_the_step_that_gains_it(tmp_path):
-    trainer = game(tmp_path, information_weight=0.5, credit_baseline="none")
+    trainer = game(tmp_path, credit_options={"information_weight": 0.5}, credit_baseline="none")
     output = played(trainer, ROWS, GAMES)
     mask, ends = trainer.generated.masks[3], trainer.scored.step_ends[3]
     first, later = (
@@ -163,7 +162,7 @@ def test_both_beliefs_multiply(tmp_path):
     kept = []
 
     trainer = game(tmp_path, belief="both", credit="barl", value_normalization="none")
-    trainer._belief_log.log_rollouts = lambda batch, rollouts, weighed: kept.append(rollouts)
+    trainer._batch_log.log_rollouts = lambda batch, rollouts, weighed: kept.append(rollouts)
     played(trainer, ROWS, GAMES)
     (rollouts,) = kept
     assert trainer.scored.likelihoods.num_tokens > 0

@@ -16,9 +16,8 @@ from barl_trl.graders import grader
 from barl_trl.graders.processes import ProcessPool
 from barl_trl.rewards import accuracy_reward, format_reward
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems, search_rows
-from barl_trl.trainer import make_trainer
 
-from .rollouts import config, trainer
+from .rollouts import config, make_trainer, trainer
 
 HELD_OUT = list(islice(problems(3, held_out=True), 5))
 BENCHMARKS = {

@@ -15,17 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 from pkgutil import resolve_name
 
+import barl_trl.commands.plan
 import pytest
 import transformers.trainer
 import trl
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
-from transformers import Trainer, TrainingArguments
-from trl import GRPOConfig, GRPOTrainer
-
-import barl_trl.commands.plan
-import barl_trl.trainer
-from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.trainer.barl_fields import barl_fields
 from barl_trl.trainer.checks.contract import (
     _NAMES,
@@ -34,6 +27,13 @@ from barl_trl.trainer.checks.contract import (
     check_versions,
 )
 from barl_trl.trainer.methods import BaselineTrainer, make_trainer
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from transformers import Trainer, TrainingArguments
+from trl import GRPOConfig, GRPOTrainer
+
+import barl_trl.trainer
+from barl_trl import BARLConfig, BARLTrainer
 
 from ..paths import ROOT
 from ..preloaded import PRELOADED
@@ -259,7 +259,7 @@ MIXINS = [
 ]
 
 
-CALLBACKS = ("belief_log", "rollout_recorder", "health")
+CALLBACKS = ("metrics", "recorder")
 
 
 def on_self(tree, context):

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-
 from barl_trl.trainer.hub.pushes import push
 
 from ..commands.qwen import RECIPE, SHALLOW, qwen, rows

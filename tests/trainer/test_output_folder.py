@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from barl_trl.trainer.checkpoints.output_folder import _clear, left_in, one_writer, refuse_used
 from filelock import Timeout
 
 from barl_trl import cli
-from barl_trl.trainer.checkpoints.output_folder import _clear, left_in, one_writer, refuse_used
 
 from .rollouts import config, trainer
 

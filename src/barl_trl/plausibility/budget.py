@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
-from .checks.model_traits import (
+from .forward import HEAD_TILE
+from .model_traits import (
     causal_lm,
     compute_device,
     is_sharded,
@@ -15,7 +16,6 @@ from .checks.model_traits import (
     layer_values,
     scales_logits,
 )
-from .forward import HEAD_TILE
 
 CPU_TOKENS = 4096
 """Most tokens of a pass on a CPU. Longer rows outgrow its caches: with 16384 tokens in a pass each

@@ -5,11 +5,9 @@ runs only at the places whose logits are read. The model's attention decides whe
 piece by piece, as a mask, or as plain sequences.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -17,113 +15,92 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 
-from .checks.model_traits import (
-    causal_lm,
-    compute_device,
-    largest_of_processes,
-    scales_logits,
-)
-from .kv_cache import GenerationCache
+from .model_traits import causal_lm, compute_device, largest_of_processes, scales_logits
 from .queries import Rollout
-from .tree.micro_batches import MicroBatch, packed_micro_batches, padded_micro_batches
-from .tree.rows import Layout, Row, plain_row
-from .tree.tree_attention import attention_mask, mask_taking_attention, tree_attention
+from .rows import Feeding, Layout, MicroBatch, Row, micro_batches, plain_row
+from .tree_attention import attention_mask, mask_taking_attention, tree_attention
 
 HEAD_TILE = 256
 """Number of places whose logits are held at a time."""
 
 
-@dataclass(frozen=True)
-class ForwardRequest:
-    """What to feed to a model, and what to read.
-
-    Attributes:
-        rollouts: The rollouts that are scored.
-        rows: The rows that hold the rollouts, their elicitations and answers.
-        layout: How the rows are fed.
-        max_tokens: Most tokens of one forward pass, padding included.
-        same_length: Whether only rows of equal length may meet in a padded batch.
-        temperature: Divides the logits of the answers' tokens.
-        completion_temperature: Divides the logits of the completions' tokens.
-        cache: Keys and values of the leading tokens of packed rows.
-    """
-
-    rollouts: Sequence[Rollout]
-    rows: Sequence[Row]
-    layout: Layout
-    max_tokens: int
-    same_length: bool = False
-    temperature: float = 1.0
-    completion_temperature: float = 1.0
-    cache: GenerationCache | None = None
-
-
-class _TokenLogps(NamedTuple):
-    """Log-probability in nats of every scored token of B rollouts, 0 elsewhere.
+def token_logps(
+    model: nn.Module,
+    rollouts: Sequence[Rollout],
+    rows: Sequence[Row],
+    feeding: Feeding,
+    max_tokens: int,
+    *,
+    temperature: float = 1.0,
+    completion_temperature: float = 1.0,
+) -> tuple[Float[Tensor, "B S H L"], Float[Tensor, "B C"]]:
+    """Compute the log-probability of every scored token, in one or more forward passes.
 
     Args:
-        answers: Log-probabilities of answer tokens, by state, hypothesis and token of the answer.
-        completions: Log-probabilities of each rollout's own tokens from its `score_from` on.
+        model: The model.
+        rollouts: The rollouts that are scored.
+        rows: The rows that hold the rollouts, their elicitations and answers.
+        feeding: How the rows are fed.
+        max_tokens: Most tokens of one forward pass, padding included.
+        temperature: Divides the logits of the answers' tokens.
+        completion_temperature: Divides the logits of the completions' tokens.
+
+    Returns:
+        Log-probabilities in nats of answer tokens by rollout, state, hypothesis and token of the
+        answer, and of each rollout's own tokens from its `score_from` on; 0 elsewhere.
     """
-
-    answers: Float[Tensor, "B S H L"]
-    completions: Float[Tensor, "B C"]
-
-
-def token_logps(model: nn.Module, request: ForwardRequest) -> _TokenLogps:
-    """Compute the log-probability of every scored token, in one or more forward passes."""
-    scored = _zeros(request.rollouts, compute_device(model))
-    if request.layout == "packed":
-        micro_batches = packed_micro_batches
-    else:
-        micro_batches = partial(padded_micro_batches, same_length=request.same_length)
-    batches = list(micro_batches(request.rows, request.max_tokens))
+    answers, completions = _zeros(rollouts, compute_device(model))
+    batches = list(micro_batches(rows, feeding, max_tokens))
     # The other processes wait for this one in every forward: it joins in without rows of its own.
-    idle = list(micro_batches([plain_row([0], [])], 1))
+    idle = list(micro_batches([plain_row([0], [])], feeding, 1))
     batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
     for batch in batches:
-        is_completion, logps = batch.is_completion, _read(model, batch, request)
-        scored.answers[batch.targets[~is_completion].unbind(-1)] = logps[~is_completion]
-        places = batch.targets[is_completion][:, [0, 3]].unbind(-1)  # rollout and token
-        scored.completions[places] = logps[is_completion]
-    return scored
+        logps = _read(model, batch, feeding.layout, (temperature, completion_temperature))
+        own = batch.is_completion
+        answers[batch.targets[~own].unbind(-1)] = logps[~own]
+        completions[batch.targets[own][:, [0, 3]].unbind(-1)] = logps[own]  # rollout and token
+    return answers, completions
 
 
-def _zeros(rollouts: Sequence[Rollout], device: torch.device) -> _TokenLogps:
+def _zeros(
+    rollouts: Sequence[Rollout], device: torch.device
+) -> tuple[Float[Tensor, "B S H L"], Float[Tensor, "B C"]]:
     """Return zeros for every token that can be scored."""
-    answers = [answer for rollout in rollouts for answer in rollout.answers]
-    return _TokenLogps(
-        torch.zeros(
-            len(rollouts),
-            max((len(rollout.state_positions) for rollout in rollouts), default=0),
-            max((len(rollout.answers) for rollout in rollouts), default=0) or 1,
-            max((len(answer.token_ids) for answer in answers), default=0),
-            device=device,
-        ),
-        torch.zeros(
-            len(rollouts),
-            max((len(rollout.scored_positions) for rollout in rollouts), default=0),
-            device=device,
-        ),
+
+    def most(sizes: Iterable[int]) -> int:
+        return max(sizes, default=0)
+
+    answers = (len(answer.token_ids) for rollout in rollouts for answer in rollout.answers)
+    sizes = (
+        most(len(rollout.state_positions) for rollout in rollouts),
+        most(len(rollout.answers) for rollout in rollouts) or 1,
+        most(answers),
+    )
+    own = most(len(rollout.scored_positions) for rollout in rollouts)
+    return (
+        torch.zeros(len(rollouts), *sizes, device=device),
+        torch.zeros(len(rollouts), own, device=device),
     )
 
 
-def _read(model: nn.Module, batch: MicroBatch, request: ForwardRequest) -> Float[Tensor, " K"]:
+def _read(
+    model: nn.Module, batch: MicroBatch, layout: Layout, temperatures: tuple[float, float]
+) -> Float[Tensor, " K"]:
     """Run one forward pass and return the log-probability of each scored token in float32."""
     base, device = causal_lm(model), compute_device(model)
     inputs: dict[str, object] = {"position_ids": batch.position_ids.to(device)}
     attention = nullcontext()
-    if request.layout == "packed":
-        attention = tree_attention(base, batch, request.cache)
-    elif request.layout == "masked":
+    if layout == "packed":
+        attention = tree_attention(base, batch)
+    elif layout == "masked":
         attention = mask_taking_attention(base)
     else:
         inputs = {"attention_mask": batch.attention_mask.long().to(device)}
     if getattr(base.config.get_text_config(), "output_router_logits", False):
         inputs["output_router_logits"] = False  # the balancing loss cannot use a 4D mask
-    reader = _LogitReader(batch, (request.temperature, request.completion_temperature))
+    reader = _LogitReader(batch, temperatures)
     with attention:
-        if request.layout == "masked":
+        if layout == "masked":
             inputs["attention_mask"] = attention_mask(base, batch.to(device))
         return _label_logps(model, batch.token_ids.to(device), reader, inputs).to(device)
 

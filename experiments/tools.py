@@ -1,0 +1,122 @@
+"""What experiments share: trainings that each write a file, statistics, tables in Markdown."""
+
+import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+
+class FileJob(NamedTuple):
+    """A function that writes a file, whose path is its first argument."""
+
+    path: Path
+    function: Callable[..., None]
+    arguments: tuple[Any, ...]
+
+
+def run_jobs(title: str, jobs: Sequence[FileJob]) -> None:
+    """Run the jobs whose file is missing, as many at a time as there are cores, a thread each.
+
+    So a run that was interrupted goes on. The functions can be pickled.
+
+    Raises:
+        Exception: A job failed; this is the exception that it raised.
+    """
+    missing = [job for job in jobs if not job.path.exists()]
+    if not missing:
+        return
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch"])  # imported once for all processes
+    number = min(len(os.sched_getaffinity(0)), len(missing))
+    with ProcessPoolExecutor(number, context, _start_worker) as pool:
+        try:
+            results = [pool.submit(_run, job) for job in missing]
+            for done, result in enumerate(as_completed(results), len(jobs) - len(missing) + 1):
+                result.result()
+                print(f"{title}: {done} of {len(jobs)}", file=sys.stderr, flush=True)
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _run(job: FileJob) -> None:
+    job.path.parent.mkdir(parents=True, exist_ok=True)
+    job.function(job.path, *job.arguments)
+
+
+def _start_worker() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a file as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """Read what [`write_json`] wrote."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def with_error(values: Sequence[float], digits: int) -> str:
+    """Return the mean of independent values ± its standard error."""
+    mean = f"{fmean(values):.{digits}f}"
+    return f"{mean} ± {stdev(values) / len(values) ** 0.5:.{digits}f}" if len(values) > 1 else mean
+
+
+class Difference(NamedTuple):
+    """A mean difference of pairs."""
+
+    mean: float
+    low: float
+    """Student's interval of 95 %; as `high` and `p` NaN for one pair."""
+    high: float
+    p: float
+    """Of a two-sided t-test."""
+
+    def __str__(self) -> str:
+        is_alone = self.low != self.low
+        return f"{self.mean:+.1f}" + f" [{self.low:+.1f}, {self.high:+.1f}]" * (not is_alone)
+
+
+def paired(values: Sequence[float], others: Sequence[float]) -> Difference:
+    """Compare values of the same seeds; where one side has more, the first ones."""
+    from scipy import stats
+
+    differences = [a - b for a, b in zip(values, others, strict=False)]
+    if len(differences) < 2 or len({*differences}) == 1:
+        return Difference(fmean(differences), *[float("nan")] * 3)
+    test: Any = stats.ttest_1samp(differences, 0.0)
+    low, high = test.confidence_interval(0.95)
+    return Difference(fmean(differences), float(low), float(high), float(test.pvalue))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number, by Holm's step-down rule.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, (len(p_values) - rank) * p_values[place])
+        corrected[place] = min(1.0, largest)
+    return corrected
