@@ -8,7 +8,7 @@ from barl_trl.commands import cli
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from ..evaluation.files import problems, write_responses
-from ..report.inspector.rollouts import write_run
+from ..inspector.rollouts import write_run
 
 
 @pytest.fixture

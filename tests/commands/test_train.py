@@ -15,7 +15,7 @@ from trl import ModelConfig
 from barl_trl.commands import cli
 from barl_trl.commands.recipes import RecipeParser, file_of
 from barl_trl.commands.train import ScriptArguments, _launch_command
-from barl_trl.evaluation.generation.templates import choose_template
+from barl_trl.evaluation.templates import choose_template
 from barl_trl.synthetic.search import search_rows
 from barl_trl.trainer import BARLConfig
 

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from ..report.inspector.page import page_files
-from ..report.inspector.site import Site
+from ..inspector.page import page_files
+from ..inspector.site import write_page
 from .cli import OneLineParser
 
 
@@ -42,9 +42,8 @@ def run(argv: list[str]) -> None:
             f"--output must be a new folder or an earlier page, got {output} with an index.html of "
             "others: name another folder."
         )
-    site = Site(folders, _names(options.runs), output)
-    site.update()
-    print(f"{site.rollouts:,} rollouts. Open {output.resolve()}/index.html")
+    rollouts = write_page(folders, _names(options.runs), output)
+    print(f"{rollouts:,} rollouts. Open {output.resolve()}/index.html")
 
 
 def _folder(run: Path) -> Path:
@@ -77,7 +76,7 @@ def _convert_new_responses(evaluation: Path) -> None:
         return
     written = [path.stat().st_mtime for path in _records_within(evaluation)]
     if min(written, default=0.0) < results.stat().st_mtime:
-        from ..evaluation.beliefs.response_records import convert_responses  # it imports TRL
+        from ..evaluation.records import convert_responses  # it imports TRL
 
         convert_responses(evaluation)
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import datasets
@@ -17,20 +18,21 @@ import torch
 import transformers
 from datasets import Dataset
 from transformers import AutoTokenizer
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from ..data import PAPER_SYSTEM_PROMPT, load_problems
-from ..data.loading import MOST_PARSED, make_prompt
-from ..data.selection import with_short_prompts
+from ..data import (
+    MOST_PARSED,
+    PAPER_SYSTEM_PROMPT,
+    load_problems,
+    make_prompt,
+    with_short_prompts,
+)
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
-from ..evaluation.checkpoints import record_training
+from ..evaluation.provenance import record_training
 from ..rewards import callable_at, get_reward_func
 from ..trainer import BARLConfig, BARLTrainer
-from ..trainer.checkpoints.files import checkpoint_to_resume, what_is_kept
-from ..trainer.checkpoints.output_folder import claimed
-from ..trainer.hub.pushes import PushError, claim_repository, push
 from ..trainer.progress import ProgressRows
+from ..trainer.resume import find_checkpoint, last_checkpoint, left_in
 from .recipes import RecipeParser, file_of
 
 _logger = logging.getLogger(__name__)
@@ -143,25 +145,19 @@ def run(argv: list[str]) -> None:
     if args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
-    resume = checkpoint_to_resume(args.resume_from_checkpoint, args) or args.resume_from_checkpoint
+    find_checkpoint(args, args.resume_from_checkpoint)  # refuses a used folder, too
     with _process_group_outliving_ddp():
-        try:
-            with claimed(args, resume):  # another run's folder is refused before a model is loaded
-                if args.push_to_hub and args.process_index == 0:
-                    claim_repository(args)
-                trainer = _make_trainer(script, args, model)
-            if not has_gpu:
-                trainer.accelerator.print("No GPU was found: the CPU trains.")
-            _train(trainer, resume, is_saved=script.save_on_interrupt)
-            # without _internal_call it would push, too
-            trainer.save_model(args.output_dir, _internal_call=True)
-            trainer.save_state()
-            trainer.accelerator.print(f"Model saved to {args.output_dir}.")
-            if args.push_to_hub:
-                push(trainer, dataset_name=script.dataset_name)
-                trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
-        except PushError as error:
-            raise OSError(str(error)) from None
+        trainer = _make_trainer(script, args, model)
+        if not has_gpu:
+            trainer.accelerator.print("No GPU was found: the CPU trains.")
+        _train(trainer, is_saved=script.save_on_interrupt)
+        trainer.save_model(args.output_dir, _internal_call=True)  # else it would push, too
+        trainer.save_state()
+        trainer.accelerator.print(f"Model saved to {args.output_dir}.")
+        if args.push_to_hub:
+            name: Any = script.dataset_name  # the Hub refuses a card that names a local file
+            trainer.push_to_hub(dataset_name=None if Path(name).exists() else name)
+            trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
         trainer.accelerator.end_training()
 
 
@@ -242,6 +238,7 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
         rewards,
         args,
         processing_class=tokenizer,
+        callbacks=[ProgressRows()],
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
         **_data_sets(script, args, tokenizer),
@@ -307,17 +304,14 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
     }
 
 
-def _train(trainer: BARLTrainer, resume: str | bool | None, *, is_saved: bool) -> None:
+def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
     """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint.
 
     Raises:
         KeyboardInterrupt: The message says what is kept, and how to go on.
         RuntimeError: Training had begun and failed; the cause is no user's mistake in an option.
     """
-    trainer.remove_callback(PrinterCallback)  # it and the next print dictionaries of all metrics
-    trainer.remove_callback(ProgressCallback)
-    trainer.add_callback(ProgressRows())
-    stop = trainer.stop_together
+    args, stop = trainer.args, trainer.stop_together
     stop.is_saved = is_saved
 
     def ask(signum: int, frame: Any) -> None:
@@ -329,13 +323,14 @@ def _train(trainer: BARLTrainer, resume: str | bool | None, *, is_saved: bool) -
     for number in (signal.SIGINT, signal.SIGTERM) if is_saved else ():
         signal.signal(number, ask)
     try:
-        trainer.train(resume)
+        trainer.train(args.resume_from_checkpoint)
         if stop.has_stopped:
             raise KeyboardInterrupt
     except (Exception, KeyboardInterrupt) as error:
-        kept, checkpoint = what_is_kept(trainer, resume)
-        again = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
-        way_on = f"{kept} The same command{again} goes on.".strip()
+        folder = Path(str(args.output_dir))
+        checkpoint = last_checkpoint(folder)[0] or ("auto" if left_in(folder) else None)
+        option = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
+        way_on = f"The same command{option} goes on."
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(way_on) from None
         if not trainer.is_in_train:  # settings, that the checkpoint contradicts
