@@ -10,7 +10,7 @@ from typing import Any
 from ..evaluation.comparison import TOKEN_RATIO, comparison_rows, draw_comparison
 from ..evaluation.responses import read_responses
 from ..evaluation.results import text_table
-from ..report.json_files import write_json
+from ..evaluation.json_files import write_json
 
 _LEGEND = (
     "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy, - where one "

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
-from ..report.json_files import write_json
+from .json_files import write_json
 from ..rewards import callable_at
 from ..trainer.hub import redacted
 from ..trainer.resume import one_writer

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoTokenizer
 
 from ..credit.outcome import standardized_in_group
-from ..report.json_files import read_json
+from .json_files import read_json
 from ..steps import turn_step_ends, turns_of
 from ..trainer.recorder import TokenTexts, turn_columns
 from ..trainer.records import FOLDER, file_name, record_table, write_records

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..report.json_files import parse_json, regular
+from .json_files import parse_json, regular
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..report.json_files import read_json
+from .json_files import read_json
 from .responses import Response, by_problem
 from .statistics import accuracy, clopper_pearson, mean_pass_at_k, share_interval
 

@@ -16,13 +16,13 @@ from transformers import PreTrainedTokenizerBase
 from transformers.integrations import is_deepspeed_zero3_enabled
 from trl import is_conversational
 
-from ..data.suspicions import unreadable
+from ..data import unreadable
 from ..graders import get_grader
 from ..hypotheses import given_hypotheses, is_truth, truth_answer
 from ..rewards import AccuracyReward, resolve_rewards
 from ..steps import step_ends_of
 from .config import BARLConfig
-from .rollouts.evidence import ENVIRONMENT_METHOD
+from .evidence import ENVIRONMENT_METHOD
 
 _LOOKED_AT = 200
 """Number of first rows whose true answers and hypotheses are checked."""

@@ -16,7 +16,7 @@ from ..credit.registry import CREDITS, Credit, find_credit
 from ..graders.extraction import Extraction
 from ..plausibility.elicitation import DEFAULT_ELICITATION
 from .contract import check_versions
-from .hub.redaction import RedactedArguments
+from .hub import RedactedArguments
 
 # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
 warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
