@@ -4,9 +4,9 @@ import copy
 
 import numpy as np
 import pytest
+from barl_trl.report.inspector.derived import derive
 
 from barl_trl.credit import CREDITS
-from barl_trl.report.inspector.derived import derive
 from barl_trl.trainer.records import (
     FOLDER,
     SCHEMA,
