@@ -68,11 +68,11 @@ class ScriptArguments:
         "$'{problem}\\n' ends it with a line break.")
     max_prompt_length: int | None = _option(None,
         "Most tokens of a prompt. Rows with longer prompts are left out and counted.")
-    reward_funcs: list[str] = _option(["accuracy_reward"],  # noqa: RUF009
+    reward_funcs: list[str] = _option(["accuracy_reward"],
         "Reward functions, by name (`accuracy_reward`, `math_verify`, `qwen`, `string`, "
         "`format_reward`, `think_format_reward`, `get_soft_overlong_punishment`) or dotted path. "
         "May be `[]` in a recipe where the environment has a reward.")
-    tools: list[str] = _option([], "Tools that the model may call, by dotted path.")  # noqa: RUF009
+    tools: list[str] = _option([], "Tools that the model may call, by dotted path.")
     environment_factory: str | None = _option(None,
         "Environment of an agent, by the dotted path of its class or of a function that makes one.")
     rollout_func: str | None = _option(None,
