@@ -259,7 +259,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         settings |= {name: value for name, value in credit.items() if name in settings}
         defaults = {name: parameter.default for name, parameter in self._parameters.items()}
         options = {n: value for n, value in defaults.items() if isinstance(value, str | Real)}
-        return settings | {"credit_options": options | dict(self.credit_options or {})}
+        given: Any = self.credit_options or {}
+        return settings | {"credit_options": options | given}
 
     def unused(self) -> str | None:
         """Return a line that names the settings that change nothing; None if all have an effect."""
@@ -315,6 +316,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         _ = self.device
         at_once = self.per_device_train_batch_size * self.world_size
         step, prompts = self.rollouts_per_optimizer_step, self.prompts_per_rollout_batch
+        generations = int(self.num_generations or 1)
         if step is not None:
             rule = f"be a multiple of per_device_train_batch_size * num_processes = {at_once}"
             nearest = _nearest(step, at_once)
@@ -322,10 +324,10 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             self.gradient_accumulation_steps = step // at_once
         whole = step or at_once
         if prompts is not None:
-            self.generation_batch_size = prompts * self.num_generations
-            unit = whole // math.gcd(whole, self.num_generations)
+            self.generation_batch_size = prompts * generations
+            unit = whole // math.gcd(whole, generations)
             rule = f"be a multiple of {unit} with {whole} rollouts in an optimizer step"
-            rule += f" and num_generations={self.num_generations}"
+            rule += f" and num_generations={generations}"
             nearest = _nearest(prompts, unit)
             self._must("prompts_per_rollout_batch", prompts % unit == 0, rule, nearest)
         elif step is not None and (self.generation_batch_size or self.steps_per_generation):
@@ -335,7 +337,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
 
     def check_credit_options(self) -> None:
         """Refuse options that the credit's function does not take, or of which it lacks one."""
-        takes, given = self._parameters, self.credit_options or {}
+        takes: Any = self._parameters
+        given: Any = self.credit_options or {}
         self._must("credit_options", isinstance(given, dict), "be a mapping", "names to values")
         for name, value in given.items():
             rule = f"hold what credit={self.credit!r} takes ({', '.join(takes) or 'nothing'})"
