@@ -1,2 +1,2 @@
-from .barl_trainer import BARLTrainer as BARLTrainer
 from .config import BARLConfig as BARLConfig
+from .trainer import BARLTrainer as BARLTrainer

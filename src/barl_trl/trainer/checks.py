@@ -16,13 +16,13 @@ from transformers import PreTrainedTokenizerBase
 from transformers.integrations import is_deepspeed_zero3_enabled
 from trl import is_conversational
 
-from ..data.suspicions import unreadable
+from ..data import unreadable
 from ..graders import get_grader
 from ..hypotheses import given_hypotheses, is_truth, truth_answer
 from ..rewards import AccuracyReward, resolve_rewards
 from ..steps import step_ends_of
 from .config import BARLConfig
-from .rollouts.evidence import ENVIRONMENT_METHOD
+from .evidence import ENVIRONMENT_METHOD
 
 _LOOKED_AT = 200  # first rows whose true answers and hypotheses are checked
 # what TRL passes to reward functions, beside the columns
@@ -49,8 +49,8 @@ def check_trainer_arguments(
           f"extraction must be left at 'boxed' with an answer_extractor, got {args.extraction!r}.")
     if segmenter := keywords.get("step_segmenter"):
         step_ends_of([0, 1, 2, 3], segmenter)
-    peft_config: Any = model.peft_config if isinstance(model, PeftModel) else None
-    adapters = [*(peft_config or {}).values(), keywords.get("peft_config")]
+    peft_config = keywords.get("peft_config")
+    adapters: Any = model.peft_config.values() if isinstance(model, PeftModel) else [peft_config]
     kinds = {adapter.peft_type.value for adapter in adapters if adapter is not None}
     _must(not args.gradient_checkpointing or not kinds & {"PREFIX_TUNING", "CARTRIDGE"},
           f"gradient_checkpointing must be False with {kinds}: it drops the cache of the prefix.")
@@ -149,7 +149,7 @@ def _check_dataset(
     empty = _first_empty(dataset if isinstance(dataset, Dataset) else dataset.take(1))
     _must(empty is None, f"{name} must have a prompt in every row, got none in row {empty}.")
     if name == "train_dataset" and isinstance(dataset, Dataset):
-        prompts = int(args.generation_batch_size or 0) // int(args.num_generations or 1)
+        prompts = int(args.generation_batch_size or 0) // (args.num_generations or 1)
         _must(len(dataset) >= prompts,
               f"{name} must have the {prompts} rows of a rollout batch, got {len(dataset)}.")
     if name == "train_dataset":
@@ -222,8 +222,8 @@ def _check_hypotheses(args: BARLConfig, rows: list[dict[str, Any]]) -> None:
         _must(is_there, f"{field} must name a column of train_dataset, got {name!r}: {[*rows[0]]}.")
     if listing is None:
         return
-    prior = weighing or ""
-    lists = [given_hypotheses(row[listing], row.get(prior), max_chars=size) for row in rows]
+    pairs = [(row[listing], row.get(weighing or "")) for row in rows]
+    lists = [given_hypotheses(*pair, max_chars=size) for pair in pairs]
     _must(2 * sum(one is None for one in lists) <= len(rows),
           f"hypotheses_column must hold lists of texts of at most {size} characters, got "
           f"{listing!r}, where most of the first {len(rows)} rows have none.")
@@ -243,8 +243,8 @@ def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
         return
     _must(tokenizer.eos_token is not None,
           "processing_class must have an EOS token: set eos_token to the one that ends an answer.")
-    first = next(iter(dataset), {}) if isinstance(dataset, Dataset | IterableDataset) else {}
-    _must(tokenizer.chat_template is not None or not is_conversational(first),
+    first = [*islice(dataset, 1)] if isinstance(dataset, Dataset | IterableDataset) else []
+    _must(tokenizer.chat_template is not None or not any(map(is_conversational, first)),
           "processing_class must have a chat_template for messages, or prompts must be texts.")
 
 

@@ -16,7 +16,7 @@ from ..credit.registry import CREDITS, Credit, find_credit
 from ..graders.extraction import Extraction
 from ..plausibility.elicitation import DEFAULT_ELICITATION
 from .contract import check_versions
-from .hub.redaction import RedactedArguments
+from .hub import RedactedArguments
 
 # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
 warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
@@ -316,7 +316,6 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         _ = self.device
         at_once = self.per_device_train_batch_size * self.world_size
         step, prompts = self.rollouts_per_optimizer_step, self.prompts_per_rollout_batch
-        generations = int(self.num_generations or 1)
         if step is not None:
             rule = f"be a multiple of per_device_train_batch_size * num_processes = {at_once}"
             nearest = _nearest(step, at_once)
@@ -324,10 +323,11 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             self.gradient_accumulation_steps = step // at_once
         whole = step or at_once
         if prompts is not None:
-            self.generation_batch_size = prompts * generations
-            unit = whole // math.gcd(whole, generations)
+            size = self.num_generations or 1
+            self.generation_batch_size = prompts * size
+            unit = whole // math.gcd(whole, size)
             rule = f"be a multiple of {unit} with {whole} rollouts in an optimizer step"
-            rule += f" and num_generations={generations}"
+            rule += f" and num_generations={self.num_generations}"
             nearest = _nearest(prompts, unit)
             self._must("prompts_per_rollout_batch", prompts % unit == 0, rule, nearest)
         elif step is not None and (self.generation_batch_size or self.steps_per_generation):
@@ -337,8 +337,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
 
     def check_credit_options(self) -> None:
         """Refuse options that the credit's function does not take, or of which it lacks one."""
-        takes: Any = self._parameters
         given: Any = self.credit_options or {}
+        takes = self._parameters
         self._must("credit_options", isinstance(given, dict), "be a mapping", "names to values")
         for name, value in given.items():
             rule = f"hold what credit={self.credit!r} takes ({', '.join(takes) or 'nothing'})"
