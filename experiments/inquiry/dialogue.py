@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from trl.models import unwrap_model_for_generation
 
-from barl_trl.synthetic.inquiry import Inquiry, animals, number
+from .inquiry import Inquiry, animals, number
 
 MOST_TOKENS = 20
 """Tokens of a turn at most."""

@@ -22,7 +22,7 @@ from barl_trl.trainer.records import (
 )
 from barl_trl.trainer.records import write_records as write_records_of
 from barl_trl.rewards import cost
-from barl_trl.trainer.config import BARLConfig
+from barl_trl.trainer.config import BARLConfig, own_fields
 from barl_trl.trainer.evidence import TaskFunctions
 
 from ..tiny import tiny_model
@@ -38,11 +38,22 @@ from ..trainer.rollouts import (
 )
 from ..trainer.test_agents import agent, look
 
+_CONFIG = BARLConfig(bf16=False)  # another one would reset accelerate
+
 
 def metadata_of(**settings):
     """What a run with these settings says of its records."""
-    how = BARLConfig("unused", use_cpu=True, bf16=False, **settings).settings
+    how = _set(copy(_CONFIG), settings).settings
     return {"reward_names": ["accuracy"], "model": "tiny", "settings": how}
+
+
+def _set(args, settings):
+    """Set fields, and the options of the credit."""
+    fields = {one.name for one in own_fields()}
+    vars(args).update({name: value for name, value in settings.items() if name in fields})
+    args.credit_options = {n: value for n, value in settings.items() if n not in fields}
+    args.check_credit_options()
+    return args
 
 
 METADATA = metadata_of()
@@ -166,7 +177,7 @@ class Recorder:
     def records(self, **settings):
         """Returns the records of training with these settings, and their metadata."""
         made, args = self.trainer, copy(self.args)  # another config would reset accelerate
-        vars(args).update(settings)
+        _set(args, settings)
         made.args, made.credit = args, args.own_credit
         made.scorer = replace(made.scorer, args=args, credit=made.credit)
         made._recorder.on_train_begin(args, made.state, made.control)

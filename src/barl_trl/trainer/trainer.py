@@ -17,7 +17,6 @@ from peft import PeftModel
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations import is_deepspeed_zero3_enabled
-from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
 
 from ..credit.token_weights import token_weights
@@ -32,11 +31,12 @@ from .checks import (
     refuse_unusable_tokenizer,
 )
 from .config import BARLConfig
-from .evaluation import check_benchmarks, evaluate_benchmarks
+from .evaluation import check_benchmarks, evaluate_benchmarks, metrics_of_set
 from .evidence import TaskFunctions
-from .hub import write_model_card
+from .hub import complete_card
 from .metrics import BatchLog
-from .records import RolloutRecorder
+from .progress import rows_alone
+from .recorder import RolloutRecorder
 from .resume import ResumeMixin
 from .scoring import HypothesisScorer, RolloutBatch, Scored, scored_rollouts, share_verdicts
 from .turns import (
@@ -276,6 +276,7 @@ class BARLTrainer(ResumeMixin):
         self._recorder = RolloutRecorder(self) if args.log_beliefs else None
         if self._recorder is not None:
             self.add_callback(self._recorder)
+        rows_alone(self)
 
     def _choose_judge(self, rewards: Sequence[Any], args: BARLConfig) -> None:
         """Choose the grader of answers and benchmarks, and start the graders' processes."""
@@ -335,9 +336,7 @@ class BARLTrainer(ResumeMixin):
         is_stale = self.args.gradient_accumulation_steps % passes != 0
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_asked = (is_stale or is_corrected) and not self._depends_on_padding
-        self._asks_for_old_logps = (
-            self.model.training and is_asked and self.args.scores_answers
-        )
+        self._asks_for_old_logps = self.model.training and is_asked and self.args.scores_answers
         completions = self._generated.completions
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
 
@@ -525,8 +524,13 @@ class BARLTrainer(ResumeMixin):
         return episodes_of(prompts, self._generated, self)
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):  # noqa: D102
-        self._eval_set = metric_key_prefix.removeprefix("eval").removeprefix("_")
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        metrics |= metrics_of_set(self, metrics, metric_key_prefix)
         if eval_dataset is None and self.benchmarks:
             metrics |= evaluate_benchmarks(self, metric_key_prefix)
         return metrics
+
+    def create_model_card(self, model_name=None, dataset_name=None, tags=None):  # noqa: D102
+        super().create_model_card(model_name, dataset_name, tags)
+        if self.is_world_process_zero():
+            complete_card(self)
