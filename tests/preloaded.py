@@ -30,7 +30,7 @@ ADDRESS = "BARL_TESTS_PRELOADED"
 MODULES = [
     *("accelerate.utils.launch", "torch.distributed.run", "torch.distributed.fsdp"),
     *("datasets", "hypothesis", "matplotlib.pyplot", "pandas", "trl", "transformers.models.qwen2"),
-    *("barl_trl.commands.train.run", "barl_trl.commands.check_data", "barl_trl.commands.evaluate"),
+    *("barl_trl.commands.train", "barl_trl.commands.evaluate", "barl_trl.commands.data"),
 ]
 
 

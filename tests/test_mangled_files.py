@@ -3,11 +3,11 @@
 import os
 
 import pytest
+from barl_trl.data.files import read_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barl_trl.data import load_problems
-from barl_trl.data.files import read_rows
 from barl_trl.evaluation.responses import read_response_file
 
 from .evaluation.files import problems, write_responses

@@ -11,7 +11,6 @@ import time
 import psutil
 import pytest
 import torch
-
 from barl_trl.commands.shell.interruption import Interrupted, raised
 from barl_trl.commands.shell.jobs import FileJob, run_jobs
 from barl_trl.report.json_files import write_json

@@ -11,8 +11,6 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-import yaml
-
 COMMANDS = {
     "train": "train a model with BARL or another credit, from a YAML recipe and options",
     "evaluate": "measure accuracy and pass@k on benchmarks, and write every response to a file",
@@ -63,6 +61,7 @@ def unknown(name: str, options: Iterable[str]) -> str:
 def main(argv: list[str] | None = None) -> None:
     """Run the `barl` command, and end a user's mistake with one line and exit status 2."""
     command, *options = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PLW1514, SIM115 (closed by `>&-`)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
     try:
@@ -71,7 +70,7 @@ def main(argv: list[str] | None = None) -> None:
     except BrokenPipeError:  # `| head` has read enough; the interpreter's end flushes, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
-    except (ValueError, OSError, ImportError, yaml.YAMLError) as error:
+    except (ValueError, OSError, ImportError) as error:
         _say(command, str(error) or type(error).__name__)
         sys.exit(2)
     except KeyboardInterrupt as interrupt:  # whoever knows what is kept raises it with a sentence

@@ -1,7 +1,6 @@
 """`barl data check`: the rows of a data set that cannot be used, and those that deserve a look."""
 
-from ..data import load_problems
-from ..data.suspicions import SUSPICIONS
+from ..data import SUSPICIONS, load_problems
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from .cli import OneLineParser
 

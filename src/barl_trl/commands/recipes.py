@@ -1,10 +1,16 @@
-"""`barl recipes`: list the shipped recipes and accelerate configurations, or print one."""
+"""Recipes: their parser, and `barl recipes`, which lists those that are shipped, or prints one."""
 
+import argparse
+import json
 import sys
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from .cli import OneLineParser
+import yaml
+from trl import TrlParser
+
+from .cli import OneLineParser, unknown
 
 _PACKAGE = Path(__file__).parents[1]
 FOLDERS = {"config": _PACKAGE / "recipes", "accelerate_config": _PACKAGE / "accelerate_configs"}
@@ -33,6 +39,70 @@ def file_of(option: str, value: str) -> Path:
     nearest = get_close_matches(Path(value).stem, names(option), n=1)
     hint = f"did you mean {nearest[0]}?" if nearest else "`barl recipes` lists them."
     raise ValueError(f"--{option} must be a YAML file or a shipped name, got {value}: {hint}")
+
+
+class RecipeParser(OneLineParser, TrlParser):
+    """TRL's parser of options and of a recipe (`--config`), which may be a shipped one's name."""
+
+    def __init__(self, *kinds: Any, prog: str):
+        super().__init__(kinds, prog=prog, usage=f"{prog} [--config RECIPE] [OPTIONS]")
+        for action in self._actions:  # --an-option is taken, too, but need not be shown
+            action.option_strings = [n for n in action.option_strings if "-" not in n.lstrip("-")]
+
+    def parse_args_and_config(self, args: Any = None, **kwargs: Any) -> Any:
+        """Find the recipe, and parse as TRL."""
+        words: list[str] = []
+        if args and not args[0].startswith("-"):
+            self.error(f"a recipe must come after --config, got {args[0]}.")
+        for word in args:
+            words += word.split("=", 1) if word.startswith("--config=") else [word]
+        if "--config" in words:
+            place = words.index("--config") + 1
+            if place == len(words) or words[place].startswith("--"):
+                self.error("--config must be followed by a recipe, got nothing.")
+            words[place] = str(file_of("config", words[place]))
+            _refuse_twice(words[place])
+        return super().parse_args_and_config(words, **kwargs)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and name the option whose text is no JSON, which transformers does not."""
+        parsed, rest = super().parse_known_args(args, namespace)
+        for name, value in vars(parsed).items():
+            is_json = name.endswith(("_kwargs", "_options", "_config"))
+            if is_json and isinstance(value, str) and value.startswith("{"):
+                try:
+                    json.loads(value)
+                except ValueError as error:
+                    self.error(f"{name} must be JSON, got another text ({error}).")
+        return parsed, rest
+
+    def set_defaults_with_config(self, **config: Any) -> list[str]:
+        """Refuse unknown names, and read values with their types, as if they were typed."""
+        actions = {action.dest: action for action in self._actions}
+        for name, value in config.items():
+            if name not in actions:
+                self.error(unknown(str(name), actions))
+            are_several = isinstance(value, list) and actions[name].nargs == "+"
+            if value is None or (isinstance(value, dict | list) and actions[name].type is str):
+                continue
+            try:
+                texts = [*map(str, value if are_several else [value])]
+                config[name] = self._get_values(actions[name], texts)
+            except argparse.ArgumentError as error:
+                self.error(f"{error} in the recipe")
+        return super().set_defaults_with_config(**config)
+
+
+def _refuse_twice(path: str) -> None:
+    """Refuse what is no YAML, or has an option twice, of which YAML would take the last one."""
+    try:
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"), yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ValueError(f"{path} must be YAML, got another text: {error}") from None
+    keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
+    for name in keys:
+        if keys.count(name) > 1:
+            raise ValueError(f"{path} must have each option once, got {name} again.")
 
 
 def run(argv: list[str]) -> None:

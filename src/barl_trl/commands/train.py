@@ -3,7 +3,6 @@
 import argparse
 import gc
 import inspect
-import json
 import logging
 import os
 import signal
@@ -17,25 +16,26 @@ from typing import Any
 import datasets
 import torch
 import transformers
-import yaml
 from datasets import Dataset
+from huggingface_hub import auth_check, create_repo
+from huggingface_hub.errors import HTTPError
 from transformers import AutoTokenizer
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
-from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
+from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from ..data import PAPER_SYSTEM_PROMPT, load_problems
-from ..data.loading import MOST_PARSED, make_prompt
-from ..data.selection import with_short_prompts
+from ..data import (
+    MOST_PARSED,
+    PAPER_SYSTEM_PROMPT,
+    load_problems,
+    make_prompt,
+    with_short_prompts,
+)
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
-from ..evaluation.checkpoints import record_training
+from ..evaluation.provenance import record_training
 from ..rewards import callable_at, get_reward_func
 from ..trainer import BARLConfig, BARLTrainer
-from ..trainer.checkpoints.files import checkpoint_to_resume, what_is_kept
-from ..trainer.checkpoints.output_folder import claimed
-from ..trainer.hub.pushes import PushError, claim_repository, push
 from ..trainer.progress import ProgressRows
-from .cli import OneLineParser, unknown
-from .recipes import file_of
+from ..trainer.resume import find_checkpoint, last_checkpoint, left_in
+from .recipes import RecipeParser, file_of
 
 _logger = logging.getLogger(__name__)
 
@@ -131,94 +131,13 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
 # fmt: on
 
 
-class RecipeParser(OneLineParser, TrlParser):
-    """TRL's parser of options and of a recipe (`--config`), which may be a shipped one's name."""
-
-    def __init__(self, *kinds: Any, prog: str):
-        super().__init__(kinds, prog=prog, usage=f"{prog} [--config RECIPE] [OPTIONS]")
-        for action in self._actions:  # --an-option is taken, too, but need not be shown
-            action.option_strings = [n for n in action.option_strings if "-" not in n.lstrip("-")]
-
-    def parse_args_and_config(self, args: Any = None, **kwargs: Any) -> Any:
-        """Find the recipe, and parse as TRL."""
-        words: list[str] = []
-        if args and not args[0].startswith("-"):
-            self.error(f"a recipe must come after --config, got {args[0]}.")
-        for word in args:
-            words += word.split("=", 1) if word.startswith("--config=") else [word]
-        if "--config" in words:
-            place = words.index("--config") + 1
-            if place == len(words) or words[place].startswith("--"):
-                self.error("--config must be followed by a recipe, got nothing.")
-            words[place] = str(file_of("config", words[place]))
-            _refuse_twice(words[place])
-        return super().parse_args_and_config(words, **kwargs)
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and name the option whose text is no JSON, which transformers does not."""
-        parsed, rest = super().parse_known_args(args, namespace)
-        for name, value in vars(parsed).items():
-            is_json = name.endswith(("_kwargs", "_options", "_config"))
-            if is_json and isinstance(value, str) and value.startswith("{"):
-                try:
-                    json.loads(value)
-                except ValueError as error:
-                    self.error(f"{name} must be JSON, got another text ({error}).")
-        return parsed, rest
-
-    def set_defaults_with_config(self, **config: Any) -> list[str]:
-        """Refuse unknown names, and read values with their types, as if they were typed."""
-        actions = {action.dest: action for action in self._actions}
-        for name, value in config.items():
-            if name not in actions:
-                self.error(unknown(str(name), actions))
-            are_several = isinstance(value, list) and actions[name].nargs == "+"
-            if value is None or (isinstance(value, dict | list) and actions[name].type is str):
-                continue
-            try:
-                texts = [*map(str, value if are_several else [value])]
-                config[name] = self._get_values(actions[name], texts)
-            except argparse.ArgumentError as error:
-                self.error(f"{error} in the recipe")
-        return super().set_defaults_with_config(**config)
-
-    def print_help(self, file: Any = None, *, lists_all: bool = False) -> None:
-        """Print the options: BARL's and those of the data, or all, also TRL's."""
-        kinds = [kind for kind in BARLConfig.__mro__ if kind.__module__.startswith("barl_trl.")]
-        own = {name for kind in (ScriptArguments, *kinds) for name in inspect.get_annotations(kind)}
-        for action in self._actions:
-            if not lists_all and action.dest not in (*own, "model_name_or_path", "output_dir"):
-                action.help = argparse.SUPPRESS
-        for option, text in {
-            "--config": "a YAML file of options, or a name that `barl recipes` lists",
-            "--help-all": "list every option, also TRL's",
-            "--accelerate_config": "how processes share the work: a name that `barl recipes` "
-            "lists, or a file that `accelerate config` made",
-            "--num_processes": "number of processes, one for each device",
-        }.items():
-            self.add_argument(option, help=text, metavar="", default=argparse.SUPPRESS)
-        super().print_help(file)
-
-
-def _refuse_twice(path: str) -> None:
-    """Refuse a recipe that has an option twice; YAML would take the last one."""
-    try:
-        root = yaml.compose(Path(path).read_text(encoding="utf-8"), yaml.SafeLoader)
-    except RecursionError:
-        raise ValueError(f"{path} must be YAML: it is nested too deeply.") from None
-    keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
-    for name in keys:
-        if keys.count(name) > 1:
-            raise ValueError(f"{path} must have each option once, got {name} again.")
-
-
 def run(argv: list[str]) -> None:
     """Parse a recipe and options; train, save, and push to the Hub if that is asked for."""
     if launch := _launch_command(argv):
         os.execv(launch[0], launch)
     parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
     if {"-h", "--help", "--help-all"} & {*argv}:
-        parser.print_help(lists_all="--help-all" in argv)
+        _print_help(parser, lists_all="--help-all" in argv)
         return
     has_gpu = torch.accelerator.is_available()
     if not has_gpu:  # TRL's bfloat16 would be slow, or fail
@@ -228,26 +147,63 @@ def run(argv: list[str]) -> None:
     if args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
-    resume = checkpoint_to_resume(args.resume_from_checkpoint, args) or args.resume_from_checkpoint
+    find_checkpoint(args, args.resume_from_checkpoint)  # refuses a used folder, too
     with _process_group_outliving_ddp():
-        try:
-            with claimed(args, resume):  # another run's folder is refused before a model is loaded
-                if args.push_to_hub and args.process_index == 0:
-                    claim_repository(args)
-                trainer = _make_trainer(script, args, model)
-            if not has_gpu:
-                trainer.accelerator.print("No GPU was found: the CPU trains.")
-            _train(trainer, resume, is_saved=script.save_on_interrupt)
-            # without _internal_call it would push, too
-            trainer.save_model(args.output_dir, _internal_call=True)
-            trainer.save_state()
-            trainer.accelerator.print(f"Model saved to {args.output_dir}.")
-            if args.push_to_hub:
-                push(trainer, dataset_name=script.dataset_name)
-                trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
-        except PushError as error:
-            raise OSError(str(error)) from None
+        if args.push_to_hub and args.process_index == 0:
+            _refuse_unwritable(args)
+        trainer = _make_trainer(script, args, model)
+        if not has_gpu:
+            trainer.accelerator.print("No GPU was found: the CPU trains.")
+        _train(trainer, is_saved=script.save_on_interrupt)
+        trainer.save_model(args.output_dir, _internal_call=True)  # else it would push, too
+        trainer.save_state()
+        trainer.accelerator.print(f"Model saved to {args.output_dir}.")
+        if args.push_to_hub:
+            _push(trainer, script.dataset_name)
         trainer.accelerator.end_training()
+
+
+def _refuse_unwritable(args: BARLConfig) -> None:
+    """Refuse a repository of the Hub that could not be pushed to after training."""
+    name = args.hub_model_id or Path(str(args.output_dir)).absolute().name
+    try:
+        made = create_repo(name, token=args.hub_token, private=args.hub_private_repo, exist_ok=True)
+        auth_check(made.repo_id, token=args.hub_token, write=True)  # it may be somebody else's
+    except (HTTPError, OSError, ValueError) as error:
+        raise ValueError(
+            f"hub_model_id must be a repository to push to, got {name!r}: {error}"
+        ) from None
+
+
+def _push(trainer: BARLTrainer, dataset: Any) -> None:
+    """Push the saved model; the Hub refuses a model card that names a local file."""
+    folder, name = trainer.args.output_dir, trainer.hub_model_id
+    try:
+        trainer.push_to_hub(dataset_name=None if Path(dataset).exists() else dataset)
+    except (HTTPError, OSError, ValueError) as error:
+        raise OSError(
+            f"the model is saved in {folder}, but was not pushed to {name}: {error} To push it "
+            f"later: hf upload {name} {folder} . --exclude 'checkpoint-*' --exclude '_*'"
+        ) from None
+    trainer.accelerator.print(f"Model pushed to the Hub as {name}.")
+
+
+def _print_help(parser: RecipeParser, *, lists_all: bool) -> None:
+    """Print the options: BARL's and those of the data, or all, also TRL's."""
+    kinds = [kind for kind in BARLConfig.__mro__ if kind.__module__.startswith("barl_trl.")]
+    own = {name for kind in (ScriptArguments, *kinds) for name in inspect.get_annotations(kind)}
+    for action in parser._actions:
+        if not lists_all and action.dest not in (*own, "model_name_or_path", "output_dir"):
+            action.help = argparse.SUPPRESS
+    for option, text in {
+        "--config": "a YAML file of options, or a name that `barl recipes` lists",
+        "--help-all": "list every option, also TRL's",
+        "--accelerate_config": "how processes share the work: a name that `barl recipes` lists, or "
+        "a file that `accelerate config` made",
+        "--num_processes": "number of processes, one for each device",
+    }.items():
+        parser.add_argument(option, help=text, metavar="", default=argparse.SUPPRESS)
+    parser.print_help()
 
 
 def _launch_command(argv: list[str]) -> list[str] | None:
@@ -309,6 +265,7 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
         rewards,
         args,
         processing_class=tokenizer,
+        callbacks=[ProgressRows()],
         quantization_config=get_quantization_config(model),
         peft_config=get_peft_config(model),
         **_data_sets(script, args, tokenizer),
@@ -374,17 +331,14 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
     }
 
 
-def _train(trainer: BARLTrainer, resume: str | bool | None, *, is_saved: bool) -> None:
+def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
     """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint.
 
     Raises:
         KeyboardInterrupt: The message says what is kept, and how to go on.
         RuntimeError: Training had begun and failed; the cause is no user's mistake in an option.
     """
-    trainer.remove_callback(PrinterCallback)  # it and the next print dictionaries of all metrics
-    trainer.remove_callback(ProgressCallback)
-    trainer.add_callback(ProgressRows())
-    stop = trainer.stop_together
+    args, stop = trainer.args, trainer.stop_together
     stop.is_saved = is_saved
 
     def ask(signum: int, frame: Any) -> None:
@@ -396,13 +350,14 @@ def _train(trainer: BARLTrainer, resume: str | bool | None, *, is_saved: bool) -
     for number in (signal.SIGINT, signal.SIGTERM) if is_saved else ():
         signal.signal(number, ask)
     try:
-        trainer.train(resume)
+        trainer.train(args.resume_from_checkpoint)
         if stop.has_stopped:
             raise KeyboardInterrupt
     except (Exception, KeyboardInterrupt) as error:
-        kept, checkpoint = what_is_kept(trainer, resume)
-        again = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
-        way_on = f"{kept} The same command{again} goes on.".strip()
+        folder = Path(str(args.output_dir))
+        checkpoint = last_checkpoint(folder)[0] or ("auto" if left_in(folder) else None)
+        option = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
+        way_on = f"The same command{option} goes on."
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(way_on) from None
         if not trainer.is_in_train:  # settings, that the checkpoint contradicts
@@ -423,5 +378,6 @@ def _process_group_outliving_ddp() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect()  # the trainer is part of cycles
+        if group is not None:
+            gc.collect()  # the trainer is part of cycles
         del group

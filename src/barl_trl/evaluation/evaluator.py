@@ -19,12 +19,12 @@ from tqdm import tqdm
 
 from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
-from .json_files import write_json
 from ..rewards import callable_at
 from ..trainer.hub import redacted
 from ..trainer.resume import one_writer
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
 from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Job, telling
+from .json_files import write_json
 from .provenance import TRAINED_BY, checkpoint_id, run_record
 from .responses import Response, ResponseFile, read_response_file
 from .results import open_results, summarize
@@ -171,7 +171,7 @@ def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> d
     grader = get_grader(args.grader, args.extraction)
     sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
     _refuse_others_files(sources, folder)
-    agent = _agent(args)
+    agent: Any = _agent(args)
     tokenizer = _tokenizer(args)
     template = choose_template(
         args.template, tokenizer, args.system_prompt, args.chat_template_kwargs
@@ -203,7 +203,7 @@ def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> d
                 max_tokens=args.max_tokens,
                 batch_size=args.batch_size,
                 use_vllm=args.backend == "vllm",
-                agent=agent and Agent(template, *agent, args.max_tool_calling_iterations),
+                agent=Agent(template, *agent, args.max_tool_calling_iterations) if agent else None,
                 **args.init_kwargs,
             ),
             tokenizer,

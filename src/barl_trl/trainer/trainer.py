@@ -300,7 +300,8 @@ class BARLTrainer(ResumeMixin):
     @property
     def turn_end_ids(self) -> list[int]:
         """Ids of the tokens that end a turn, and of the padding."""
-        return [*self.eos_token_ids, self._tokenizer.pad_token_id]
+        ids: list[Any] = [*self.eos_token_ids, self._tokenizer.pad_token_id]
+        return ids
 
     # a rollout batch, in the order in which TRL calls
 
@@ -336,9 +337,7 @@ class BARLTrainer(ResumeMixin):
         is_stale = self.args.gradient_accumulation_steps % passes != 0
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_asked = (is_stale or is_corrected) and not self._depends_on_padding
-        self._asks_for_old_logps = (
-            self.model.training and is_asked and self.args.scores_answers
-        )
+        self._asks_for_old_logps = self.model.training and is_asked and self.args.scores_answers
         completions = self._generated.completions
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
 
