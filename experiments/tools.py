@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any, NamedTuple
+
+from barl_trl.evaluation.statistics import interval, mean_and_standard_error, student_tail
 
 
 class FileJob(NamedTuple):
@@ -77,8 +78,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def with_error(values: Sequence[float], digits: int) -> str:
     """Return the mean of independent values ± its standard error."""
-    mean = f"{fmean(values):.{digits}f}"
-    return f"{mean} ± {stdev(values) / len(values) ** 0.5:.{digits}f}" if len(values) > 1 else mean
+    mean, error = mean_and_standard_error(values)
+    return f"{mean:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
 
 
 class Difference(NamedTuple):
@@ -86,7 +87,7 @@ class Difference(NamedTuple):
 
     mean: float
     low: float
-    """Student's interval of 95 %; as `high` and `p` NaN for one pair."""
+    """Student's interval of 95 %; as `high` and `p` NaN without any spread."""
     high: float
     p: float
     """Of a two-sided t-test."""
@@ -98,25 +99,9 @@ class Difference(NamedTuple):
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Difference:
     """Compare values of the same seeds; where one side has more, the first ones."""
-    from scipy import stats
-
     differences = [a - b for a, b in zip(values, others, strict=False)]
-    if len(differences) < 2 or len({*differences}) == 1:
-        return Difference(fmean(differences), *[float("nan")] * 3)
-    test: Any = stats.ttest_1samp(differences, 0.0)
-    low, high = test.confidence_interval(0.95)
-    return Difference(fmean(differences), float(low), float(high), float(test.pvalue))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number, by Holm's step-down rule.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, largest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, (len(p_values) - rank) * p_values[place])
-        corrected[place] = min(1.0, largest)
-    return corrected
+    mean, error = mean_and_standard_error(differences)
+    if not error:
+        return Difference(mean, *[float("nan")] * 3)
+    low, high = interval(mean, error, len(differences))
+    return Difference(mean, low, high, 2 * student_tail(abs(mean) / error, len(differences) - 1))

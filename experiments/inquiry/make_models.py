@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -94,9 +94,9 @@ def call_opening(game: type[InquiryEnvironment]) -> str:
     return f'<tool_call>\n{{"name": "{tool.__name__}", "arguments": {{"{parameter.name}": {quote}'
 
 
-def make_tokenizer(game: type[InquiryEnvironment]) -> PreTrainedTokenizerFast:
+def make_tokenizer(game: type[InquiryEnvironment]) -> Any:
     """Return a tokenizer of bytes, with added tokens for the game's texts."""
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer: Any = PreTrainedTokenizerFast(
         tokenizer_object=byte_tokenizer(),
         pad_token="<|endoftext|>",
         eos_token="<|im_end|>",
@@ -119,9 +119,7 @@ def make_tokenizer(game: type[InquiryEnvironment]) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def prompt_text(
-    tokenizer: PreTrainedTokenizerFast, game: type[InquiryEnvironment], message: str
-) -> str:
+def prompt_text(tokenizer: Any, game: type[InquiryEnvironment], message: str) -> str:
     """Return the text of a prompt, as TRL renders it."""
     return tokenizer.apply_chat_template(
         [{"role": "user", "content": message}],
@@ -184,9 +182,7 @@ def training_row(
     return row
 
 
-def batches(
-    game: type[InquiryEnvironment], asker: Asker, tokenizer: PreTrainedTokenizerFast
-) -> Iterator[Batch]:
+def batches(game: type[InquiryEnvironment], asker: Asker, tokenizer: Any) -> Iterator[Batch]:
     """Yield the random asker's games."""
     rng = random.Random(SEED)
     encode = cache(tokenizer.encode)
@@ -214,11 +210,9 @@ def batches(
         yield Batch(input_ids, labels, choices=learned)
 
 
-def make_model(
-    game: type[InquiryEnvironment], asker: Asker, tokenizer: PreTrainedTokenizerFast
-) -> Qwen2ForCausalLM:
+def make_model(game: type[InquiryEnvironment], asker: Asker, tokenizer: Any) -> Qwen2ForCausalLM:
     """Return a model of random weights, in which texts may begin as the sum of their letters."""
-    model = random_qwen2(
+    model: Any = random_qwen2(
         tokenizer,
         seed=SEED,
         hidden_size=asker.hidden_size,
@@ -242,7 +236,8 @@ def choices(rows: Sequence[Row], vocabulary: int) -> Choices:
     for line, (n, position) in zip(probabilities, places, strict=True):
         tokens, shares = rows[n].choices[position]
         line[tokens] = torch.from_numpy(shares).float()
-    return Choices(*torch.tensor(places).unbind(dim=1), probabilities)
+    lines, positions = torch.tensor(places).unbind(dim=1)
+    return Choices(lines, positions, probabilities)
 
 
 def conclusions(rows: Sequence[Row], hypotheses: torch.Tensor) -> Choices:
@@ -250,7 +245,8 @@ def conclusions(rows: Sequence[Row], hypotheses: torch.Tensor) -> Choices:
     places = [(n, position) for n, row in enumerate(rows) for position in row.beliefs]
     beliefs = np.stack([belief for row in rows for belief in row.beliefs.values()])
     probabilities = torch.from_numpy(beliefs).float()
-    return Choices(*torch.tensor(places).unbind(dim=1), probabilities, hypotheses)
+    lines, positions = torch.tensor(places).unbind(dim=1)
+    return Choices(lines, positions, probabilities, hypotheses)
 
 
 if __name__ == "__main__":

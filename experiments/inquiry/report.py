@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..tools import Difference, holm, paired, read_json, table, with_error
+from barl_trl.evaluation.comparison import holm
+
+from ..tools import Difference, paired, read_json, table, with_error
 from .arms import ARMS
 from .environments import GAMES
 from .games import BUDGETS, CONDITIONS

@@ -272,8 +272,8 @@ class _Course(TrainerCallback):
 def run(arm: TripletArm, seed: int, scale: Scale) -> list[dict[str, float]]:
     """Train a policy, and return its accuracies on the way, the first before training.
 
-    The records have the number of batches before (`iteration`), `train_accuracy` (the mean of the training
-    prompts) and `unseen_accuracy`.
+    The records have the number of batches before (`iteration`), `train_accuracy` (the mean of the
+    training prompts) and `unseen_accuracy`.
     """
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_trainer(arm, seed, scale, folder)

@@ -335,7 +335,11 @@ def _write(
 
 
 def _cells(rows: Rows) -> dict[str, str]:
-    return {row["value"].replace("_", " "): f"{row['mean']:.3f}" for row in rows}
+    cells = {}
+    for row in rows:
+        error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.3f}"
+        cells[row["value"].replace("_", " ")] = f"{row['mean']:.3f}{error}"
+    return cells
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ ROWS = {
     "minerva_math": ({"question": Q, "answer": "4e33"}, "4e33"),
 }
 HMMT = {"problem_idx": 1, "problem": Q, "answer": r"\frac{1}{576}, 2", "problem_type": ["G", "A"]}
-ROWS |= {name: (HMMT, HMMT["answer"]) for name in ("hmmt_feb25", "hmmt_nov25", "hmmt_feb26")}
+ROWS |= dict.fromkeys(("hmmt_feb25", "hmmt_nov25", "hmmt_feb26"), (HMMT, HMMT["answer"]))
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,6 @@ from ..trainer.rollouts import (
 )
 from ..trainer.test_agents import agent, look
 
-
 _CONFIG = BARLConfig(bf16=False)  # another one would reset accelerate
 
 

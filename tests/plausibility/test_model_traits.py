@@ -112,7 +112,7 @@ def test_trees_are_packed_where_attention_can_be_replaced(family):
         ("bloom", {}, "takes no position_ids"),
         ("gpt_neo", {}, "depends on more than position_ids"),
         ("llama4_text", {"attn_temperature_tuning": True}, "depends on more than position_ids"),
-        ("llama", {"rope_parameters": {**LONG, "rope_theta": 100.0}}, "longest row of a batch"),
+        ("llama", {"rope_parameters": {**LONG, "rope_theta": 100.0}}, "longest row"),
     ],
 )
 def test_a_description_says_why_no_prefix_is_shared(family, overrides, reason):

@@ -108,6 +108,8 @@ def main(folder: str, killed_at: int = -1, **settings: Any) -> None:
     whole = trainer.accelerator.get_state_dict(trainer.model_wrapped)
     if trainer.accelerator.is_main_process:
         torch.save(whole, Path(folder) / "parameters.pt")
+    if trainer.args.push_to_hub:
+        trainer.push_to_hub()
     trainer.end()
 
 

@@ -187,13 +187,6 @@ def test_a_metric_that_stays_low_is_explained_once(model, tokenizer, tmp_path, c
     assert after([0.0] * 2 * batches) == 1
 
 
-def test_the_gain_is_explained_for_barls_weights_alone(model, tokenizer, tmp_path, caplog):
-    log = trainer(model, tokenizer, config(tmp_path, credit="gae_posterior"))._batch_log
-    for _ in range(20):
-        log._advise({"outcome_gain": 0.0}, [1])
-    assert not said(caplog, "outcome_gain")
-
-
 @pytest.mark.parametrize(
     ("credit", "turns", "about"),
     [
@@ -221,19 +214,10 @@ def test_a_loss_of_0_and_missing_answers_are_explained_once(model, tokenizer, tm
     assert [text[:4] for text in said(caplog, "have no answer")] == ["25 %"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "kwargs"),
-    [
-        ({"extraction": "stated"}, {}),
-        ({}, {"reward_funcs": "string"}),
-        ({}, {"answer_extractor": extract_answer}),
-    ],
-)
 def test_boxes_are_not_missed_where_answers_are_read_in_other_ways(
-    model, tokenizer, tmp_path, caplog, settings, kwargs
+    model, tokenizer, tmp_path, caplog
 ):
-    made = trainer(model, tokenizer, config(tmp_path, **settings), **kwargs)
-    weights_of(made)
+    weights_of(trainer(model, tokenizer, config(tmp_path), answer_extractor=extract_answer))
     assert not said(caplog, "have no answer")
 
 

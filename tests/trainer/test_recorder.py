@@ -4,7 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-from trl import GRPOTrainer
 
 from barl_trl.credit import CREDITS
 from barl_trl.report.inspector.derived import derive
@@ -166,27 +165,6 @@ def test_what_is_not_judged_has_no_value_and_no_weight(recorded):
     assert records[0]["step_values"] and any(records[0]["token_weights"])
 
 
-def test_several_rewards_and_the_advantage_of_trls_grpo(model, tokenizer, recorded, tmp_path):
-    def brevity(completions, **_):
-        return [None if text == "no idea" else -len(text) / 10 for text in completions]
-
-    settings = {"reward_weights": [2.0, 0.5]}
-    rewards = [brevity, lambda completions, **_: [1.0] * len(completions)]
-    records, _, made = recorded(reward_funcs=rewards, **settings)
-    trls = trainer(
-        model, tokenizer, config(tmp_path, **settings), cls=GRPOTrainer, reward_funcs=rewards
-    )
-    trls.model.train()
-    advantages = trls._generate_and_score_completions(ROWS)["advantages"].tolist()
-    assert [record["advantage"] for record in records] == approx(advantages, 1e-6)
-    for record, (_, text, _) in zip(records, CASES, strict=True):
-        expected = [float("nan") if text == "no idea" else -len(text) / 10, 1.0]
-        np.testing.assert_allclose(record["rewards"], expected, rtol=1e-6)
-        assert record["outcome"] == approx(2.0 * np.nan_to_num(expected[0]) + 0.5)
-    [_, path] = record_files(tmp_path / FOLDER)[0]
-    assert read_metadata(path)["reward_names"] == made.reward_func_names
-
-
 def test_log_probabilities_are_recorded_where_trl_has_them(model, tokenizer, recorded):
     stale = {"per_device_train_batch_size": 4, "steps_per_generation": 2}
     for credit in ("barl", "rloo"):
@@ -194,26 +172,6 @@ def test_log_probabilities_are_recorded_where_trl_has_them(model, tokenizer, rec
         for record, (prompt, completion, _) in zip(records, CASES, strict=True):
             logps = by_hand.completion_logps(model, tokenizer, prompt, completion)
             assert record["token_logps"] == approx(logps.tolist())
-
-
-def test_messages_are_recorded_as_the_model_reads_them(model, tokenizer, tmp_path):
-    def rows(prompts):
-        return [[{"role": "user", "content": prompt}] for prompt in prompts]
-
-    args = config(tmp_path, log_beliefs=True, max_completion_length=8)
-    made = trainer(
-        model,
-        tokenizer,
-        args,
-        rows=[*zip(rows(["1+1?", "Half of one?"]), ["2", "3"], strict=True)],
-        rollout_func=None,
-    )
-    made.train()
-    texts = {record["prompt"] for record in read_records(tmp_path / FOLDER)}
-    assert texts == {
-        f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
-        for prompt in ("1+1?", "Half of one?")
-    }
 
 
 # Agents
@@ -232,6 +190,8 @@ def test_turns_of_agents_are_recorded(tmp_path, credit):
     ]
     assert [r["ended_in_call"] for r in records] == [False, False, False, True]
     masks = trainer.generated.masks
+    prompts = map(trainer._tokenizer.decode, trainer.generated.prompt_ids)
+    assert [r["prompt"] for r in records] == [*prompts]
     assert [r["own_tokens"] for r in records] == [masks[0], None, *masks[2:]]
     for record, turns in zip(records, trainer.scored.turns, strict=True):
         stops = [turn.stop for turn in turns]

@@ -186,7 +186,7 @@ def test_files_of_others_and_of_later_versions_are_named(tmp_path):
         with pytest.raises(ValueError, match=f"{path} must be a file of rollout records, got "):
             read_file(path)
     write_records(path, [make_record(0)], {"version": VERSION + 1})
-    with pytest.raises(ValueError, match=f"got version {VERSION + 1} where"):
+    with pytest.raises(ValueError, match=f"got version {VERSION + 1}, and"):
         [*read_records(tmp_path)]
 
 

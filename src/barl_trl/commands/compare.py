@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.comparison import TOKEN_RATIO, comparison_rows, draw_comparison
+from ..evaluation.json_files import write_json
 from ..evaluation.responses import read_responses
 from ..evaluation.results import text_table
-from ..evaluation.json_files import write_json
 
 _LEGEND = (
     "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy, - where one "

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..inspector.page import page_files
 from ..inspector.site import write_page
+from ..inspector.traces import TRACES, write_verifiers
 from .cli import OneLineParser
 
 
@@ -27,7 +28,14 @@ def run(argv: list[str]) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="folder of the page, if not RUN/inspect"
     )
+    parser.add_argument(
+        "--export",
+        choices=["verifiers"],
+        help="no page, but the rollouts of one run as a file for verifiers and prime-rl",
+    )
     options = parser.parse_args(argv)
+    if options.export and len(options.runs) > 1:
+        raise ValueError(f"RUN must be one folder with --export, got {len(options.runs)}.")
     if len(options.runs) > 2:
         raise ValueError(f"RUN must be one folder, or two to compare, got {len(options.runs)}.")
     folders = [_folder(one) for one in options.runs]
@@ -42,8 +50,13 @@ def run(argv: list[str]) -> None:
             f"--output must be a new folder or an earlier page, got {output} with an index.html of "
             "others: name another folder."
         )
-    rollouts = write_page(folders, _names(options.runs), output)
-    print(f"{rollouts:,} rollouts. Open {output.resolve()}/index.html")
+    names = _names(options.runs)
+    if options.export:
+        number = write_verifiers(folders[0], output, names[0])
+        print(f"{number:,} rollouts in {output.resolve() / TRACES}")
+        return
+    number = write_page(folders, names, output)
+    print(f"{number:,} rollouts. Open {output.resolve()}/index.html")
 
 
 def _folder(run: Path) -> Path:

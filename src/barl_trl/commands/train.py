@@ -17,6 +17,8 @@ import datasets
 import torch
 import transformers
 from datasets import Dataset
+from huggingface_hub import auth_check, create_repo
+from huggingface_hub.errors import HTTPError
 from transformers import AutoTokenizer
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
@@ -150,6 +152,8 @@ def run(argv: list[str]) -> None:
     Path(str(args.output_dir)).mkdir(parents=True, exist_ok=True)
     find_checkpoint(args, args.resume_from_checkpoint)  # refuses a used folder, too
     with _process_group_outliving_ddp():
+        if args.push_to_hub and args.process_index == 0:
+            _refuse_unwritable(args)
         trainer = _make_trainer(script, args, model)
         if not has_gpu:
             trainer.accelerator.print("No GPU was found: the CPU trains.")
@@ -158,10 +162,33 @@ def run(argv: list[str]) -> None:
         trainer.save_state()
         trainer.accelerator.print(f"Model saved to {args.output_dir}.")
         if args.push_to_hub:
-            name: Any = script.dataset_name  # the Hub refuses a card that names a local file
-            trainer.push_to_hub(dataset_name=None if Path(name).exists() else name)
-            trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
+            _push(trainer, script.dataset_name)
         trainer.accelerator.end_training()
+
+
+def _refuse_unwritable(args: BARLConfig) -> None:
+    """Refuse a repository of the Hub that could not be pushed to after training."""
+    name = args.hub_model_id or Path(str(args.output_dir)).absolute().name
+    try:
+        made = create_repo(name, token=args.hub_token, private=args.hub_private_repo, exist_ok=True)
+        auth_check(made.repo_id, token=args.hub_token, write=True)  # it may be somebody else's
+    except (HTTPError, OSError, ValueError) as error:
+        raise ValueError(
+            f"hub_model_id must be a repository to push to, got {name!r}: {error}"
+        ) from None
+
+
+def _push(trainer: BARLTrainer, dataset: Any) -> None:
+    """Push the saved model; the Hub refuses a model card that names a local file."""
+    folder, name = trainer.args.output_dir, trainer.hub_model_id
+    try:
+        trainer.push_to_hub(dataset_name=None if Path(dataset).exists() else dataset)
+    except (HTTPError, OSError, ValueError) as error:
+        raise OSError(
+            f"the model is saved in {folder}, but was not pushed to {name}: {error} To push it "
+            f"later: hf upload {name} {folder} . --exclude 'checkpoint-*' --exclude '_*'"
+        ) from None
+    trainer.accelerator.print(f"Model pushed to the Hub as {name}.")
 
 
 def _print_help(parser: RecipeParser, *, lists_all: bool) -> None:

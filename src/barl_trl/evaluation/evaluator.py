@@ -19,12 +19,12 @@ from tqdm import tqdm
 
 from ..graders import Grader, get_grader
 from ..hypotheses import no_answer_advice
-from .json_files import write_json
 from ..rewards import callable_at
 from ..trainer.hub import redacted
 from ..trainer.resume import one_writer
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
 from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Job, telling
+from .json_files import write_json
 from .provenance import TRAINED_BY, checkpoint_id, run_record
 from .responses import Response, ResponseFile, read_response_file
 from .results import open_results, summarize

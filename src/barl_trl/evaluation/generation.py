@@ -239,11 +239,12 @@ class Backend:
                 chat_template_kwargs=variables,
                 **more,
             )
+            row = {"prompt": agent.template.messages("?"), "solution": "1"}
             return BARLTrainer(
                 self.model,
                 format_reward,  # TRL wants one; nothing is rewarded here
                 args,
-                Dataset.from_list([{"prompt": agent.template.messages("?"), "solution": "?"}]),
+                Dataset.from_list([row] * (args.generation_batch_size or 1)),
                 processing_class=self.tokenizer,
                 tools=[*agent.tools],
                 environment_factory=agent.environment_factory,

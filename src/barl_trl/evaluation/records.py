@@ -10,10 +10,10 @@ import torch
 from transformers import AutoTokenizer
 
 from ..credit.outcome import standardized_in_group
-from .json_files import read_json
 from ..steps import turn_step_ends, turns_of
 from ..trainer.recorder import TokenTexts, turn_columns
 from ..trainer.records import FOLDER, file_name, record_table, write_records
+from .json_files import read_json
 from .responses import Response, read_responses
 
 _RESULTS = ("num_samples", "temperature", "max_tokens", "grader")

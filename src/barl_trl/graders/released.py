@@ -1,9 +1,8 @@
 r"""The string rule of the paper's released code: the last box, cleaned up, as an equal string.
 
 It misses most equivalent pairs (`2.0` and `2`), and accepts hedging (`1 \text{ or } 2` for 1).
-Its oddities are kept, with two exceptions. The released code may extract from what it has
-extracted, which cuts a boxed `a####b` down to `b`. And there `a/b` may have no more than the 4300
-digits that `int` reads.
+Its oddities are kept, but for two: the released code may extract from what it has extracted, which
+cuts a boxed `a####b` down to `b`, and its `a/b` may have no more than 4300 digits.
 """
 
 import re

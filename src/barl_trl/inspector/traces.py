@@ -25,6 +25,7 @@ _PLACED = {"prompt", "tokens", "token_ids", "token_logps", "token_weights", "rew
 _PLACED |= {"own_tokens", "turn_ends", "observed_tools"}
 """Columns of records that have a place of their own in a trace."""
 
+
 class Message(NamedTuple):
     """What the model wrote in a turn, or what others wrote after it."""
 

@@ -5,7 +5,6 @@ model does not allow that, in one row for every state and answer (`reencode`).
 """
 
 import logging
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -121,19 +120,22 @@ def answer_log_likelihoods(
             try:
                 feeding = choose_feeding(model, rollouts, elicitation_ids, method, max_tokens)
                 rows = build_rows(rollouts, elicitation_ids, feeding.layout, max_tokens)
-                answers, own = token_logps(
-                    model, rollouts, rows, feeding, max_tokens, **temperatures
-                )
+                scored = token_logps(model, rollouts, rows, feeding, max_tokens, **temperatures)
                 break
             except torch.OutOfMemoryError as error:
-                _refuse_to_halve(model, max_tokens, error)
+                if is_sharded(model) or max_tokens <= MIN_TOKENS:
+                    advice = f"set scoring_max_tokens below {max_tokens}, or max_completion_length"
+                    message = f"{error} While scoring answers: {advice}."
+                    raise torch.OutOfMemoryError(message) from error
             # after the handler, in which the error would keep the failed pass's tensors alive
             max_tokens = min(max_tokens, sum(row.size for row in rows) or max_tokens) // 2
             logger.warning(MEMORY_IS_SHORT, max_tokens)
-    counts = _tokens_of_rollouts(rows, len(rollouts))
-    answer_logps, states, hypotheses = _reduced(rollouts, answers, reduction)
+    counts = [0] * len(rollouts)
+    for block in (block for row in rows for block in row.blocks):
+        counts[block.rollout] += block.stop - block.start
+    answers, own = scored
     return AnswerLogLikelihoods(
-        answer_logps, states, hypotheses, own, sum(counts), max_tokens, counts
+        *_reduced(rollouts, answers, reduction), own, sum(counts), max_tokens, counts
     )
 
 
@@ -146,31 +148,9 @@ def _refuse_missing_positions(
     needed = max((rollout.num_positions(elicitation_ids) for rollout in rollouts), default=0)
     if needed > most:
         raise ValueError(
-            f"rollouts must need at most the model's {most} positions, got {needed} for prompt, "
-            f"completion, elicitation and answer: lower max_completion_length by {needed - most}, "
-            "or shorten the prompts."
+            f"rollouts must need at most {most} positions, got {needed} with elicitation and "
+            f"answer: lower max_completion_length by {needed - most}, or shorten the prompts."
         )
-
-
-def _refuse_to_halve(model: nn.Module, max_tokens: int, error: torch.OutOfMemoryError) -> None:
-    """Raise the error with advice where smaller passes cannot help."""
-    if is_sharded(model) or max_tokens <= MIN_TOKENS:
-        advice = f"set scoring_max_tokens below {max_tokens}, or max_completion_length"
-        raise torch.OutOfMemoryError(f"{error} While scoring answers: {advice}.") from error
-
-
-def _tokens_of_rollouts(rows: Sequence[Row], number: int) -> list[int]:
-    """Count the tokens that are fed for each rollout."""
-    counts = [0] * number
-    for row in rows:
-        owners = [row.scored[0].rollout] * len(row.blocks)
-        if len(row.blocks) > 1:
-            starts = [block.start for block in row.blocks]
-            for token in reversed(row.scored):  # the first in a block is read last
-                owners[bisect_right(starts, token.position) - 1] = token.rollout
-        for owner, block in zip(owners, row.blocks, strict=True):
-            counts[owner] += block.stop - block.start
-    return counts
 
 
 def _reduced(

@@ -65,13 +65,7 @@ def _peaks(config: PreTrainedConfig, dtype: torch.dtype) -> list[tuple[int, int]
 
 
 def scoring_bytes(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int) -> int:
-    """Estimate the peak of a scoring pass in bytes, parameters not counted.
-
-    Args:
-        config: The model's configuration.
-        dtype: Type of the numbers that the forward pass computes with.
-        num_tokens: Tokens of the pass.
-    """
+    """Estimate the peak of a scoring pass in bytes, parameters not counted."""
     return max(fixed + num_tokens * each for fixed, each in _peaks(config, dtype))
 
 
@@ -105,10 +99,6 @@ def halved_together(model: nn.Module, max_tokens: int) -> int:
 
     Without sharded parameters the budget stays as it is. With them processes wait for each other in
     every forward pass, and once one of them has run out of memory, it is too late.
-
-    Args:
-        model: The model.
-        max_tokens: This process's budget.
     """
     if not is_sharded(model):
         return max_tokens

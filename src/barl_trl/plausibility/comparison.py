@@ -58,13 +58,6 @@ def choose_feeding(
     Its description decides first, then the comparison, on the longest rollout of the first batch.
     One warning says why a model is re-encoded, and one why its rows are not padded. With sharded
     parameters all processes run the same passes and choose alike.
-
-    Args:
-        model: The model.
-        rollouts: The rollouts that are scored.
-        elicitation_ids: Token ids of the common elicitation.
-        method: `"reencode"` rules trees out.
-        max_tokens: Most tokens of one forward pass.
     """
     chosen = _chosen.setdefault(model, {})
     if method in chosen:
@@ -83,12 +76,14 @@ def choose_feeding(
     if refused:
         layout = "plain"
         logger.warning(f"{name} cannot share prefixes, every state is re-encoded: {refused}.")
-    padded = layout == "packed" or why_same_length(model) or compared.why_not(Feeding(layout))
-    if isinstance(padded, str):
+    unpadded = None
+    if layout != "packed":
+        unpadded = why_same_length(model) or compared.why_not(Feeding(layout))
+    if unpadded:
         logger.warning(
-            f"{name} depends on padding, only rows of equal length are fed together: {padded}."
+            f"{name} depends on padding, only rows of equal length are fed together: {unpadded}."
         )
-    chosen[method] = Feeding(layout, same_length=isinstance(padded, str))
+    chosen[method] = Feeding(layout, same_length=bool(unpadded))
     return chosen[method]
 
 
@@ -96,13 +91,9 @@ class _Comparison:
     """The values of rows that are fed as nothing but rows of equal length, and their noise."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        probes: Sequence[Rollout],
-        elicitation_ids: Sequence[int],
-        max_tokens: int,
+        self, model: nn.Module, probes: list[Rollout], elicitation_ids: Sequence[int], most: int
     ):
-        self._model, self._settings = model, (probes, elicitation_ids, max_tokens)
+        self._model, self._settings = model, (probes, elicitation_ids, most)
         one_by_one = Feeding("plain", same_length=True)
         self._exact = self._logps(one_by_one)
         with embeddings_rounded(causal_lm(model)):

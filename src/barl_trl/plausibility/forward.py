@@ -5,7 +5,7 @@ runs only at the places whose logits are read. The model's attention decides whe
 piece by piece, as a mask, or as plain sequences.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -36,14 +36,7 @@ def token_logps(
 ) -> tuple[Float[Tensor, "B S H L"], Float[Tensor, "B C"]]:
     """Compute the log-probability of every scored token, in one or more forward passes.
 
-    Args:
-        model: The model.
-        rollouts: The rollouts that are scored.
-        rows: The rows that hold the rollouts, their elicitations and answers.
-        feeding: How the rows are fed.
-        max_tokens: Most tokens of one forward pass, padding included.
-        temperature: Divides the logits of the answers' tokens.
-        completion_temperature: Divides the logits of the completions' tokens.
+    The rows hold the rollouts, their elicitations and answers. A temperature divides logits.
 
     Returns:
         Log-probabilities in nats of answer tokens by rollout, state, hypothesis and token of the
@@ -66,21 +59,13 @@ def _zeros(
     rollouts: Sequence[Rollout], device: torch.device
 ) -> tuple[Float[Tensor, "B S H L"], Float[Tensor, "B C"]]:
     """Return zeros for every token that can be scored."""
-
-    def most(sizes: Iterable[int]) -> int:
-        return max(sizes, default=0)
-
-    answers = (len(answer.token_ids) for rollout in rollouts for answer in rollout.answers)
-    sizes = (
-        most(len(rollout.state_positions) for rollout in rollouts),
-        most(len(rollout.answers) for rollout in rollouts) or 1,
-        most(answers),
-    )
-    own = most(len(rollout.scored_positions) for rollout in rollouts)
-    return (
-        torch.zeros(len(rollouts), *sizes, device=device),
-        torch.zeros(len(rollouts), own, device=device),
-    )
+    answers = [answer for rollout in rollouts for answer in rollout.answers]
+    states = max((len(rollout.state_positions) for rollout in rollouts), default=0)
+    hypotheses = max((len(rollout.answers) for rollout in rollouts), default=0) or 1
+    tokens = max((len(answer.token_ids) for answer in answers), default=0)
+    own = max((len(rollout.scored_positions) for rollout in rollouts), default=0)
+    size = len(rollouts), states, hypotheses, tokens
+    return torch.zeros(size, device=device), torch.zeros(len(rollouts), own, device=device)
 
 
 def _read(
@@ -191,15 +176,22 @@ def _label_logps(
     if not seen:  # the head is missing, or used without being called: all logits are there
         logits = reader.at_places(logits)
         return reader.logps(lambda tile: logits[tile])
-    if scales is None:
-        of_head = seen["logits"].to(logits)
-        verdict = 0  # nothing was read; 1: the model returns its head's logits, 2: others
-        if len(of_head):
-            verdict = 2 - torch.allclose(logits[0], of_head, rtol=0, atol=0, equal_nan=True)
-        # sharded parameters: either all processes run the pass again or none
-        verdict = largest_of_processes(model, verdict)
-        if verdict > 0:
-            _scaling_models[base] = verdict == 2
-        if verdict == 2:
-            return _label_logps(model, token_ids, reader, inputs)
+    if scales is None and _changes_logits(model, logits[0], seen["logits"].to(logits)):
+        return _label_logps(model, token_ids, reader, inputs)
     return reader.logps(lambda tile: logits[0, tile]) if scales else seen["logps"]
+
+
+def _changes_logits(
+    model: nn.Module, logits: Float[Tensor, "p V"], of_head: Float[Tensor, "p V"]
+) -> bool:
+    """Say whether a model returned other logits than its head, and remember it if some were read.
+
+    Sharded parameters: either all processes run the pass again or none.
+    """
+    verdict = 0  # nothing was read; 1: the model returns its head's logits, 2: others
+    if len(of_head):
+        verdict = 2 - torch.allclose(logits, of_head, rtol=0, atol=0, equal_nan=True)
+    verdict = largest_of_processes(model, verdict)
+    if verdict > 0:
+        _scaling_models[causal_lm(model)] = verdict == 2
+    return verdict == 2

@@ -18,15 +18,11 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from .rows import Layout
 
-ROPE_DEPENDS_ON_LENGTH = (
-    "its rotary embedding depends on the longest row of a batch (dynamic or longrope)"
-)
+ROPE_DEPENDS_ON_LENGTH = "its rotary embedding depends on the longest row (dynamic or longrope)"
 RELATIVE_ROPES = {"default", "linear", "llama3", "proportional", "yarn"}
 """Rotary embeddings of which attention sees nothing but distances between tokens."""
 COUNT_PLACES = {"beam", "blt", "doge"}
-"""Families that count places unlike what their configurations say: a scale of attention, patches of
-bytes, the top k places.
-"""
+"""Families that count places without a word of it in their configuration."""
 
 
 def causal_lm(model: nn.Module) -> PreTrainedModel:
@@ -118,8 +114,7 @@ def table_positions(model: nn.Module) -> int | None:
         and module is not tokens
         and most in range(module.num_embeddings - 2, module.num_embeddings + 1)
     ]
-    # GPT-J, CodeGen and CTRL have tables of sines, which are buffers
-    sines = ("embed_positions", "pos_encoding")
+    sines = ("embed_positions", "pos_encoding")  # buffers of GPT-J, CodeGen and CTRL
     sizes += [len(buffer) for name, buffer in base.named_buffers() if name.endswith(sines)]
     return min([*sizes, most]) if sizes else None
 
@@ -186,10 +181,8 @@ def depends_on_left_padding(model: nn.Module) -> bool:
 
 def _learns_prompts(model: nn.Module) -> bool:
     """Say whether PEFT puts tokens of its own in front of every row."""
-    return any(
-        isinstance(module, PeftModel) and module.active_peft_config.is_prompt_learning
-        for module in model.modules()
-    )
+    adapted = (module for module in model.modules() if isinstance(module, PeftModel))
+    return any(module.active_peft_config.is_prompt_learning for module in adapted)
 
 
 def scales_logits(config: PreTrainedConfig) -> bool:

@@ -69,7 +69,7 @@ class _ScoredToken(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A run of a row: a trunk from `start`, then its branches up to `stop`.
+    """A run of a row: a trunk from `start`, then its branches up to `stop`, fed for a `rollout`.
 
     Its tokens see nothing of the row but the block itself and, in front of it, the `shared` first
     tokens of the row.
@@ -79,6 +79,7 @@ class Block(NamedTuple):
     start: int
     trunk_stop: int
     stop: int
+    rollout: int
 
 
 class Row(NamedTuple):
@@ -110,10 +111,8 @@ class Branch(NamedTuple):
     Args:
         token_ids: Tokens to feed.
         depths: Depth of each token below the fork, from 1.
-        subtree_ends: One past the last descendant of each token, counted from the branch's first
-            token.
-        scored: Place, label, hypothesis and answer token of each scored token. Place -1 is the
-            fork.
+        subtree_ends: One past the place of each token's last descendant in the branch.
+        scored: Place (-1 is the fork), label, hypothesis and answer token of each scored token.
     """
 
     token_ids: list[int]
@@ -128,14 +127,7 @@ class Branch(NamedTuple):
 def build_rows(
     rollouts: Sequence[Rollout], elicitation_ids: Sequence[int], layout: Layout, max_tokens: int
 ) -> list[Row]:
-    """Write rollouts as rows of a layout.
-
-    Args:
-        rollouts: The rollouts to score.
-        elicitation_ids: Token ids of the common elicitation.
-        layout: How the rows will be fed.
-        max_tokens: Most tokens of one forward pass, which a row of several rollouts may not exceed.
-    """
+    """Write rollouts as rows of a layout; one of several rollouts has at most `max_tokens`."""
     if layout == "plain":
         return reencoded_rows(rollouts, elicitation_ids)
     # a mask over a whole group would cost more than the shared prompt saves
@@ -150,12 +142,8 @@ def shared_prefix_rows(
 
     Rollouts with equal first state, elicitation and answers have that state scored once.
 
-    Args:
-        rollouts: The rollouts to score.
-        elicitation_ids: Token ids of the common elicitation.
-        max_shared_tokens: Most tokens of a row that holds several such rollouts. They share a row
-            where that saves enough tokens ([`SHARE_FROM`]). With 0 every rollout has a row of its
-            own.
+    Several such rollouts share a row of at most `max_shared_tokens` where that saves enough tokens
+    ([`SHARE_FROM`]). With 0 every rollout has a row of its own.
     """
     groups: dict[tuple, list[int]] = {}
     for i, rollout in enumerate(rollouts):
@@ -201,17 +189,12 @@ def reencoded_rows(rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]) 
 def plain_row(token_ids: Sequence[int], scored: list[_ScoredToken]) -> Row:
     """Return a sequence without branches as a row."""
     size = len(token_ids)
-    blocks = [Block(0, 0, size, size)]
+    blocks = [Block(0, 0, size, size, scored[0].rollout if scored else 0)]
     return Row(list(token_ids), list(range(size)), [size] * size, scored, blocks)
 
 
 def _within_budget(sizes: Iterable[int], budget: int) -> Iterator[slice]:
-    """Cut a sequence into runs of at most `budget` in sum; what is larger stands alone.
-
-    Example:
-        >>> list(_within_budget([3, 4, 2, 9, 1], 7))
-        [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None), slice(4, 5, None)]
-    """
+    """Cut a sequence into runs of at most `budget` in sum; what is larger stands alone."""
     start = stop = total = 0
     for size in sizes:
         if stop > start and total + size > budget:
@@ -224,10 +207,7 @@ def _within_budget(sizes: Iterable[int], budget: int) -> Iterator[slice]:
 
 
 def _completion_tokens(rollout: Rollout, index: int) -> Iterator[tuple[int, ...]]:
-    """Yield, for each scored token of a completion, its position in the rollout and what it is.
-
-    These are its label, rollout, state (-1), hypothesis (-1) and index among the scored tokens.
-    """
+    """Yield the position of each scored token of a completion, and the rest of its fields."""
     for n, position in enumerate(rollout.scored_positions):
         yield position, rollout.token_ids[position], index, -1, -1, n
 
@@ -257,21 +237,14 @@ def _tree(
     elicitation_ids: Sequence[int],
     shared: int,
 ) -> Row:
-    """Return the row of one rollout, or of several with the same first tokens.
+    """Return the row of one rollout, or of several members that share their first tokens.
 
-    Args:
-        rollouts: All rollouts.
-        members: Indices of the rollouts in the row.
-        readers: Indices of the rollouts for which the branch of s_0 is read; without any the row
-            has no such branch.
-        elicitation_ids: Token ids of the common elicitation.
-        shared: Number of first tokens that the members share in the row; 0 for a single member.
+    The branch of s_0 is read for the `readers`; without any the row has no such branch.
     """
     row = Row([], [], [], [], [])
     if shared:
-        first = rollouts[members[0]]
         asked = {0: readers} if readers else {}
-        _append_block(row, first, 0, shared, asked, elicitation_ids)
+        _append_block(row, rollouts, members[0], slice(0, shared), asked, elicitation_ids)
     for i in members:
         rollout = rollouts[i]
         asked: dict[int, Sequence[int]] = {s: [i] for s in range(1, len(rollout.state_positions))}
@@ -279,7 +252,8 @@ def _tree(
             asked[0] = readers
         shift = len(row.token_ids) - shared
         if rollout.trunk_length > shared:
-            _append_block(row, rollout, shared, rollout.trunk_length, asked, elicitation_ids)
+            own = slice(shared, rollout.trunk_length)
+            _append_block(row, rollouts, i, own, asked, elicitation_ids)
         for position, *target in _completion_tokens(rollout, i):
             row.scored.append(_ScoredToken(position - 1 + shift * (position > shared), *target))
     row.subtree_ends[:shared] = [len(row.token_ids)] * shared
@@ -288,16 +262,17 @@ def _tree(
 
 def _append_block(
     row: Row,
-    rollout: Rollout,
-    start: int,
-    stop: int,
+    rollouts: Sequence[Rollout],
+    index: int,
+    part: slice,
     asked: Mapping[int, Sequence[int]],
     elicitation_ids: Sequence[int],
 ) -> None:
-    """Append the tokens `start` to `stop` of a rollout, and the branches of the states asked.
+    """Append a part of the tokens of a rollout, and the branches of the states asked.
 
     `asked` maps each such state to the rollouts for which its branch is read.
     """
+    rollout, start, stop = rollouts[index], part.start, part.stop
     shift, answers = len(row.token_ids) - start, _answer_tokens(rollout)
     row.token_ids.extend(rollout.token_ids[start:stop])
     row.position_ids.extend(range(start, stop))
@@ -309,7 +284,7 @@ def _append_block(
         _append_branch(row, shift + fork - 1, branch, state, asked[state])
         # The branches to come are those of shallower states, which do not see these tokens.
         row.subtree_ends[shift + start : shift + fork] = [len(row.token_ids)] * (fork - start)
-    row.blocks.append(Block(start, shift + start, trunk_stop, len(row.token_ids)))
+    row.blocks.append(Block(start, shift + start, trunk_stop, len(row.token_ids), index))
 
 
 def _append_branch(row: Row, fork: int, branch: Branch, state: int, readers: Sequence[int]) -> None:
@@ -337,7 +312,8 @@ def branch_of(elicitation: tuple[int, ...], answers: tuple[_AnswerTokens, ...]) 
     branch = Branch([], [], [], [])
     path, nodes = (), []  # tokens of the current answer, and their places in the branch
     for hypothesis in sorted(range(len(fed)), key=fed.__getitem__):
-        shared = _common_length(path, fed[hypothesis])
+        differ = compress(count(), map(ne, path, fed[hypothesis]))
+        shared = next(differ, min(len(path), len(fed[hypothesis])))
         _close(branch, nodes[shared:])
         path, nodes = fed[hypothesis], nodes[:shared]
         for token in path[shared:]:
@@ -358,12 +334,6 @@ def _close(branch: Branch, nodes: Sequence[int]) -> None:
     """End the given nodes: no token appended from now on descends from them."""
     for node in nodes:
         branch.subtree_ends[node] = len(branch.token_ids)
-
-
-def _common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Count the leading tokens that two sequences share."""
-    differ = compress(count(), map(ne, first, second))
-    return next(differ, min(len(first), len(second)))
 
 
 # Micro-batches

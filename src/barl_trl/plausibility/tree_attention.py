@@ -6,9 +6,9 @@ the model together, and attention runs for each block on its own, through the ke
 transformers' sdpa. It is causal along trunks, and masked on branches only.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,31 +31,22 @@ GPU_QUERIES = 512
 
 
 class _Piece(NamedTuple):
-    """Queries of a micro-batch and the keys among which they see theirs.
-
-    Args:
-        queries: The run of places of the queries.
-        keys: Runs of places of the keys.
-        spans: The first query that sees each key, and one past the last, counted from the first of
-            the piece; `None` for plain causal attention.
-    """
+    """A run of queries of a micro-batch, and runs of keys among which they see theirs."""
 
     queries: slice
     keys: list[slice]
     spans: Int[Tensor, "2 K"] | None
+    """The first query that sees each key, and one past the last, counted from the first of the
+    piece; None for plain causal attention.
+    """
 
 
 def pieces(batch: MicroBatch, queries: int) -> list[_Piece]:
-    """Cut a packed micro-batch into pieces that cover its tokens in order.
-
-    Args:
-        batch: The micro-batch.
-        queries: Number of queries of a piece that needs a mask, at most.
-    """
+    """Cut a packed micro-batch into pieces, in order; masked ones of at most some queries."""
     cut = []
     for shift, row in batch.rows:
         ends = np.array(row.subtree_ends)  # torch's small operations take several times as long
-        for shared, start, trunk_stop, stop in row.blocks:
+        for shared, start, trunk_stop, stop, _ in row.blocks:
             # the whole trunk through the causal kernel, unless one masked call holds the block
             is_causal = not shared and stop - start > queries
             if is_causal:
@@ -110,17 +101,6 @@ def _attending_with(implementation: str, base: PreTrainedModel) -> Iterator[None
 
 
 @contextmanager
-def attending_by(attend: Callable[..., Any], base: PreTrainedModel) -> Iterator[None]:
-    """Let a model attend by a function, and forget it afterwards: it may hold masks and keys."""
-    ALL_ATTENTION_FUNCTIONS[NAME] = attend
-    try:
-        with _attending_with(NAME, base):
-            yield
-    finally:
-        del ALL_ATTENTION_FUNCTIONS[NAME]
-
-
-@contextmanager
 def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
     """Let a model attend along the trees of a packed micro-batch; its own attention is put back."""
     cut = pieces(batch, GPU_QUERIES if base.device.type == "cuda" else QUERIES)
@@ -141,8 +121,12 @@ def tree_attention(base: PreTrainedModel, batch: MicroBatch) -> Iterator[None]:
             outputs.append(output)
         return torch.cat(outputs, dim=1), None
 
-    with attending_by(attend, base):
-        yield
+    ALL_ATTENTION_FUNCTIONS[NAME] = attend
+    try:
+        with _attending_with(NAME, base):
+            yield
+    finally:
+        del ALL_ATTENTION_FUNCTIONS[NAME]  # it may hold masks
 
 
 def mask_taking_attention(base: PreTrainedModel) -> AbstractContextManager[None]:

@@ -1,7 +1,6 @@
 """What barl-trl relies on in TRL and transformers, and the versions that it was run with.
 
-Each process looks for the names and parameters once, before a model is loaded, which takes
-milliseconds. `tests/trainer/test_contract.py` runs what the names do inside.
+`tests/trainer/test_contract.py` tests what TRL's methods do inside.
 """
 
 import warnings
@@ -25,27 +24,12 @@ _PARAMETERS = {
         "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep ...",
         "_calculate_rewards": "inputs prompts completions completion_ids_list",
         "_generate_and_score_completions": "inputs",
-        "_log_completion_extra": "column values",
         "_compute_loss": "model inputs",
-        "log": "logs start_time",
         "train": "resume_from_checkpoint ...",
         "evaluate": "eval_dataset ignore_keys metric_key_prefix",
-        "_tokenize_prompts": "prompts ...",
-        "_generate_single_turn": "prompt_ids images multimodal_fields num_generations ...",
-        "_prepare_inputs": "generation_batch",
-        "_get_train_sampler": "dataset",
         "_save_checkpoint": "model trial",
-        "_save": "output_dir state_dict",
-        "_save_rng_state": "output_dir",
-        "_load_rng_state": "checkpoint",
-        "_run_epoch": "model epoch train_dataloader steps_in_epoch num_update_steps_per_epoch "
-        "trial ignore_keys_for_eval start_time resume_from_checkpoint epochs_trained "
-        "steps_trained_in_current_epoch",
-        "create_model_card": "model_name dataset_name tags",
-        "_push_from_checkpoint": "checkpoint_folder",
     },
     "trl.extras.profiling": {"profiling_context": "trainer name"},
-    "trl.trainer.utils": {"add_fused_lm_head": "model ..."},
     "transformers.integrations.sdpa_attention": {
         "sdpa_attention_forward": "module query key value attention_mask ..."
     },
@@ -56,21 +40,19 @@ _PARAMETERS = {
 """
 
 _NAMES = {
-    "trl.GRPOTrainer": "_metrics _logs log_completions num_completions_to_print _tokenizer "
-    "eos_token_ids reward_weights reward_funcs reward_func_names num_generations num_iterations "
+    "trl.GRPOTrainer": "_metrics _logs _pending_extra_logs _tokenizer eos_token_ids reward_weights "
+    "reward_funcs reward_func_names num_generations num_generations_eval num_iterations "
     "temperature rollout_func use_vllm vllm_importance_sampling_correction "
-    "vllm_importance_sampling_mode "
-    "vllm_importance_sampling_clip_min vllm_importance_sampling_clip_max vllm_generation "
-    "generation_kwargs generation_config _is_vlm _step _current_train_step_time _buffered_inputs "
-    "ref_model tools environments chat_template max_tool_calling_iterations",
+    "vllm_importance_sampling_mode vllm_generation generation_kwargs generation_config _is_vlm "
+    "_step _current_train_step_time _buffered_inputs ref_model tools environments chat_template "
+    "max_tool_calling_iterations _run_epoch _get_output_dir _tag_names _name _paper",
     "trl.GRPOConfig": "max_completion_length vllm_importance_sampling_mode num_generations "
     "per_device_train_batch_size gradient_accumulation_steps generation_batch_size "
-    "steps_per_generation per_device_eval_batch_size num_generations_eval num_iterations loss_type "
-    "importance_sampling_level multi_objective_aggregation off_policy_mask_threshold scale_rewards "
-    "use_vllm vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature "
-    "beta generation_kwargs chat_template_kwargs num_completions_to_print sync_ref_model "
-    "use_adaptive_entropy vllm_mode max_tool_calling_iterations model_init_kwargs",
-    "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs llm",
+    "steps_per_generation num_iterations loss_type importance_sampling_level "
+    "multi_objective_aggregation off_policy_mask_threshold scale_rewards use_vllm "
+    "vllm_importance_sampling_correction top_p top_k min_p repetition_penalty temperature beta "
+    "generation_kwargs chat_template_kwargs vllm_mode sync_ref_model",
+    "trl.generation.vllm_generation.VLLMGeneration": "generation_kwargs",
 }
 """Class -> its attributes and fields that barl-trl reads or sets."""
 
@@ -88,8 +70,7 @@ def check_versions(own_fields: Collection[str] = ()) -> None:
         ImportError: A name is missing, or a function takes other parameters.
     """
     for package in TESTED:
-        changes = [*_changed_functions(package), *_changed_names(package, own_fields)]
-        if changes:
+        if changes := [*_changes(package, own_fields)]:
             raise changed("; ".join(changes), package)
     installed, tested, way_back = _versions()
     if not all(map(_is_tested, TESTED)):
@@ -111,7 +92,7 @@ def changed(what: str, package: str) -> ImportError:
     )
 
 
-def _changed_functions(package: str) -> Iterator[str]:
+def _changes(package: str, own_fields: Collection[str]) -> Iterator[str]:
     for owner, functions in _PARAMETERS.items():
         for name, expected in functions.items() if owner.startswith(f"{package}.") else ():
             function = _imported(f"{owner}.{name}")
@@ -122,17 +103,12 @@ def _changed_functions(package: str) -> Iterator[str]:
             if not _fit(parameters, expected):
                 names = ", ".join(parameter.name for parameter in parameters)
                 yield f"{owner}.{name} takes ({names}), not ({', '.join(expected.split())})"
-
-
-def _changed_names(package: str, own_fields: Collection[str]) -> Iterator[str]:
-    if package != "trl":
-        return
-    for path, names in _NAMES.items():
+    for path, names in _NAMES.items() if package == "trl" else ():
         present = _names(_imported(path) or object)
         yield from (f"{path}.{name} is gone" for name in names.split() if name not in present)
-    listed, of_trl = _NAMES["trl.GRPOConfig"].split(), _names(_imported("trl.GRPOConfig"))
-    for name in sorted(of_trl.intersection(own_fields).difference(listed)):
-        yield f"trl.GRPOConfig.{name} is a new field, which BARLConfig has, too"
+        if path == "trl.GRPOConfig":
+            new = sorted(present.intersection(own_fields).difference(names.split()))
+            yield from (f"{path}.{name} is a new field, which BARLConfig has, too" for name in new)
 
 
 def _imported(path: str) -> Any:
@@ -145,12 +121,10 @@ def _imported(path: str) -> Any:
 
 def _fit(parameters: Sequence[Parameter], expected: str) -> bool:
     """Return whether parameters are as a text of `_PARAMETERS` expects them."""
-    leading, variable = expected.split(), (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    may_go_on = leading[-1] == "..."
-    leading = leading[:-1] if may_go_on else leading
-    others = parameters[len(leading) :]
+    leading, may_go_on = expected.removesuffix("...").split(), expected.endswith("...")
+    names, others = [p.name for p in parameters[: len(leading)]], parameters[len(leading) :]
+    variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     is_free = all(p.default is not Parameter.empty or p.kind in variable for p in others)
-    names = [parameter.name for parameter in parameters[: len(leading)]]
     return names == leading and (is_free if may_go_on else not others)
 
 

@@ -148,7 +148,9 @@ def _observation_logps(
         return "observation_likelihood", usable, output
     environments = played.environments or []
     asked = [n for n in usable if environments and hasattr(environments[n], ENVIRONMENT_METHOD)]
-    output = [getattr(environments[n], ENVIRONMENT_METHOD)(texts[n], played.steps[n]) for n in asked]
+    output = [
+        getattr(environments[n], ENVIRONMENT_METHOD)(texts[n], played.steps[n]) for n in asked
+    ]
     return ENVIRONMENT_METHOD, asked, output
 
 

@@ -176,7 +176,7 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
         metadata = json.loads((schema.metadata or {}).get(b"barl_trl", b"null"))
         version = (metadata or {}).get("version")
         if not isinstance(version, int) or version > VERSION:
-            raise ValueError(f"version {version!r} where this barl-trl reads up to {VERSION}")
+            raise ValueError(f"version {version!r}, and not one up to {VERSION}: update barl-trl")
         for name in columns:
             field = SCHEMA.field(name)
             if field.nullable and name not in schema.names:

@@ -191,7 +191,8 @@ class HypothesisScorer:
         if self.args.last_state == "answer" and self.args.scores_answers:
             members = [self._member(sets, answers, n, group_size) for n in places]
             still_open = [
-                cut and answer is None for cut, answer in zip(is_cut_off, local_answers, strict=True)
+                cut and answer is None
+                for cut, answer in zip(is_cut_off, local_answers, strict=True)
             ]
             likelihoods = with_certain_ends(
                 likelihoods, local_sets, members, step_ends, keep=still_open
@@ -418,9 +419,7 @@ def with_certain_ends(
     return likelihoods._replace(answer_logps=logps)
 
 
-def share_verdicts(
-    reward: AccuracyReward, generated: Generated, solutions: Sequence[Any]
-) -> None:
+def share_verdicts(reward: AccuracyReward, generated: Generated, solutions: Sequence[Any]) -> None:
     """Judge each answer of all processes' rollouts on one process, and share the verdicts.
 
     Args:
@@ -512,7 +511,13 @@ def scored_rollouts(
         numbers = torch.arange(max([1, *sizes]), device=device)
         hypothesis_mask = numbers < torch.tensor(sizes, device=device)[:, None]
     cut_off = torch.tensor(scored.is_cut_off, device=device)
-    tensors: Any = [logps, state_mask, hypothesis_mask, cut_off, *(scored.evidence or [None] * 4)[:4]]
+    tensors: Any = [
+        logps,
+        state_mask,
+        hypothesis_mask,
+        cut_off,
+        *(scored.evidence or [None] * 4)[:4],
+    ]
     if accelerator is not None and accelerator.num_processes > 1:
         tensors = [None if one is None else _gathered(accelerator, one) for one in tensors]
     logps, state_mask, hypothesis_mask, cut_off, log_prior, observed, rewards, under = tensors

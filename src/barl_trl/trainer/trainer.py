@@ -336,9 +336,7 @@ class BARLTrainer(ResumeMixin):
         is_stale = self.args.gradient_accumulation_steps % passes != 0
         is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
         is_asked = (is_stale or is_corrected) and not self._depends_on_padding
-        self._asks_for_old_logps = (
-            self.model.training and is_asked and self.args.scores_answers
-        )
+        self._asks_for_old_logps = self.model.training and is_asked and self.args.scores_answers
         completions = self._generated.completions
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
 

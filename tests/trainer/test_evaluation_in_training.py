@@ -8,7 +8,6 @@ from statistics import fmean
 import pytest
 import torch
 from datasets import Dataset
-from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, EarlyStoppingCallback, set_seed
 
 from barl_trl import BARLTrainer
@@ -16,8 +15,9 @@ from barl_trl.graders import grader
 from barl_trl.graders.processes import ProcessPool
 from barl_trl.rewards import accuracy_reward, format_reward
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems, search_rows
+from barl_trl.trainer.evaluation import check_benchmarks
 
-from .rollouts import config, make_trainer, trainer
+from .rollouts import config, trainer
 
 HELD_OUT = list(islice(problems(3, held_out=True), 5))
 BENCHMARKS = {
@@ -37,15 +37,13 @@ SETTINGS = {
 
 @pytest.fixture
 def make(tmp_path):
-    def make(method="barl", *, benchmarks=BENCHMARKS, **settings):
+    def make(*, benchmarks=BENCHMARKS, name="run", **settings):
         set_seed(0)
-        args = config(tmp_path / "run", **SETTINGS | settings)
-        return make_trainer(
-            method,
-            model=AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR),
-            reward_funcs=accuracy_reward,
-            args=args,
-            train_dataset=Dataset.from_list(search_rows(16, seed=0)),
+        return BARLTrainer(
+            AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR),
+            accuracy_reward,
+            config(tmp_path / name, **SETTINGS | settings),
+            Dataset.from_list(search_rows(16, seed=0)),
             processing_class=AutoTokenizer.from_pretrained(TINY_MODEL_DIR),
             benchmarks=benchmarks,
         )
@@ -53,10 +51,7 @@ def make(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("method", ["barl", "grpo"])
-def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(
-    tmp_path, model, tokenizer, method
-):
+def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(tmp_path, model, tokenizer):
     rows = Dataset.from_list([{"prompt": "1+1?", "solution": "2"}] * 2)
     args = config(
         tmp_path,
@@ -68,15 +63,7 @@ def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(
         log_metric("length/mean", fmean(map(len, completion_ids)))
         return [0.0] * len(completion_ids)
 
-    made = make_trainer(
-        method,
-        model=model,
-        reward_funcs=length,
-        args=args,
-        train_dataset=rows,
-        eval_dataset={"a": rows, "b": rows},
-        processing_class=tokenizer,
-    )
+    made = BARLTrainer(model, length, args, rows, {"a": rows, "b": rows}, tokenizer)
     made.train()
     logged = {name: value for entry in made.state.log_history for name, value in entry.items()}
     assert {"eval_a_reward", "eval_b_reward", "eval_reward"} <= logged.keys()
@@ -100,9 +87,10 @@ def parameters(trainer):
     return {name: value.clone() for name, value in trainer.model.state_dict().items()}
 
 
-@pytest.mark.parametrize("method", ["barl", "grpo"])
-def test_metrics_are_those_of_the_most_likely_completions(make, method):
-    trainer = make(method)
+def test_metrics_are_those_of_the_most_likely_completions(make):
+    """Beside TRL's sampled evaluation of the other rows, and by what is read of a completion."""
+    trainer = make(num_generations_eval=2)
+    trainer.eval_dataset = BENCHMARKS["search"]
     metrics = trainer.evaluate()
     means = []
     for name, rows in BENCHMARKS.items():
@@ -112,91 +100,61 @@ def test_metrics_are_those_of_the_most_likely_completions(make, method):
         assert metrics[f"eval_{name}/mean_tokens"] == pytest.approx(sum(tokens) / len(rows))
     assert 0 < means[0] < 1
     assert metrics["eval_accuracy"] == pytest.approx(sum(means) / 2)
-
-
-def test_they_are_judged_by_what_is_read(make):
-    """Cut off, the completions have numbers and no box."""
+    assert {"eval_runtime", "eval_reward"} <= metrics.keys()
+    # cut off, the completions have numbers and no box
     settings = {"benchmarks": {"search": BENCHMARKS["search"]}, "max_completion_length": 30}
     strict, lenient = make(**settings), make(**settings, extraction="last_number")
     assert strict.evaluate()["eval_accuracy"] < lenient.evaluate()["eval_accuracy"]
 
 
 @pytest.mark.slow
-def test_training_goes_on_as_without_evaluation(make):
+def test_training_goes_on_as_without_evaluation(make, tmp_path):
+    """Also where it is resumed."""
+    settings = {"save_strategy": "steps", "save_steps": 2, "steps_per_generation": 2}
     runs = {}
     for name, changed in {"with": {}, "without": {"eval_strategy": "no"}}.items():
-        trainer = make(benchmarks=BENCHMARKS if name == "with" else None, **changed)
-        trainer.train()
-        runs[name] = trainer
-    torch.testing.assert_close(*(parameters(run) for run in runs.values()), rtol=0, atol=0)
-    logs = [[log for log in run.state.log_history if "loss" in log] for run in runs.values()]
+        benchmarks = BENCHMARKS if name == "with" else None
+        runs[name] = make(benchmarks=benchmarks, name=name, **settings, **changed)
+        runs[name].train()
+    resumed = make(name="with", **settings)
+    resumed.train(str(tmp_path / "with" / "checkpoint-2"))
+    for run in (runs["without"], resumed):
+        torch.testing.assert_close(parameters(runs["with"]), parameters(run), rtol=0, atol=0)
+    logs = [[log for log in run.state.log_history if "reward" in log] for run in runs.values()]
     for metric in ("num_tokens", "completions/mean_length", "reward", "barl/value"):
         assert [log[metric] for log in logs[0]] == [log[metric] for log in logs[1]]
-    evaluated = [log for log in runs["with"].state.log_history if "eval_accuracy" in log]
-    assert [log["step"] for log in evaluated] == [2, 4]
-    assert all({*NAMES} <= {*log} for log in evaluated)
-
-
-def test_the_sampled_evaluation_of_trl_stays_beside_it(make):
-    trainer = make(num_generations_eval=2)
-    trainer.eval_dataset = BENCHMARKS["search"]
-    metrics = trainer.evaluate()
-    assert {"eval_runtime", "eval_accuracy", *NAMES} <= {*metrics}
-    assert any("eval_reward" in log for log in trainer.state.log_history)
+    evaluated = [
+        [log for log in run.state.log_history if "eval_accuracy" in log]
+        for run in (runs["with"], resumed)
+    ]
+    assert [log["step"] for log in evaluated[0]] == [2, 4] and {*NAMES} <= {*evaluated[0][0]}
+    assert json.dumps(evaluated[0][-1]) == json.dumps(evaluated[1][-1])
 
 
 @pytest.mark.slow
 def test_the_best_checkpoint_over_all_benchmarks_is_kept(make, tmp_path):
     trainer = make(
         learning_rate=3e-2,  # after which the model is worse
-        eval_on_start=False,
         eval_steps=1,
         save_strategy="best",
-        save_steps=1,
         load_best_model_at_end=True,
         metric_for_best_model="accuracy",
     )
     trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=2))
     trainer.train()
-    accuracies = {
-        log["step"]: log["eval_accuracy"]
-        for log in trainer.state.log_history
-        if "eval_accuracy" in log
-    }
+    evaluated = [log for log in trainer.state.log_history if "eval_accuracy" in log]
+    accuracies = {log["step"]: log["eval_accuracy"] for log in evaluated}
     best = max(accuracies, key=accuracies.get)
     assert (trainer.state.best_metric, trainer.state.best_global_step) == (accuracies[best], best)
     assert len(accuracies) == min(best + 2, 4)  # two without a better one are enough
-    saved = load_file(tmp_path / "run" / f"checkpoint-{best}" / "model.safetensors")
-    loaded = parameters(trainer)
-    torch.testing.assert_close({name: loaded[name] for name in saved}, saved, rtol=0, atol=0)
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / f"checkpoint-{best}")
+    torch.testing.assert_close(parameters(trainer), saved.state_dict(), rtol=0, atol=0)
 
 
-@pytest.mark.slow
-def test_a_resumed_run_evaluates_and_trains_alike(make, tmp_path):
-    whole = make(save_strategy="steps", save_steps=3, steps_per_generation=2)
-    whole.train()
-    resumed = make(save_strategy="steps", save_steps=3, steps_per_generation=2)
-    resumed.train(str(tmp_path / "run" / "checkpoint-3"))
-    torch.testing.assert_close(parameters(resumed), parameters(whole), rtol=0, atol=0)
-    last = [trainer.state.log_history for trainer in (whole, resumed)]
-    found = [[log for log in logs if "eval_accuracy" in log][-1] for logs in last]
-    assert json.dumps(found[0]) == json.dumps(found[1])
-
-
-def test_benchmarks_that_cannot_be_evaluated_are_refused(model, tokenizer, tmp_path):
-    rows = Dataset.from_list([{"problem": "1+1?", "answer": "2"}])
-    rule = (
-        r"benchmarks must have rows with the columns prompt and solution, got 1 rows .* in 'mine'"
-    )
-    with pytest.raises(ValueError, match=rule):
-        BARLTrainer(
-            model,
-            accuracy_reward,
-            config(tmp_path),
-            Dataset.from_list([{"prompt": "1+1?", "solution": "2"}] * 2),
-            processing_class=tokenizer,
-            benchmarks={"mine": rows},
-        )
+@pytest.mark.parametrize("rows", [[{"problem": "1+1?", "answer": "2"}], []])
+def test_benchmarks_that_cannot_be_evaluated_are_refused(rows):
+    with pytest.raises(ValueError, match="'mine'"):
+        check_benchmarks(BENCHMARKS | {"mine": Dataset.from_list(rows)})
 
 
 @pytest.fixture
@@ -205,20 +163,19 @@ def no_grader_starts(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
 
 
-NEEDING_A_GRADER = [
-    ("barl", {"reward_funcs": ["string", "qwen"]}),
-    ("grpo", {"reward_funcs": [format_reward, accuracy_reward]}),
-    ("grpo", {"reward_funcs": format_reward, "benchmarks": BENCHMARKS}),
-]
-
-
-@pytest.mark.parametrize(("method", "kwargs"), NEEDING_A_GRADER)
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"reward_funcs": ["string", "qwen"]},
+        {"reward_funcs": format_reward, "benchmarks": BENCHMARKS},
+    ],
+)
 def test_a_grader_that_cannot_start_is_said_before_a_model_is_loaded(
-    no_grader_starts, tmp_path, method, kwargs
+    no_grader_starts, tmp_path, kwargs
 ):
     rows = Dataset.from_list(search_rows(2, seed=0))
     with pytest.raises(RuntimeError, match="grader's process must start"):
-        make_trainer(method, model="nowhere", args=config(tmp_path), train_dataset=rows, **kwargs)
+        BARLTrainer("nowhere", args=config(tmp_path), train_dataset=rows, **kwargs)
 
 
 def test_the_default_grader_must_start_only_where_it_merges_hypotheses(

@@ -1,6 +1,0 @@
-"""`barl_trl.commands.cli`."""
-
-from .commands.cli import main as main
-
-if __name__ == "__main__":
-    main()
