@@ -10,7 +10,7 @@ from barl_trl.credit import CREDITS
 from barl_trl.credit.whitening import whiten
 from barl_trl.inspector.derived import derive
 
-from ... import reference
+from .. import reference
 from .rollouts import (
     METADATA,
     Recorder,
