@@ -21,7 +21,7 @@ from barl_trl.data import load_problems
 from barl_trl.evaluation.checkpoints import checkpoint_id, record_training
 from barl_trl.graders import GRADERS, verify
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
-from barl_trl.trainer.checkpoints.output_folder import one_writer
+from barl_trl.trainer.resume import one_writer
 
 from ..paths import ROOT
 
@@ -365,7 +365,7 @@ def test_a_template_is_no_markup_and_a_token_is_written_nowhere(evaluate, tmp_pa
     template = "[INST] {problem} [/INST]"
     results, shown = evaluate(limit=2, model_init_kwargs=kwargs, template=template)
     assert f"template: {template}" in shown
-    assert results["model_init_kwargs"] == {"token": "<TOKEN>"}
+    assert results["model_init_kwargs"] == {"token": None}
     evaluate(limit=3, model_init_kwargs=kwargs, template=template)  # the folder knows its own
     written = [path.read_text() for path in (tmp_path / "out").glob("[!_]*")]  # no lock
     assert len(written) == 2

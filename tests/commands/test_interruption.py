@@ -63,7 +63,7 @@ def train(recipe, monkeypatch):
         monkeypatch.setitem(AT, "signal", name)
         monkeypatch.setitem(AT, "step", step)
         rewards = ["accuracy_reward", "tests.commands.test_interruption.told"]
-        path = recipe(reward_funcs=rewards, max_steps=4, save_steps=1, **settings)
+        path = recipe(reward_funcs=rewards, **{"max_steps": 4, "save_steps": 1} | settings)
         return ["train", "--config", path]
 
     return command
@@ -73,10 +73,10 @@ def train(recipe, monkeypatch):
 def test_a_training_goes_on_with_the_option_that_is_said(tmp_path, train, capsys):
     interrupted("SIGTERM", *(command := train("SIGTERM", 2)))
     out = tmp_path / "out"
-    option = ["--resume_from_checkpoint", f"{out}/checkpoint-2"]
+    option = ["--resume_from_checkpoint", "auto"]
     assert line_of(capsys) == (
-        f"barl train: ended by SIGTERM. The last checkpoint is {option[1]}. To go on: the same "
-        f"command with {' '.join(option)}."
+        f"barl train: ended by SIGTERM. The last checkpoint is {out}/checkpoint-2. To go on: the "
+        f"same command with {' '.join(option)}."
     )
     AT.clear()
     cli.main([*command, *option])
@@ -90,19 +90,21 @@ def test_before_the_first_checkpoint(train, capsys):
 
 @pytest.mark.slow
 def test_a_checkpoint_is_saved_if_wanted(tmp_path, train, capsys):
-    """In the middle of a rollout batch; the run that goes on reaches the same parameters."""
+    """At the end of the rollout batch; the run that goes on reaches the same parameters."""
     name = "Ctrl-C"
-    settings = {"save_strategy": "no", "steps_per_generation": 2}
+    settings = {"save_strategy": "no", "steps_per_generation": 2, "max_steps": 6}
     whole = train(name, -1, **settings, output_dir=str(tmp_path / "whole"))
     cli.main(whole)
     command = [*train(name, 2, **settings), "--save_on_interrupt", "true"]
     interrupted(name, *command)
-    assert [path.name for path in (tmp_path / "out").glob("checkpoint-*")] == ["checkpoint-3"]
+    assert [path.name for path in (tmp_path / "out").glob("checkpoint-*")] == ["checkpoint-4"]
     error = capsys.readouterr().err
-    announced = f"barl train: {name}: a checkpoint is saved after this step. A second one ends at"
+    announced = (
+        f"barl train: {name}: a checkpoint is saved after this rollout batch. A second one ends at"
+    )
     assert announced in error
     AT.clear()
-    cli.main([*command, "--resume_from_checkpoint", f"{tmp_path}/out/checkpoint-3"])
+    cli.main([*command, "--resume_from_checkpoint", f"{tmp_path}/out/checkpoint-4"])
     parameters = load_file(tmp_path / "out" / "model.safetensors")
     for key, value in load_file(tmp_path / "whole" / "model.safetensors").items():
         torch.testing.assert_close(parameters[key], value, rtol=0, atol=0)

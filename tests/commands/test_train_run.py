@@ -112,10 +112,8 @@ def test_lora_evaluation_and_resume(tmp_path, recipe):
     cli.main(["train", "--config", settings, *held_out, "--per_device_eval_batch_size", "4"])
     assert (tmp_path / "out" / "adapter_model.safetensors").exists()
     assert any("eval_reward" in log for log in logs(tmp_path / "out"))
-    for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-1"):
-        card = (folder / "README.md").read_text()
-        assert "### Settings" in card
-        assert "More Information Needed" not in card  # PEFT's
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "### Settings" in card and "More Information Needed" not in card  # PEFT's
 
     checkpoint = str(tmp_path / "out" / "checkpoint-1")
     again = ["--resume_from_checkpoint", checkpoint, "--output_dir", str(tmp_path / "again")]
@@ -128,8 +126,8 @@ def test_resuming_with_other_data_or_another_optimizer_ends_in_one_line(recipe, 
     cli.main(settings)
     resume = [*settings, "--resume_from_checkpoint", "true", "--max_steps", "2"]
     for option, said in {
-        ("--dataset_train_split", "train[1:]"): "to resume from it exactly, got data set ",
-        ("--optim", "adafactor"): "optim must be that of ",
+        ("--dataset_train_split", "train[1:]"): "data set 248 rows ",
+        ("--optim", "adafactor"): "optim adamw_torch_fused -> adafactor",
     }.items():
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
@@ -179,23 +177,3 @@ def test_a_secret_is_written_nowhere(tmp_path, recipe, capfd):
     assert [name for name, content in files.items() if b"canary" in content] == []
     shown = capfd.readouterr()
     assert "canary" not in shown.out + shown.err
-
-
-RAISES = """def fails(prompts, trainer_state, **_):
-    if trainer_state.global_step == 1:
-        raise KeyError("at the second step")
-    return [0.0] * len(prompts)
-"""
-
-
-def test_an_error_in_training_says_how_to_go_on(tmp_path, recipe, monkeypatch):
-    """Here of a reward function; a full disk and lack of memory are told in the same place."""
-    (tmp_path / "failing_rewards.py").write_text(RAISES)
-    monkeypatch.chdir(tmp_path)
-    command = ["train", "--config", recipe(reward_funcs="failing_rewards.fails", save_steps=1)]
-    with pytest.raises(KeyError) as caught:
-        cli.main(command)
-    checkpoint = tmp_path / "out" / "checkpoint-1"
-    option = f"--resume_from_checkpoint {checkpoint}"
-    said = f"The last checkpoint is {checkpoint}. To go on: the same command with {option}."
-    assert caught.value.__notes__ == [said]

@@ -20,7 +20,7 @@ def test_the_record_says_when_how_and_where(model_path, tokenizer):
     record = run_record(argv, backend.describe())
     age = datetime.now(UTC) - datetime.fromisoformat(record["date"])
     assert timedelta(0) <= age < timedelta(minutes=5)
-    assert record["command"] == """barl evaluate --model_init_kwargs '{"token": "<TOKEN>"}'"""
+    assert record["command"] == """barl evaluate --model_init_kwargs '{"token": "<SECRET>"}'"""
     assert (record["dtype"], record["attention"], record["batch_size"]) == ("float32", "eager", 3)
     assert record["python"] == platform.python_version()
     found = record["hardware"]

@@ -605,15 +605,15 @@ class StopAt(TrainerCallback):
 
 
 @pytest.mark.parametrize("lora", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_run_goes_on_exactly_within_a_rollout_batch(tmp_path, lora):
+def test_a_run_goes_on_exactly(tmp_path, lora):
     def run(name, steps, *, resume=None):
         fields = {
             "per_device_train_batch_size": 2,
             "steps_per_generation": 2,
             "num_iterations": 2,
-            "max_steps": 6,
+            "max_steps": 8,
             "save_strategy": "steps",
-            "save_steps": 3,
+            "save_steps": 3,  # put off to the end of the rollout batch
             "learning_rate": 1e-2,
         }
         peft = LoraConfig(r=4, target_modules=["q_proj", "v_proj"]) if lora else None
@@ -623,9 +623,9 @@ def test_a_run_goes_on_exactly_within_a_rollout_batch(tmp_path, lora):
         trainer.train(resume_from_checkpoint=resume)
         return trainer
 
-    expected = run("whole", 6).model.state_dict()
-    run("parts", 3)
-    resumed = run("parts", 6, resume=str(tmp_path / "parts" / "checkpoint-3"))
+    expected = run("whole", 8).model.state_dict()
+    run("parts", 6)
+    resumed = run("parts", 8, resume=str(tmp_path / "parts" / "checkpoint-4"))
     got = resumed.model.state_dict()
     assert all(torch.equal(got[name], weight) for name, weight in expected.items())
     logged = {name: value for row in resumed.state.log_history for name, value in row.items()}

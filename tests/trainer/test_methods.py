@@ -230,26 +230,3 @@ def test_a_baseline_evaluates_benchmarks_and_resumes_in_the_middle_of_a_rollout_
     for run in (whole, resumed):
         [evaluated] = [log for log in run.state.log_history if "eval_accuracy" in log]
         assert {"eval_sums/accuracy", "eval_sums/mean_tokens"} <= evaluated.keys()
-
-
-@pytest.mark.parametrize(
-    ("method", "paper", "rows"),
-    [
-        ("barl", "2505.20561", ["| step_size | `8` |", "| max_completion_length | `64` |"]),
-        ("progress", "2505.20561", ["| step_size | `8` |", "| credit | `progress` |"]),
-        ("grpo", "2402.03300", ["| max_completion_length | `64` |", "| num_generations | `4` |"]),
-        ("grpo_length_controlled", "2402.03300", ["| max_completion_length | `32` |"]),
-    ],
-)
-def test_the_model_card_is_the_methods(model, tokenizer, tmp_path, method, paper, rows):
-    args = config(tmp_path, consistency_beta=0.5)
-    trainer_of(method, model, tokenizer, args).create_model_card()
-    card = (tmp_path / "README.md").read_text()
-    is_barl = paper == "2505.20561"
-    assert f"trained with {'BARL' if is_barl else 'GRPO'}" in card
-    for number in ("2505.20561", "2402.03300"):
-        assert (f"https://huggingface.co/papers/{number}" in card) == (number == paper)
-    for row in [*rows, "| reward | `1 accuracy_reward` |", "| rows | `2` |"]:
-        assert row in card
-    for setting in ("step_size", "consistency_beta"):
-        assert (f"| {setting} |" in card) == is_barl

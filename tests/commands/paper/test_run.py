@@ -9,7 +9,7 @@ import pytest
 from barl_trl.commands.reproduce.paper import run as paper_run
 from barl_trl.commands.reproduce.paper.scales import demo_scale
 from barl_trl.report.markdown import escape
-from barl_trl.trainer.checkpoints.output_folder import one_writer
+from barl_trl.trainer.resume import one_writer
 
 from ...preloaded import executable
 

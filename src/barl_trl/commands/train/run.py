@@ -142,6 +142,8 @@ def _train_and_save(
         try:
             # without _internal_call it would push, too
             trainer.save_model(trainer.args.output_dir, _internal_call=True)
+            if trainer.is_world_process_zero():
+                trainer.create_model_card(Path(str(trainer.args.output_dir)).absolute().name)
             trainer.save_state()  # what `barl analyze curves` reads
             trainer.accelerator.print(printable(f"Model saved to {trainer.args.output_dir}."))
             if trainer.args.push_to_hub:
