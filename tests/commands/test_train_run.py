@@ -4,10 +4,10 @@ import json
 import subprocess
 
 import pytest
+from barl_trl.evaluation.generation.templates import choose_template
 from transformers import AutoTokenizer
 
 from barl_trl import cli
-from barl_trl.evaluation.generation.templates import choose_template
 from barl_trl.synthetic.search import search_rows
 
 from .training import EVALUATION, logs

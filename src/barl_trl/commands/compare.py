@@ -57,15 +57,11 @@ def run(argv: list[str]) -> None:
         )
     elif fewest_seeds < 3:
         print("With two seeds the interval covers the truth 92 times of 100, not 95.")
-    print(_LEGEND)
+    figure = "compare.png needs `pip install 'barl-trl[analysis]'`"
     if find_spec("matplotlib"):
-        draw_comparison(rows, options.output_dir / "compare.png")
-        print(f"In {options.output_dir}: compare.json, compare.png.")
-    else:
-        print(
-            f"In {options.output_dir}: compare.json; "
-            "compare.png needs `pip install 'barl-trl[analysis]'`."
-        )
+        figure = "compare.png"
+        draw_comparison(rows, options.output_dir / figure)
+    print(f"{_LEGEND}\nIn {options.output_dir}: compare.json, {figure}.")
 
 
 def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
@@ -76,17 +72,12 @@ def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
         if not equals or Path(text).exists():
             name, patterns = Path(text).resolve().name, text
         if name in arms:
-            raise ValueError(
-                f"arms must have different names, got {name} twice: NAME=DIR names one."
-            )
+            raise ValueError(f"arms must have different names, got {name} twice.")
         arms[name] = []
         for pattern in patterns.split(","):
             matches = [pattern] if Path(pattern).exists() else sorted(glob(pattern))
             if not matches:
-                raise ValueError(
-                    f"the folders of an arm must exist, got {pattern} for {name}: `barl evaluate` "
-                    "writes them."
-                )
+                raise ValueError(f"the folders of an arm must exist, got {pattern} for {name}.")
             arms[name] += map(Path, matches)
         if len({folder.resolve() for folder in arms[name]}) < len(arms[name]):
             raise ValueError(f"each seed of {name} must be given once: a folder stands twice.")
