@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from barl_trl.evaluation.beliefs.response_records import convert_responses
+from barl_trl.evaluation.records import convert_responses
 from barl_trl.report.inspector.site import Site
 
 from ..evaluation.files import response, write_responses

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from barl_trl.evaluation.generation.templates import choose_template
+from barl_trl.evaluation.templates import choose_template
 from transformers import AutoTokenizer
 
 from barl_trl import cli
