@@ -19,7 +19,6 @@ from barl_trl.evaluation.statistics import (
     Estimate,
     accuracy,
     interval,
-    mean_pass_at_k,
     pass_at_k,
     share_interval,
     student_quantile,
@@ -46,13 +45,6 @@ def test_pass_at_k_of_many_samples():
     for counts in ((3, 1, 4), (3, 1, -1), (3, 4, 1)):
         with pytest.raises(ValueError, match="must lie between"):
             pass_at_k(*counts)
-
-
-@given(st.lists(rewards, min_size=1, max_size=4))
-def test_pass_at_k_grows_with_k_from_the_accuracy(outputs):
-    values = [mean_pass_at_k(outputs, k).mean for k in range(min(map(len, outputs)) + 1)]
-    assert values == sorted(values)
-    assert values[1] == pytest.approx(accuracy(outputs).mean)
 
 
 def test_the_standard_error_is_that_of_the_problems_means():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from accelerate import PartialState
@@ -292,12 +292,9 @@ class Backend:
             yield [(jobs[int(o.request_id)], self._turn(o.outputs[0].token_ids)) for o in finished]
 
     def _play(self, batch: Sequence[Job]) -> list[Completion]:
-        """Play this process's share of a batch, and return the episodes of all processes.
-
-        All processes play equally many: where the batch does not divide, its last episode is played
-        again, and does not count.
-        """
-        state, agent = self._trainer.accelerator, self._agent
+        """Play this process's share of a batch, and return the episodes of all processes."""
+        # all play equally many: where the batch does not divide, the last one is played again
+        state, agent = self._trainer.accelerator, cast(Agent, self._agent)
         size = math.ceil(len(batch) / state.num_processes)
         start = state.process_index * size
         jobs = [batch[min(n, len(batch) - 1)] for n in range(start, start + size)]
