@@ -1,6 +1,5 @@
 """`barl compare`: whether one arm is better than another, and how sure that is."""
 
-import argparse
 from collections.abc import Sequence
 from glob import glob
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from ..evaluation.comparison import TOKEN_RATIO, comparison_rows, draw_compariso
 from ..evaluation.json_files import write_json
 from ..evaluation.responses import read_responses
 from ..evaluation.results import text_table
+from .cli import OneLineParser
 
 _LEGEND = (
     "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy, - where one "
@@ -24,7 +24,7 @@ _LEGEND = (
 
 def run(argv: list[str]) -> None:
     """Compare every arm but the last with the last one: `compare.json`, `compare.png`, tables."""
-    parser = argparse.ArgumentParser(prog="barl compare", description=__doc__)
+    parser = OneLineParser(prog="barl compare", description=__doc__)
     parser.add_argument(
         "arms",
         nargs="+",
