@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from barl_trl.credit import CREDITS
-from barl_trl.inspector.derived import derive
 from barl_trl.credit.whitening import whiten
+from barl_trl.inspector.derived import derive
 
 from ... import reference
 from .rollouts import (

@@ -1,7 +1,6 @@
 """Names and values of others show as they are."""
 
 import pytest
-
 from barl_trl.report.markdown import code, escape
 
 

@@ -58,8 +58,8 @@ class RedactedArguments(_Arguments):
         return redacted(vars(self))
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None):
-        copied = object.__new__(type(self))
-        vars(copied).update(deepcopy(vars(self), memo))
+        copied: Any = object.__new__(type(self))
+        copied.__dict__.update(deepcopy(vars(self), memo))
         return copied
 
     __copy__ = __deepcopy__

@@ -198,7 +198,7 @@ class SaveBetweenBatches(TrainerCallback):
         trainer._metrics["train"].clear()
         for _ in range(int(state.epoch or 0) if isinstance(trainer.train_dataset, Dataset) else 0):
             next(iter(kwargs["train_dataloader"].batch_sampler))  # draws the order of an epoch
-        if trainer.checkpoint and args.sync_ref_model:
+        if trainer.checkpoint and trainer.args.sync_ref_model:
             file = _reference_file(trainer, trainer.checkpoint)
             saved = torch.load(file, map_location="cpu", weights_only=True)
             for part, value in zip(_local_parts(trainer.ref_model), saved, strict=True):
