@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import trl
-from barl_trl.data.loading import PAPER_SYSTEM_PROMPT
 from transformers import AutoTokenizer
 
+from barl_trl.data import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.provenance import record_training
 from barl_trl.evaluation.templates import TEMPLATES, choose_template
 

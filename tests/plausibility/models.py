@@ -7,7 +7,6 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM
-from transformers.configuration_utils import ALLOWED_ATTN_LAYER_TYPES
 
 from barl_trl.plausibility import comparison
 from barl_trl.plausibility.rows import Feeding
@@ -50,19 +49,6 @@ LINEAR = {
     "linear_value_head_dim": 8,
     "shared_expert_intermediate_size": 16,
 }
-INDEXED = {
-    "layer_types": ["indexed_attention"] * 2,
-    "n_routed_experts": 4,
-    "index_topk": 4,
-    "index_n_heads": 2,
-    "index_head_dim": 8,
-    "q_lora_rank": 8,
-    "kv_lora_rank": 8,
-    "qk_rope_head_dim": 8,
-    "qk_nope_head_dim": 8,
-    "v_head_dim": 8,
-    "attn_implementation": None,
-}
 SHARED = {
     "qwen2": {},
     "qwen3": {},
@@ -88,11 +74,6 @@ REENCODED = {
         "attn_implementation": None,
     },
 }
-PICKING_PLACES = {"hy_v4": {**EXPERTS, **INDEXED}}
-if "indexed_attention" not in ALLOWED_ATTN_LAYER_TYPES:  # transformers 5.17 refuses its own model
-    PICKING_PLACES = {}
-
-
 QUICK = {"gemma3_text", "gpt2", "gpt_oss", "llama4_text", "mistral", "mixtral", "phi3", "qwen2"}
 """A family for each way to attend, to place tokens and to choose experts."""
 

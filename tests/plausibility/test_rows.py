@@ -46,26 +46,23 @@ def test_the_trunk_is_what_stands_before_the_last_token_that_is_read(many):
         assert rollout.trunk_length == max(map(len, contexts))
 
 
+@pytest.mark.parametrize(("ids", "score_from"), [([], 0), ([1, 2], 2), ([1, 2], -1)])
+def test_an_answer_without_scored_tokens_is_refused(ids, score_from):
+    with pytest.raises(ValueError, match="score_from"):
+        Answer(ids, score_from)
+
+
 @pytest.mark.parametrize(
-    "build",
+    "fields",
     [
-        lambda: Answer([]),
-        lambda: Answer([1, 2], 2),
-        lambda: Answer([1, 2], -1),
-        lambda: Rollout([], [1], []),
-        lambda: Rollout([1], [], []),
-        lambda: Rollout([1], [0], []),
-        lambda: Rollout([1], [2], []),
-        lambda: Rollout([1, 2], [2, 1], []),
-        lambda: Rollout([1, 2], [1, 1], []),
-        lambda: Rollout([1, 2], [1, 2], [], [[3]]),
-        lambda: Rollout([1, 2], [1], [], None, 0),
-        lambda: Rollout([1, 2], [1], [], None, 3),
+        *(([], [1], []), ([1], [], []), ([1], [0], []), ([1], [2], []), ([1, 2], [2, 1], [])),
+        *(([1, 2], [1, 1], []), ([1, 2], [1, 2], [], [[3]])),
+        *(([1, 2], [1], [], None, 0), ([1, 2], [1], [], None, 3)),
     ],
 )
-def test_what_cannot_be_asked_is_refused(build):
-    with pytest.raises(ValueError, match=r"score_from|token_ids|state_"):
-        build()
+def test_a_rollout_whose_states_or_scored_tokens_are_not_its_own_is_refused(fields):
+    with pytest.raises(ValueError, match=r"token_ids|state_|score_from"):
+        Rollout(*fields)
 
 
 # What is read

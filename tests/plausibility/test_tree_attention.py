@@ -13,7 +13,7 @@ from barl_trl.plausibility.rows import Feeding, micro_batches, shared_prefix_row
 from barl_trl.plausibility.tree_attention import pieces, tree_mask
 
 from .cases import ALL, ANSWERS, group, ids
-from .models import SHARED, adapted, make, trusted
+from .models import SHARED, make
 from .oracle import assert_matches, oracle, refusals, score
 from .trees import build, groups, history, rollout_fields, tokens
 
@@ -99,21 +99,6 @@ def test_a_trunk_longer_than_a_kernel_call_is_causal_and_its_branches_are_masked
     for max_tokens in (60, 4096):  # a prompt of its own or shared
         result = score(model, rollouts, max_tokens=max_tokens)
         assert_matches(result, oracle(model, rollouts))
-
-
-@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: adapted(model)])
-def test_other_attention_is_switched_for_the_pass_only(model, wrap):
-    expected = oracle(wrap(model), ALL)
-    model.config._attn_implementation = "flex_attention"
-    seen = []
-    hook = model.model.layers[0].register_forward_hook(
-        lambda *_: seen.append(model.config._attn_implementation)
-    )
-    trusted(model)  # the check re-encodes, which flex would compile
-    assert_matches(score(model, ALL), expected)
-    hook.remove()
-    assert set(seen) == {tree_attention.NAME}
-    assert model.config._attn_implementation == "flex_attention"
 
 
 def flash(module, query, key, value, attention_mask, **kwargs):

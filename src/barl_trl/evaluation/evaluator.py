@@ -203,7 +203,9 @@ def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> d
                 max_tokens=args.max_tokens,
                 batch_size=args.batch_size,
                 use_vllm=args.backend == "vllm",
-                agent=Agent(template, *agent, args.max_tool_calling_iterations) if agent else None,
+                agent=Agent(template, agent[0], agent[1], args.max_tool_calling_iterations)
+                if agent
+                else None,
                 **args.init_kwargs,
             ),
             tokenizer,

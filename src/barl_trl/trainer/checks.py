@@ -24,10 +24,9 @@ from ..steps import step_ends_of
 from .config import BARLConfig
 from .evidence import ENVIRONMENT_METHOD
 
-_LOOKED_AT = 200
-"""Number of first rows whose true answers and hypotheses are checked."""
+_LOOKED_AT = 200  # first rows whose true answers and hypotheses are checked
+# what TRL passes to reward functions, beside the columns
 _OF_TRL = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
-"""Arguments that TRL passes to reward functions, beside the columns."""
 
 
 # fmt: off
@@ -299,4 +298,3 @@ def _logged_as(function: Any) -> str:
     config = getattr(function, "config", None)  # of a reward model
     name = getattr(config, "_name_or_path", getattr(function, "__name__", type(function).__name__))
     return name.split("/")[-1]
-# fmt: on
