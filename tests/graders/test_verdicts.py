@@ -244,7 +244,7 @@ def test_an_answer_too_long_for_the_parser_is_compared_as_a_string():
 
 def test_a_number_in_two_forms_keeps_its_name():
     for answer in ("y=2.4", r"y=\frac{12}{5}=2.4"):
-        assert claims(r"x=\frac{12}{5}=2.4", answer) == (r"x=\frac{12}{5}", [answer])
+        assert default.claims(r"x=\frac{12}{5}=2.4", answer) == (r"x=\frac{12}{5}", [answer])
 
 
 @given(soup)
