@@ -1,7 +1,6 @@
 import gc
 import os
 import signal
-import subprocess
 from contextlib import ExitStack
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -17,7 +16,6 @@ from hypothesis import settings
 from .paths import ROOT
 from .preloaded import ADDRESS, server
 from .tiny import tiny_model, tiny_tokenizer
-from .trainer.hub import Hub
 
 # a shell's background job ignores Ctrl-C, and so would the processes that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -104,32 +102,3 @@ def recipe(tmp_path, model_path):
         return str(path)
 
     return write
-
-
-@pytest.fixture(scope="session")
-def hub_and_environment(tmp_path_factory):
-    home = tmp_path_factory.mktemp("home")
-    with Hub() as hub, server(**hub.environment(home)) as address:
-        yield hub, os.environ | hub.environment(home) | address
-
-
-@pytest.fixture
-def hub(hub_and_environment):
-    """The Hub of `tests/trainer/hub.py`, empty."""
-    hub, _ = hub_and_environment
-    hub.repositories.clear()
-    hub.asked.clear()
-    hub.revoke_after = None
-    return hub
-
-
-@pytest.fixture
-def run(hub_and_environment):
-    """Runs a command that finds the Hub; returns the finished process."""
-    _, found = hub_and_environment
-
-    def run(*command, **environment):
-        settings = {"cwd": ROOT, "env": found | environment, "timeout": 240}
-        return subprocess.run(command, capture_output=True, text=True, **settings)
-
-    return run

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from barl_trl.evaluation.statistics.metrics import accuracy, mean_pass_at_k
+from barl_trl.evaluation.statistics import accuracy, mean_pass_at_k
 
 from ..evaluation.files import problems, response, write_responses
 from ..paths import ROOT

@@ -1,331 +1,250 @@
-"""A run that is killed and resumed reaches the parameters of an undisturbed one."""
+"""A run that is killed and resumed reaches the parameters of an undisturbed one, to the bit."""
 
 import json
-import os
-import re
-import resource
 import shutil
 import signal
 import subprocess
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
-import yaml
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from transformers import TrainerCallback
 
-from barl_trl import cli
-from barl_trl.report.rollout_records import FOLDER, record_files
-from barl_trl.trainer.checkpoints.files import checkpoint_to_resume
+from barl_trl.trainer.resume import last_checkpoint
 
 from ..distributed.launching import launch
 from ..paths import ROOT
 from ..preloaded import PRELOADED
-from ..tiny import tiny_model
-from .rollouts import config, trainer
-
-# 2 prompts x 4 rollouts are trained on in 4 steps; of 5 problems, an epoch takes 4. Checkpoints 5
-# and 10 lie in the middle of rollout batches, the latter in the second epoch.
-SETTINGS = {
-    "use_cpu": True,
-    "bf16": False,
-    "per_device_train_batch_size": 2,
-    "steps_per_generation": 4,
-    "num_generations": 4,
-    "max_completion_length": 16,
-    "step_size": 8,
-    "max_steps": 14,
-    "save_steps": 5,
-    "learning_rate": 1.0e-2,
-    "lr_scheduler_type": "linear",
-    "logging_steps": 3,
-    "log_completions": True,
-    "log_beliefs": True,
-    "disable_tqdm": True,
-    "reward_funcs": ["accuracy_reward", "tests.trainer.test_exact_resume.killed"],
-}
+from .resume_worker import made, train
 
 
-def killed(prompts, trainer_state, **_):
-    """A reward that kills its process at a step, and takes notes of the prompts."""
-    with open(os.environ["NOTES"], "a") as notes:
-        print(json.dumps([trainer_state.global_step, *map(str, prompts)]), file=notes)
-    if trainer_state.global_step == int(os.environ.get("KILLED_AT", -1)):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return [0.0] * len(prompts)
+def assert_equal(model, other, **tolerances):
+    states = [getattr(one, "state_dict", lambda one=one: one)() for one in (model, other)]
+    assert states[0].keys() == states[1].keys()
+    for name, value in states[0].items():
+        torch.testing.assert_close(value, states[1][name], **{"rtol": 0, "atol": 0} | tolerances)
 
 
-@pytest.fixture
-def train(tmp_path, model_path, monkeypatch):
-    """Runs `barl train` and returns its parameters, its log, and the prompts of its rollouts."""
-    problems = tmp_path / "problems.jsonl"
-    problems.write_text(
-        "\n".join(json.dumps({"problem": f"{n}+{n}?", "answer": str(2 * n)}) for n in range(5))
-    )
-
-    def run(name, *options, killed_at=-1, launcher=None, **settings):
-        folder, notes = tmp_path / name, tmp_path / f"{name}.notes"
-        recipe = tmp_path / f"{name}.yaml"
-        places = {
-            "model_name_or_path": model_path,
-            "dataset_name": str(problems),
-            "output_dir": str(folder),
-        }
-        recipe.write_text(yaml.safe_dump(SETTINGS | places | settings))
-        monkeypatch.setenv("NOTES", str(notes))
-        monkeypatch.setenv("KILLED_AT", str(killed_at))
-        command = ["barl_trl.cli", "train", "--config", str(recipe), *options]
-        if launcher:
-            launcher(*command, is_killed=killed_at >= 0)
-        elif killed_at >= 0:
-            process = subprocess.run([*PRELOADED, *command], cwd=ROOT, timeout=200)
-            assert process.returncode == -signal.SIGKILL
-        else:
-            cli.main(command[1:])
-        return folder
-
-    return run
+def steps(folder):
+    return sorted(int(path.name[11:]) for path in folder.glob("checkpoint-*"))
 
 
-def parameters(folder):
-    return load_file(folder / "model.safetensors")
+def run(folder, **settings):
+    """Trains in a process of its own, which may kill itself behind a step, before it saves."""
+    text = json.dumps({"folder": str(folder)} | settings)
+    command = [*PRELOADED, "tests.trainer.resume_worker", text]
+    done = subprocess.run(command, cwd=ROOT, timeout=200, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL * ("killed_at" in settings), done.stderr
+    return None if "killed_at" in settings else torch.load(folder / "parameters.pt")
 
 
-def prompts(tmp_path, name):
-    return [json.loads(line) for line in (tmp_path / f"{name}.notes").read_text().splitlines()]
+def rewards(folder):
+    state = json.loads((folder / "checkpoint-18" / "trainer_state.json").read_text())
+    return [log["reward"] for log in state["log_history"] if "reward" in log]
 
 
-def history(folder):
-    state = json.loads((folder / "checkpoint-14" / "trainer_state.json").read_text())
-    return steady(state["log_history"])
+@pytest.mark.parametrize("kind", ["text", "agent"])
+def test_killed_and_resumed(tmp_path, kind):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    undisturbed = run(whole, kind=kind)
+    # saved every 3 steps, but behind rollout batches; and at the end
+    assert steps(whole) == [4, 8, 12, 16, 18]
+    run(broken, kind=kind, killed_at=15)
+    assert steps(broken) == [4, 8, 12]
+    assert_equal(run(broken, kind=kind, resume="true"), undisturbed)
+    assert rewards(broken) == rewards(whole) and len(rewards(whole)) == 5
 
 
-def steady(history):
-    """The logs of steps, without what differs from run to run."""
-    # transformers averages the loss over the steps since the log or the start
-    others = ("seconds", "time", "runtime", "loss")
-    return [
-        {
-            name: value
-            for name, value in log.items()
-            if not any(part in name for part in others) and value is not None
-        }
-        for log in history
-        if "loss" in log
-    ]
+class Interrupted(TrainerCallback):
+    """What ends in Ctrl-C behind a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == self.step:
+            raise KeyboardInterrupt
 
 
-def recorded(folder):
-    """Its rollouts, by the steps that were done before."""
-    return [
-        (step, path.name, pq.read_table(path).to_pylist())
-        for step, path in record_files(folder / FOLDER)
-    ]
+MOVING = {"beta": 0.5, "sync_ref_model": True, "ref_model_sync_steps": 3}
 
 
-def test_killed_in_the_middle_of_a_rollout_batch(tmp_path, train):
-    whole = train("whole")
-    train("broken", killed_at=12)
-    assert sorted(path.name for path in (tmp_path / "broken").glob("checkpoint-*")) == [
-        "checkpoint-10",
-        "checkpoint-5",
-    ]
-    resumed = train("broken", "--resume_from_checkpoint", "true")
-    expected = parameters(whole)
-    for name, value in parameters(resumed).items():
-        torch.testing.assert_close(value, expected[name], rtol=0, atol=0)
-    for log, undisturbed in zip(history(resumed), history(whole), strict=True):
-        assert log == pytest.approx(undisturbed, rel=1e-6, nan_ok=True)
-    # step 12 is generated for twice: the first time its process is killed
-    steps = prompts(tmp_path, "broken")
-    assert [step for step, *_ in steps] == [0, 4, 8, 12, 12]
-    assert [steps[k] for k in (0, 1, 2, 4)] == prompts(tmp_path, "whole")
-    # nor is a rollout recorded twice
-    assert [step for step, *_ in recorded(resumed)] == [0, 4, 8, 12]
-    np.testing.assert_equal(recorded(resumed), recorded(whole))
-
-
-def test_a_run_that_is_at_its_end_is_not_trained_on(tmp_path, train):
-    settings = {"max_steps": 6, "lr_scheduler_type": "constant"}
-    ended = parameters(train("run", **settings))
-    for _ in range(2):
-        again = parameters(train("run", "--resume_from_checkpoint", "auto", **settings))
-        for name, value in again.items():
-            torch.testing.assert_close(value, ended[name], rtol=0, atol=0)
-    assert not (tmp_path / "run" / "checkpoint-7").exists()
-    assert [step for step, *_ in prompts(tmp_path, "run")] == [0, 4]
+@pytest.mark.parametrize(
+    ("settings", "saved"),
+    [
+        # optimizer steps do not divide rollout batches, but for the third, smaller one of an epoch
+        ({"gradient_accumulation_steps": 3, "max_steps": 8, "save_steps": 2}, [3, 6]),
+        ({"num_iterations": 2, "gradient_accumulation_steps": 2, **MOVING}, [4, 8]),
+        ({"use_adaptive_entropy": True, "entropy_target": 9.0}, [4, 8]),
+        ({"is_lora": True}, [4, 8]),
+        ({"save_strategy": "epoch", "shuffle_dataset": False}, [8]),
+    ],
+    ids=["uneven_steps", "iterations_moving_reference", "entropy", "lora", "epochs"],
+)
+def test_interrupted_and_resumed(tmp_path, model_path, settings, saved):
+    if "beta" in settings:  # whose reference is loaded
+        settings = settings | {"model_path": model_path}
+    whole = train(tmp_path / "whole", **settings)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "broken", callback=Interrupted(saved[-1] + 1), **settings)
+    assert steps(tmp_path / "broken") == saved
+    resumed = train(tmp_path / "broken", resume=True, **settings)
+    assert_equal(resumed.model, whole.model)
+    if "beta" in settings:
+        assert_equal(resumed.ref_model, whole.ref_model)
+    if "entropy_target" in settings:
+        assert resumed.entropy_coef == whole.entropy_coef != whole.args.entropy_coef
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "config", ["cpu/ddp.yaml", "cpu/zero2.yaml", "cpu/zero3.yaml", "cpu/fsdp2.yaml"]
-)
-def test_killed_on_two_processes(tmp_path, train, config):
-    """With DDP it is killed; the others go on from what an undisturbed run left at step 10."""
-    options = {"per_device_train_batch_size": 1, "log_completions": False}
-    if "zero" not in config:  # with a reference that moves
-        options |= {"beta": 0.1, "sync_ref_model": True, "ref_model_sync_steps": 3}
-    options["launcher"] = partial(launch, config)
-    whole = train("whole", **options)
-    if is_killed := "ddp" in config:
-        train("broken", killed_at=12, **options)
+@pytest.mark.parametrize("config", ["ddp", "zero2", "zero3", "fsdp2"])
+def test_killed_on_two_processes(tmp_path, model_path, config):
+    """With DDP it is killed; the others go on from what an undisturbed run left at step 8."""
+    settings = {"per_device_train_batch_size": 1, "model_path": model_path}
+    settings |= {} if "zero" in config else MOVING
+    launched = partial(launch, f"cpu/{config}.yaml", "tests.trainer.resume_worker")
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    launched(json.dumps({"folder": str(whole)} | settings))
+    if config == "ddp":
+        text = json.dumps({"folder": str(broken), "killed_at": 10} | settings)
+        launched(text, is_killed=True)
     else:
-        broken = shutil.copytree(whole, tmp_path / "broken")
-        shutil.rmtree(broken / "checkpoint-14")
-        (broken / "model.safetensors").unlink()
-    resumed = train("broken", "--resume_from_checkpoint", "true", **options)
-    expected = parameters(whole)
-    for name, value in parameters(resumed).items():
-        torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-6)
-    for log, undisturbed in zip(history(resumed), history(whole), strict=True):
-        assert log == pytest.approx(undisturbed, rel=1e-4, abs=1e-6)
-    # each process notes its own, and one may be killed before it does
-    noted = [{str(note) for note in prompts(tmp_path, name)} for name in ("broken", "whole")]
-    assert noted[0] == noted[1] if is_killed else noted[0] == {n for n in noted[1] if "[12" in n}
+        shutil.copytree(whole, broken)
+        for step in (12, 16, 18):
+            shutil.rmtree(broken / f"checkpoint-{step}")
+    launched(json.dumps({"folder": str(broken), "resume": "true"} | settings))
+    parameters = [torch.load(folder / "parameters.pt") for folder in (broken, whole)]
+    assert_equal(*parameters, atol=0 if config == "ddp" else 1e-6)
 
 
-def test_rollouts_that_were_trained_on_wholly_are_not_kept(tmp_path, train):
-    folder = train("run", max_steps=8, save_steps=4)
-    sizes = [
-        torch.load(folder / checkpoint / "rollouts_0_of_1.pt", weights_only=True)["rollouts"]
-        for checkpoint in ("checkpoint-4", "checkpoint-8")
-    ]
-    assert sizes == [None, None]
-
-
-def short_run(folder, model_path, tokenizer, resume_from_checkpoint=None, **settings):
-    """Trains for three optimizer steps on given rollouts, in the middle of whose second batch a
-    checkpoint lies; returns the trainer.
-    """
-    args = config(
-        folder,
-        per_device_train_batch_size=4,
-        steps_per_generation=2,
-        max_steps=4,
-        save_strategy="steps",
-        learning_rate=1e-2,
-        **{"save_steps": 3} | settings,
+def test_a_run_that_is_at_its_end_is_not_trained_on(tmp_path):
+    """Neither at the end of a rollout batch nor within one."""
+    for max_steps in (4, 6):
+        folder = tmp_path / str(max_steps)
+        ended = train(folder, max_steps=max_steps, lr_scheduler_type="constant")
+        for resume in ("auto", str(folder / f"checkpoint-{max_steps}")):
+            again = train(folder, max_steps=max_steps, resume=resume)
+            assert again.state.global_step == max_steps
+            assert_equal(again.model, ended.model)
+    with pytest.raises(ValueError, match="must be a complete checkpoint"):
+        train(folder, max_steps=8, resume=str(folder / "checkpoint-6"))
+    # the last one from which a longer run resumes exactly
+    longer = {"max_steps": 8, "lr_scheduler_type": "constant"}
+    assert_equal(
+        train(folder, resume="true", **longer).model, train(tmp_path / "8", **longer).model
     )
-    run = trainer(model_path, tokenizer, args)
-    run.train(resume_from_checkpoint)
-    return run
+    inexact = {"max_steps": 8, "resume": str(folder / "checkpoint-6")}
+    assert train(folder, **inexact, allow_inexact_resume=True).state.global_step == 8
 
 
-def assert_equal(model, other):
-    for value, expected in zip(model.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(value, expected, rtol=0, atol=0)
+@pytest.mark.parametrize("event", ["on_substep_end", "on_step_end"])
+def test_training_that_was_interrupted_begins_anew(event, tmp_path):
+    """In the middle of an optimizer step, and in that of a rollout batch."""
 
-
-def interruption(count):
-    """What ends in Ctrl-C when it is called for the `count`th time, by a callback or a reward."""
-
-    def call(*_, completions=(), **__):
-        counter.append(1)
-        if len(counter) == count:
+    def interrupt(*_, **__):
+        calls.append(1)
+        if len(calls) == 2:
             raise KeyboardInterrupt
-        return [float(len(text)) for text in completions] or None
 
-    counter = []
-    return call
-
-
-@pytest.mark.parametrize(
-    ("event", "count"), [("on_substep_end", 2), ("on_step_end", 1), ("reward", 2)]
-)
-def test_training_that_was_interrupted_begins_anew(event, count, tmp_path, model, tokenizer):
-    """In the middle of an optimizer step, in that of a rollout batch, and in the next one."""
-
-    def made(model, reward, **callback):
-        args = config(
-            tmp_path,
-            per_device_train_batch_size=2,
-            gradient_accumulation_steps=2,
-            steps_per_generation=4,
-            max_steps=3,
-            learning_rate=1e-2,
-            optim="sgd",  # whose state another `train` does not find
-        )
-        run = trainer(model, tokenizer, args, reward_funcs=["accuracy_reward", reward])
-        run.add_callback(type("Interrupting", (TrainerCallback,), callback))
-        return run
-
-    def logs(run):
-        torch.manual_seed(0)  # TRL shuffles rollouts
-        run.train()
-        return steady(run.state.log_history)
-
-    calls = {"reward": interruption(0), event: interruption(count)}
-    run = made(model, **calls)
+    calls, settings = [], {"gradient_accumulation_steps": 2, "max_steps": 3, "optim": "sgd"}
+    run = made(tmp_path, save_steps=99, **settings)
+    run.add_callback(type("Interrupting", (TrainerCallback,), {event: interrupt}))
     with pytest.raises(KeyboardInterrupt):
         run.train()
-    other = tiny_model(tokenizer)
-    other.load_state_dict(run.model.state_dict())
-    fresh = made(other, reward=interruption(0))
-    for log, expected in zip(logs(run), logs(fresh), strict=True):
-        assert log == pytest.approx(expected, rel=1e-6, nan_ok=True)
-    assert_equal(run.model, other)
+    fresh = made(tmp_path / "fresh", **settings)
+    fresh.model.load_state_dict(run.model.state_dict())
+    for one in (run, fresh):
+        torch.manual_seed(0)
+        one.train()
+    assert_equal(run.model, fresh.model)
 
 
-def interrupted_at(step, name):
-    """A `torch.save` or `json.dump` during which the run ends."""
+def interrupted_at(step, name, original):
+    """A `torch.save`, `json.dump` or `open` during which the run ends."""
 
-    def save(content, file, *args, **kwargs):
-        path = Path(getattr(file, "name", file))
-        if path.parts[-2:] == (f"checkpoint-{step}", name):
+    def save(*args, **kwargs):
+        paths = [
+            Path(getattr(one, "name", one))
+            for one in args
+            if isinstance(one, str) or hasattr(one, "name")
+        ]
+        if any(path.parts[-2:] == (f"checkpoint-{step}", name) for path in paths):
             raise KeyboardInterrupt
-        return original(content, file, *args, **kwargs)
+        return original(*args, **kwargs)
 
-    original = torch.save if name.endswith(".pt") else json.dump
     return save
 
 
-def test_a_kill_behind_trainer_state_loses_no_adaptive_entropy(
-    tmp_path, model_path, tokenizer, monkeypatch
-):
-    """In the file of the controller, and before it."""
-    settings = {"use_adaptive_entropy": True, "entropy_target": 9.0}
-    settings |= {"save_total_limit": 1, "save_steps": 1}
-    whole = short_run(tmp_path / "whole", model_path, tokenizer, **settings)
-    monkeypatch.setattr(json, "dump", interrupted_at(2, "entropy_ctrl_state.json"))
+@pytest.mark.parametrize(
+    ("module", "function", "name"),
+    [
+        (torch, "save", "optimizer.pt"),
+        (torch, "save", "rng_state.pth"),
+        (json, "dump", "entropy_ctrl_state.json"),  # TRL writes it last
+        (Path, "replace", "complete.json.partial"),
+    ],
+)
+def test_a_kill_while_a_checkpoint_is_written(tmp_path, monkeypatch, module, function, name):
+    """The one before is still there, with `save_total_limit`, and is taken."""
+    settings = {"use_adaptive_entropy": True, "save_total_limit": 1, "save_steps": 4}
+    whole = train(tmp_path / "whole", max_steps=12, **settings)
+    assert steps(tmp_path / "whole") == [12]
+    if module is Path:
+        original = Path.replace
+
+        def patched(self, target):
+            if self.parts[-2:] == ("checkpoint-8", name):
+                raise KeyboardInterrupt
+            return original(self, target)
+    else:
+        patched = interrupted_at(8, name, getattr(module, function))
+    monkeypatch.setattr(module, function, patched)
+    broken = tmp_path / "broken"
     with pytest.raises(KeyboardInterrupt):
-        short_run(tmp_path / "broken", model_path, tokenizer, **settings)
+        train(broken, max_steps=12, **settings)
     monkeypatch.undo()
-    checkpoint = tmp_path / "broken" / "checkpoint-2"
-    assert (checkpoint / "trainer_state.json").exists()
-    assert (checkpoint / "entropy_ctrl_state.json").stat().st_size == 0
-    before = shutil.copytree(tmp_path / "broken", tmp_path / "before")
-    (before / "checkpoint-2" / "entropy_ctrl_state.json").unlink()
-    for folder in (tmp_path / "broken", before):
-        resumed = short_run(folder, model_path, tokenizer, "true", **settings)
-        assert resumed.entropy_coef == whole.entropy_coef != whole.args.entropy_coef
-        assert_equal(resumed.model, whole.model)
+    assert steps(broken) == [4, 8]
+    checkpoint, [fault] = last_checkpoint(broken)
+    assert checkpoint == str(broken / "checkpoint-4") and "checkpoint-8: complete.json" in fault
+    assert_equal(train(broken, max_steps=12, resume="auto", **settings).model, whole.model)
 
 
-def test_a_checkpoint_that_is_written_again_is_not_complete_meanwhile(
-    tmp_path, model_path, tokenizer, monkeypatch
-):
-    short_run(tmp_path, model_path, tokenizer, save_steps=1)
-    monkeypatch.setattr(torch, "save", interrupted_at(3, "optimizer.pt"))
-    with pytest.raises(KeyboardInterrupt):
-        short_run(tmp_path, model_path, tokenizer, str(tmp_path / "checkpoint-2"), save_steps=1)
-    assert (tmp_path / "checkpoint-3" / "optimizer.pt").exists()  # the earlier run's
-    shutil.rmtree(tmp_path / "checkpoint-4")
-    assert checkpoint_to_resume("true", config(tmp_path)) == str(tmp_path / "checkpoint-2")
+def test_what_was_written_last_is_kept_whatever_is_newer_or_of_a_later_step(tmp_path):
+    train(tmp_path, max_steps=12)
+    train(tmp_path, max_steps=8, resume=str(tmp_path / "checkpoint-4"), save_total_limit=1)
+    assert steps(tmp_path) == [8, 12]  # 12 is of the earlier run
 
 
-def test_a_checkpoint_that_cannot_be_written_says_what_is_free(tmp_path, model_path, tokenizer):
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # as where a disk is full
-    try:
-        with pytest.raises((OSError, RuntimeError, SafetensorError)) as caught:
-            short_run(tmp_path, model_path, tokenizer)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    [note] = caught.value.__notes__
-    assert re.fullmatch(rf"{tmp_path}/checkpoint-3 is incomplete; \d+ MiB are free in .*", note)
-    assert checkpoint_to_resume("auto", config(tmp_path)) is None
+def test_the_best_model_is_one_between_rollout_batches(tmp_path):
+    """Evaluations that choose it wait as checkpoints do."""
+    run = train(
+        tmp_path,
+        **{"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "best", "max_steps": 8},
+        **{"metric_for_best_model": "eval_reward", "load_best_model_at_end": True},
+        **{"per_device_eval_batch_size": 4, "has_evaluation": True},
+    )
+    evaluated = [log["step"] for log in run.state.log_history if "eval_reward" in log]
+    assert evaluated == [4, 8]
+    assert run.state.best_global_step in steps(tmp_path)
+
+
+@pytest.mark.parametrize(("asked", "is_saved"), [(True, True), (False, True), (False, False)])
+def test_training_stops_behind_a_rollout_batch_if_asked(tmp_path, asked, is_saved):
+    run = made(tmp_path, max_steps=8, save_strategy="no")
+    run.stop_together.is_saved = is_saved
+    if asked:
+        run.stop_together.ask()
+    run.train()
+    assert run.stop_together.has_stopped == asked
+    assert run.state.global_step == (4 if asked else 8)
+    assert steps(tmp_path) == [4] * asked
+
+
+def test_a_launched_process_whose_launcher_is_gone_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    run = made(tmp_path, max_steps=2)
+    monkeypatch.setattr("os.getppid", lambda: 1)  # the kernel's answer where the parent is gone
+    with pytest.raises(SystemExit, match="what launched this process has ended"):
+        run.train()
+    assert run.state.global_step == 1

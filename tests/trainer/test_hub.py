@@ -1,156 +1,180 @@
-"""A Hub on this machine: what a push brings there, what the card says, what is said if the Hub
-refuses it, and what `barl plan` reads.
-"""
+"""What a push brings to a Hub on this machine; the model card; and no secrets anywhere."""
 
+import base64
+import copy
+import io
 import json
+import os
+import pickle
 import re
-import shlex
-from pathlib import Path
-from types import SimpleNamespace
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
+import torch
 import yaml
 
-from barl_trl.trainer.hub.pushes import push
+from barl_trl import BARLConfig
+from barl_trl.trainer.hub import redacted, redacted_command
 
-from ..commands.qwen import RECIPE, SHALLOW, qwen, rows
-from ..distributed.launching import LAUNCH
 from ..paths import ROOT
-from ..preloaded import PRELOADED
-from .hub import Commit
+from .rollouts import config, trainer
 
-TRAIN = [*PRELOADED, "barl_trl.cli", "train", "--push_to_hub", "--hub_always_push", "--config"]
-RELOAD = """
-import sys, torch
-from peft import AutoPeftModelForCausalLM
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-for kind, name, folder in ((AutoModelForCausalLM, *sys.argv[1:3]),
-                           (AutoPeftModelForCausalLM, *sys.argv[3:])):
-    pushed, saved = (kind.from_pretrained(source).state_dict() for source in (name, folder))
-    assert pushed.keys() == saved.keys()
-    assert all(torch.equal(pushed[key], saved[key]) for key in saved)
-    AutoTokenizer.from_pretrained(name)
-"""
+CANARY = "hf_canary_of_nobody"
 
 
-def test_only_a_name_that_can_be_on_the_hub_stands_as_data_set_in_the_metadata(tmp_path):
-    names = []
-    trainer = SimpleNamespace(push_to_hub=lambda dataset_name: names.append(dataset_name))
-    for name in ("openai/gsm8k", str(tmp_path), "generator", None):
-        push(trainer, dataset_name=name)
-    assert names == ["openai/gsm8k", None, None, None]
+class Hub(BaseHTTPRequestHandler):
+    """As much of the Hub's protocol as pushing needs. Repository -> (title, files) by commit."""
+
+    repositories: dict
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        assert self.headers["Authorization"] in ("Bearer hf_of_me", None)
+        if self.path == "/api/validate-yaml":  # as on the Hub, what stands for data must be a name
+            metadata = yaml.safe_load(json.loads(body)["content"].split("---")[1])
+            assert not metadata.get("datasets") and not metadata.get("base_model")
+            self.answer({"errors": [], "warnings": []})
+        elif self.path == "/api/repos/create":
+            name = f"me/{json.loads(body)['name']}"
+            self.repositories.setdefault(name, [])
+            self.answer({"url": f"http://{self.headers['Host']}/{name}"})
+        elif self.path.endswith("/preupload/main"):
+            kind = {"uploadMode": "regular", "shouldIgnore": False}
+            self.answer({"files": [file | kind for file in json.loads(body)["files"]]})
+        else:
+            name = re.match(r"/api/models/(.+/.+)/commit/main", self.path)[1]
+            header, *entries = map(json.loads, body.splitlines())
+            files = {e["value"]["path"]: base64.b64decode(e["value"]["content"]) for e in entries}
+            self.repositories[name].append((header["value"]["summary"], files))
+            url = f"http://{self.headers['Host']}/{name}/commit/{'0' * 40}"
+            self.answer({"commitUrl": url, "commitOid": "0" * 40, "success": True})
+
+    def do_GET(self):
+        self.answer({"id": "me/x", "sha": "0" * 40, "siblings": [], "tags": []})
+
+    def answer(self, value):
+        content = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format, *args):
+        pass
+
+
+@pytest.fixture
+def push(tmp_path):
+    """Trains and pushes in a process of its own; returns the titles and files of the commits."""
+    handler = type("Handler", (Hub,), {"repositories": {}})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        environment = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_TOKEN": ""}
+        environment |= {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+        environment |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
+
+        def push(name, **settings):
+            settings |= {"folder": str(tmp_path / name), "push_to_hub": True, "max_steps": 8}
+            settings |= {"hub_always_push": True, "hub_token": "hf_of_me"}
+            command = [sys.executable, "-m", "tests.trainer.resume_worker", json.dumps(settings)]
+            done = subprocess.run(
+                command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+            return handler.repositories[f"me/{name}"]
+
+        yield push
+        server.shutdown()
 
 
 @pytest.mark.slow
-def test_what_is_pushed_can_be_loaded_and_tells_how_it_was_made(tmp_path, recipe, hub, run):
-    """A model and an adapter, pushed with each checkpoint."""
-    whole, lora = str(tmp_path / "whole"), str(tmp_path / "lora")
-    evaluation = ["--eval_strategy", "steps", "--eval_steps", "1", "--step_size", "6"]
-    evaluation += ["--dataset_test_split", "train[:2]", "--per_device_eval_batch_size", "4"]
-    names = ["--hub_model_id", "me/whole", "--output_dir", whole]
-    done = run(*TRAIN, recipe(), *names, *evaluation)
-    assert done.returncode == 0, done.stderr
-    names = ["--hub_model_id", "me/lora", "--output_dir", lora, "--hub_strategy", "checkpoint"]
-    settings = recipe(use_peft=True, lora_target_modules="all-linear", lora_r=4)
-    done = run(*TRAIN, settings, *names)
-    assert done.returncode == 0, done.stderr
-    assert "Model pushed to the Hub as me/lora." in done.stdout
-    (tmp_path / "reload.py").write_text(RELOAD)
-    done = run(*PRELOADED, f"{tmp_path}/reload.py", "me/whole", whole, "me/lora", lora)
-    assert done.returncode == 0, done.stderr
-
-    progress = [f"Training in progress, step {step}" for step in (1, 2)]
-    assert hub.titles("me/whole") == [*progress, "End of training"]
-    both = [title + end for title in progress for end in ("", ", checkpoint")]
-    assert hub.titles("me/lora") == [*both, "End of training"]
-    adapter = hub.files("me/lora")
-    assert {"last-checkpoint/trainer_state.json", "adapter_model.safetensors"} <= adapter.keys()
-    assert "BARL" in adapter["last-checkpoint/README.md"].decode()
-    check_card(hub.files("me/whole")["README.md"].decode())
-    first = hub.repositories["me/whole"][0].files["README.md"].decode()
-    assert "Results, as last logged in 1 steps" in first
+@pytest.mark.parametrize("is_lora", [False, True])
+def test_each_checkpoint_and_the_end_are_pushed_without_secrets(tmp_path, push, is_lora):
+    kwargs = {"model_init_kwargs": {"token": CANARY}, "model_path": None}
+    commits = push("mine", is_lora=is_lora, hub_strategy="checkpoint", **kwargs)
+    progress = [f"Training in progress, step {step}" for step in (4, 8)]
+    assert [title for title, _ in commits if "checkpoint" not in title] == [
+        *progress,
+        "End of training",
+    ]
+    files = {name: content for _, files in commits for name, content in files.items()}
+    weights = "adapter_model.safetensors" if is_lora else "model.safetensors"
+    assert files[weights] == (tmp_path / "mine" / weights).read_bytes()
+    assert {f"last-checkpoint/{name}" for name in ("trainer_state.json", weights)} <= files.keys()
+    assert "training_args.bin" in files
+    for content in files.values():
+        assert b"hf_of_me" not in content and CANARY.encode() not in content
+    card = files["README.md"].decode()
+    assert "trained with BARL, a method introduced in [Beyond Markovian" in card
+    assert "| learning_rate | `0.01` |" in card and "Results after 8 steps" in card
+    assert {"trl", "barl"} <= {*yaml.safe_load(card.split("---")[1])["tags"]}
 
 
-def check_card(card):
-    metadata = yaml.safe_load(card.split("---")[1])
-    assert {"trl", "barl"} <= set(metadata["tags"])
-    assert "datasets" not in metadata, "the Hub refuses a card with a file's name there"
-    for text in (
-        "trained with BARL, a method introduced in [Beyond Markovian",
-        "https://huggingface.co/papers/2505.20561",
-        "@inproceedings{zhang2026beyond,",
-        "| step_size | `6` |",
-        "| consistency_beta | `1.0` |",
-        "| learning_rate | `0.001` |",
-        "| max_completion_length | `16` |",
-        "| eos_token_id | `[",
-        "| data set | `problems.jsonl` |",
-        "| rows | `248` |",
-        "| reward | `1 accuracy_reward` |",
-        "Results, as last logged in 2 steps",
-    ):
-        assert text in card, text
-    for metric in ("reward", "barl/value", "barl/posterior_entropy", "eval_reward"):
+def test_a_card_names_settings_data_and_results(tmp_path, model, tokenizer):
+    made = trainer(model, tokenizer, config(tmp_path, elicitation="a|`b`\nhttp://me:pw@host"))
+    made.train()
+    made.create_model_card("mine", dataset_name=None)
+    card = (tmp_path / "README.md").read_text()
+    assert card.index("fine-tuned version of") < card.index("### Settings")
+    assert card.index("### Data") < card.index("### Results") < card.index("### Framework versions")
+    assert "| step_size | `8` |" in card and "| rows | `2` |" in card
+    assert r"| elicitation | `a\|'b' http://<SECRET>@host` |" in card
+    for metric in ("reward", "rewards/accuracy_reward/mean", "barl/value"):
         assert re.search(rf"^\| {metric} \| `-?[\d.e-]+` \|$", card, re.MULTILINE), metric
-    assert "None" not in card
+    assert "barl/scoring" not in card
 
 
-@pytest.mark.slow
+SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_secret", "password"]
+
+
+@pytest.mark.parametrize("name", [*SECRETS, "OPENAI_API_KEY", "aws_secret_access_key"])
+def test_secrets_are_known_by_their_names(name):
+    given = {"a": [{name: "x", "n": 3}], "b": ({name: "x"},)}
+    assert redacted(given) == {"a": [{name: None, "n": 3}], "b": ({name: None},)}
+
+
+def test_or_by_their_looks():
+    texts = ["me/hf_abcdefghijkl", "key sk-abcdefgh12", "git+https://me:pw@host/x", "a@b: c://d"]
+    shown = ["me/<SECRET>", "key <SECRET>", "git+https://<SECRET>@host/x", "a@b: c://d"]
+    assert redacted(texts) == shown
+    kept = {"max_tokens": 3, "pad_token": "<pad>", "eos_token": "</s>", 1: "task-sk-x", "hf_": None}
+    assert redacted(kept) == kept
+
+
+def test_arguments_are_used_but_neither_shown_nor_saved(tmp_path):
+    kwargs = {"token": CANARY, "dtype": "float32"}
+    settings = {"hub_token": CANARY, "model_init_kwargs": kwargs, "use_cpu": True, "bf16": False}
+    args = BARLConfig(str(tmp_path), **settings)
+    assert args.hub_token == args.model_init_kwargs["token"] == CANARY
+    file = io.BytesIO()
+    torch.save(args, file)
+    assert CANARY.encode() not in file.getvalue()
+    written = [repr(args), str(args), json.dumps(args.to_dict()), args.to_json_string()]
+    assert not any(CANARY in text for text in [*written, str(args.to_sanitized_dict())])
+    again = pickle.loads(pickle.dumps(args))
+    assert (again.hub_token, again.model_init_kwargs) == (None, {"token": None, "dtype": "float32"})
+    assert again.step_size == args.step_size
+    for duplicate in (copy.copy, copy.deepcopy):
+        copied = duplicate(args)
+        assert copied.hub_token == copied.model_init_kwargs["token"] == CANARY
+        is_shared = copied.model_init_kwargs is args.model_init_kwargs
+        assert is_shared == (duplicate is copy.copy)
+
+
 @pytest.mark.parametrize(
-    ("name", "token", "reason"),
+    ("argv", "shown"),
     [
-        ("me/tiny", "hf_of_nobody", "401 (Invalid username or password.)"),
-        ("others/new", "hf_of_me", "403 (You don't have the rights to write to others/new)"),
-        ("others/tiny", "hf_of_me", "403 (You don't have the rights to write to others/tiny)"),
+        (["--hub_token", "x y"], "--hub_token <SECRET>"),
+        (["--api-key=x"], "--api-key=<SECRET>"),
+        (["--kwargs", '{"a": [{"token": "x"}]}'], """--kwargs '{"a": [{"token": "<SECRET>"}]}'"""),
+        (["--model", "me/hf_abcdefghijklmnopqrst"], "--model me/<SECRET>"),
+        (["--push", "--seed", "1", "--max_tokens", "5"], "--push --seed 1 --max_tokens 5"),
+        (["--kwargs", "{broken", "--limit=[1]"], "--kwargs '{broken' '--limit=[1]'"),
     ],
 )
-def test_without_rights_nothing_is_loaded(tmp_path, recipe, hub, run, name, token, reason):
-    """Neither with a wrong token nor for a repository of others, be it there or not."""
-    hub.repositories["others/tiny"] = []
-    settings = recipe(model_name_or_path="no-such/model")
-    done = run(*TRAIN, settings, "--hub_model_id", name, HF_TOKEN=token)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        f"barl train: error: hub_model_id must be a repository that can be pushed to, got "
-        f"{name!r}: the Hub says {reason}. Log in with `hf auth login` or set HF_TOKEN, with a "
-        "token that may write to it."
-    )
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_a_token_that_is_revoked_during_training(tmp_path, recipe, hub, run):
-    """Two processes: training goes on, the model is saved, and the command says how to push it."""
-    hub.revoke_after = 1
-    config = ["--config_file", str(ROOT / "accelerate_configs" / "cpu" / "ddp.yaml")]
-    done = run(
-        *PRELOADED, *LAUNCH, *config, "--no_python", *TRAIN, recipe(), "--hub_model_id", "tiny"
-    )
-    out = tmp_path / "out"
-    assert done.returncode == 1
-    assert hub.titles("me/tiny") == ["Training in progress, step 1"]
-    assert f"{out}/checkpoint-2 was not pushed to me/tiny, training goes on: " in done.stderr
-    assert f"the model is saved in {out}, but was not pushed to me/tiny: " in done.stderr
-    assert (out / "model.safetensors").read_bytes() != hub.files("me/tiny")["model.safetensors"]
-
-    hub.revoke_after = None
-    (later,) = re.findall("To push it later: hf (.*)", done.stderr)
-    done = run(*PRELOADED, "huggingface_hub.cli.hf", *shlex.split(later))
-    assert done.returncode == 0, done.stderr
-    pushed = hub.files("me/tiny")
-    assert pushed["model.safetensors"] == (out / "model.safetensors").read_bytes()
-    assert "README.md" in pushed
-    assert not [path for path in pushed if Path(path).parts[0].startswith("checkpoint")]
-
-
-@pytest.mark.slow
-def test_of_a_model_that_is_planned_only_the_configuration_is_read(hub, run):
-    files = {"config.json": json.dumps(qwen(2).to_dict()).encode(), "model.safetensors": b""}
-    hub.repositories["Qwen/Qwen2.5-Math-1.5B"] = [Commit("first", files)]
-    done = run(*PRELOADED, "barl_trl.cli", "plan", "--config", RECIPE)
-    assert done.returncode == 0, done.stderr
-    assert rows(done.stdout)["parameters"] == f"{2 * SHALLOW / 2**30:.1f} GiB"
-    read = [path for path in hub.asked if "/resolve/" in path]
-    assert {path.rsplit("/", 1)[1] for path in read} == {"config.json"}
+def test_a_command_line_has_none(argv, shown):
+    assert redacted_command(["barl", *argv]) == f"barl {shown}"

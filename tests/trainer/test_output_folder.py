@@ -1,24 +1,23 @@
-"""An output folder belongs to one run."""
+"""An output folder belongs to one run, which resumes with the settings of its checkpoints."""
 
+import json
+import logging
+import multiprocessing
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
-from filelock import Timeout
 
-from barl_trl import cli
-from barl_trl.trainer.checkpoints.output_folder import _clear, left_in, one_writer, refuse_used
+from barl_trl.trainer.resume import clear, find_checkpoint, last_checkpoint, left_in, one_writer
 
-from .rollouts import config, trainer
+from .rollouts import PROBLEMS, config, trainer
 
 OWN = (
-    *("model.safetensors", "config.json", "trainer_state.json", "training_args.bin", "README.md"),
+    *("model.safetensors", "adapter_model.safetensors", "trainer_state.json", "training_args.bin"),
     *("checkpoint-5/model.safetensors", "beliefs/rollouts_00000.parquet"),
-    *("completions/completions_00001.parquet",),
+    *("completions/completions_00001.parquet", "model-00001-of-00002.safetensors"),
 )
-OTHERS = ("notes.txt", "checkpoint-mine/a", "beliefs/notes.txt", "data/rows.jsonl", "inspect/a.js")
+OTHERS = ("notes.txt", "checkpoint-mine/a", "beliefs/notes.txt", "data/rows.jsonl", "config.json")
 
 
 def make(folder, names):
@@ -28,173 +27,197 @@ def make(folder, names):
 
 
 def files(folder):
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
-
-def test_what_a_run_left_is_refused_by_name_with_three_ways_out(tmp_path):
-    make(tmp_path, OWN)
-    with pytest.raises(ValueError, match="output_dir must be new") as raised:
-        refuse_used(tmp_path)
-    assert str(raised.value) == (
-        f"output_dir must be new, got {tmp_path} with checkpoint-5, model.safetensors and 3 more "
-        "of an earlier run: go on with --resume_from_checkpoint auto, name another folder, or "
-        "delete them with --overwrite_output_dir true."
-    )
-
-
-def test_other_files_are_no_run(tmp_path):
-    make(tmp_path, [*OTHERS, "config.json", "README.md"])
-    assert left_in(tmp_path) == left_in(tmp_path / "nowhere") == []
-    refuse_used(tmp_path)
-
-
-def test_what_came_to_no_checkpoint_may_be_begun_again(tmp_path):
-    make(tmp_path, ["beliefs/rollouts_00000.parquet", "checkpoint-5/incomplete"])
-    assert left_in(tmp_path)
-    refuse_used(tmp_path, is_unfinished=True)
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return found - {"_lock"}
 
 
 def test_what_a_run_wrote_is_cleared_and_nothing_else(tmp_path):
     folder, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     make(folder, [*OWN, *OTHERS])
-    make(elsewhere, ["model.safetensors", "rollouts_00000.parquet"])
+    make(elsewhere, ["model.safetensors", "completions_00000.parquet"])
     (folder / "checkpoint-9").symlink_to(elsewhere)
-    _clear(folder)
-    assert files(folder) == set(OTHERS)
+    shutil.rmtree(folder / "completions")
+    (folder / "completions").symlink_to(elsewhere)
+    clear(folder)
+    assert files(folder) - {"completions/completions_00000.parquet"} == set(OTHERS)
     assert not (folder / "checkpoint-9").exists()
-    assert files(elsewhere) == {"model.safetensors", "rollouts_00000.parquet"}
+    assert files(elsewhere) == {"model.safetensors", "completions_00000.parquet"}
 
 
-def test_a_linked_folder_is_not_entered(tmp_path):
-    make(tmp_path / "elsewhere", ["rollouts_00000.parquet"])
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "beliefs").symlink_to(tmp_path / "elsewhere")
-    _clear(tmp_path / "out")
-    assert files(tmp_path / "elsewhere") == {"rollouts_00000.parquet"}
+def test_a_folder_without_a_run_is_not_used(tmp_path):
+    make(tmp_path, OTHERS)
+    assert left_in(tmp_path) == left_in(tmp_path / "nowhere") == []
+    assert find_checkpoint(config(tmp_path), None) is None
 
 
-HOLDER = """
-import sys, time
-from pathlib import Path
-from barl_trl.trainer.checkpoints.output_folder import one_writer
-with one_writer(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(600)
-"""
+@pytest.mark.parametrize("name", OWN)
+def test_a_used_folder_is_refused_but_where_only_what_is_unfinished_begins_again(tmp_path, name):
+    make(tmp_path, [name])
+    with pytest.raises(ValueError, match="output_dir must be new"):
+        find_checkpoint(config(tmp_path), None)
+    assert find_checkpoint(config(tmp_path, overwrite_output_dir=True), None) is None
+    if "/" in name:
+        assert find_checkpoint(config(tmp_path), "auto") is None
+    else:
+        with pytest.raises(ValueError, match="output_dir must be new"):
+            find_checkpoint(config(tmp_path), "auto")
+
+
+def hold(folder, is_held):
+    with one_writer(folder):
+        is_held.set()
+        signal.pause()
 
 
 def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
+    context = multiprocessing.get_context("fork")
+    is_held = context.Event()
+    holder = context.Process(target=hold, args=(tmp_path, is_held))
+    holder.start()
+    is_held.wait()
     try:
-        assert holder.stdout.readline() == "held\n"
-        said = rf"one writer, got {tmp_path}, into which process {holder.pid} on .* writes: wait"
-        with pytest.raises(ValueError, match=said), one_writer(tmp_path):
+        with pytest.raises(ValueError, match="one writer"), one_writer(tmp_path):
             pass
     finally:
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-    with one_writer(tmp_path):
-        pass
+        holder.kill()
+        holder.join()
+    for _ in range(2):  # it is given back after an error
+        with pytest.raises(KeyError), one_writer(tmp_path):
+            raise KeyError
 
 
-@pytest.mark.parametrize("error", [KeyError, Timeout])
-def test_a_folder_is_given_back_after_an_error(tmp_path, error):
-    """Also after one of another lock, such as the Hub's cache has."""
-    for _ in range(2):
-        with pytest.raises(error), one_writer(tmp_path):
-            raise error("x")
-
-
-def test_python_refuses_a_used_folder_before_it_writes(tmp_path, model, tokenizer):
+def test_training_refuses_a_used_folder_or_overwrites_it(tmp_path, model, tokenizer):
     make(tmp_path, OWN)
-    made = trainer(model, tokenizer, config(tmp_path, max_steps=1))
-    with pytest.raises(ValueError, match=r"output_dir must be new, got .* with checkpoint-5"):
-        made.train()
-    assert files(tmp_path) - {"_lock"} == set(OWN)
-    own = trainer(model, tokenizer, config(tmp_path, max_steps=1, overwrite_output_dir=True))
+    with pytest.raises(ValueError, match="output_dir must be new"):
+        trainer(model, tokenizer, config(tmp_path)).train()
+    assert files(tmp_path) == set(OWN)
+    own = trainer(model, tokenizer, config(tmp_path, overwrite_output_dir=True))
     own.train()
-    assert "checkpoint-5/model.safetensors" not in files(tmp_path)
+    assert files(tmp_path) == set()
     own.save_model()
     own.train()  # the folder is its own
     assert (tmp_path / "model.safetensors").exists()
-    again = trainer(model, tokenizer, config(tmp_path, max_steps=1))
-    with pytest.raises(ValueError, match="output_dir must be new"):
-        again.train()
-
-
-@pytest.mark.parametrize(("place", "reason"), [("file", "File exists"), ("file/run", "Not a dir")])
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path, model, tokenizer, place, reason):
-    (tmp_path / "file").touch()
-    message = (
-        rf"output_dir must be a folder that can be made, got '.*/{place}' \({reason}.*\): name"
-    )
-    with pytest.raises(ValueError, match=message):
-        trainer(model, tokenizer, config(tmp_path / place))
 
 
 @pytest.mark.parametrize("place", ["", "checkpoint-5"])
 def test_a_model_is_not_deleted_before_it_is_trained(tmp_path, model, tokenizer, place):
     model.save_pretrained(tmp_path / place)
     args = config(tmp_path, overwrite_output_dir=True)
-    with pytest.raises(ValueError, match="must be False with a model in output_dir, got True and"):
-        trainer(str(tmp_path / place), tokenizer, args)
+    with pytest.raises(ValueError, match="would delete the model"):
+        trainer(str(tmp_path / place), tokenizer, args).train()
     assert (tmp_path / place / "model.safetensors").exists()
 
 
-def test_the_command_refuses_a_used_folder_before_it_loads_a_model(tmp_path, recipe, capsys):
-    make(tmp_path / "out", OWN)
-    command = ["train", "--config", recipe(max_steps=1), "--model_name_or_path", "never/loaded"]
-    with pytest.raises(SystemExit) as raised:
-        cli.main(command)
-    assert raised.value.code == 2
-    assert "--overwrite_output_dir true" in capsys.readouterr().err
-    assert files(tmp_path / "out") - {"_lock"} == set(OWN)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tokenizer):
+    """The folder of a run with two checkpoints, the steps 1 and 2 of at most 4."""
+    from ..tiny import tiny_model
+
+    folder = tmp_path_factory.mktemp("trained")
+    args = config(folder, **{"max_steps": 2, "save_strategy": "steps", "save_steps": 1})
+    args.hub_token = "hf_secret"
+    trainer(tiny_model(tokenizer), tokenizer, args).train()
+    return folder
 
 
 @pytest.fixture
-def deletes():
-    """Makes a reward during which somebody deletes the output folder, and may begin another run."""
-    others = []
-
-    def made(folder, *, begins_another):
-        def reward(prompts, trainer_state, **_):
-            if trainer_state.global_step == 1:
-                shutil.rmtree(folder)
-            if trainer_state.global_step == 1 and begins_another:
-                folder.mkdir()
-                command = [sys.executable, "-c", HOLDER, str(folder)]
-                others.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-                assert others[0].stdout.readline() == "held\n"
-            return [float(n) for n in range(len(prompts))]
-
-        return reward
-
-    yield made
-    for other in others:
-        other.kill()
-        other.wait()
+def run(trained, tmp_path):
+    """A copy of its folder, and the checkpoints in it."""
+    folder = shutil.copytree(trained, tmp_path / "run")
+    return folder, *(folder / f"checkpoint-{n}" for n in (1, 2))
 
 
-def test_a_folder_that_is_deleted_in_training_is_made_again(
-    tmp_path, model, tokenizer, deletes, caplog
-):
-    out = tmp_path / "out"
-    args = config(out, max_steps=3, save_strategy="steps", save_steps=1, log_beliefs=True)
-    trainer(model, tokenizer, args, reward_funcs=deletes(out, begins_another=False)).train()
-    assert f"{out} was deleted, and is made again: what was in it is lost" in caplog.text
-    written = {path.name for path in (*out.glob("checkpoint-*"), *out.glob("beliefs/*"))}
-    records = {f"rollouts_0000{step}.parquet" for step in (1, 2)}
-    assert written == {"checkpoint-2", "checkpoint-3"} | records
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("model.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-1])),
+        ("optimizer.pt", lambda path: path.write_bytes(b"")),
+        ("rng_state.pth", lambda path: path.unlink()),
+        ("complete.json", lambda path: path.unlink()),
+        ("complete.json", lambda path: path.write_text("{}")),
+        ("complete.json", lambda path: path.write_bytes(b"\xff")),
+    ],
+)
+def test_an_incomplete_checkpoint_is_passed_over(run, name, damage, caplog):
+    folder, first, last = run
+    assert find_checkpoint(config(folder), "true") == str(last)
+    damage(last / name)
+    for choice in ("true", "auto", True):
+        assert find_checkpoint(config(folder), choice) == str(first)
+    assert name in caplog.text and str(last) in caplog.text
+    with pytest.raises(ValueError, match="must be a complete checkpoint"):
+        find_checkpoint(config(folder), str(last))
+    assert find_checkpoint(config(folder, allow_inexact_resume=True), str(last)) == str(last)
 
 
-def test_a_run_that_began_in_the_place_of_a_deleted_folder_is_not_written_over(
-    tmp_path, model, tokenizer, deletes
-):
-    out = tmp_path / "out"
-    args = config(out, max_steps=3, save_strategy="steps", save_steps=1)
-    made = trainer(model, tokenizer, args, reward_funcs=deletes(out, begins_another=True))
-    with pytest.raises(ValueError, match=rf"must have one writer, got {out}, into which process"):
-        made.train()
-    assert files(out) == {"_lock"}
+def test_where_there_is_none(run, tmp_path):
+    folder, first, last = run
+    for checkpoint in (first, last):
+        (checkpoint / "complete.json").unlink()
+    assert last_checkpoint(folder)[0] is None
+    for place in (folder, tmp_path / "nowhere"):
+        assert find_checkpoint(config(place), "auto") is None
+        for choice in ("true", str(tmp_path / "checkpoint-9")):
+            with pytest.raises(ValueError, match="must be a complete checkpoint"):
+                find_checkpoint(config(place), choice)
+    for choice in (None, False, "false", "False", ""):
+        assert find_checkpoint(config(tmp_path / "nowhere"), choice) is None
+
+
+def test_a_run_from_another_folder_needs_a_new_one(run, tmp_path):
+    folder, first, _ = run
+    make(tmp_path / "other", OWN)
+    with pytest.raises(ValueError, match="output_dir must be new"):
+        find_checkpoint(config(tmp_path / "other"), str(first))
+    assert find_checkpoint(config(tmp_path / "new"), str(first)) == str(first)
+    make(folder, ["model.safetensors"])
+    assert find_checkpoint(config(folder), str(first)) == str(first)
+
+
+@pytest.fixture
+def resume(run, model, tokenizer, caplog):
+    """Resumes from the first checkpoint with other settings; returns what is said of them."""
+
+    def resume(rows=PROBLEMS, **settings):
+        folder, first, _ = run
+        made = trainer(model, tokenizer, config(folder, **{"max_steps": 2} | settings), rows=rows)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            made.train(str(first))
+        return [line for line in caplog.messages if "other settings" in line]
+
+    return resume
+
+
+def test_settings_are_kept_without_secrets_and_places(run):
+    text = (run[1] / "complete.json").read_text()
+    saved = json.loads(text)["settings"]
+    assert "hf_secret" not in text and "output_dir" not in saved and "logging_steps" not in saved
+    assert (saved["seed"], saved["credit"], saved["processes"]) == (42, "barl", 1)
+    assert saved["data set"].startswith(f"{len(PROBLEMS)} rows (")
+
+
+def test_one_line_names_every_difference(resume):
+    assert resume() == []
+    [line] = resume(learning_rate=2e-6, temperature=0.5, credit="rloo", logging_steps=2)
+    assert "learning_rate 1e-06 -> 2e-06" in line and "those of the optimizer stay" in line
+    assert "temperature 1.0 -> 0.5" in line and "credit barl -> rloo" in line
+    assert "logging_steps" not in line
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"seed": 1}, "seed 42 -> 1"),
+        ({"num_generations": 8}, "num_generations 4 -> 8"),
+        ({"num_iterations": 2}, "num_iterations 1 -> 2"),
+        ({"optim": "adamw_torch"}, "optim adamw_torch_fused -> adamw_torch"),
+        ({"rows": PROBLEMS[::-1]}, f"data set {len(PROBLEMS)} rows ("),
+    ],
+)
+def test_what_makes_it_inexact_is_refused_unless_it_is_meant(resume, settings, said):
+    with pytest.raises(ValueError, match="allow_inexact_resume") as raised:
+        resume(**settings)
+    assert said in str(raised.value)
+    [line] = resume(**settings, allow_inexact_resume=True)
+    assert said in line

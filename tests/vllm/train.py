@@ -9,7 +9,7 @@ from peft import LoraConfig
 from transformers import TrainerCallback
 
 from barl_trl import BARLTrainer
-from barl_trl.trainer.benchmark_evaluation import greedy
+from barl_trl.trainer.evaluation import greedy
 from tests.tiny import tiny_tokenizer
 from tests.trainer.rollouts import PROBLEMS, config, trainer
 from tests.vllm.cpu import send_weights_by_file

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..data import load_problems
-from ..report.json_files import regular
 
 
 @dataclass(frozen=True)
@@ -32,34 +31,30 @@ class Source:
 
 
 MATH_SUBJECTS = (
-    "algebra",
-    "counting_and_probability",
-    "geometry",
-    "intermediate_algebra",
-    "number_theory",
-    "prealgebra",
-    "precalculus",
+    *("algebra", "counting_and_probability", "geometry", "intermediate_algebra"),
+    *("number_theory", "prealgebra", "precalculus"),
 )
 """The configurations of MATH, which are read one after another."""
 
+_ASKED, _QUESTION = ("problem", "answer"), ("question", "answer")
+
 BENCHMARKS = {
-    "gsm8k": Source("openai/gsm8k", "test", ("main",), "question", "answer"),
-    "math": Source(
-        "EleutherAI/hendrycks_math", "test", MATH_SUBJECTS, "problem", "solution"
-    ),  # the answer is in the solution's box
-    "math500": Source("HuggingFaceH4/MATH-500", "test", (None,), "problem", "answer"),
-    "college_math": Source("di-zhang-fdu/College_Math_Test", "test", (None,), "question", "answer"),
+    "gsm8k": Source("openai/gsm8k", "test", ("main",), *_QUESTION),
+    # the answer is in the solution's box
+    "math": Source("EleutherAI/hendrycks_math", "test", MATH_SUBJECTS, "problem", "solution"),
+    "math500": Source("HuggingFaceH4/MATH-500", "test", (None,), *_ASKED),
+    "college_math": Source("di-zhang-fdu/College_Math_Test", "test", (None,), *_QUESTION),
     "olympiadbench": Source(
         "Hothan/OlympiadBench", "train", ("OE_TO_maths_en_COMP",), "question", "final_answer"
     ),
-    "aime24": Source("HuggingFaceH4/aime_2024", "train", (None,), "problem", "answer"),
-    "amc23": Source("math-ai/amc23", "test", (None,), "question", "answer"),
-    "aime25": Source("MathArena/aime_2025", "train", (None,), "problem", "answer"),
-    "aime26": Source("MathArena/aime_2026", "train", (None,), "problem", "answer"),
-    "hmmt_feb25": Source("MathArena/hmmt_feb_2025", "train", (None,), "problem", "answer"),
-    "hmmt_nov25": Source("MathArena/hmmt_nov_2025", "train", (None,), "problem", "answer"),
-    "hmmt_feb26": Source("MathArena/hmmt_feb_2026", "train", (None,), "problem", "answer"),
-    "minerva_math": Source("math-ai/minervamath", "test", (None,), "question", "answer"),
+    "aime24": Source("HuggingFaceH4/aime_2024", "train", (None,), *_ASKED),
+    "amc23": Source("math-ai/amc23", "test", (None,), *_QUESTION),
+    "aime25": Source("MathArena/aime_2025", "train", (None,), *_ASKED),
+    "aime26": Source("MathArena/aime_2026", "train", (None,), *_ASKED),
+    "hmmt_feb25": Source("MathArena/hmmt_feb_2025", "train", (None,), *_ASKED),
+    "hmmt_nov25": Source("MathArena/hmmt_nov_2025", "train", (None,), *_ASKED),
+    "hmmt_feb26": Source("MathArena/hmmt_feb_2026", "train", (None,), *_ASKED),
+    "minerva_math": Source("math-ai/minervamath", "test", (None,), *_QUESTION),
 }
 """Name of a benchmark -> where it lies on the Hub.
 
@@ -106,14 +101,11 @@ def parse_benchmarks(text: str | None, option: str = "benchmarks") -> dict[str, 
         option: The option that has the text, for error messages.
 
     Raises:
-        ValueError: If a name stands twice, or is unknown and has no path, or a path is that of a
-            pipe or device.
-        FileNotFoundError: If there is no such file or folder.
+        ValueError: A name stands twice, or is unknown and has no path.
+        FileNotFoundError: There is no such file or folder.
     """
     sources: dict[str, Source] = {}
-    if text is None:
-        return sources
-    for item in filter(None, map(str.strip, text.split(","))):
+    for item in filter(None, map(str.strip, (text or "").split(","))):
         name, _, path = item.partition("=")
         if name in sources:
             raise ValueError(f"{option} must name each one once, got {name!r} again: remove it.")
@@ -129,11 +121,37 @@ def parse_benchmarks(text: str | None, option: str = "benchmarks") -> dict[str, 
                 f"{option} must have names of letters, digits, - and _, got {name!r}: they "
                 "become names of files."
             )
+        if path and not Path(path).exists():
+            raise FileNotFoundError(
+                f"{option} must name existing files, got {path}: there is none in "
+                f"{Path(path).absolute().parent}."
+            )
         source = BENCHMARKS.get(name, Source(path))
-        sources[name] = _local(source, Path(path), option) if path else source
-    if not sources:
+        sources[name] = _local(source, Path(path)) if path else source
+    if text is not None and not sources:
         raise ValueError(f"{option} must name at least one, got {text!r}: for instance gsm8k.")
     return sources
+
+
+def _local(source: Source, path: Path) -> Source:
+    """Return the source of a local file or folder that has the columns of `source`."""
+    local = replace(source, path=str(path), split="train", configs=(None,))
+    if not path.is_dir():
+        return local
+
+    from datasets import get_dataset_config_names, get_dataset_split_names
+
+    names = get_dataset_config_names(str(path))
+    # A copy of the Hub's repository has its configurations; any other folder has a nameless one.
+    if len(names) > 1 or set(names) & set(source.configs):
+        local = replace(local, configs=source.configs)
+    splits = get_dataset_split_names(str(path), local.configs[0])
+    if len(splits) > 1 and source.split not in splits:
+        raise ValueError(
+            f"{path} must have the split {source.split}, got {', '.join(splits)}: add its files, "
+            "or name one file."
+        )
+    return replace(local, split=splits[0] if len(splits) == 1 else source.split)
 
 
 def load_benchmarks(
@@ -150,41 +168,22 @@ def load_benchmarks(
     names the benchmarks, for error messages.
 
     Raises:
-        ConnectionError: If a data set cannot be had from the Hub.
-        ValueError: If a column is missing or no row can be used.
+        ConnectionError: A data set cannot be had from the Hub.
+        ValueError: A column is missing or no row can be used.
     """
     return {name: _load(source, limit, keep_columns, option) for name, source in sources.items()}
 
 
 def _load(source: Source, limit: int | None, keep_columns: bool, option: str) -> _Benchmark:
-    from datasets.exceptions import DatasetNotFoundError
-
     problems: list[Problem] = []
     reasons: list[tuple[int, str]] = []
     num_rows = 0
     for config in source.configs:
-        try:
-            data, report = load_problems(
-                source.path,
-                split=source.split,
-                config=config,
-                problem_column=source.problem_column,
-                answer_column=source.answer_column,
-                keep_columns=keep_columns,
-            )
-        except (ConnectionError, DatasetNotFoundError) as error:
-            raise ConnectionError(
-                f"{option} must be reachable on the Hub or local, got {source.path} "
-                f"({error.__cause__ or error}): "
-                "download its files elsewhere and name their folder as NAME=PATH."
-            ) from None
-        except ValueError as error:
-            raise _unusable(source, error, option) from None
+        data, report = _rows(source, config, keep_columns, option)
         reasons += [(num_rows + finding.row - 1, finding.reason) for finding in report.skipped]
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
-        loaded: Any = data
-        for row, columns in zip(kept, loaded, strict=True):
+        for row, columns in zip(kept, data, strict=True):
             *earlier, last = columns.pop("prompt")
             text, solution = last["content"], columns.pop("solution")
             if any(message["role"] != "system" for message in earlier):
@@ -202,40 +201,26 @@ def _load(source: Source, limit: int | None, keep_columns: bool, option: str) ->
     return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 
 
-def _unusable(source: Source, error: ValueError, option: str) -> ValueError:
-    text, _, hint = str(error).rpartition(": ")
-    if "_column" not in hint:  # no option names a benchmark's columns
-        return ValueError(str(error).replace("path_or_id", option))
-    return ValueError(
-        f"{option} must have columns and rows that can be used, got {source.path} ({text}): "
-        "rename its columns, which cannot be named here."
-    )
+def _rows(source: Source, config: str | None, keep_columns: bool, option: str) -> Any:
+    """Return the rows of one configuration, and the report on them."""
+    from datasets.exceptions import DatasetNotFoundError
 
-
-def _local(source: Source, path: Path, option: str) -> Source:
-    """Return the source of a local file or folder that has the columns of `source`."""
-    if not path.exists():
-        raise FileNotFoundError(
-            f"{option} must name existing files, got {path}: there is none in "
-            f"{path.absolute().parent}."
+    try:
+        return load_problems(
+            source.path,
+            split=source.split,
+            config=config,
+            problem_column=source.problem_column,
+            answer_column=source.answer_column,
+            keep_columns=keep_columns,
         )
-    local = replace(source, path=str(path), split="train", configs=(None,))
-    if not path.is_dir():
-        regular(path)
-        return local
-
-    from datasets import get_dataset_config_names, get_dataset_split_names
-
-    names = get_dataset_config_names(str(path))
-    # A copy of the Hub's repository has its configurations; any other folder has a nameless one.
-    if len(names) > 1 or set(names) & set(source.configs):
-        local = replace(local, configs=source.configs)
-    splits = get_dataset_split_names(str(path), local.configs[0])
-    if len(splits) == 1:
-        return replace(local, split=splits[0])
-    if source.split not in splits:
+    except (ConnectionError, DatasetNotFoundError) as error:
+        raise ConnectionError(
+            f"{option} must be reachable on the Hub or local, got {source.path} "
+            f"({error.__cause__ or error}): "
+            "download its files elsewhere and name their folder as NAME=PATH."
+        ) from None
+    except ValueError as error:
         raise ValueError(
-            f"{path} must have the split {source.split}, got {', '.join(splits)}: add its files, "
-            "or name one file."
-        )
-    return replace(local, split=source.split)
+            f"{option} must have columns and rows that can be used, got {source.path}: {error}"
+        ) from None

@@ -6,14 +6,15 @@ has one JSON line per response.
 
 import json
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..hypotheses import plain_text
-from ..report.json_files import parse_json, regular
+from .json_files import parse_json, regular
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class Response:
         answer: The answer that the grader read from the response; None if it read none.
         reward: 1.0 if the answer is right, else 0.0.
         reason: Rule by which the grader decided, or `"timeout"` or `"crash"`.
-        drawing: How the tokens were drawn: the settings of [`~.decoding.Drawing`], by name. Files
+        drawing: How the tokens were drawn: the settings of [`~.generation.Drawing`], by name. Files
             of older versions do not say; it is None there.
         messages: The whole rollout of an agent: the prompt's messages, those of all turns, and what
             tools returned. `response` and `tokens` are what the model wrote in all turns. None if
@@ -95,10 +96,7 @@ def read_response_file(path: Path) -> list[Response]:
 
 
 def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
-    """Return a file's responses by problem id and sample, and its size in bytes.
-
-    The size leaves out a last line that was cut off.
-    """
+    """Return a file's responses by key, and its size in bytes without a line that was cut off."""
     responses: dict[tuple[int, int], Response] = {}
     texts: dict[int, tuple[str, ...]] = {}
     head, size = json.dumps({"benchmark": path.stem})[:-1].encode(), 0
@@ -125,18 +123,11 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
 
 
 def _response(line: str, benchmark: str) -> Response:
-    """Return the response that a line holds.
-
-    Raises:
-        TypeError: The line has other fields than a response.
-        ValueError: The line is no JSON, a value is not of its field's kind, or the response is to
-            another benchmark.
-    """
+    """Return the response that a line holds; refuse what would fail later, or in silence."""
     response = Response(**parse_json(line))
     for name, value in vars(response).items():
-        kind, is_right = _KINDS[name]
-        if not is_right(value):
-            raise ValueError(f"{name} must be {kind}, got {value!r:.40}")
+        if not _CHECKS[name](value):
+            raise ValueError(f"{name} must not be {value!r:.40}")
     if len(response.token_ids or ()) != len(response.own_tokens or ()):
         raise ValueError("token_ids and own_tokens must be equally long.")
     if response.benchmark != benchmark:
@@ -145,53 +136,44 @@ def _response(line: str, benchmark: str) -> Response:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and plain_text(value) is not None
+    # JSON may escape half of a surrogate pair, which no file can hold
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
 
 
-_TEXT = "a text", _is_text
+def _is_below(bound: int, value: object) -> bool:
+    return type(value) is int and 0 <= value < bound
 
 
-def _is_below(bound: int) -> Callable[[object], bool]:
-    return lambda value: type(value) is int and 0 <= value < bound
-
-
-_COUNT = "a whole number from 0", _is_below(2**31)
-
-
-def _is_message(value: object) -> bool:
+def _is_message(value: Any) -> bool:
     texts = [value.get("role"), value.get("name", "")] if isinstance(value, dict) else [None]
     return all(isinstance(text, str) for text in texts)
 
 
-def _all(holds: Callable[[Any], bool], value: object) -> bool:
+def _are_all(holds: Callable[[Any], bool], value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(map(holds, value)))
 
 
-_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("benchmark", "problem", "solution", "prompt", "response", "reason"), _TEXT),
-    **dict.fromkeys(("problem_id", "sample", "tokens"), _COUNT),
-    "truncated": ("true or false", lambda value: isinstance(value, bool)),
-    "answer": ("a text or null", lambda value: value is None or _is_text(value)),
-    "reward": ("0 or 1", lambda value: type(value) in (int, float) and value in (0, 1)),
-    "drawing": ("an object or null", lambda value: isinstance(value, dict | None)),
-    "messages": ("a list of messages or null", lambda value: _all(_is_message, value)),
-    "token_ids": ("a list of token ids or null", lambda value: _all(_is_below(2**24), value)),
-    "own_tokens": ("a list of 0 and 1 or null", lambda value: _all(_is_below(2), value)),
+_TEXTS = ("benchmark", "problem", "solution", "prompt", "response", "reason")
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(_TEXTS, _is_text),
+    **dict.fromkeys(("problem_id", "sample", "tokens"), partial(_is_below, 2**31)),
+    "truncated": lambda value: isinstance(value, bool),
+    "answer": lambda value: value is None or _is_text(value),
+    "reward": lambda value: type(value) in (int, float) and value in (0, 1),
+    "drawing": lambda value: isinstance(value, dict | None),
+    "messages": partial(_are_all, _is_message),
+    "token_ids": partial(_are_all, partial(_is_below, 2**24)),
+    "own_tokens": partial(_are_all, partial(_is_below, 2)),
 }
-"""Field of a response -> what its value must be, in words and as a test."""
+"""Field of a response -> what its value must fulfil."""
 
 
 def read_responses(
     folder: str | Path, benchmarks: Collection[str] | None = None
 ) -> dict[str, ResponsesByProblem]:
-    """Read a folder of response files.
+    """Return the responses in a folder of `barl evaluate`, by benchmark and problem id.
 
-    Args:
-        folder: Folder that `barl evaluate` wrote.
-        benchmarks: Names of the benchmarks to read, in this order. None: all.
-
-    Returns:
-        The responses by benchmark and problem id.
+    `benchmarks` are the names of those to read, in this order; None: all.
 
     Raises:
         ValueError: A file is missing or empty, or a line in it is no response.

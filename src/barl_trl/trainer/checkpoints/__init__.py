@@ -1,1 +1,0 @@
-"""Checkpoints that resume exactly, and the output folder of a run."""

@@ -1,1 +1,0 @@
-"""Pushes to the Hub, the model card, and the redaction of secrets."""

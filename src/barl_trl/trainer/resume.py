@@ -1,0 +1,363 @@
+"""Checkpoints from which a run resumes exactly, and the output folder of a run.
+
+A checkpoint is saved only between two rollout batches, so that it needs no rollouts. Beside what
+transformers and TRL save it has the moving reference of `sync_ref_model` and, written last,
+`complete.json`: the sizes of its files, and the settings of the run.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import textwrap
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.logging import get_logger
+from accelerate.utils import gather_object
+from datasets import Dataset
+from filelock import FileLock, Timeout
+from torch.distributed.tensor import DTensor
+from transformers import TrainerCallback
+from transformers.trainer_utils import sort_checkpoints
+from trl import GRPOTrainer
+
+logger = get_logger(__name__)
+
+_END = "complete.json"
+_TEXTS = {".json", ".jinja", ".md", ".txt"}  # a user may edit these, which changes their sizes
+_RESULTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin")
+_RESULTS += ("adapter_model.safetensors", "trainer_state.json", "training_args.bin")
+_RECORDS = ("beliefs/rollouts_*.parquet", "completions/completions_*.parquet")
+_FREE = re.compile(
+    r"(logg?ing|log|report|trackio|eval|save|hub|push|do|ddp|dataloader|include|vllm_server)_.*"
+    r"|(overwrite_)?output_dir|resume_from_checkpoint|allow_inexact_resume|run_name|project|debug"
+    r"|prompts_per_rollout_batch|rollouts_per_optimizer_step|num_completions_to_print|deepspeed"
+    r"|.*_eval(_.*)?|load_best_.*|.*_best_model|disable_tqdm|local_rank|scoring_max_tokens"
+)
+"""Settings that do not change the trained weights, or only set others, which are compared."""
+_EXACT = {
+    *("data set", "seed", "data_seed", "shuffle_dataset", "num_generations", "num_iterations"),
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "generation_batch_size"),
+    *("steps_per_generation", "processes", "optim", "adapter"),
+}
+"""Settings without which the prompts would have another order, or saved states would not fit."""
+_OF_OPTIMIZER = {"learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"}
+
+
+@contextmanager
+def one_writer(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other processes from writing into it inside this context.
+
+    Raises:
+        ValueError: Another process writes into it. A process that was killed holds nothing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        held = FileLock(folder / "_lock", timeout=0).acquire()  # names with `_` are not pushed
+    except Timeout:
+        raise ValueError(
+            f"output_dir must have one writer, got {folder}, into which another process writes."
+        ) from None
+    with held:
+        yield
+
+
+def left_in(folder: Path, *, is_unfinished: bool = False) -> list[Path]:
+    """Return what an earlier run left in a folder; if it `is_unfinished`, what it wrote last."""
+    patterns = _RESULTS if is_unfinished else ("checkpoint-*", *_RESULTS, *_RECORDS)
+    paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    return [p for p in paths if p.name[11:].isdecimal() or not p.name.startswith("checkpoint-")]
+
+
+def clear(folder: Path) -> None:
+    """Delete what an earlier run left in a folder; other files, and what links lead to, stay."""
+    for path in left_in(folder):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif _is_in(folder, path.parent):
+            path.unlink()
+
+
+def _is_in(folder: Path, path: str | Path | None) -> bool:
+    return path is not None and Path(path).resolve().is_relative_to(folder.resolve())
+
+
+def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = False) -> str | None:
+    """Find the checkpoint that `resume_from_checkpoint` means, and refuse a used output folder.
+
+    Args:
+        args: The settings of the run.
+        resume: A path; `true`, the last complete checkpoint in `output_dir`; `auto`, that
+            checkpoint if there is one; or `false`. Recipes and the shell give these as texts.
+        is_own: Whether the files in the folder are this run's.
+
+    Raises:
+        ValueError: There is no such checkpoint, or it is incomplete; or an earlier run has left
+            something in `output_dir`, which is neither resumed nor overwritten.
+    """
+    folder, choice = Path(args.output_dir), str(resume or False).lower()
+    checkpoint, faults = None, []
+    if choice in ("true", "auto"):
+        checkpoint, faults = last_checkpoint(folder, args.max_steps)
+    elif choice != "false":
+        fault = None if args.allow_inexact_resume else _fault(str(resume), args.max_steps)
+        checkpoint, faults = (None, [f"{resume}: {fault}"]) if fault else (str(resume), [])
+    if checkpoint is None and choice not in ("auto", "false"):
+        raise ValueError(
+            "resume_from_checkpoint must be a complete checkpoint, got "
+            f"{'; '.join(faults) or 'none'}: take another, or set allow_inexact_resume with a path."
+        )
+    if faults:
+        logger.warning(f"passed over: {'; '.join(faults)}. Resuming from {checkpoint}.")
+    left = left_in(folder, is_unfinished=choice == "auto")
+    if left and not (is_own or args.overwrite_output_dir or _is_in(folder, checkpoint)):
+        raise ValueError(
+            f"output_dir must be new, got {folder} with {', '.join(p.name for p in left[:3])} of "
+            "an earlier run: go on with --resume_from_checkpoint auto, name another folder, or "
+            "delete what the run wrote with --overwrite_output_dir true."
+        )
+    return checkpoint
+
+
+def last_checkpoint(folder: str | Path, max_steps: int = -1) -> tuple[str | None, list[str]]:
+    """Return the last checkpoint in a folder with no fault, and the faults of later ones."""
+    faults = []
+    for checkpoint in reversed(sort_checkpoints(str(folder))):
+        if (fault := _fault(checkpoint, max_steps)) is None:
+            return checkpoint, faults
+        faults.append(f"{checkpoint}: {fault}")
+    return None, faults
+
+
+def _fault(checkpoint: str, max_steps: int) -> str | None:
+    """Return why a run of `max_steps` cannot resume exactly from a checkpoint; None if it can."""
+    try:
+        end = json.loads(Path(checkpoint, _END).read_text(encoding="utf-8"))
+        for name, size in end["sizes"].items():
+            if Path(checkpoint, name).stat().st_size != size:
+                return f"a part of {name} is missing"
+        is_over = 0 < max_steps <= end["step"]
+        return None if end["is_exact"] or is_over else "it lies in a rollout batch, or has no state"
+    except OSError as error:
+        return f"{Path(str(error.filename)).name} is missing"
+    except (ValueError, LookupError, TypeError):
+        return f"{_END} is damaged, or of another version"
+
+
+def run_settings(trainer: Any) -> dict[str, Any]:
+    """Return the settings that change the trained weights, as JSON values, without secrets."""
+    model, rows = trainer.accelerator.unwrap_model(trainer.model), trainer.train_dataset
+    adapter = getattr(model, "peft_config", {}).get("default")
+    others = {
+        "model": model.config._name_or_path,
+        "adapter": adapter and f"{adapter.peft_type} of rank {getattr(adapter, 'r', None)}",
+        "rewards": trainer.reward_func_names,
+        "processes": trainer.args.world_size,
+    }
+    if isinstance(rows, Dataset):  # the rows of a stream are not known
+        sample = rows.select(range(0, len(rows), max(1, len(rows) // 64))).to_list()
+        checksum = hashlib.sha256(json.dumps(sample, default=str).encode())
+        others["data set"] = f"{len(rows)} rows ({checksum.hexdigest()[:8]})"
+    settings = trainer.args.to_dict() | others
+    settings = {name: value for name, value in settings.items() if not _FREE.fullmatch(name)}
+    return json.loads(json.dumps(settings, default=str))
+
+
+def _reference(trainer: Any) -> tuple[str, list[torch.Tensor]]:
+    """Return this process's part of each parameter of the reference, and a name for their file."""
+    whole: list[Any] = [*trainer.ref_model.parameters()]
+    parts = [getattr(p, "ds_tensor", p) for p in whole]
+    local = [(part.to_local() if isinstance(part, DTensor) else part).data for part in parts]
+    is_sharded = any(isinstance(p, DTensor) or hasattr(p, "ds_tensor") for p in whole)
+    return f"reference_{trainer.args.process_index * is_sharded}.pt", local
+
+
+class SaveBetweenBatches(TrainerCallback):
+    """Put off what would be saved in the middle of a rollout batch to its last optimizer step.
+
+    So is an evaluation that chooses the best model, which is saved next. Where training ends within
+    a rollout batch, the last checkpoint lies there: only a run with no more steps resumes from it.
+
+    When training begins, nothing is left of an earlier `train` that was interrupted, and a resumed
+    run gets the orders of its next epochs, and the moved reference.
+    """
+
+    def __init__(self, trainer: "ResumeMixin"):
+        self._trainer, self._put_off = trainer, set()
+
+    def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        trainer, self._put_off = self._trainer, set()
+        trainer._step, trainer._current_train_step_time, trainer._buffered_inputs = 0, 0.0, None
+        trainer._metrics["train"].clear()
+        for _ in range(int(state.epoch or 0) if isinstance(trainer.train_dataset, Dataset) else 0):
+            next(iter(kwargs["train_dataloader"].batch_sampler))  # draws the order of an epoch
+        if trainer.checkpoint and trainer.trainer.args.sync_ref_model:
+            name, parts = _reference(trainer)
+            saved = torch.load(Path(trainer.checkpoint, name), "cpu", weights_only=True)
+            for part, value in zip(parts, saved, strict=True):
+                part.copy_(value)
+
+    def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        is_due = self._trainer.is_between_batches or control.should_training_stop
+        names = ["should_save"] + ["should_evaluate"] * (args.metric_for_best_model is not None)
+        self._put_off |= {name for name in names if getattr(control, name)}
+        for name in names:
+            setattr(control, name, is_due and name in self._put_off)
+        self._put_off -= {*names} if is_due else set()
+
+    on_epoch_end = on_step_end
+
+
+class StopTogether(TrainerCallback):
+    """End training on all processes once any is asked to, or has lost what launched it.
+
+    With `is_saved`, equal on all processes, it ends between two rollout batches with a checkpoint.
+    transformers' `enable_jit_checkpoint` saves within a step, and on each process for itself.
+    """
+
+    def __init__(self, trainer: "ResumeMixin"):
+        self._trainer, self.is_saved, self.has_stopped = trainer, False, False
+        self._launcher = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
+
+    def ask(self) -> None:
+        """Ask, on this process, that training ends."""
+        self._trainer.accelerator.set_trigger()
+
+    def on_train_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        self.has_stopped = False
+
+    def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
+        if self._launcher not in (None, os.getppid()):  # it would train on, unseen
+            self._trainer.accelerator.set_trigger()
+        is_watched = self._trainer.is_between_batches if self.is_saved else self._launcher
+        if is_watched and self._trainer.accelerator.check_trigger():
+            self.has_stopped = control.should_training_stop = True
+            control.should_save |= self.is_saved
+
+
+class ResumeMixin(GRPOTrainer):
+    """Let a run that was killed and resumed reach the parameters of an undisturbed one, to the bit.
+
+    Metrics that wait to be logged are not saved: the first log behind a checkpoint averages what
+    came since. vLLM need not sample the same rollouts again.
+
+    What it relies on in TRL: `_step` counts micro-batches, and `_buffered_inputs` holds rollouts;
+    a sampler draws the order of an epoch when it is iterated over, from a generator of its own;
+    `_save_checkpoint` writes into `checkpoint-<step>`.
+    """
+
+    args: Any
+    model: Any
+    ref_model: Any
+    checkpoint: str | None = None
+    _own_folder: str | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.stop_together = StopTogether(self)
+        self.add_callback(self.stop_together)
+        self.add_callback(SaveBetweenBatches(self))
+
+    @property
+    def is_between_batches(self) -> bool:
+        """Whether nothing is left to be trained on in the current rollouts."""
+        return self._step % (self.args.steps_per_generation * self.num_iterations) == 0
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs):  # noqa: D102
+        with ExitStack() as held:
+            self.checkpoint = self._claim(held, resume_from_checkpoint)
+            self._own_folder = self.args.output_dir
+            output = super().train(self.checkpoint, **kwargs)
+        if self.stop_together.has_stopped and not self.stop_together.is_saved:
+            raise SystemExit("training ended: what launched this process has ended.")
+        return output
+
+    def _claim(self, held: ExitStack, resume: str | bool | None) -> str | None:
+        """Hold the output folder, and find the checkpoint, or raise on all processes together."""
+        args, folder, checkpoint, fault = self.args, Path(self.args.output_dir), None, None
+        is_cleared = args.overwrite_output_dir and self._own_folder != args.output_dir
+        try:
+            checkpoint = find_checkpoint(args, resume, is_own=self._own_folder == args.output_dir)
+            self.refuse_checkpoint(checkpoint)
+            if args.should_save:
+                held.enter_context(one_writer(folder))
+            is_cleared = is_cleared and args.should_save and not _is_in(folder, checkpoint)
+            if is_cleared and _is_in(folder, self.model.config._name_or_path or None):
+                raise ValueError("overwrite_output_dir would delete the model that is trained.")
+        except (OSError, ValueError) as error:
+            fault = str(error)
+        for text in filter(None, gather_object([fault])):
+            raise ValueError(text)
+        if is_cleared:
+            clear(folder)
+        return checkpoint
+
+    def refuse_checkpoint(self, checkpoint: str | None) -> None:
+        """Name the settings that differ from a checkpoint's; refuse those that make it inexact.
+
+        Raises:
+            ValueError: No exact resume is possible, and `allow_inexact_resume` is not set.
+        """
+        if checkpoint is None or not Path(checkpoint, _END).exists():  # TRL's, which was allowed
+            return
+        saved = json.loads(Path(checkpoint, _END).read_text(encoding="utf-8"))["settings"]
+        changed = {
+            name: " -> ".join(textwrap.shorten(str(one), 80) for one in (saved[name], value))
+            for name, value in run_settings(self).items()
+            if name in saved and saved[name] != value
+        }
+        texts = ", ".join(f"{name} {text}" for name, text in changed.items())
+        if changed.keys() & _EXACT and not self.args.allow_inexact_resume:
+            raise ValueError(
+                f"settings must be those of {checkpoint} to resume from it exactly, got {texts}: "
+                "take those, or say with --allow_inexact_resume true that it is meant."
+            )
+        if changed:
+            kept = "; those of the optimizer stay" * bool(changed.keys() & _OF_OPTIMIZER)
+            logger.warning(f"{checkpoint} was trained with other settings: {texts}{kept}.")
+
+    def _run_epoch(self, *args, **kwargs):
+        # transformers takes a step before it asks whether the run is at its end
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+        else:
+            super()._run_epoch(*args, **kwargs)
+
+    def _save_checkpoint(self, model, trial):
+        args, step, limit = self.args, self.state.global_step, self.args.save_total_limit
+        folder = Path(self._get_output_dir(trial), f"checkpoint-{step}")
+        if args.should_save:
+            (folder / _END).unlink(missing_ok=True)  # an earlier run's
+        args.save_total_limit = None  # older checkpoints go when this one is complete
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            args.save_total_limit = limit
+        if trainer.args.sync_ref_model:
+            name, parts = _reference(self)
+            if args.should_save or name != "reference_0.pt":
+                torch.save([part.cpu() for part in parts], folder / name)
+        self.accelerator.wait_for_everyone()
+        if not args.should_save:
+            return
+        files = [p for p in folder.rglob("*") if p.is_file() and p.suffix not in _TEXTS]
+        end = {
+            "step": step,
+            "is_exact": self.is_between_batches and not args.save_only_model,
+            "settings": run_settings(self),
+            "sizes": {str(path.relative_to(folder)): path.stat().st_size for path in files},
+        }
+        partial = folder / f"{_END}.partial"
+        partial.write_text(json.dumps(end, indent=1), encoding="utf-8")
+        partial.replace(folder / _END)
+        earlier = [
+            c for c in sort_checkpoints(str(folder.parent)) if int(c.rpartition("-")[2]) <= step
+        ]
+        for checkpoint in earlier[:-limit] if limit else []:  # later ones are of an earlier run
+            if checkpoint != self.state.best_model_checkpoint:
+                shutil.rmtree(checkpoint, ignore_errors=True)

@@ -1,0 +1,189 @@
+"""Greedy evaluation on benchmarks during training: right numbers, and training as without it."""
+
+import json
+import sys
+from itertools import islice
+from statistics import fmean
+
+import pytest
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, EarlyStoppingCallback, set_seed
+
+from barl_trl import BARLTrainer
+from barl_trl.graders import grader
+from barl_trl.graders.processes import ProcessPool
+from barl_trl.rewards import accuracy_reward, format_reward
+from barl_trl.synthetic.search import TINY_MODEL_DIR, problems, search_rows
+from barl_trl.trainer.evaluation import check_benchmarks
+
+from .rollouts import config, trainer
+
+HELD_OUT = list(islice(problems(3, held_out=True), 5))
+BENCHMARKS = {
+    "search": Dataset.from_list([{"prompt": p.prompt, "solution": p.solution} for p in HELD_OUT]),
+    "first": Dataset.from_list([{"prompt": HELD_OUT[0].prompt, "solution": HELD_OUT[0].solution}]),
+}
+NAMES = [f"eval_{name}/{kind}" for name in BENCHMARKS for kind in ("accuracy", "mean_tokens")]
+SETTINGS = {
+    "max_completion_length": 64,
+    "max_steps": 4,
+    "eval_strategy": "steps",
+    "eval_steps": 2,
+    "learning_rate": 1e-3,
+    "per_device_eval_batch_size": 4,
+}
+
+
+@pytest.fixture
+def make(tmp_path):
+    def make(*, benchmarks=BENCHMARKS, name="run", **settings):
+        set_seed(0)
+        return BARLTrainer(
+            AutoModelForCausalLM.from_pretrained(TINY_MODEL_DIR),
+            accuracy_reward,
+            config(tmp_path / name, **SETTINGS | settings),
+            Dataset.from_list(search_rows(16, seed=0)),
+            processing_class=AutoTokenizer.from_pretrained(TINY_MODEL_DIR),
+            benchmarks=benchmarks,
+        )
+
+    return make
+
+
+def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(tmp_path, model, tokenizer):
+    rows = Dataset.from_list([{"prompt": "1+1?", "solution": "2"}] * 2)
+    args = config(
+        tmp_path,
+        **{"eval_strategy": "steps", "save_strategy": "best", "max_completion_length": 16},
+        metric_for_best_model="eval_a_length/mean",
+    )
+
+    def length(completion_ids, log_metric, **kwargs):
+        log_metric("length/mean", fmean(map(len, completion_ids)))
+        return [0.0] * len(completion_ids)
+
+    made = BARLTrainer(model, length, args, rows, {"a": rows, "b": rows}, tokenizer)
+    made.train()
+    logged = {name: value for entry in made.state.log_history for name, value in entry.items()}
+    assert {"eval_a_reward", "eval_b_reward", "eval_reward"} <= logged.keys()
+    assert logged["eval_b_length/mean"] == logged["eval_length/mean"]
+    assert made.state.best_metric == logged["eval_a_length/mean"]
+
+
+def greedily(model, row):
+    """Reward and tokens, the end of the turn left out, of one problem's most likely completion."""
+    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL_DIR)
+    ids, prompt = [], tokenizer.encode(row["prompt"])
+    while len(ids) < SETTINGS["max_completion_length"] and tokenizer.eos_token_id not in ids:
+        with torch.no_grad():
+            ids.append(model(torch.tensor([prompt + ids])).logits[0, -1].argmax().item())
+    text = tokenizer.decode(ids, skip_special_tokens=True)
+    tokens = len(ids) - (ids[-1] == tokenizer.eos_token_id)
+    return accuracy_reward([text], [row["solution"]])[0], tokens
+
+
+def parameters(trainer):
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+def test_metrics_are_those_of_the_most_likely_completions(make):
+    """Beside TRL's sampled evaluation of the other rows, and by what is read of a completion."""
+    trainer = make(num_generations_eval=2)
+    trainer.eval_dataset = BENCHMARKS["search"]
+    metrics = trainer.evaluate()
+    means = []
+    for name, rows in BENCHMARKS.items():
+        rewards, tokens = zip(*(greedily(trainer.model, row) for row in rows), strict=True)
+        means.append(sum(rewards) / len(rows))
+        assert metrics[f"eval_{name}/accuracy"] == pytest.approx(means[-1])
+        assert metrics[f"eval_{name}/mean_tokens"] == pytest.approx(sum(tokens) / len(rows))
+    assert 0 < means[0] < 1
+    assert metrics["eval_accuracy"] == pytest.approx(sum(means) / 2)
+    assert {"eval_runtime", "eval_reward"} <= metrics.keys()
+    # cut off, the completions have numbers and no box
+    settings = {"benchmarks": {"search": BENCHMARKS["search"]}, "max_completion_length": 30}
+    strict, lenient = make(**settings), make(**settings, extraction="last_number")
+    assert strict.evaluate()["eval_accuracy"] < lenient.evaluate()["eval_accuracy"]
+
+
+@pytest.mark.slow
+def test_training_goes_on_as_without_evaluation(make, tmp_path):
+    """Also where it is resumed."""
+    settings = {"save_strategy": "steps", "save_steps": 2, "steps_per_generation": 2}
+    runs = {}
+    for name, changed in {"with": {}, "without": {"eval_strategy": "no"}}.items():
+        benchmarks = BENCHMARKS if name == "with" else None
+        runs[name] = make(benchmarks=benchmarks, name=name, **settings, **changed)
+        runs[name].train()
+    resumed = make(name="with", **settings)
+    resumed.train(str(tmp_path / "with" / "checkpoint-2"))
+    for run in (runs["without"], resumed):
+        torch.testing.assert_close(parameters(runs["with"]), parameters(run), rtol=0, atol=0)
+    logs = [[log for log in run.state.log_history if "reward" in log] for run in runs.values()]
+    for metric in ("num_tokens", "completions/mean_length", "reward", "barl/value"):
+        assert [log[metric] for log in logs[0]] == [log[metric] for log in logs[1]]
+    evaluated = [
+        [log for log in run.state.log_history if "eval_accuracy" in log]
+        for run in (runs["with"], resumed)
+    ]
+    assert [log["step"] for log in evaluated[0]] == [2, 4] and {*NAMES} <= {*evaluated[0][0]}
+    assert json.dumps(evaluated[0][-1]) == json.dumps(evaluated[1][-1])
+
+
+@pytest.mark.slow
+def test_the_best_checkpoint_over_all_benchmarks_is_kept(make, tmp_path):
+    trainer = make(
+        learning_rate=3e-2,  # after which the model is worse
+        eval_steps=1,
+        save_strategy="best",
+        load_best_model_at_end=True,
+        metric_for_best_model="accuracy",
+    )
+    trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=2))
+    trainer.train()
+    evaluated = [log for log in trainer.state.log_history if "eval_accuracy" in log]
+    accuracies = {log["step"]: log["eval_accuracy"] for log in evaluated}
+    best = max(accuracies, key=accuracies.get)
+    assert (trainer.state.best_metric, trainer.state.best_global_step) == (accuracies[best], best)
+    assert len(accuracies) == min(best + 2, 4)  # two without a better one are enough
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / f"checkpoint-{best}")
+    torch.testing.assert_close(parameters(trainer), saved.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("rows", [[{"problem": "1+1?", "answer": "2"}], []])
+def test_benchmarks_that_cannot_be_evaluated_are_refused(rows):
+    with pytest.raises(ValueError, match="'mine'"):
+        check_benchmarks(BENCHMARKS | {"mine": Dataset.from_list(rows)})
+
+
+@pytest.fixture
+def no_grader_starts(monkeypatch):
+    monkeypatch.setattr(grader, "compare", ProcessPool())
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"reward_funcs": ["string", "qwen"]},
+        {"reward_funcs": format_reward, "benchmarks": BENCHMARKS},
+    ],
+)
+def test_a_grader_that_cannot_start_is_said_before_a_model_is_loaded(
+    no_grader_starts, tmp_path, kwargs
+):
+    rows = Dataset.from_list(search_rows(2, seed=0))
+    with pytest.raises(RuntimeError, match="grader's process must start"):
+        BARLTrainer("nowhere", args=config(tmp_path), train_dataset=rows, **kwargs)
+
+
+def test_the_default_grader_must_start_only_where_it_merges_hypotheses(
+    no_grader_starts, model, tokenizer, tmp_path
+):
+    def make(**kwargs):
+        return trainer(model, tokenizer, config(tmp_path), reward_funcs=format_reward, **kwargs)
+
+    with pytest.raises(RuntimeError, match="grader's process must start"):
+        make()
+    make(answer_equivalence=str.__eq__)
