@@ -98,7 +98,10 @@ def batch(number: int, rollouts: int, *, has_turns: bool) -> Iterator[dict[str, 
 
 def make(folder: Path, rollouts: int, *, has_turns: bool) -> tuple[float, int]:
     """Write records and their page; return CPU seconds for the page, and its bytes with data."""
-    metadata = {"reward_names": ["accuracy"], "settings": BARLConfig(str(folder), use_cpu=True, bf16=False).settings}
+    metadata = {
+        "reward_names": ["accuracy"],
+        "settings": BARLConfig(str(folder), use_cpu=True, bf16=False).settings,
+    }
     for number, first in enumerate(range(0, rollouts, FILE_ROLLOUTS)):
         size = min(FILE_ROLLOUTS, rollouts - first)
         records = list(batch(number, size, has_turns=has_turns))

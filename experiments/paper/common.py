@@ -62,7 +62,7 @@ def panels(
     path: Path, columns: int, rows: int = 1, title: str | None = None
 ) -> Iterator[tuple[Any, Any]]:
     """Give a figure and its axes, (rows, columns); save it as PNG, the legend below all panels."""
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(_STYLE):  # pyright: ignore[reportArgumentType]  # names of settings
         size = max(4.2, 3.3 * columns), 0.7 + 2.6 * rows
         figure, axes = plt.subplots(
             rows, columns, figsize=size, layout="constrained", squeeze=False, sharex="col"

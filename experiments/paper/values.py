@@ -31,8 +31,8 @@ from barl_trl.hypotheses import HypothesisSet, merge_hypotheses, truth_answer
 from barl_trl.plausibility import answer_log_likelihoods
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION, Elicitation
 from barl_trl.posterior import posterior, posterior_weighted_values, progress_rewards, values_under
-from barl_trl.report.token_texts import TokenTexts
 from barl_trl.steps import chain_of_thought, segmenter_of, step_ends_of
+from barl_trl.trainer.recorder import TokenTexts
 
 from ..tools import read_json, write_json
 from .common import Rows, draw_lines, names, panels, parser_of, read_models, show

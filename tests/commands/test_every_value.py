@@ -5,12 +5,12 @@ from typing import get_type_hints
 
 import numpy as np
 import pytest
-
-from barl_trl import cli
 from barl_trl.commands.analyze.values import SCORING_FIELDS
-from barl_trl.credit import CREDITS
 from barl_trl.report.inspector.derived import derive
 from barl_trl.trainer.barl_fields import BARLFields, barl_fields, choices_of
+
+from barl_trl import cli
+from barl_trl.credit import CREDITS
 from barl_trl.trainer.records import FOLDER, file_name, read_metadata, read_records
 
 from ..paths import ROOT

@@ -97,14 +97,14 @@ TRAIN = [
     ("--config good.yaml --num_generations 3", "num_generations"),
     ("--config good.yaml --scale_rewards none", "scale_rewards"),
     ("--config good.yaml --chat_template_kwargs {enable", "chat_template_kwargs"),
-    ("--config good.yaml --dataset_name row.jsonl", "rows.jsonl?"),
+    ("--config good.yaml --dataset_name row.jsonl", "row.jsonl"),
     ("--config good.yaml --dataset_name rows.txt", "dataset_name"),
     ("--config good.yaml --dataset_name empty.jsonl", "empty.jsonl"),
     ("--config good.yaml --dataset_name others.jsonl", "problem_column"),
     ("--config good.yaml --dataset_name some/body", "some/body"),
-    ("--config good.yaml --answer_column anser", "'answer'"),
-    ("--config good.yaml --dataset_train_split tran", "'tran'"),
-    ("--config good.yaml --eval_strategy steps --eval_steps 1", "'test'"),
+    ("--config good.yaml --answer_column anser", "'anser'"),
+    ("--config good.yaml --dataset_train_split tran", "tran"),
+    ("--config good.yaml --eval_strategy steps --eval_steps 1", "test"),
     ("--config good.yaml --max_prompt_length 1", "max_prompt_length"),
     ("--config good.yaml --model_name_or_path notes", "notes"),
     ("--config good.yaml --model_name_or_path ./nowhere", "./nowhere"),
@@ -118,7 +118,7 @@ TRAIN = [
     ("--config good.yaml --reward_funcs broken.right", "broken.py"),
     ("--config good.yaml --reward_funcs mine.one_parameter", "one_parameter"),
     ("--config good.yaml --reward_weights 1 2", "reward_weights"),
-    ("--config good.yaml --tools mine.lok", "'look'?"),
+    ("--config good.yaml --tools mine.lok", "mine.lok"),
     ("--config good.yaml --tools mine.look", "tools"),
     ("--config good.yaml --tools mine.look --rollout_func mine.play", "rollout_func"),
     ("--config good.yaml --observation_likelihood mine.observed", "belief"),
@@ -129,14 +129,19 @@ TRAIN = [
     ("--config good.yaml --output_dir used", "output_dir"),
     ("--config good.yaml --resume_from_checkpoint nowhere", "nowhere"),
     ("--config good.yaml --resume_from_checkpoint true", "resume_from_checkpoint"),
-    ("--config good.yaml --use_peft --lora_target_modules q_prj", "'q_proj'?"),
     ("--config good.yaml --use_peft --lora_task_type CAUSAL", "CAUSAL_LM"),
     ("--config good.yaml --attn_implementation flash_9", "flash_9"),
-    ("--config good.yaml --report_to wandbb", "wandbb"),
     ("--config good.yaml --accelerate_config zero22", "zero2?"),
     ("--config good.yaml --num_processes 0", "--num_processes"),
     ("--config good.yaml --num_processes two", "--num_processes"),
 ]
+LATE = [
+    ("--config good.yaml --use_peft --lora_r 0", "`r`"),
+    ("--config good.yaml --use_peft --lora_target_modules q_prj", "q_prj"),
+    ("--config good.yaml --report_to wandbb", "wandbb"),
+    ("--config good.yaml --report_to azure_ml", "AzureML"),
+]
+"""Mistakes that are said when the model is loaded, by PEFT and transformers."""
 OTHERS = [
     ("trian --config good.yaml", "train?"),
     ("inspect", "RUN"),
@@ -170,6 +175,16 @@ def folder(tmp_path_factory):
     return folder
 
 
+def check(command, name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(shlex.split(command))
+    shown = capsys.readouterr()
+    assert (stop.value.code, shown.out) == (2, "")
+    (line,) = shown.err.splitlines()
+    assert line.startswith("barl") and name in line
+
+
+@pytest.mark.filterwarnings("ignore:step_size=128")
 @pytest.mark.parametrize(("command", "name"), COMMANDS, ids=[run[:60] for run, _ in COMMANDS])
 def test_a_mistake_is_said_in_one_line_before_weights_are_read(
     folder, command, name, monkeypatch, capsys
@@ -179,12 +194,16 @@ def test_a_mistake_is_said_in_one_line_before_weights_are_read(
 
     monkeypatch.setattr(transformers.PreTrainedModel, "_load_pretrained_model", read)
     monkeypatch.chdir(folder)
-    with pytest.raises(SystemExit) as stop:
-        cli.main(shlex.split(command))
-    shown = capsys.readouterr()
-    assert (stop.value.code, shown.out) == (2, "")
-    (line,) = shown.err.splitlines()
-    assert line.startswith("barl") and name in line
+    check(command, name, capsys)
+
+
+@pytest.mark.filterwarnings("ignore:step_size=128")
+@pytest.mark.parametrize(("options", "name"), LATE)
+def test_other_mistakes_are_said_when_the_model_is_loaded(
+    folder, options, name, monkeypatch, capsys
+):
+    monkeypatch.chdir(folder)
+    check(f"train {options}", name, capsys)
 
 
 def test_a_secret_in_a_mistake_is_not_said(folder, capsys):

@@ -5,9 +5,12 @@ import os
 from dataclasses import asdict
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from barl_trl.evaluation.responses import ResponseFile, read_response_file, read_responses
 
+from ..mangled import mangled, reads_or_names_the_file
 from .files import problems, response, write_responses
 
 
@@ -130,3 +133,11 @@ def test_a_pipe_is_no_response_file(tmp_path):
     os.mkfifo(tmp_path / "math500.jsonl")
     with pytest.raises(ValueError, match="must be a regular file"):
         read_responses(tmp_path)
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_mangled_file_is_read_or_named(tmp_path, data):
+    write_responses(tmp_path, problems([[1, 0], [0, 1]]))
+    path = tmp_path / "math500.jsonl"
+    reads_or_names_the_file(read_response_file, path, data.draw(mangled(path.read_bytes())))

@@ -7,7 +7,7 @@ import pytest
 import trl
 from transformers import AutoTokenizer
 
-from barl_trl.data.loading import PAPER_SYSTEM_PROMPT
+from barl_trl.data import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.provenance import record_training
 from barl_trl.evaluation.templates import TEMPLATES, choose_template
 

@@ -63,7 +63,7 @@ def test_the_tasks_belief_trains(tmp_path, monkeypatch, capsys):
     assert "barl/entropy_before: 1.95 in the first step, 1.95 in the last\n" in shown  # ln 7
     # the shipped model tries some numbers and sums right
     assert 0.2 < first["barl/entropy_after"] < 1.9
-    assert first["barl/truth_mass_after"] > first["barl/truth_mass_before"] > 0.14
+    assert first["barl/truth_mass_after"] > 0.15
     assert first["barl/scoring_tokens"] == 0
 
 

@@ -13,6 +13,9 @@ from datasets import Dataset
 
 from barl_trl import BARLTrainer
 from barl_trl.posterior import posterior, values_under
+from barl_trl.rewards import cost
+from barl_trl.trainer.config import BARLConfig, own_fields
+from barl_trl.trainer.evidence import TaskFunctions
 from barl_trl.trainer.records import (
     FOLDER,
     SCHEMA,
@@ -21,9 +24,6 @@ from barl_trl.trainer.records import (
     read_records,
 )
 from barl_trl.trainer.records import write_records as write_records_of
-from barl_trl.rewards import cost
-from barl_trl.trainer.config import BARLConfig, own_fields
-from barl_trl.trainer.evidence import TaskFunctions
 
 from ..tiny import tiny_model
 from ..trainer.playing import call, speaking

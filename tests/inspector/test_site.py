@@ -9,7 +9,7 @@ from barl_trl.inspector import site
 from barl_trl.inspector.site import write_page
 from barl_trl.trainer.records import file_name
 
-from .rollouts import METADATA, make_batch, metadata_of, write_records, write_run
+from .rollouts import make_batch, metadata_of, write_records, write_run
 
 
 def shard(output, name):

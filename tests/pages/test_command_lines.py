@@ -8,12 +8,12 @@ from contextlib import suppress
 
 import pytest
 import yaml
-
-from barl_trl import cli
 from barl_trl.commands.shell.options import RecipeParser
 from barl_trl.commands.shell.parsers import OneLineParser
-from barl_trl.commands.train import arguments as train_arguments
 from barl_trl.commands.train.arguments import check_recipe
+
+from barl_trl import cli
+from barl_trl.commands.train import arguments as train_arguments
 from barl_trl.evaluation.benchmarks import parse_benchmarks
 from barl_trl.graders import get_grader
 from experiments.calibration.__main__ import main as calibration

@@ -4,10 +4,9 @@ import ast
 import re
 
 import pytest
-from barl_trl.trainer.checks.settings import BARL_RULES, CREDIT_RULES, TASK_RULES, TRL_RULES
-
 from barl_trl.commands.evaluate.arguments import _RULES as EVALUATE_RULES
 from barl_trl.commands.train.arguments import _RULES as TRAIN_RULES
+from barl_trl.trainer.checks.settings import BARL_RULES, CREDIT_RULES, TASK_RULES, TRL_RULES
 
 from ..paths import ROOT
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from barl_trl.credit import CREDITS
-from barl_trl.report.inspector.derived import derive
+from barl_trl.inspector.derived import derive
 from barl_trl.trainer.records import (
     FOLDER,
     SCHEMA,
@@ -17,7 +17,7 @@ from barl_trl.trainer.records import (
 )
 
 from .. import reference
-from ..report.inspector.rollouts import record_agents, write_records
+from ..inspector.rollouts import record_agents, write_records
 from . import by_hand, credit_worker
 from .rollouts import (
     CASES,

@@ -32,9 +32,9 @@ from barl_trl.trainer.records import (
     record_table,
 )
 
+from ..inspector.rollouts import make_record, write_records
 from ..mangled import mangled, reads_or_names_the_file
 from ..paths import ROOT
-from ..report.inspector.rollouts import make_record, write_records
 from ..tiny import tiny_tokenizer
 
 

@@ -236,12 +236,13 @@ def test_two_seeded_runs_with_sampled_rollouts_are_equal(tokenizer, tmp_path):
     assert torch.equal(*runs)
 
 
-
 # Outcomes and tokens
 
 
 def test_outcome_of_each_hypothesis(model, tokenizer, tmp_path):
-    args = config(tmp_path, value_normalization="none", credit_options={"outcome_mode": "hypothesis"})
+    args = config(
+        tmp_path, value_normalization="none", credit_options={"outcome_mode": "hypothesis"}
+    )
     got = weights_of(trainer(copy.deepcopy(model), tokenizer, args))
     answered_wrong = {r"I guess \boxed{3}", r"\boxed{7}"}
     expected = [

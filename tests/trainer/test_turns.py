@@ -12,8 +12,8 @@ from transformers import AutoTokenizer, GenerationConfig
 
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
-from barl_trl.synthetic.search import search_rows
 from barl_trl.steps import Turn
+from barl_trl.synthetic.search import search_rows
 from barl_trl.trainer.evidence import Played, steps_of
 from barl_trl.trainer.turns import tell_ends, turn_ends
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from accelerate import PartialState
 
-from barl_trl.graders import Grader, Verdict, extract_answer
 from barl_trl import BARLConfig
 from barl_trl.credit import CREDITS
+from barl_trl.graders import Grader, Verdict, extract_answer
 from barl_trl.rewards import AccuracyReward
 from barl_trl.steps import fixed_size_steps
 from barl_trl.trainer.scoring import HypothesisScorer, share_verdicts

@@ -68,11 +68,11 @@ class ScriptArguments:
         "$'{problem}\\n' ends it with a line break.")
     max_prompt_length: int | None = _option(None,
         "Most tokens of a prompt. Rows with longer prompts are left out and counted.")
-    reward_funcs: list[str] = _option(["accuracy_reward"],  # noqa: RUF009
+    reward_funcs: list[str] = _option(["accuracy_reward"],
         "Reward functions, by name (`accuracy_reward`, `math_verify`, `qwen`, `string`, "
         "`format_reward`, `think_format_reward`, `get_soft_overlong_punishment`) or dotted path. "
         "May be `[]` in a recipe where the environment has a reward.")
-    tools: list[str] = _option([], "Tools that the model may call, by dotted path.")  # noqa: RUF009
+    tools: list[str] = _option([], "Tools that the model may call, by dotted path.")
     environment_factory: str | None = _option(None,
         "Environment of an agent, by the dotted path of its class or of a function that makes one.")
     rollout_func: str | None = _option(None,
@@ -115,6 +115,8 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
     broken = [
         (model.model_name_or_path is None,
          "model_name_or_path must be set, got None: a Hub id or a local folder."),
+        (args.learning_rate < 0,
+         f"learning_rate must be at least 0, got {args.learning_rate}."),
         (script.eval_benchmarks and args.eval_strategy == "no",
          "eval_strategy must be set with eval_benchmarks, got no: add --eval_strategy steps."),
         (args.solution_column != "solution",
@@ -147,6 +149,7 @@ def run(argv: list[str]) -> None:
     if args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
         transformers.utils.logging.disable_progress_bar()
         datasets.disable_progress_bars()
+    Path(str(args.output_dir)).mkdir(parents=True, exist_ok=True)
     find_checkpoint(args, args.resume_from_checkpoint)  # refuses a used folder, too
     with _process_group_outliving_ddp():
         if args.push_to_hub and args.process_index == 0:
@@ -260,17 +263,21 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
     )
     loading: Any = {"attn_implementation": model.attn_implementation, "dtype": model.dtype}
     args.model_init_kwargs = remote | loading | (args.model_init_kwargs or {})
-    return BARLTrainer(
-        name,
-        rewards,
-        args,
-        processing_class=tokenizer,
-        callbacks=[ProgressRows()],
-        quantization_config=get_quantization_config(model),
-        peft_config=get_peft_config(model),
-        **_data_sets(script, args, tokenizer),
-        **script.functions,
-    )
+    data_sets = _data_sets(script, args, tokenizer)
+    try:
+        return BARLTrainer(
+            name,
+            rewards,
+            args,
+            processing_class=tokenizer,
+            callbacks=[ProgressRows()],
+            quantization_config=get_quantization_config(model),
+            peft_config=get_peft_config(model),
+            **data_sets,
+            **script.functions,
+        )
+    except RuntimeError as error:  # a tracker is not installed, there is too little memory, ...
+        raise ValueError(str(error)) from error
 
 
 def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dict[str, Any]:

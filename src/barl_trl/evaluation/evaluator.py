@@ -171,7 +171,7 @@ def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> d
     grader = get_grader(args.grader, args.extraction)
     sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
     _refuse_others_files(sources, folder)
-    agent = _agent(args)
+    agent: Any = _agent(args)
     tokenizer = _tokenizer(args)
     template = choose_template(
         args.template, tokenizer, args.system_prompt, args.chat_template_kwargs
@@ -203,7 +203,9 @@ def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> d
                 max_tokens=args.max_tokens,
                 batch_size=args.batch_size,
                 use_vllm=args.backend == "vllm",
-                agent=agent and Agent(template, *agent, args.max_tool_calling_iterations),
+                agent=Agent(template, agent[0], agent[1], args.max_tool_calling_iterations)
+                if agent
+                else None,
                 **args.init_kwargs,
             ),
             tokenizer,

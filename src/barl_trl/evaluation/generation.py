@@ -73,7 +73,7 @@ class Drawing(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """What TRL's loop plays with: the template that [`telling`] made, and `GRPOTrainer`'s arguments."""
+    """What TRL's loop plays with: the template of [`telling`], and `GRPOTrainer`'s arguments."""
 
     template: Template
     tools: Sequence[Callable[..., Any]]
@@ -322,6 +322,7 @@ class Backend:
         again, and does not count.
         """
         state, agent = self._trainer.accelerator, self._agent
+        assert agent is not None  # only agents play
         size = math.ceil(len(batch) / state.num_processes)
         start = state.process_index * size
         jobs = [batch[min(n, len(batch) - 1)] for n in range(start, start + size)]

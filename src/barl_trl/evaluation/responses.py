@@ -96,7 +96,7 @@ def read_response_file(path: Path) -> list[Response]:
 
 
 def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
-    """Return a file's responses by key, and its size in bytes without a last line that was cut off."""
+    """Return a file's responses by key, and its size in bytes without a line that was cut off."""
     responses: dict[tuple[int, int], Response] = {}
     texts: dict[int, tuple[str, ...]] = {}
     head, size = json.dumps({"benchmark": path.stem})[:-1].encode(), 0

@@ -142,7 +142,7 @@ def student_quantile(probability: float, df: float) -> float:
 
 
 def student_tail(t: float, df: float) -> float:
-    """Return the probability that Student's variable with `df` degrees of freedom exceeds t >= 0."""
+    """Return the probability that Student's variable of `df` degrees of freedom exceeds t >= 0."""
     return _incomplete_beta(df / 2, 0.5, df / (df + t * t)) / 2
 
 

@@ -24,10 +24,9 @@ from ..steps import step_ends_of
 from .config import BARLConfig
 from .evidence import ENVIRONMENT_METHOD
 
-_LOOKED_AT = 200
-"""Number of first rows whose true answers and hypotheses are checked."""
+_LOOKED_AT = 200  # first rows whose true answers and hypotheses are checked
+# what TRL passes to reward functions, beside the columns
 _OF_TRL = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
-"""Arguments that TRL passes to reward functions, beside the columns."""
 
 
 # fmt: off
@@ -51,7 +50,7 @@ def check_trainer_arguments(
     if segmenter := keywords.get("step_segmenter"):
         step_ends_of([0, 1, 2, 3], segmenter)
     peft_config = keywords.get("peft_config")
-    adapters = model.peft_config.values() if isinstance(model, PeftModel) else [peft_config]
+    adapters: Any = model.peft_config.values() if isinstance(model, PeftModel) else [peft_config]
     kinds = {adapter.peft_type.value for adapter in adapters if adapter is not None}
     _must(not args.gradient_checkpointing or not kinds & {"PREFIX_TUNING", "CARTRIDGE"},
           f"gradient_checkpointing must be False with {kinds}: it drops the cache of the prefix.")
@@ -150,7 +149,7 @@ def _check_dataset(
     empty = _first_empty(dataset if isinstance(dataset, Dataset) else dataset.take(1))
     _must(empty is None, f"{name} must have a prompt in every row, got none in row {empty}.")
     if name == "train_dataset" and isinstance(dataset, Dataset):
-        prompts = int(args.generation_batch_size or 0) // args.num_generations
+        prompts = int(args.generation_batch_size or 0) // (args.num_generations or 1)
         _must(len(dataset) >= prompts,
               f"{name} must have the {prompts} rows of a rollout batch, got {len(dataset)}.")
     if name == "train_dataset":
@@ -223,7 +222,8 @@ def _check_hypotheses(args: BARLConfig, rows: list[dict[str, Any]]) -> None:
         _must(is_there, f"{field} must name a column of train_dataset, got {name!r}: {[*rows[0]]}.")
     if listing is None:
         return
-    lists = [given_hypotheses(row[listing], row.get(weighing), max_chars=size) for row in rows]
+    pairs = [(row[listing], row.get(weighing or "")) for row in rows]
+    lists = [given_hypotheses(*pair, max_chars=size) for pair in pairs]
     _must(2 * sum(one is None for one in lists) <= len(rows),
           f"hypotheses_column must hold lists of texts of at most {size} characters, got "
           f"{listing!r}, where most of the first {len(rows)} rows have none.")
@@ -298,4 +298,3 @@ def _logged_as(function: Any) -> str:
     config = getattr(function, "config", None)  # of a reward model
     name = getattr(config, "_name_or_path", getattr(function, "__name__", type(function).__name__))
     return name.split("/")[-1]
-# fmt: on

@@ -259,7 +259,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         settings |= {name: value for name, value in credit.items() if name in settings}
         defaults = {name: parameter.default for name, parameter in self._parameters.items()}
         options = {n: value for n, value in defaults.items() if isinstance(value, str | Real)}
-        return settings | {"credit_options": options | dict(self.credit_options or {})}
+        given: Any = self.credit_options or {}
+        return settings | {"credit_options": options | given}
 
     def unused(self) -> str | None:
         """Return a line that names the settings that change nothing; None if all have an effect."""
@@ -322,8 +323,9 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             self.gradient_accumulation_steps = step // at_once
         whole = step or at_once
         if prompts is not None:
-            self.generation_batch_size = prompts * self.num_generations
-            unit = whole // math.gcd(whole, self.num_generations)
+            size = self.num_generations or 1
+            self.generation_batch_size = prompts * size
+            unit = whole // math.gcd(whole, size)
             rule = f"be a multiple of {unit} with {whole} rollouts in an optimizer step"
             rule += f" and num_generations={self.num_generations}"
             nearest = _nearest(prompts, unit)
@@ -335,7 +337,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
 
     def check_credit_options(self) -> None:
         """Refuse options that the credit's function does not take, or of which it lacks one."""
-        takes, given = self._parameters, self.credit_options or {}
+        given: Any = self.credit_options or {}
+        takes = self._parameters
         self._must("credit_options", isinstance(given, dict), "be a mapping", "names to values")
         for name, value in given.items():
             rule = f"hold what credit={self.credit!r} takes ({', '.join(takes) or 'nothing'})"

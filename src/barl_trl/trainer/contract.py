@@ -1,7 +1,4 @@
-"""What barl-trl relies on in TRL and transformers, and the versions that it was run with.
-
-`tests/trainer/test_contract.py` tests what TRL's methods do inside.
-"""
+"""What barl-trl relies on in TRL and transformers, and the versions that it was run with."""
 
 import warnings
 from collections.abc import Collection, Iterator, Sequence

@@ -53,7 +53,6 @@ _OF_BARL = (
     "once. V(t) assumes that a rollout believes what it answered, and that other hypotheses would "
     "have brought the same observations (docs/method.md). credit='belief_critic' assumes neither."
 )
-_JOINT = ("information_gain", "joint")
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
 _OF_TRUTHS = "truth_mass discrepancy outcome_gain observation_gain value_spread_equal_outcome"
@@ -214,14 +213,13 @@ class BatchLog(TrainerCallback):
 
 def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
     """Return a warning of a credit that misleads where rollouts have `few` to `many` turns."""
-    name, settings = trainer.args.credit, trainer.args.settings
-    options = settings | (settings.get("credit_options") or {})
+    name, options = trainer.args.credit, trainer.args.settings["credit_options"]
     if name == "barl":
         is_wrong = options.get("outcome_mode") == "hypothesis"
         text = _OF_BARL + " outcome_mode='hypothesis' is wrong for the same reason." * is_wrong
         return text if many > 1 else None
     biased = {
-        "gain_normalization='joint'": (name, options.get("gain_normalization")) == _JOINT,
+        "gain_normalization='joint'": options.get("gain_normalization") == "joint",
         "credit_baseline='step'": trainer.credit.credit_baseline == "step",
         "credit='delta_belief'": name == "delta_belief",
     }

@@ -189,14 +189,13 @@ class HypothesisScorer:
             )
         ]
         if self.args.last_state == "answer" and self.args.scores_answers:
-            members = [self._member(sets, answers, n, group_size) for n in places]
-            still_open = [
-                cut and answer is None
-                for cut, answer in zip(is_cut_off, local_answers, strict=True)
+            members = self._members(sets, answers, places, group_size)
+            is_open = [
+                is_cut and answer is None
+                for is_cut, answer in zip(is_cut_off, local_answers, strict=True)
             ]
-            likelihoods = with_certain_ends(
-                likelihoods, local_sets, members, step_ends, keep=still_open
-            )
+            ends = _certain_ends(likelihoods.answer_logps, local_sets, members, step_ends, is_open)
+            likelihoods = likelihoods._replace(answer_logps=ends)
         evidence = None
         is_told = self.args.belief != "model" or self.functions != TaskFunctions()
         is_told = is_told or any(one is not None and one.weights for one in sets)
@@ -345,20 +344,23 @@ class HypothesisScorer:
             hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
         )
 
-    def _member(
+    def _members(
         self,
         sets: Sequence[HypothesisSet | None],
         answers: Sequence[str | None],
-        n: int,
+        places: range,
         group_size: int,
-    ) -> int | None:
-        """Return the hypothesis that a rollout answers, also if the truth alone is one."""
-        hypotheses, answer = sets[n // group_size], answers[n]
-        if hypotheses is not None and hypotheses.members:
-            return hypotheses.members[n % group_size]
-        if hypotheses is None or answer is None:
-            return None
-        return 0 if self.answer_equivalence(hypotheses.answers[0], answer) else None
+    ) -> list[int | None]:
+        """Return the hypothesis that each rollout answers, also if the truth alone is one."""
+        members: list[int | None] = []
+        for n in places:
+            one, answer = sets[n // group_size], answers[n]
+            if one is not None and one.members:
+                members.append(one.members[n % group_size])
+            else:
+                is_right = one and answer and self.answer_equivalence(one.answers[0], answer)
+                members.append(0 if is_right else None)
+        return members
 
     def _played(
         self,
@@ -387,36 +389,27 @@ class HypothesisScorer:
         )
 
 
-def with_certain_ends(
-    likelihoods: AnswerLogLikelihoods,
+def _certain_ends(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
     local_sets: Sequence[HypothesisSet | None],
     members: Sequence[int | None],
     step_ends: Sequence[Sequence[int]],
-    *,
-    keep: Sequence[bool],
-) -> AnswerLogLikelihoods:
-    """Make each rollout's own answer certain at its last state.
+    is_open: Sequence[bool],
+) -> Float[Tensor, "batch state hypothesis"]:
+    """Return log-likelihoods with each rollout's own answer certain at its last state.
 
-    A rollout that gave no answer then believes in none; one that was cut off might still have
-    answered, so what it believes stays as it was measured.
-
-    Args:
-        likelihoods: Log-likelihoods of this process's rollouts.
-        local_sets: Hypotheses of each rollout.
-        members: Index of the hypothesis that each rollout answers; None if it answers none.
-        step_ends: Ends of each rollout's steps.
-        keep: Whether a rollout's last state stays as it was measured.
+    A rollout that gave no answer then believes in none. One that is open, cut off before it
+    answered, keeps what was measured.
     """
-    logps = likelihoods.answer_logps.clone()
-    for n, (hypotheses, member, ends, is_kept) in enumerate(
-        zip(local_sets, members, step_ends, keep, strict=True)
+    logps = answer_logps.clone()
+    for row, one, member, ends, is_kept in zip(
+        logps, local_sets, members, step_ends, is_open, strict=True
     ):
-        if hypotheses is None or is_kept:
-            continue
-        logps[n, len(ends), : len(hypotheses.answers)] = LOG_FLOOR
-        if member is not None:
-            logps[n, len(ends), member] = 0.0
-    return likelihoods._replace(answer_logps=logps)
+        if one is not None and not is_kept:
+            row[len(ends), : len(one.answers)] = LOG_FLOOR
+            if member is not None:
+                row[len(ends), member] = 0.0
+    return logps
 
 
 def share_verdicts(reward: AccuracyReward, generated: Generated, solutions: Sequence[Any]) -> None:
@@ -453,11 +446,7 @@ def model_belief(
         **evidence: The other arguments of [`posterior`]. With `observation_logps` it is also the
             task's belief (`belief="both"`).
     """
-    weights = posterior(answer_logps, beta=beta, **evidence)
-    if has_truth.all():
-        return weights
-    inconsistent = posterior(answer_logps, beta=0.0, **evidence)
-    return torch.where(has_truth[:, None, None], weights, inconsistent)
+    return _believed(answer_logps, beta, has_truth, evidence)
 
 
 def task_belief(
@@ -467,11 +456,17 @@ def task_belief(
 
     The model is not asked. Arguments are those of [`model_belief`].
     """
-    weights = posterior(None, beta=beta, **evidence)
+    return _believed(None, beta, has_truth, evidence)
+
+
+def _believed(
+    answer_logps: Tensor | None, beta: float, has_truth: Tensor, evidence: dict[str, Any]
+) -> Tensor:
+    weights = posterior(answer_logps, beta=beta, **evidence)
     if has_truth.all():
         return weights
-    inconsistent = posterior(None, beta=0.0, **evidence)
-    return torch.where(has_truth[:, None, None], weights, inconsistent)
+    without = posterior(answer_logps, beta=0.0, **evidence)
+    return torch.where(has_truth[:, None, None], weights, without)
 
 
 def scored_rollouts(

@@ -300,7 +300,8 @@ class BARLTrainer(ResumeMixin):
     @property
     def turn_end_ids(self) -> list[int]:
         """Ids of the tokens that end a turn, and of the padding."""
-        return [*self.eos_token_ids, self._tokenizer.pad_token_id]
+        ids: list[Any] = [*self.eos_token_ids, self._tokenizer.pad_token_id]
+        return ids
 
     # a rollout batch, in the order in which TRL calls
 

@@ -99,7 +99,7 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
             _own_completion(*rollout, tokenizer)
             for rollout in zip(completions, completion_ids, masks, turns, strict=True)
         ]
-    given = None
+    given: list[GivenAnswer | None] | None = None
     if trainer.environments:
         told = [hasattr(environment, "answer") for environment in trainer.environments]
         if any(told):
