@@ -58,11 +58,6 @@ def test_a_family_is_asked_in_its_own_way(tokenizer_with, family):
     assert (template.name, template.prompt(tokenizer, PROBLEM)) == (family, prompt)
 
 
-def test_a_template_of_ones_own_is_plain_text(tokenizer):
-    template = choose_template("Q: {problem}\nA:", tokenizer)
-    assert template.prompt(tokenizer, PROBLEM) == f"Q: {PROBLEM}\nA:"
-
-
 TRAINED = {"system_prompt": "Be brief.", "prompt_template": None, "chat_template_kwargs": None}
 
 

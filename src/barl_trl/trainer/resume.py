@@ -196,7 +196,7 @@ class SaveBetweenBatches(TrainerCallback):
         trainer._metrics["train"].clear()
         for _ in range(int(state.epoch or 0) if isinstance(trainer.train_dataset, Dataset) else 0):
             next(iter(kwargs["train_dataloader"].batch_sampler))  # draws the order of an epoch
-        if trainer.checkpoint and trainer.trainer.args.sync_ref_model:
+        if trainer.checkpoint and trainer.args.sync_ref_model:
             name, parts = _reference(trainer)
             saved = torch.load(Path(trainer.checkpoint, name), "cpu", weights_only=True)
             for part, value in zip(parts, saved, strict=True):
@@ -338,7 +338,7 @@ class ResumeMixin(GRPOTrainer):
             super()._save_checkpoint(model, trial)
         finally:
             args.save_total_limit = limit
-        if trainer.args.sync_ref_model:
+        if args.sync_ref_model:
             name, parts = _reference(self)
             if args.should_save or name != "reference_0.pt":
                 torch.save([part.cpu() for part in parts], folder / name)
