@@ -21,7 +21,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 """Colours that colour-blind readers can tell apart: Okabe and Ito (2008), without the yellow."""
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = "os^DvPX*"
-_STYLE = {
+_STYLE: Any = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.spines.top": False,

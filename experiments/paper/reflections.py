@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from scipy.stats import binomtest
+
 from barl_trl.evaluation.responses import ResponsesByProblem
-from barl_trl.evaluation.statistics import clopper_pearson
 
 from ..tools import write_json
 from .common import (
@@ -57,9 +58,12 @@ def reflections_by_difficulty(
         by_difficulty[sum(response.reward != 1 for response in taken)].append(hit)
     levels = []
     for difficulty, hits in enumerate(by_difficulty):
-        low, high = clopper_pearson(sum(hits), len(hits)) if hits else (None, None)
-        frequency = sum(hits) / len(hits) if hits else None
-        levels.append(Level(difficulty, len(hits), frequency, low, high))
+        if not hits:
+            levels.append(Level(difficulty, 0, None, None, None))
+            continue
+        ends = binomtest(sum(hits), len(hits)).proportion_ci(0.95, method="exact")
+        low, high = float(ends.low), float(ends.high)
+        levels.append(Level(difficulty, len(hits), sum(hits) / len(hits), low, high))
     return levels
 
 

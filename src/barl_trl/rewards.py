@@ -158,17 +158,17 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
         punishment = resolve_name(f"trl.rewards.{name}")
         return punishment(max_completion_length, max_completion_length // 5)
     # TRL's other rewards of accuracy are left out: they read bare true answers as its first does
-    named = {"accuracy_reward": accuracy_reward, "format_reward": format_reward}
-    named |= {"think_format_reward": "trl.rewards.think_format_reward"}
-    if name not in named and "." not in name:
-        names = [*GRADERS, *named, "get_soft_overlong_punishment"]
-        near = difflib.get_close_matches(name, names, n=1) or names
-        raise ValueError(
-            f"reward function must be one of {', '.join(names)} or a dotted path, got {name!r}: "
-            f"did you mean {near[0]!r}?"
-        )
-    found = named.get(name, name)
-    return callable_at(found, "reward function") if isinstance(found, str) else found
+    if name == "think_format_reward":
+        return resolve_name(f"trl.rewards.{name}")
+    own = {"accuracy_reward": accuracy_reward, "format_reward": format_reward}
+    if name in own or "." in name:
+        return own.get(name) or callable_at(name, "reward function")
+    names = [*GRADERS, *own, "think_format_reward", "get_soft_overlong_punishment"]
+    near = difflib.get_close_matches(name, names, n=1) or names
+    raise ValueError(
+        f"reward function must be one of {', '.join(names)} or a dotted path, got {name!r}: did "
+        f"you mean {near[0]!r}?"
+    )
 
 
 def callable_at(path: str, argument: str) -> Callable[..., Any]:

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from barl_trl.evaluation.beliefs.response_records import convert_responses
 
+from barl_trl.evaluation.records import convert_responses
 from barl_trl.inspector.site import write_page
 
 from ..evaluation.files import response, write_responses

@@ -166,7 +166,7 @@ def test_a_folder_of_other_settings_weights_or_problems_is_refused(
     with pytest.raises(ValueError, match=message):
         evaluate(**mine | changed)
     path.write_text('{"problem": "p", "answer": "2"}\n')
-    with pytest.raises(ValueError, match="got another problem or prompt 0 in mine"):
+    with pytest.raises(ValueError, match="another problem or prompt 0 in mine"):
         evaluate(**mine)
     weights = (model / "model.safetensors").read_bytes()
     (model / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))

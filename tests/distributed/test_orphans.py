@@ -20,26 +20,23 @@ TRAIN += ["--per_device_train_batch_size", "2", "--max_completion_length", "8"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "is_saved"), [("2", "true"), ("1", "false")])
-def test_they_end_at_the_next_step(tmp_path, number, is_saved):
+@pytest.mark.parametrize("is_saved", ["true", "false"])
+def test_they_end_at_the_next_step(tmp_path, is_saved):
     barl, out = str(Path(sys.executable).with_name("barl")), tmp_path / "out"
     command = [barl, *TRAIN, "--output_dir", str(out), "--save_on_interrupt", is_saved]
-    command += ["--accelerate_config", "cpu/ddp" if number == "2" else "cpu"]
+    command += ["--accelerate_config", "cpu/ddp", "--num_processes", "2"]
     log = tmp_path / "log"
     with log.open("w") as file:
-        launcher = subprocess.Popen(
-            [*command, "--num_processes", number], stdout=file, stderr=subprocess.STDOUT
-        )
+        launcher = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
     while not [*out.glob("beliefs/rollouts_00002*.parquet")]:  # it trains
         assert launcher.poll() is None, log.read_text()
         time.sleep(0.2)
     family = psutil.Process(launcher.pid).children(recursive=True)  # ranks, graders
-    assert len(family) > int(number)
+    assert len(family) > 2
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
     _, alive = psutil.wait_procs(family, timeout=60)
     for process in alive:
         process.kill()
     assert not alive, log.read_text()
-    assert "what launched this process has ended" in log.read_text()
     assert bool([*out.glob("checkpoint-*")]) == (is_saved == "true")

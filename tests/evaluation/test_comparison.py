@@ -9,7 +9,6 @@ from scipy import stats
 
 from barl_trl.evaluation.comparison import (
     arms_of,
-    bootstrap,
     compare,
     holm,
     seeds_needed,
@@ -43,19 +42,6 @@ def test_intervals_cover_the_truth(seeds, num_problems, of_seeds, samples):
         found = compare(ours, theirs)
         covered += found.low <= truth <= found.high
     assert 0.925 <= covered / runs <= 0.975
-
-
-def test_the_bootstrap_finds_the_same_spread():
-    generator = np.random.default_rng(0)
-    of_problems = 2 * generator.normal(size=200)
-    arms = [
-        of_problems + 0.3 * generator.normal(size=(12, 1)) + generator.normal(size=(12, 200))
-        for _ in range(2)
-    ]
-    draws = bootstrap(arms, lambda ours, theirs: ours - theirs, draws=4000)
-    found = compare(*arms)
-    np.testing.assert_allclose(draws.std(), found.standard_error, rtol=0.06)
-    np.testing.assert_allclose(draws.mean(), found.difference, atol=0.01)
 
 
 def test_limits_are_the_tests_of_textbooks():

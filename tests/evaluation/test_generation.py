@@ -65,14 +65,6 @@ def test_any_end_of_turn_ends_a_completion(model_path, model, tokenizer, prompts
     assert {completion.truncated for completion in made.values()} == {False, True}
 
 
-@pytest.mark.parametrize(
-    ("ids", "kept", "truncated"), [([5, 6, 1], 2, False), ([5, 6, 7], 3, True), ([1, 0], 0, False)]
-)
-def test_an_end_at_the_very_limit_is_no_truncation(tokenizer, ids, kept, truncated):
-    made = Completion.of_turn(tokenizer, ids, [1])
-    assert (made.token_ids, made.num_tokens, made.truncated) == (ids[:kept], kept, truncated)
-
-
 def test_the_models_own_generation_settings_are_left_out(tmp_path, model, tokenizer, prompts):
     expected = by_hand(model, tokenizer, prompts, [tokenizer.eos_token_id])
     model.generation_config.update(repetition_penalty=5.0, no_repeat_ngram_size=1)

@@ -6,9 +6,9 @@ import statistics
 from pathlib import Path
 
 import pytest
-from barl_trl.report.rollout_records import SCHEMA, read_metadata, read_records
 
 from barl_trl.evaluation.records import convert_responses
+from barl_trl.trainer.records import SCHEMA, read_metadata, read_records
 
 from .files import problems, response, write_responses
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import trl
-from barl_trl.data.loading import PAPER_SYSTEM_PROMPT
 from transformers import AutoTokenizer
 
+from barl_trl.data import PAPER_SYSTEM_PROMPT
 from barl_trl.evaluation.provenance import record_training
 from barl_trl.evaluation.templates import TEMPLATES, choose_template
 
@@ -56,11 +56,6 @@ def test_a_family_is_asked_in_its_own_way(tokenizer_with, family):
     tokenizer = tokenizer_with(chat, bos_token)
     template = choose_template("auto", tokenizer)
     assert (template.name, template.prompt(tokenizer, PROBLEM)) == (family, prompt)
-
-
-def test_a_template_of_ones_own_is_plain_text(tokenizer):
-    template = choose_template("Q: {problem}\nA:", tokenizer)
-    assert template.prompt(tokenizer, PROBLEM) == f"Q: {PROBLEM}\nA:"
 
 
 TRAINED = {"system_prompt": "Be brief.", "prompt_template": None, "chat_template_kwargs": None}

@@ -10,7 +10,7 @@ from barl_trl.credit import CREDITS
 from barl_trl.credit.whitening import whiten
 from barl_trl.inspector.derived import derive
 
-from ... import reference
+from .. import reference
 from .rollouts import (
     METADATA,
     Recorder,
@@ -40,7 +40,7 @@ def test_posterior_values_and_their_sum_are_the_papers():
 
 def test_each_hypothesis_may_have_its_own_outcome():
     wrong = make_record(3, outcome=0.0)
-    [numbers] = derive([wrong], metadata_of(credit_options={"outcome_mode": "hypothesis"}))
+    [numbers] = derive([wrong], metadata_of(outcome_mode="hypothesis"))
     assert numbers.v.tolist() == [0.0, 1.0, 0.0]
     expected = reference.q_values(wrong["answer_logps"], [0.0, 1.0, 0.0])
     np.testing.assert_allclose(numbers.q, expected, atol=1e-5)

@@ -110,7 +110,7 @@ def test_each_checkpoint_and_the_end_are_pushed_without_secrets(tmp_path, push, 
         assert b"hf_of_me" not in content and CANARY.encode() not in content
     card = files["README.md"].decode()
     assert "trained with BARL, a method introduced in [Beyond Markovian" in card
-    assert "| `learning_rate` | `0.01` |" in card and "Results after 8 steps" in card
+    assert "| learning_rate | `0.01` |" in card and "Results after 8 steps" in card
     assert {"trl", "barl"} <= {*yaml.safe_load(card.split("---")[1])["tags"]}
 
 
@@ -121,10 +121,10 @@ def test_a_card_names_settings_data_and_results(tmp_path, model, tokenizer):
     card = (tmp_path / "README.md").read_text()
     assert card.index("fine-tuned version of") < card.index("### Settings")
     assert card.index("### Data") < card.index("### Results") < card.index("### Framework versions")
-    assert "| `step_size` | `8` |" in card and "| `train` | `2 rows` |" in card
-    assert r"| `elicitation` | `a\|'b' http://<SECRET>@host` |" in card
+    assert "| step_size | `8` |" in card and "| rows | `2` |" in card
+    assert r"| elicitation | `a\|'b' http://<SECRET>@host` |" in card
     for metric in ("reward", "rewards/accuracy_reward/mean", "barl/value"):
-        assert re.search(rf"^\| `{metric}` \| `-?[\d.e-]+` \|$", card, re.MULTILINE), metric
+        assert re.search(rf"^\| {metric} \| `-?[\d.e-]+` \|$", card, re.MULTILINE), metric
     assert "barl/scoring" not in card
 
 
@@ -158,8 +158,11 @@ def test_arguments_are_used_but_neither_shown_nor_saved(tmp_path):
     again = pickle.loads(pickle.dumps(args))
     assert (again.hub_token, again.model_init_kwargs) == (None, {"token": None, "dtype": "float32"})
     assert again.step_size == args.step_size
-    for copied in (copy.copy(args), copy.deepcopy(args)):
+    for duplicate in (copy.copy, copy.deepcopy):
+        copied = duplicate(args)
         assert copied.hub_token == copied.model_init_kwargs["token"] == CANARY
+        is_shared = copied.model_init_kwargs is args.model_init_kwargs
+        assert is_shared == (duplicate is copy.copy)
 
 
 @pytest.mark.parametrize(

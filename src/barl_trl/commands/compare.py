@@ -1,6 +1,5 @@
 """`barl compare`: whether one arm is better than another, and how sure that is."""
 
-import argparse
 from collections.abc import Sequence
 from glob import glob
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from ..evaluation.comparison import TOKEN_RATIO, comparison_rows, draw_compariso
 from ..evaluation.json_files import write_json
 from ..evaluation.responses import read_responses
 from ..evaluation.results import text_table
+from .cli import OneLineParser
 
 _LEGEND = (
     "Accuracy and pass@k are in percent; token ratio: tokens for the same accuracy, - where one "
@@ -24,7 +24,7 @@ _LEGEND = (
 
 def run(argv: list[str]) -> None:
     """Compare every arm but the last with the last one: `compare.json`, `compare.png`, tables."""
-    parser = argparse.ArgumentParser(prog="barl compare", description=__doc__)
+    parser = OneLineParser(prog="barl compare", description=__doc__)
     parser.add_argument(
         "arms",
         nargs="+",
@@ -57,15 +57,11 @@ def run(argv: list[str]) -> None:
         )
     elif fewest_seeds < 3:
         print("With two seeds the interval covers the truth 92 times of 100, not 95.")
-    print(_LEGEND)
+    figure = "compare.png needs `pip install 'barl-trl[analysis]'`"
     if find_spec("matplotlib"):
-        draw_comparison(rows, options.output_dir / "compare.png")
-        print(f"In {options.output_dir}: compare.json, compare.png.")
-    else:
-        print(
-            f"In {options.output_dir}: compare.json; "
-            "compare.png needs `pip install 'barl-trl[analysis]'`."
-        )
+        figure = "compare.png"
+        draw_comparison(rows, options.output_dir / figure)
+    print(f"{_LEGEND}\nIn {options.output_dir}: compare.json, {figure}.")
 
 
 def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
@@ -76,17 +72,12 @@ def _named_folders(texts: Sequence[str]) -> dict[str, list[Path]]:
         if not equals or Path(text).exists():
             name, patterns = Path(text).resolve().name, text
         if name in arms:
-            raise ValueError(
-                f"arms must have different names, got {name} twice: NAME=DIR names one."
-            )
+            raise ValueError(f"arms must have different names, got {name} twice.")
         arms[name] = []
         for pattern in patterns.split(","):
             matches = [pattern] if Path(pattern).exists() else sorted(glob(pattern))
             if not matches:
-                raise ValueError(
-                    f"the folders of an arm must exist, got {pattern} for {name}: `barl evaluate` "
-                    "writes them."
-                )
+                raise ValueError(f"the folders of an arm must exist, got {pattern} for {name}.")
             arms[name] += map(Path, matches)
         if len({folder.resolve() for folder in arms[name]}) < len(arms[name]):
             raise ValueError(f"each seed of {name} must be given once: a folder stands twice.")

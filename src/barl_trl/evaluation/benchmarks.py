@@ -13,14 +13,10 @@ from ..data import load_problems
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows of a benchmark lie, and which columns hold problem and answer.
+    """Where the rows of a benchmark lie: its Hub id, or a local file or folder.
 
-    Attributes:
-        path: Id on the Hub, or a local file or folder.
-        split: The split that is evaluated on.
-        configs: The data set's configurations, whose problems are joined in this order.
-        problem_column: Column of the problem. None: the loader looks for it.
-        answer_column: Column of the true answer, bare or in a worked solution, likewise.
+    The problems of its configurations are joined in their order. Columns that are None are looked
+    for; the true answer is bare or in a worked solution.
     """
 
     path: str
@@ -64,13 +60,10 @@ benchmark.
 
 
 class Problem(NamedTuple):
-    """A problem of a benchmark.
+    """A problem of a benchmark, with its true answer, bare.
 
-    Attributes:
-        id: Its row from 0, where rows that cannot be used are counted, too.
-        text: The question, without the prompt's template.
-        solution: The true answer, bare.
-        columns: The other columns of its row, if they are kept: environments may take them.
+    Its id is the row from 0, where rows that cannot be used are counted, too. The other columns of
+    its row are kept if environments may take them.
     """
 
     id: int
@@ -94,11 +87,9 @@ class _Benchmark(NamedTuple):
 def parse_benchmarks(text: str | None, option: str = "benchmarks") -> dict[str, Source]:
     """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
 
-    Args:
-        text: Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from
-            a local file or folder with the same columns. Any other name stands for a user's own
-            file, whose columns [`~barl_trl.data.load_problems`] looks for. None: no benchmarks.
-        option: The option that has the text, for error messages.
+    A name of [`BENCHMARKS`] is loaded from the Hub or, with `=PATH`, from a local file or folder
+    with the same columns. Any other name stands for a user's own file, whose columns
+    [`~barl_trl.data.load_problems`] looks for. `option` is the one that has the text.
 
     Raises:
         ValueError: A name stands twice, or is unknown and has no path.
@@ -110,22 +101,15 @@ def parse_benchmarks(text: str | None, option: str = "benchmarks") -> dict[str, 
         if name in sources:
             raise ValueError(f"{option} must name each one once, got {name!r} again: remove it.")
         if not path and name not in BENCHMARKS:
-            near = get_close_matches(name, BENCHMARKS, n=1)
-            hint = f"did you mean {near[0]}? If not, name" if near else "name"
+            near = "".join(f"did you mean {n}? " for n in get_close_matches(name, BENCHMARKS, n=1))
             raise ValueError(
-                f"{option} must be among {', '.join(BENCHMARKS)}, got {name!r}: {hint} the file "
-                f"of your own as {Path(name).stem}=PATH."
+                f"{option} must be among {', '.join(BENCHMARKS)}, got {name!r}: {near}A file of "
+                f"your own is named as {Path(name).stem}=PATH."
             )
-        if not name.replace("-", "_").isidentifier():
-            raise ValueError(
-                f"{option} must have names of letters, digits, - and _, got {name!r}: they "
-                "become names of files."
-            )
+        if not name.replace("-", "_").isidentifier():  # it becomes the name of a file
+            raise ValueError(f"{option} must have names of letters, digits, - and _, got {name!r}.")
         if path and not Path(path).exists():
-            raise FileNotFoundError(
-                f"{option} must name existing files, got {path}: there is none in "
-                f"{Path(path).absolute().parent}."
-            )
+            raise FileNotFoundError(f"{option} must name existing files, got {path}.")
         source = BENCHMARKS.get(name, Source(path))
         sources[name] = _local(source, Path(path)) if path else source
     if text is not None and not sources:
@@ -147,10 +131,7 @@ def _local(source: Source, path: Path) -> Source:
         local = replace(local, configs=source.configs)
     splits = get_dataset_split_names(str(path), local.configs[0])
     if len(splits) > 1 and source.split not in splits:
-        raise ValueError(
-            f"{path} must have the split {source.split}, got {', '.join(splits)}: add its files, "
-            "or name one file."
-        )
+        raise ValueError(f"{path} must have the split {source.split}, got {', '.join(splits)}.")
     return replace(local, split=splits[0] if len(splits) == 1 else source.split)
 
 
@@ -164,8 +145,7 @@ def load_benchmarks(
     """Return the problems in the first `limit` rows of each benchmark, by name; None: in all rows.
 
     A row of messages is a problem if one is the user's and the others are the system's. With
-    `keep_columns` the problems keep the other columns of their rows. `option` is the option that
-    names the benchmarks, for error messages.
+    `keep_columns` the problems keep the other columns of their rows.
 
     Raises:
         ConnectionError: A data set cannot be had from the Hub.
@@ -193,8 +173,7 @@ def _load(source: Source, limit: int | None, keep_columns: bool, option: str) ->
         num_rows += report.rows
     if not problems:
         raise ValueError(
-            f"{option} must have one question in a row, not a conversation, got {source.path}, "
-            f"where all of {num_rows} rows are skipped: write each question as one text."
+            f"{option} must have one question in a row, not a conversation, got {source.path}."
         )
     end = num_rows if limit is None else limit
     skipped = Counter(reason for row, reason in reasons if row < end)
@@ -217,8 +196,7 @@ def _rows(source: Source, config: str | None, keep_columns: bool, option: str) -
     except (ConnectionError, DatasetNotFoundError) as error:
         raise ConnectionError(
             f"{option} must be reachable on the Hub or local, got {source.path} "
-            f"({error.__cause__ or error}): "
-            "download its files elsewhere and name their folder as NAME=PATH."
+            f"({error.__cause__ or error}): name a folder with its files as NAME=PATH."
         ) from None
     except ValueError as error:
         raise ValueError(

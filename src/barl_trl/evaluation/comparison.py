@@ -24,29 +24,19 @@ from .statistics import pass_at_k, student_quantile, student_tail
 
 TOKEN_RATIO = "token ratio"
 """The metric of a row that compares tokens at equal accuracy."""
-
-_POWER = 0.8
-"""Probability with which a test detects the smallest detectable difference."""
-
+_POWER = 0.8  # probability with which a test detects the smallest detectable difference
 _MOST_SEEDS = 100
-"""Largest number of seeds that [`seeds_needed`] returns."""
 
 Values = np.ndarray
 """Values of an arm by seed and problem, (S, N), or by seed, problem and k, (S, N, K)."""
 
 
 class Comparison(NamedTuple):
-    """The difference of two arms' means.
+    """The first arm's mean minus the second's, with its standard error and 95 % interval.
 
-    Attributes:
-        difference: The first arm's mean minus the second's.
-        standard_error: Standard error of the difference over seeds and problems; over problems
-            alone if both arms have one seed.
-        low: Lower end of the 95 % interval of the difference. It and what follows are None if the
-            difference varies over neither seeds nor problems: then nothing says how sure it is.
-        high: Upper end of the 95 % interval of the difference.
-        p_value: Two-sided p-value of the hypothesis that there is no difference.
-        detectable: The smallest difference that is detected with a probability of 0.8.
+    They are over seeds and problems; over problems alone if both arms have one seed. `p_value` is
+    two-sided; `detectable` is the smallest difference that is detected with a probability of 0.8.
+    What is None is unknown, because the difference varies over neither seeds nor problems.
     """
 
     difference: float
@@ -64,10 +54,7 @@ def compare(first: Values, second: Values) -> Comparison:
         ValueError: There are fewer than two problems, or the arms have different numbers of them.
     """
     if first.shape[1] != second.shape[1] or first.shape[1] < 2:
-        raise ValueError(
-            f"both arms must have values on the same problems, two or more, got {first.shape[1]} "
-            f"and {second.shape[1]}: evaluate both on the same ones."
-        )
+        raise ValueError("both arms must have values on the same problems, two or more.")
     total, df = _variance(first, second)
     difference, error = float(first.mean() - second.mean()), math.sqrt(total)
     if not error:
@@ -152,12 +139,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def bootstrap(
     arms: Sequence[Values], statistic: Callable[..., Any], *, draws: int = 2000
 ) -> np.ndarray:
-    """Compute a statistic of arms' means over seeds and problems drawn with replacement.
+    """Compute a statistic of arms' means over seeds and problems drawn with replacement, (draws,).
 
-    Args:
-        arms: Values of each arm, (S, N, …), on the same problems.
-        statistic: Function of the means of each arm, each (draws, …). It returns (draws,).
-        draws: Number of draws.
+    The arms' values are (S, N, …) on the same problems; the statistic gets each one's means,
+    (draws, …).
     """
     generator = np.random.default_rng(0)
     problems = _weights(generator, draws, arms[0].shape[1])
@@ -182,12 +167,8 @@ def tokens_at_equal_accuracy(
     the lower of their two accuracies at the largest k. Tokens between two k are interpolated; of
     several k with the same accuracy the smallest counts.
 
-    Args:
-        first, second: Pass@k and total tokens of each arm, (S, N, K).
-
-    Returns:
-        The ratio, and the lower and upper end of its 95 % interval by bootstrap; None if one
-        response of an arm is more accurate than all of the other, so that no accuracy is the same.
+    Pass@k and total tokens of each arm are (S, N, K). Returned are the ratio and its 95 % interval
+    by bootstrap; None if one response of an arm is more accurate than all of the other.
     """
 
     def ratio(*means: np.ndarray) -> np.ndarray:
@@ -219,11 +200,9 @@ def _rises(curve: np.ndarray) -> np.ndarray:
 
 
 class ArmValues(NamedTuple):
-    """An arm's accuracy and tokens on a benchmark: S training seeds, N problems, k = 1 … K.
+    """Pass@k of an arm on a benchmark, and the expected total tokens of k responses.
 
-    Attributes:
-        passed: Pass@k, (S, N, K).
-        tokens: Expected total tokens of k responses, (S, N, K).
+    Both are (S, N, K): training seeds, problems, k = 1 … K.
     """
 
     passed: np.ndarray
@@ -249,9 +228,8 @@ def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, ArmValues]:
     for name, run in runs:
         if {number: responses[0].problem for number, responses in run.items()} != problems:
             raise ValueError(
-                f"all runs must have answered the same problems, got {len(run)} of {benchmark} in "
-                f"a run of {name}, and {len(problems)}, or others, in the first: evaluate them "
-                "with the same --benchmarks and --limit."
+                f"all runs must have answered the same problems of {benchmark}, got {len(run)} in "
+                f"a run of {name}, and {len(problems)}, or others, in the first."
             )
     for name, arm_runs in runs_by_arm.items():
         lists = (one for run in arm_runs for one in run[benchmark].values())
@@ -277,12 +255,9 @@ def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, ArmValues]:
 
 
 def comparison_rows(runs_by_arm: Runs) -> list[dict[str, Any]]:
-    """Compare every arm but the last with the last one.
+    """Compare every arm but the last with the last one: a row for each benchmark, arm and metric.
 
-    Returns:
-        A row for each benchmark, arm and metric: accuracy, with several samples pass@K, tokens, and
-        with several samples the ratio of tokens at equal accuracy. Accuracy and pass@K are shares;
-        `p_holm` is corrected over the benchmarks and arms of a metric.
+    Accuracy and pass@K are shares; `p_holm` is corrected over benchmarks and arms of a metric.
     """
     *names, base = runs_by_arm
     rows: list[dict[str, Any]] = []

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ import datasets
 import transformers
 from tqdm import tqdm
 
-from ..graders import Grader, get_grader
+from ..graders import get_grader
 from ..hypotheses import no_answer_advice
 from ..rewards import callable_at
 from ..trainer.hub import redacted
@@ -28,104 +27,184 @@ from .json_files import write_json
 from .provenance import TRAINED_BY, checkpoint_id, run_record
 from .responses import Response, ResponseFile, read_response_file
 from .results import open_results, summarize
-from .templates import Template, choose_template
+from .templates import choose_template
 
 _PACKAGES = ("barl-trl", "torch", "transformers", "trl", "datasets", "latex2sympy2_extended")
-_OF_FILES = ("revision", "trust_remote_code", "token")
+_RECORDED = (
+    *("max_tokens", "num_samples", "batch_size", "seed"),
+    *("tools", "environment_factory", "max_tool_calling_iterations"),
+)
+"""Arguments that `results.json` records as they are."""
 
 
-@dataclass
-class Evaluator:
-    """Generates and grades the responses to benchmarks.
+def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+    """Evaluate on all benchmarks, write everything to the output folder, and return `results.json`.
 
-    Attributes:
-        backend: Generates the responses: a [`~.generation.Backend`].
-        tokenizer: The model's tokenizer.
-        template: Makes the prompts.
-        grader: Reads and judges the answers.
-        folder: Folder of the response files.
-        num_samples: Number of responses to each problem.
-        seed: Seed of all samples.
-        drawing: How the backend draws tokens. It is noted with every response.
-        is_writer: Whether this process grades and writes. Of processes that generate together, one
-            does; the others return nothing.
+    Of several processes, which play an agent's episodes together, the first one grades and writes.
+
+    Args:
+        args: An [`~barl_trl.commands.evaluate.EvaluateArguments`].
+        command: The command line, for the record.
+        say: Prints a line.
+
+    Raises:
+        ImportError: vLLM is asked for, and is not installed.
+        ValueError: An argument does not fit the others, the model, the data or the output folder.
+        KeyboardInterrupt: Ctrl-C; it says what is kept.
     """
+    sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
+    _refuse_others_files(sources, folder)
+    run = _Run(args, _agent(args))
+    # refuses results of other settings, before benchmarks are loaded
+    for name, row in open_results(run.settings(), folder)["benchmarks"].items():
+        if name in sources and args.limit is not None and args.limit < row["num_problems"]:
+            raise ValueError(
+                f"limit must be at least {row['num_problems']}, got {args.limit}: {folder} has "
+                f"responses to that many problems of {name}."
+            )
+    loaded = load_benchmarks(sources, limit=args.limit, keep_columns=run.agent is not None)
+    if run.is_first:
+        say(f"template: {run.template.name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with one_writer(folder) if run.is_first else nullcontext():
+        run.start(command)
+        try:
+            for name, (problems, skipped) in loaded.items():
+                responses = run.respond(name, problems)
+                entry = {"source": asdict(sources[name]), "limit": args.limit, "skipped": skipped}
+                if run.is_first:
+                    summary = summarize(responses, run.grader.equivalent)
+                    run.results["benchmarks"][name] = entry | summary
+                run.save()
+        except KeyboardInterrupt:
+            kept = f"The responses so far are kept in {folder}. To go on: the same command."
+            raise KeyboardInterrupt(kept) from None
+        rows = run.results["benchmarks"].values()
+        if run.is_first and run.grader.extraction == "boxed":
+            sizes = [row["num_problems"] for row in rows]
+            if advice := no_answer_advice(fmean([row["no_answer"] for row in rows], sizes)):
+                run.results["advice"] = advice
+                run.save()
+    return run.results
 
-    backend: Any
-    tokenizer: Any
-    template: Template
-    grader: Grader
-    folder: Path
-    num_samples: int
-    seed: int
-    drawing: Mapping[str, float] | None = None
-    is_writer: bool = True
 
-    def respond(
-        self, name: str, problems: Sequence[Problem], begin: Callable[[], object]
-    ) -> list[Response]:
+class _Run:
+    """A run: the tokenizer, prompts and grader; once started, also the model and the results."""
+
+    def __init__(self, args: Any, agent: tuple[Any, Any] | None):
+        transformers.utils.logging.disable_progress_bar()  # this command has its own
+        datasets.disable_progress_bars()
+        self.args, self.folder, self.agent = args, Path(args.output_dir), agent
+        self.is_first = os.environ.get("RANK", "0") == "0"
+        self.grader = get_grader(args.grader, args.extraction)
+        names = ("revision", "trust_remote_code", "token")
+        options = {name: args.init_kwargs[name] for name in names if name in args.init_kwargs}
+        try:
+            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(args.model, **options)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"model must be readable, got {args.model!r}: {error}") from None
+        self.template = choose_template(
+            args.template, self.tokenizer, args.system_prompt, args.chat_template_kwargs
+        )
+        if agent:
+            self.template = telling(self.template, self.tokenizer, *agent)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that `results.json` records: how the responses were made."""
+        args, versions = self.args, {name: version(name) for name in _PACKAGES}
+        if args.backend == "vllm":  # its builds are distributions of several names
+            versions["vllm"] = import_module("vllm").__version__
+        of_files = {name: args.init_kwargs.get(name) for name in ("revision", "token")}
+        return {
+            "model": args.model,
+            "checkpoint": checkpoint_id(args.model, **of_files),
+            "backend": args.backend,
+            "model_init_kwargs": redacted(args.model_init_kwargs),
+            "template": self.template.name,
+            "system_prompt": self.template.system_prompt,
+            "chat_template_kwargs": redacted(args.chat_template_kwargs),
+            **args.drawing._asdict(),
+            **{name: getattr(args, name) for name in _RECORDED},
+            "grader": self.grader.label,
+            "trained_by": self.tokenizer.init_kwargs.get(TRAINED_BY),
+            "versions": versions,
+        }
+
+    def start(self, command: Sequence[str]) -> None:
+        """Load the model, and begin or go on with the results."""
+        args = self.args
+        self.results = open_results(self.settings(), self.folder)
+        self.backend = Backend(
+            args.model,
+            self.tokenizer,
+            self.template.end_ids(self.tokenizer),
+            args.drawing,
+            max_tokens=args.max_tokens,
+            batch_size=args.batch_size,
+            use_vllm=args.backend == "vllm",
+            agent=self.agent
+            and Agent(self.template, *self.agent, args.max_tool_calling_iterations),
+            **args.init_kwargs,
+        )
+        self.save()  # not before the model is loaded, which may fail
+        self._record = [run_record(command, self.backend.describe())]
+
+    def save(self) -> None:
+        """Write `results.json`."""
+        if self.is_first:
+            write_json(self.folder / "results.json", self.results)
+
+    def respond(self, name: str, problems: Sequence[Problem]) -> list[Response]:
         """Generate and grade the responses that a benchmark lacks, and return all of them.
 
         They are in the order of problems and samples.
 
-        Args:
-            name: The benchmark's name, also of its file in the folder.
-            problems: The benchmark's problems.
-            begin: Called if there is something to generate.
-
         Raises:
             ValueError: The earlier run had other problems or prompts, or drew tokens otherwise.
         """
-        file = ResponseFile(self.folder / f"{name}.jsonl", is_writer=self.is_writer)
-        by_id = {problem.id: problem for problem in problems}
-        prompts = {i: self.template.prompt(self.tokenizer, one.text) for i, one in by_id.items()}
-        self._refuse_others(name, file, by_id, prompts)
-        keys = [(i, sample) for i in by_id for sample in range(self.num_samples)]
+        file = ResponseFile(self.folder / f"{name}.jsonl", is_writer=self.is_first)
+        prompts = {one.id: self.template.prompt(self.tokenizer, one.text) for one in problems}
+        self._refuse_others(file, {one.id: one for one in problems}, prompts)
         jobs = [
             Job(
-                key,
-                self.template.encode(self.tokenizer, prompts[key[0]]),
+                (problem.id, sample),
+                self.template.encode(self.tokenizer, prompts[problem.id]),
                 # the seed differs between samples but not between machines
-                crc32(f"{self.seed} {name} {key}".encode()),
-                by_id[key[0]],
+                crc32(f"{self.args.seed} {name} {(problem.id, sample)}".encode()),
+                problem,
             )
-            for key in keys
+            for problem in problems
+            for sample in range(self.args.num_samples)
         ]
         done = set(file.responses)
-        count = len(done.intersection(keys))
-        if count < len(keys):
-            begin()
-        with tqdm(desc=name, total=len(keys), initial=count, disable=not self.is_writer) as bar:
+        count = sum(job.key in done for job in jobs)
+        if count < len(jobs):
+            self.results["runs"] += self._record
+            self._record = []
+            self.save()
+        with tqdm(desc=name, total=len(jobs), initial=count, disable=not self.is_first) as bar:
             for batch in self.backend.complete(jobs, done):
-                if self.is_writer:
+                if self.is_first:
                     new = [(job, made) for job, made in batch if job.key not in done]
                     file.append(self._graded(name, new, prompts))
                     bar.update(len(new))
-        return [file.responses[key] for key in keys] if self.is_writer else []
+        return [file.responses[job.key] for job in jobs] if self.is_first else []
 
     def _refuse_others(
-        self,
-        name: str,
-        file: ResponseFile,
-        by_id: Mapping[int, Problem],
-        prompts: Mapping[int, str],
+        self, file: ResponseFile, by_id: Mapping[int, Problem], prompts: Mapping[int, str]
     ) -> None:
-        """Refuse responses to other problems or prompts, or drawn otherwise."""
-        for (i, _), response in file.responses.items():
-            asked = response.problem, response.solution, response.prompt
-            if i in by_id and asked != (by_id[i].text, by_id[i].solution, prompts[i]):
+        for (i, _), one in file.responses.items():
+            asked = one.problem, one.solution, one.prompt
+            is_other = i in by_id and asked != (by_id[i].text, by_id[i].solution, prompts[i])
+            if is_other or one.drawing not in (None, self.args.drawing.settings):
                 raise ValueError(
-                    f"benchmarks must hold the problems that {self.folder} has responses to, got "
-                    f"another problem or prompt {i} in {name}: choose another output_dir."
-                )
-            if response.drawing not in (None, self.drawing):
-                raise ValueError(
-                    f"responses must be drawn as those to {name} in {self.folder}, by "
-                    f"{response.drawing}, got {self.drawing}: choose another output_dir."
+                    f"{self.folder} must have responses to the same problems, drawn alike, got "
+                    f"another problem or prompt {i} in {one.benchmark}, or another temperature or "
+                    "cut-off: choose another output_dir."
                 )
 
     def _graded(
-        self, name: str, new: Sequence[tuple[Any, Any]], prompts: Mapping[int, str]
+        self, name: str, new: Sequence[tuple[Job, Any]], prompts: Mapping[int, str]
     ) -> list[Response]:
         answers = [made.answer(self.grader.extract_answer) for _, made in new]
         pairs = [(job.problem.solution, a) for (job, _), a in zip(new, answers, strict=True)]
@@ -144,7 +223,7 @@ class Evaluator:
                 answer=answer,
                 reward=float(verdict.correct),
                 reason=verdict.reason,
-                drawing=self.drawing,
+                drawing=self.args.drawing.settings,
                 messages=made.messages,
                 token_ids=made.token_ids if made.own_tokens is not None else None,
                 own_tokens=made.own_tokens,
@@ -153,143 +232,28 @@ class Evaluator:
         ]
 
 
-def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
-    """Evaluate on all benchmarks, write everything to the output folder, and return `results.json`.
-
-    Of several processes the first one writes and returns it.
-
-    Args:
-        args: An [`~barl_trl.commands.evaluate.EvaluateArguments`].
-        command: The command line, for the record.
-        say: Prints a line.
-
-    Raises:
-        ImportError: vLLM is asked for, and is not installed.
-        ValueError: An argument does not fit the others, the model, the data or the output folder.
-        KeyboardInterrupt: Ctrl-C; it says what is kept.
-    """
-    grader = get_grader(args.grader, args.extraction)
-    sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
-    _refuse_others_files(sources, folder)
-    agent: Any = _agent(args)
-    tokenizer = _tokenizer(args)
-    template = choose_template(
-        args.template, tokenizer, args.system_prompt, args.chat_template_kwargs
-    )
-    if agent:
-        template = telling(template, tokenizer, *agent)
-    settings = _settings(args, tokenizer, template, grader)
-    # refuses results of other settings, before benchmarks are loaded
-    for name, row in open_results(settings, folder)["benchmarks"].items():
-        if name in sources and args.limit is not None and args.limit < row["num_problems"]:
-            raise ValueError(
-                f"limit must be at least {row['num_problems']}, got {args.limit}: {folder} has "
-                f"responses to that many problems of {name}. Name another output_dir."
-            )
-    loaded = load_benchmarks(sources, limit=args.limit, keep_columns=bool(agent))
-    is_first = os.environ.get("RANK", "0") == "0"
-    if is_first:
-        say(f"template: {template.name}")
-    folder.mkdir(parents=True, exist_ok=True)
-    with one_writer(folder) if is_first else nullcontext():
-        results = open_results(settings, folder)
-        save = partial(write_json, folder / "results.json", results) if is_first else lambda: None
-        evaluator = Evaluator(
-            Backend(
-                args.model,
-                tokenizer,
-                template.end_ids(tokenizer),
-                args.drawing,
-                max_tokens=args.max_tokens,
-                batch_size=args.batch_size,
-                use_vllm=args.backend == "vllm",
-                agent=Agent(template, agent[0], agent[1], args.max_tool_calling_iterations)
-                if agent
-                else None,
-                **args.init_kwargs,
-            ),
-            tokenizer,
-            template,
-            grader,
-            folder,
-            args.num_samples,
-            args.seed,
-            args.drawing.settings,
-            is_writer=is_first,
-        )
-        save()  # not before the model is loaded, which may fail
-        try:
-            for name, entry in _entries(evaluator, loaded, command, results, save):
-                asked = {"source": asdict(sources[name]), "limit": args.limit}
-                results["benchmarks"][name] = asked | entry
-                save()
-        except KeyboardInterrupt:
-            kept = f"The responses so far are kept in {folder}. To go on: the same command."
-            raise KeyboardInterrupt(kept) from None
-        rows = results["benchmarks"].values()
-        if is_first and grader.extraction == "boxed":
-            sizes = [row["num_problems"] for row in rows]
-            if advice := no_answer_advice(fmean([row["no_answer"] for row in rows], sizes)):
-                results["advice"] = advice
-                save()
-    return results
-
-
-def _entries(
-    evaluator: Evaluator,
-    loaded: Mapping[str, Any],
-    command: Sequence[str],
-    results: dict[str, Any],
-    save: Callable[[], None],
-) -> Any:
-    """Yield each benchmark's entry in `results.json`; note this run if it generates anything."""
-    this_run = [run_record(command, evaluator.backend.describe())]
-
-    def begin() -> None:
-        results["runs"] += this_run
-        this_run.clear()
-        save()
-
-    for name, (problems, skipped) in loaded.items():
-        responses = evaluator.respond(name, problems, begin)
-        if evaluator.is_writer:
-            summary = summarize(responses, evaluator.grader.equivalent)
-            yield name, {"skipped": skipped, **summary}
-
-
-def _tokenizer(args: Any) -> Any:
-    transformers.utils.logging.disable_progress_bar()  # this command has its own
-    datasets.disable_progress_bars()
-    options = {name: args.init_kwargs[name] for name in _OF_FILES if name in args.init_kwargs}
-    try:
-        return transformers.AutoTokenizer.from_pretrained(args.model, **options)
-    except (OSError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise ValueError(f"model must be one that can be read, got {args.model!r}: {why}") from None
-
-
-def _agent(args: Any) -> tuple[Any, ...] | None:
+def _agent(args: Any) -> tuple[Any, Any] | None:
     """Return tools and environment, if the options name any; refuse what cannot be started."""
     processes, uses_vllm = int(os.environ.get("WORLD_SIZE", 1)), args.backend == "vllm"
     is_agent = args.tools or args.environment_factory
-    sharding = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+    sharding = (os.environ.get(f"ACCELERATE_USE_{name}", "false") for name in ("FSDP", "DEEPSPEED"))
+    unknown = sorted(args.init_kwargs.keys() - AGENT_ENGINE_FIELDS.keys())
     if uses_vllm and find_spec("vllm") is None:
         raise ImportError("--backend vllm needs vLLM: `pip install 'barl-trl[vllm]'`.")
-    if processes > 1 and (uses_vllm or not is_agent):
+    if any(value != "false" for value in sharding) or (
+        processes > 1 and (uses_vllm or not is_agent)
+    ):
         raise ValueError(
-            f"barl evaluate must be one process, got {processes}: only episodes of agents without "
-            "vLLM are shared. One process alone spreads the model over all GPUs."
+            "barl evaluate must be one process, which spreads the model over all GPUs; only "
+            "episodes of agents without vLLM are shared, and no model is sharded."
         )
-    if any(os.environ.get(name, "false") != "false" for name in sharding):
-        raise ValueError("barl evaluate must have the whole model in each process: do not shard.")
-    if not is_agent:
-        return None
-    unknown = sorted(args.init_kwargs.keys() - AGENT_ENGINE_FIELDS.keys())
-    if uses_vllm and unknown:
+    if uses_vllm and is_agent and unknown:  # TRL's loop makes the engine
         raise ValueError(
             f"model_init_kwargs must be of {', '.join(AGENT_ENGINE_FIELDS)} with vllm and tools, "
-            f"got {', '.join(unknown)}: TRL's loop makes the engine, and hands on no others."
+            f"got {', '.join(unknown)}."
         )
+    if not is_agent:
+        return None
     path = args.environment_factory
     tools = [callable_at(one, "tools") for one in args.tools or ()]
     return tools, path and callable_at(path, "environment_factory")
@@ -301,39 +265,8 @@ def _refuse_others_files(sources: Mapping[str, Source], folder: Path) -> None:
     inputs = [path for source in sources.values() if (path := Path(source.path)).exists()]
     for output in filter(Path.exists, [folder, results, *files]):
         if any(output.samefile(path) for path in inputs):
-            raise ValueError(
-                f"no output may be an input, got {output} for both: name another output_dir."
-            )
+            raise ValueError(f"no output may be an input, got {output} for both.")
     for path in filter(Path.exists, files):
         read_response_file(path)
         if not results.exists():
-            raise ValueError(
-                f"output_dir must have results.json beside {path}, which names the model, got none "
-                "in it: name another output_dir."
-            )
-
-
-def _settings(args: Any, tokenizer: Any, template: Template, grader: Grader) -> dict[str, Any]:
-    """Return the settings that `results.json` records: how the responses were made."""
-    versions = {name: version(name) for name in _PACKAGES}
-    if args.backend == "vllm":  # its builds are distributions of several names
-        versions["vllm"] = import_module("vllm").__version__
-    of_files = {name: args.init_kwargs.get(name) for name in ("revision", "token")}
-    return {
-        "model": args.model,
-        "checkpoint": checkpoint_id(args.model, **of_files),
-        "backend": args.backend,
-        "model_init_kwargs": redacted(args.model_init_kwargs),
-        "template": template.name,
-        "system_prompt": template.system_prompt,
-        "chat_template_kwargs": redacted(args.chat_template_kwargs),
-        **args.drawing._asdict(),
-        **{name: getattr(args, name) for name in ("max_tokens", "num_samples", "batch_size")},
-        "seed": args.seed,
-        "grader": grader.label,
-        "tools": args.tools,
-        "environment_factory": args.environment_factory,
-        "max_tool_calling_iterations": args.max_tool_calling_iterations,
-        "trained_by": tokenizer.init_kwargs.get(TRAINED_BY),
-        "versions": versions,
-    }
+            raise ValueError(f"output_dir must have results.json beside {path}: name another.")

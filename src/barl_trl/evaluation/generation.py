@@ -1,8 +1,7 @@
 """Completions of many prompts, greedy or sampled, and whole episodes of agents.
 
-A killed run that is started again draws the same samples: with vLLM each has its own seed, and
-transformers computes the same batches, each with a seed. There the samples are equal to the bit.
-vLLM's batches depend on what else is in its queue, and the rounding depends on the batch.
+A killed run that is started again draws the same samples: transformers computes the same batches,
+each with a seed; with vLLM each sample has its own seed, and other batches round otherwise.
 """
 
 import inspect
@@ -12,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from accelerate import PartialState
@@ -49,20 +48,16 @@ Key = tuple[int, int]
 
 
 class Drawing(NamedTuple):
-    """How tokens are drawn from a model's distribution. A cut-off that is None is not applied."""
+    """How tokens are drawn: 0 is greedy decoding; a cut-off that is None is not applied."""
 
     temperature: float = 0.0
-    """Number that divides the logits. 0 means greedy decoding."""
     top_p: float | None = None
-    """Probability, in (0, 1]. The likeliest tokens that together reach it are kept."""
     top_k: int | None = None
-    """Number of the likeliest tokens that are kept."""
     min_p: float | None = None
-    """Share, in [0, 1]. Tokens with at least this share of the largest probability are kept."""
 
     @property
     def settings(self) -> dict[str, float]:
-        """The temperature and the cut-offs that are not None, by name."""
+        """What is not None, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def __str__(self) -> str:
@@ -73,7 +68,7 @@ class Drawing(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """What TRL's loop plays with: the template of [`telling`], and `GRPOTrainer`'s arguments."""
+    """What TRL's loop plays with: a template of [`telling`], and `GRPOTrainer`'s arguments."""
 
     template: Template
     tools: Sequence[Callable[..., Any]]
@@ -94,21 +89,16 @@ class Completion(NamedTuple):
     """What a model made of a prompt: a turn, or an agent's episode."""
 
     text: str
-    """What the model wrote, without special tokens."""
     num_tokens: int
-    """Number of tokens that it wrote, without the one that ended the last turn."""
     truncated: bool
-    """Whether it was cut off before the end of its turn, or ended with a call and no answer."""
     token_ids: list[int]
-    """Token ids, in an episode also of what tools returned."""
     said: Any
     """The text or the messages in which the answer is looked for."""
     given_answer: Any = None
     """The answer that an environment tells; None: it is read."""
     messages: list[Any] | None = None
-    """All messages of an episode, with the prompt's."""
     own_tokens: list[int] | None = None
-    """1 for each token of an episode that the model wrote, 0 for the others."""
+    """As `messages`, those of a [`~.responses.Response`]; None unless it is an episode."""
 
     @classmethod
     def of_turn(
@@ -144,19 +134,9 @@ class Backend:
 
     For agents `max_tokens` limits all that follows the prompt, as TRL's `max_completion_length`;
     the processes of a launch share the episodes of each batch; and TRL hands the weights of a model
-    in the main memory to vLLM.
-
-    Args:
-        model: Folder or Hub id of a model, or of a LoRA adapter, whose base model is loaded, too.
-        tokenizer: The model's tokenizer.
-        end_ids: Ids of the tokens that end a completion.
-        drawing: How tokens are drawn.
-        max_tokens: Most tokens of a completion.
-        batch_size: Most completions that are generated at a time.
-        use_vllm: Whether vLLM generates, in this process.
-        agent: Makes completions whole episodes.
-        **init_kwargs: Further arguments of `from_pretrained`, or of `vllm.LLM`; for agents with
-            vLLM those of `AGENT_ENGINE_FIELDS`.
+    in the main memory to vLLM. The model is a folder or Hub id, also of a LoRA adapter, whose base
+    model is loaded, too. `init_kwargs` are further arguments of `from_pretrained`, or of
+    `vllm.LLM`; for agents with vLLM those of `AGENT_ENGINE_FIELDS`.
     """
 
     def __init__(
@@ -289,8 +269,10 @@ class Backend:
                 use_cache=True,
                 **options,
             )
-        rows = generated[:, length:].tolist()
-        return [Completion.of_turn(self.tokenizer, row, self.end_ids) for row in rows]
+        return [*map(self._turn, generated[:, length:].tolist())]
+
+    def _turn(self, token_ids: Sequence[int]) -> Completion:
+        return Completion.of_turn(self.tokenizer, token_ids, self.end_ids)
 
     def _by_engine(self, jobs: Sequence[Job]) -> Iterator[list[tuple[Job, Completion]]]:
         from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
@@ -307,22 +289,12 @@ class Backend:
             engine.add_request(str(number), prompt, params, lora_request=self._lora)
         while engine.has_unfinished_requests():
             finished = [output for output in engine.step() if output.finished]
-            yield [
-                (
-                    jobs[int(one.request_id)],
-                    Completion.of_turn(self.tokenizer, one.outputs[0].token_ids, self.end_ids),
-                )
-                for one in finished
-            ]
+            yield [(jobs[int(o.request_id)], self._turn(o.outputs[0].token_ids)) for o in finished]
 
     def _play(self, batch: Sequence[Job]) -> list[Completion]:
-        """Play this process's share of a batch, and return the episodes of all processes.
-
-        All processes play equally many: where the batch does not divide, its last episode is played
-        again, and does not count.
-        """
-        state, agent = self._trainer.accelerator, self._agent
-        assert agent is not None  # only agents play
+        """Play this process's share of a batch, and return the episodes of all processes."""
+        # all play equally many: where the batch does not divide, the last one is played again
+        state, agent = self._trainer.accelerator, cast(Agent, self._agent)
         size = math.ceil(len(batch) / state.num_processes)
         start = state.process_index * size
         jobs = [batch[min(n, len(batch) - 1)] for n in range(start, start + size)]
@@ -367,17 +339,11 @@ def telling(
     tools: Sequence[Callable[..., Any]],
     environment_factory: Callable[[], Any] | None,
 ) -> Template:
-    """Return a template whose prompts tell of tools, and of those of an environment.
-
-    Args:
-        template: The template without tools.
-        tokenizer: The model's tokenizer.
-        tools: Functions that the model may call.
-        environment_factory: Makes an environment, whose public methods are tools, too.
+    """Return a template whose prompts tell of tools, also of an environment's public methods.
 
     Raises:
-        ValueError: Prompts of the template have no messages, or do not show tools; or the types or
-            the docstring of a tool do not say what its arguments are.
+        ValueError: Prompts of the template do not show tools; or the types or the docstring of a
+            tool do not say what its arguments are.
     """
     environment = environment_factory and environment_factory()
     methods = [
@@ -388,13 +354,8 @@ def telling(
     try:
         schemas = [get_json_schema(tool) for tool in (*tools, *methods)]
     except (DocstringParsingException, TypeHintParsingException) as error:
-        raise ValueError(
-            f"tools must have types and a docstring with a line for each argument: {error}"
-        ) from None
+        raise ValueError(f"tools must have types and a docstring: {error}") from None
     told = replace(template, variables={**template.variables, "tools": schemas})
     if template.plain or told.prompt(tokenizer, "?") == template.prompt(tokenizer, "?"):
-        raise ValueError(
-            f"template must show tools, got {template.name!r}, whose prompts leave them out, so "
-            "that the model would not know of them: evaluate a model that was trained with tools."
-        )
+        raise ValueError(f"template must show tools, got {template.name!r}, which leaves them out.")
     return told

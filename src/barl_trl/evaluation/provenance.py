@@ -25,8 +25,6 @@ TRAINED_BY = "barl_trained_by"
 _END = 2**24
 """Number of bytes at the end of each file of weights that enter the checksum."""
 
-_GIB = 2**30
-
 
 def checkpoint_id(
     model: str, revision: str | None = None, *, token: str | bool | None = None
@@ -74,10 +72,8 @@ def _git_commit() -> str | None:
     It ends with `-dirty` if files may differ from it: they are not read, because the repository may
     be a stranger's, and to read a file may run the filters that it names.
     """
-    commit, changes = (
-        _git("rev-parse", "--verify", "--quiet", "HEAD"),
-        _git("diff-index", "--ignore-submodules=all", "HEAD"),
-    )
+    commit = _git("rev-parse", "--verify", "--quiet", "HEAD")
+    changes = _git("diff-index", "--ignore-submodules=all", "HEAD")
     return f"{commit}-dirty" if commit and changes else commit or None
 
 
@@ -93,11 +89,9 @@ def _git(*command: str) -> str:
 
 
 def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of one run of `barl evaluate` in `results.json`, without secrets.
+    """Return the record of a run in `results.json`: its command line without secrets, the machine.
 
-    Args:
-        argv: The run's command line.
-        made_by: What the backend's `describe` returned: device, dtype, attention and batch size.
+    `made_by` is what the backend's `describe` returned.
     """
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -109,22 +103,18 @@ def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any
 
 
 def _hardware() -> dict[str, Any]:
-    """Return processor, usable cores, memory in GiB, GPUs, driver and version of CUDA or ROCm."""
     cpus = Path("/proc/cpuinfo")
     text = cpus.read_text(encoding="utf-8", errors="replace") if cpus.exists() else ""
     name = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    devices = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-    gpus = [torch.cuda.get_device_properties(device) for device in devices]
+    gpus = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
     return {
         "platform": platform.platform(),
         "cpu": name[1].strip() if name else platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if platform.system() == "Linux" else os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "memory_gib": round(memory / _GIB, 1),
-        "gpus": [
-            {"name": gpu.name, "memory_gib": round(gpu.total_memory / _GIB, 1)} for gpu in gpus
-        ],
+        "memory_gib": round(memory / 2**30, 1),
+        "gpus": [{"name": g.name, "memory_gib": round(g.total_memory / 2**30, 1)} for g in gpus],
         "driver": collect_env.get_nvidia_driver_version(collect_env.run) if gpus else None,
         "cuda": torch.version.cuda or torch.version.hip,
     }

@@ -21,9 +21,7 @@ _RESULTS = ("num_samples", "temperature", "max_tokens", "grader")
 
 
 def convert_responses(folder: Path) -> list[Path]:
-    """Write the responses of `barl evaluate` as records, without beliefs.
-
-    It returns the files, `<folder>/<benchmark>/beliefs/rollouts_00000.parquet`.
+    """Write the responses of `barl evaluate` as records, without beliefs; return the files.
 
     Raises:
         ValueError: A file is missing, a line in it is no response, or the model's tokenizer cannot
@@ -38,8 +36,7 @@ def convert_responses(folder: Path) -> list[Path]:
     except (ValueError, OSError) as error:
         raise ValueError(
             f"{results} must name a model whose tokenizer can be loaded, and needs no code, got "
-            f"{settings['model']} ({' '.join(str(error).split()):.200}): give {folder} with its "
-            'model\'s folder as "model".'
+            f"{settings['model']} ({error})."
         ) from None
     more = {name: settings.get(name) for name in _RESULTS}
     texts, paths = TokenTexts(tokenizer), []
@@ -66,20 +63,10 @@ def write_responses(
 def response_table(
     texts: TokenTexts, responses: Sequence[Response], *, first: int, tokenizer: Any, **more: Any
 ) -> pa.Table:
-    """Return the responses to one problem as records.
+    """Return the responses to one problem as records, with `more` columns of the schema.
 
-    Prompt and response are tokenised again, but for the rollouts of agents, whose tokens are in the
-    file.
-
-    Args:
-        texts: The texts of the tokenizer's tokens.
-        responses: The responses to the problem.
-        first: Number of the first of them among all responses to the benchmark.
-        tokenizer: The checkpoint's tokenizer.
-        **more: Other columns by name, as lists.
-
-    Returns:
-        One row per response, with the columns of the records' schema.
+    Responses are tokenised again, but for agents', whose tokens are in the file. `first` is the
+    number of the first of them among all responses to the benchmark.
     """
     number = len(responses)
     ids = [

@@ -27,20 +27,16 @@ class Response:
         benchmark: Name of the benchmark.
         problem_id: Row of the problem in the benchmark, from 0.
         sample: Number of the sample, from 0. A greedy response is sample 0.
-        problem: The problem's text.
-        solution: The problem's true answer, bare.
-        prompt: The whole prompt.
+        problem, solution, prompt: The problem's text and true answer, and the whole prompt.
         response: What the model wrote, without special tokens.
         tokens: Number of the response's tokens, without the one that ends the turn.
-        truncated: Whether the response was cut off before the end of its turn.
+        truncated: Whether the response was cut off, or ended with a call and no answer.
         answer: The answer that the grader read from the response; None if it read none.
         reward: 1.0 if the answer is right, else 0.0.
         reason: Rule by which the grader decided, or `"timeout"` or `"crash"`.
-        drawing: How the tokens were drawn: the settings of [`~.generation.Drawing`], by name. Files
-            of older versions do not say; it is None there.
-        messages: The whole rollout of an agent: the prompt's messages, those of all turns, and what
-            tools returned. `response` and `tokens` are what the model wrote in all turns. None if
-            there are no tools, like the next two.
+        drawing: The settings of [`~.generation.Drawing`], by name; None in files of older versions.
+        messages: The whole rollout of an agent, with the prompt's messages; None if there are no
+            tools. `response` and `tokens` are then what the model wrote in all turns.
         token_ids: Token ids of the whole rollout behind the prompt.
         own_tokens: 1 for each of them that the model wrote, 0 for the others.
     """
@@ -83,8 +79,8 @@ def by_problem(responses: Iterable[Response]) -> ResponsesByProblem:
 def read_response_file(path: Path) -> list[Response]:
     """Read the responses of a file, in the order of problem ids and samples.
 
-    Of two responses to the same problem and sample, the later line counts. Blank lines are skipped.
-    A last line that a killed run cut off is skipped with a warning.
+    Of two responses to the same problem and sample, the later line counts. A last line that a
+    killed run cut off is skipped with a warning.
 
     Raises:
         ValueError: A line is no response to the file's benchmark.
@@ -96,7 +92,7 @@ def read_response_file(path: Path) -> list[Response]:
 
 
 def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
-    """Return a file's responses by key, and its size in bytes without a line that was cut off."""
+    """Return a file's responses by key, and its size without a last line that was cut off."""
     responses: dict[tuple[int, int], Response] = {}
     texts: dict[int, tuple[str, ...]] = {}
     head, size = json.dumps({"benchmark": path.stem})[:-1].encode(), 0
@@ -115,8 +111,7 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
                     break
                 raise ValueError(
                     f"{path}:{number} must be a response to {path.stem}, got "
-                    f"{line[:40].decode(errors='replace')!r} ({error}): remove the line, or move "
-                    "the file away."
+                    f"{line[:40].decode(errors='replace')!r} ({error})."
                 ) from None
             size += len(line)
     return responses, size
@@ -180,36 +175,19 @@ def read_responses(
     """
     files = {path.stem: path for path in sorted(Path(folder).glob("*.jsonl"), key=lambda p: p.stem)}
     if not files:
-        raise ValueError(
-            f"a folder of responses must hold <benchmark>.jsonl, got none in {folder}: write them "
-            "with `barl evaluate`."
-        )
-    missing = [name for name in benchmarks or () if name not in files]
-    if missing:
-        raise ValueError(
-            f"benchmarks must be among those in {folder} ({', '.join(files)}), got {missing[0]}."
-        )
+        raise ValueError(f"{folder} must hold <benchmark>.jsonl that `barl evaluate` wrote.")
+    if missing := [name for name in benchmarks or () if name not in files]:
+        raise ValueError(f"benchmarks must be among {', '.join(files)}, got {missing[0]}.")
     problems = {name: by_problem(read_response_file(files[name])) for name in benchmarks or files}
-    for name, responses in problems.items():
-        if not responses:
-            raise ValueError(
-                f"a response file must hold responses, got none in {files[name]}: run "
-                "`barl evaluate` again, or move it away."
-            )
+    if empty := [files[name] for name, responses in problems.items() if not responses]:
+        raise ValueError(f"{empty[0]} must hold responses, got none: move it away.")
     return problems
 
 
 class ResponseFile:
-    """A response file to which responses are added.
+    """A response file to which responses are added; those in it are `responses`, by key.
 
-    A last line that a killed run cut off is removed from the file.
-
-    Args:
-        path: The file; it need not exist.
-        is_writer: Whether the file may be changed. Another process may write it.
-
-    Attributes:
-        responses: The responses in the file, by problem id and sample.
+    A last line that a killed run cut off is removed from it, if this process is its writer.
 
     Raises:
         ValueError: The file is no response file. It is left as it is.

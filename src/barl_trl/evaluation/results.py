@@ -8,7 +8,7 @@ from typing import Any
 
 from .json_files import read_json
 from .responses import Response, by_problem
-from .statistics import accuracy, clopper_pearson, mean_pass_at_k, share_interval
+from .statistics import Estimate, accuracy, mean_pass_at_k, share_interval
 
 Equivalent = Callable[[str, str], bool]
 """Whether two answers are the same, the first taken as true."""
@@ -26,12 +26,8 @@ def summarize(
     """Return the entry of a benchmark in `results.json`.
 
     Accuracies lie in [0, 1]. So do `truncated`, `no_answer` and `timeouts`, the shares of responses
-    that were cut off, that have no answer, and whose grading timed out or crashed. A response
-    without an answer, or whose grading failed, counts as wrong.
-
-    Args:
-        responses: All responses to the benchmark.
-        equivalent: Whether two answers are the same. Without it there is no cons@k.
+    that were cut off, that have no answer, and whose grading timed out or crashed: all count as
+    wrong. Without `equivalent` there is no cons@k.
     """
     groups = [*by_problem(responses).values()]
     estimate = accuracy([[response.reward for response in group] for group in groups])
@@ -50,14 +46,10 @@ def summarize(
 def summarize_samples(
     groups: Sequence[Sequence[Response]], equivalent: Equivalent | None = None
 ) -> dict[str, Any]:
-    """Return pass@k, avg@k and cons@k of a benchmark, by k, as `results.json` holds them.
+    """Return pass@k, avg@k and cons@k of the responses to each problem, by k.
 
-    With n samples, pass@k is given for all k up to n, avg@k and cons@k for k = n alone. avg@n is
-    the accuracy, with its 95 % interval over problems.
-
-    Args:
-        groups: The responses to each problem. n is the smallest number of responses to a problem.
-        equivalent: Whether two answers are the same. Without it there is no cons@k.
+    With n the smallest number of responses to a problem, pass@k is given for all k up to n, avg@k
+    and cons@k for k = n alone. avg@n is the accuracy, with its 95 % interval over problems.
     """
     rewards = [[response.reward for response in group] for group in groups]
     most = min(map(len, groups))
@@ -99,14 +91,10 @@ def consensus(responses: Sequence[Response], equivalent: Equivalent) -> float:
 def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the results to add to: new ones, or those of an earlier run with the same settings.
 
-    Args:
-        settings: The entries of `results.json` beside runs and benchmarks. All must be equal to the
-            earlier run's, except the batch size and the code that trained. Versions of both runs
-            are joined.
-        folder: Folder of the responses and of `results.json`.
+    Batch size and the code that trained may differ; the versions of both runs are joined.
 
     Raises:
-        ValueError: The earlier run had other settings.
+        ValueError: The earlier run in this folder had other settings.
     """
     path = folder / "results.json"
     if not path.exists():
@@ -132,14 +120,10 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def text_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "left") -> str:
-    """Return rows with the same columns, at least one, as lines of aligned text.
+    """Return rows (column title -> text) as lines of aligned text below a title.
 
-    Control characters are escaped: a name may command a terminal.
-
-    Args:
-        title: The line above the table.
-        rows: Column title -> text.
-        align: Alignment of all columns but the first: `"left"` or `"right"`.
+    Control characters are escaped: a name may command a terminal. `align` is the alignment of all
+    columns but the first: `"left"` or `"right"`.
     """
     lines = [[*map(_printable, cells)] for cells in (rows[0], *(row.values() for row in rows))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -157,10 +141,7 @@ def _printable(text: str) -> str:
 
 
 def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the table of benchmarks in `results.json`: one dict per row, column title -> text.
-
-    The column "not judged" is there if the grading of any response timed out or crashed.
-    """
+    """Return the table of benchmarks; "not judged" is there if any grading timed out or crashed."""
     are_judged = not any(row["timeouts"] for row in results["benchmarks"].values())
     table = []
     for name, row in results["benchmarks"].items():
@@ -180,21 +161,15 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _percent(mean: float, standard_error: float | None, number: int) -> str:
-    """Format the mean over `number` problems, and its standard error if it has one, in percent."""
     if mean in (0, 1):  # the standard error would be 0
-        ends = ", ".join(
-            f"{100 * end:.1f}" for end in clopper_pearson(round(mean * number), number)
-        )
-        return f"{100 * mean:.1f} [{ends}] %"
+        low, high = share_interval(Estimate(mean, None), number) or (0, 1)
+        return f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}] %"
     error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
     return f"{100 * mean:.1f}{error} %"
 
 
 def sample_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the table of avg@k, pass@k and cons@k: one dict per row, column title -> text.
-
-    Benchmarks with one sample of each problem have no row, nor have results of older versions.
-    """
+    """Return the table of avg@k, pass@k and cons@k of benchmarks with several samples."""
     table = []
     for name, row in results["benchmarks"].items():
         for k, average in row.get("avg@k", {}).items():

@@ -12,27 +12,14 @@ from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A mean over problems.
-
-    Attributes:
-        mean: The mean.
-        standard_error: Its standard error; None for one problem, whose spread is unknown.
-    """
+    """A mean over problems, and its standard error; None for one problem."""
 
     mean: float
     standard_error: float | None
 
 
 def mean_and_standard_error(values: Sequence[float]) -> Estimate:
-    """Return the mean of independent values, and `std / sqrt(N)` with `N - 1` degrees of freedom.
-
-    Example:
-    ```python
-    >>> mean_and_standard_error([0.0, 1.0]), mean_and_standard_error([1.0])
-    (Estimate(mean=0.5, standard_error=0.5), Estimate(mean=1.0, standard_error=None))
-
-    ```
-    """
+    """Return the mean of independent values and its error, `std / sqrt(N)` with `ddof=1`."""
     error = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
     return Estimate(fmean(values), error)
 
@@ -40,8 +27,7 @@ def mean_and_standard_error(values: Sequence[float]) -> Estimate:
 def accuracy(rewards: Sequence[Sequence[float]]) -> Estimate:
     """Return the mean reward over problems, from the rewards of each problem's outputs.
 
-    Samples of one problem are not independent. The standard error is therefore taken over the mean
-    rewards of the problems.
+    Samples of one problem are not independent: the standard error is over the problems' means.
 
     Raises:
         ValueError: There is no problem, or one without outputs.
@@ -69,10 +55,7 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
     """
     for name, value in (("num_correct", num_correct), ("k", k)):
         if not 0 <= value <= num_samples:
-            raise ValueError(
-                f"{name} must lie between 0 and num_samples = {num_samples}, got {value}: draw "
-                "fewer, or sample more."
-            )
+            raise ValueError(f"{name} must lie between 0 and {num_samples}, got {value}.")
     return 1 - comb(num_samples - num_correct, k) / comb(num_samples, k)
 
 
@@ -85,21 +68,6 @@ def mean_pass_at_k(rewards: Sequence[Sequence[float]], k: int) -> Estimate:
 # Intervals
 
 
-def clopper_pearson(count: int, number: int) -> tuple[float, float]:
-    """Return the 95 % interval of Clopper and Pearson (1934) for the share `count / number`."""
-
-    def low(count: int) -> float:
-        """Return the share under which `count` or more of `number` have a chance of 2.5 %."""
-        below, above = 0.0, 1.0
-        for _ in range(60 if count else 0):
-            middle = (below + above) / 2
-            is_below = _incomplete_beta(count, number - count + 1, middle) < 0.025
-            below, above = (middle, above) if is_below else (below, middle)
-        return below
-
-    return low(count), 1 - low(number - count)
-
-
 def interval(mean: float, standard_error: float, number: int) -> tuple[float, float]:
     """Return Student's 95 % interval of a mean over `number` independent values, at least 2."""
     reach = student_quantile(0.975, number - 1) * standard_error
@@ -110,11 +78,12 @@ def share_interval(estimate: Estimate, number: int) -> tuple[float, float] | Non
     """Return the 95 % interval of a mean share in [0, 1] over `number` problems.
 
     It is Student's interval, cut off at 0 and 1. If all or no outputs are right, there is no spread
-    over problems, and it is Clopper and Pearson's. It is None for a single problem with right and
-    wrong outputs.
+    over problems, and it is Clopper and Pearson's (1934). It is None for a single problem with
+    right and wrong outputs.
     """
     if estimate.mean in (0, 1):
-        return clopper_pearson(round(estimate.mean * number), number)
+        end = 0.025 ** (1 / number)  # with such a share, n of n are right with 2.5 %
+        return (end, 1.0) if estimate.mean else (0.0, 1 - end)
     if estimate.standard_error is None:
         return None
     low, high = interval(estimate.mean, estimate.standard_error, number)
@@ -142,7 +111,7 @@ def student_quantile(probability: float, df: float) -> float:
 
 
 def student_tail(t: float, df: float) -> float:
-    """Return the probability that Student's variable of `df` degrees of freedom exceeds t >= 0."""
+    """Return the probability that Student's variable exceeds t >= 0."""
     return _incomplete_beta(df / 2, 0.5, df / (df + t * t)) / 2
 
 

@@ -17,12 +17,10 @@ class Template:
 
     Attributes:
         name: Name of the template in result files.
-        plain: The prompt as text with `{problem}` in it. None: the tokenizer's chat template makes
-            the prompt.
+        plain: The prompt as text with `{problem}` in it; None: by the tokenizer's chat template.
         system_prompt: Content of the system message. None or "": no system message.
         user: Content of the user message, with `{problem}` in it.
-        ends: Tokens of the family that end a turn, beside those that the tokenizer and its chat
-            template name.
+        ends: Tokens that end a turn, beside those that tokenizer and chat template name.
         variables: Variables of the chat template.
         marker: A token in the chat templates of the family, by which it is recognised.
     """
@@ -97,14 +95,10 @@ def choose_template(
 ) -> Template:
     """Return the template with a name, or the one that fits a tokenizer.
 
-    Args:
-        name: A name of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: the template that
-            `barl train` noted in the tokenizer; else that of the family whose marker stands in the
-            chat template, which fine-tuned models keep under any name; else `plain`.
-        tokenizer: The model's tokenizer.
-        system_prompt: Content of the system message in place of the template's; "" for no system
-            message. None: the template's.
-        variables: Variables of the chat template, which come before the template's own.
+    The name is one of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: the template that
+    `barl train` noted in the tokenizer; else that of the family whose marker stands in the chat
+    template, which fine-tuned models keep under any name; else `plain`. System prompt and variables
+    replace the template's own; "" is no system message.
 
     Raises:
         ValueError: There is no such template, or it does not fit the tokenizer, or has no place for

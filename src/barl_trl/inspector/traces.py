@@ -75,7 +75,7 @@ def _arguments(said: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     for n, name in enumerate(names):
         try:
             parsed = json.loads(blocks[n]) if len(blocks) == len(names) else None
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = None
         call = parsed if isinstance(parsed, dict) and parsed.get("name") == name else None
         yield name, "" if call is None else json.dumps(call.get("arguments", {}))

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,12 +57,15 @@ class RedactedArguments(_Arguments):
     def __getstate__(self) -> dict[str, Any]:  # transformers pickles and pushes them
         return redacted(vars(self))
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None):
-        copied: Any = object.__new__(type(self))
-        copied.__dict__.update(deepcopy(vars(self), memo))
+    def __copy__(self):
+        copied = object.__new__(type(self))
+        copied.__dict__.update(vars(self))
         return copied
 
-    __copy__ = __deepcopy__
+    def __deepcopy__(self, memo: dict[int, Any]):
+        copied = copy(self)
+        copied.__dict__.update(deepcopy(vars(self), memo))
+        return copied
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.to_dict()})"
@@ -87,10 +90,10 @@ def complete_card(trainer: Any) -> None:
     model = Path(trainer.model.config._name_or_path)
     settings = {"model": model.name if model.exists() else str(model)}
     settings |= {"reward": " + ".join(f"{weight:g} {name}" for weight, name in rewards)}
-    sets = {"train": trainer.train_dataset, "evaluation": trainer.eval_dataset}
-    sets |= {f"benchmark {name}": rows for name, rows in trainer.benchmarks.items()}
+    sets = {"rows": trainer.train_dataset, "rows of evaluation": trainer.eval_dataset}
+    sets |= {f"rows of benchmark {name}": rows for name, rows in trainer.benchmarks.items()}
     data = {"data set": trainer.train_dataset.info.dataset_name or "given as rows"}
-    data |= {name: f"{len(rows)} rows" for name, rows in sets.items() if isinstance(rows, Dataset)}
+    data |= {name: len(rows) for name, rows in sets.items() if isinstance(rows, Dataset)}
     logged = {name: value for row in trainer.state.log_history for name, value in row.items()}
     results = {
         name: f"{value:.4g}"
@@ -110,5 +113,5 @@ def complete_card(trainer: Any) -> None:
 def _table(title: str, rows: Mapping[str, Any]) -> str:
     pairs = [(name, " ".join(str(value).split())) for name, value in redacted(rows).items()]
     cells = [[cell.replace("|", r"\|").replace("`", "'") for cell in pair] for pair in pairs]
-    lines = [f"| `{name}` | `{text}` |\n" for name, text in cells]
+    lines = [f"| {name} | `{text}` |\n" for name, text in cells]
     return f"### {title}\n\n| | |\n|---|---|\n{''.join(lines)}\n" if rows else ""

@@ -30,7 +30,8 @@ logger = get_logger(__name__)
 
 _END = "complete.json"
 _TEXTS = {".json", ".jinja", ".md", ".txt"}  # a user may edit these, which changes their sizes
-_RESULTS = ("*model*.safetensors", "*model*.bin", "trainer_state.json", "training_args.bin")
+_RESULTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin")
+_RESULTS += ("adapter_model.safetensors", "trainer_state.json", "training_args.bin")
 _RECORDS = ("beliefs/rollouts_*.parquet", "completions/completions_*.parquet")
 _FREE = re.compile(
     r"(logg?ing|log|report|trackio|eval|save|hub|push|do|ddp|dataloader|include|vllm_server)_.*"
@@ -59,7 +60,9 @@ def one_writer(folder: Path) -> Iterator[None]:
     try:
         held = FileLock(folder / "_lock", timeout=0).acquire()  # names with `_` are not pushed
     except Timeout:
-        raise ValueError(f"{folder} must have one writer, got a second: name another.") from None
+        raise ValueError(
+            f"output_dir must have one writer, got {folder}, into which another process writes."
+        ) from None
     with held:
         yield
 
@@ -143,7 +146,7 @@ def _fault(checkpoint: str, max_steps: int) -> str | None:
     except OSError as error:
         return f"{Path(str(error.filename)).name} is missing"
     except (ValueError, LookupError, TypeError):
-        return f"{_END} is damaged"
+        return f"{_END} is damaged, or of another version"
 
 
 def run_settings(trainer: Any) -> dict[str, Any]:
@@ -165,18 +168,13 @@ def run_settings(trainer: Any) -> dict[str, Any]:
     return json.loads(json.dumps(settings, default=str))
 
 
-def _local_parts(model: torch.nn.Module) -> list[torch.Tensor]:
-    """Return what this process has of each parameter; writing to it changes the model."""
-    parts: list[Any] = [getattr(p, "ds_tensor", p) for p in model.parameters()]
-    return [(part.to_local() if isinstance(part, DTensor) else part).data for part in parts]
-
-
-def _reference_file(trainer: Any, checkpoint: str | Path) -> Path:
-    """Return the file of the moving reference, or of this process's part if it is sharded."""
-    is_sharded = any(
-        isinstance(p, DTensor) or hasattr(p, "ds_tensor") for p in trainer.ref_model.parameters()
-    )
-    return Path(checkpoint, f"reference_{trainer.args.process_index * is_sharded}.pt")
+def _reference(trainer: Any) -> tuple[str, list[torch.Tensor]]:
+    """Return this process's part of each parameter of the reference, and a name for their file."""
+    whole: list[Any] = [*trainer.ref_model.parameters()]
+    parts = [getattr(p, "ds_tensor", p) for p in whole]
+    local = [(part.to_local() if isinstance(part, DTensor) else part).data for part in parts]
+    is_sharded = any(isinstance(p, DTensor) or hasattr(p, "ds_tensor") for p in whole)
+    return f"reference_{trainer.args.process_index * is_sharded}.pt", local
 
 
 class SaveBetweenBatches(TrainerCallback):
@@ -199,9 +197,9 @@ class SaveBetweenBatches(TrainerCallback):
         for _ in range(int(state.epoch or 0) if isinstance(trainer.train_dataset, Dataset) else 0):
             next(iter(kwargs["train_dataloader"].batch_sampler))  # draws the order of an epoch
         if trainer.checkpoint and trainer.args.sync_ref_model:
-            file = _reference_file(trainer, trainer.checkpoint)
-            saved = torch.load(file, map_location="cpu", weights_only=True)
-            for part, value in zip(_local_parts(trainer.ref_model), saved, strict=True):
+            name, parts = _reference(trainer)
+            saved = torch.load(Path(trainer.checkpoint, name), "cpu", weights_only=True)
+            for part, value in zip(parts, saved, strict=True):
                 part.copy_(value)
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
@@ -235,7 +233,7 @@ class StopTogether(TrainerCallback):
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         if self._launcher not in (None, os.getppid()):  # it would train on, unseen
-            self.ask()
+            self._trainer.accelerator.set_trigger()
         is_watched = self._trainer.is_between_batches if self.is_saved else self._launcher
         if is_watched and self._trainer.accelerator.check_trigger():
             self.has_stopped = control.should_training_stop = True
@@ -341,9 +339,9 @@ class ResumeMixin(GRPOTrainer):
         finally:
             args.save_total_limit = limit
         if args.sync_ref_model:
-            file = _reference_file(self, folder)
-            if args.should_save or not file.name.endswith("_0.pt"):
-                torch.save([part.cpu() for part in _local_parts(self.ref_model)], file)
+            name, parts = _reference(self)
+            if args.should_save or name != "reference_0.pt":
+                torch.save([part.cpu() for part in parts], folder / name)
         self.accelerator.wait_for_everyone()
         if not args.should_save:
             return
