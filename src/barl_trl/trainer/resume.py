@@ -88,13 +88,10 @@ def _is_in(folder: Path, path: str | Path | None) -> bool:
 
 
 def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = False) -> str | None:
-    """Find the checkpoint that `resume_from_checkpoint` means, and refuse a used output folder.
+    """Find the checkpoint that `resume` means, and refuse a used output folder, unless it `is_own`.
 
-    Args:
-        args: The settings of the run.
-        resume: A path; `true`, the last complete checkpoint in `output_dir`; `auto`, that
-            checkpoint if there is one; or `false`. Recipes and the shell give these as texts.
-        is_own: Whether the files in the folder are this run's.
+    `resume` is a path; `true`, the last complete checkpoint in `output_dir`; `auto`, that
+    checkpoint if there is one; or `false`. Recipes and the shell give these as texts.
 
     Raises:
         ValueError: There is no such checkpoint, or it is incomplete; or an earlier run has left
@@ -168,13 +165,13 @@ def run_settings(trainer: Any) -> dict[str, Any]:
     return json.loads(json.dumps(settings, default=str))
 
 
-def _reference(trainer: Any) -> tuple[str, list[torch.Tensor]]:
-    """Return this process's part of each parameter of the reference, and a name for their file."""
+def _reference(trainer: Any, checkpoint: str | Path) -> tuple[Path, list[torch.Tensor]]:
+    """Return this process's part of each parameter of the moving reference, and their file."""
     whole: list[Any] = [*trainer.ref_model.parameters()]
-    parts = [getattr(p, "ds_tensor", p) for p in whole]
-    local = [(part.to_local() if isinstance(part, DTensor) else part).data for part in parts]
-    is_sharded = any(isinstance(p, DTensor) or hasattr(p, "ds_tensor") for p in whole)
-    return f"reference_{trainer.args.process_index * is_sharded}.pt", local
+    parts = [getattr(p, "ds_tensor", p.to_local() if isinstance(p, DTensor) else p) for p in whole]
+    is_sharded = any(part is not p for part, p in zip(parts, whole, strict=True))
+    name = f"reference_{trainer.args.process_index * is_sharded}.pt"
+    return Path(checkpoint, name), [part.data for part in parts]
 
 
 class SaveBetweenBatches(TrainerCallback):
@@ -197,13 +194,13 @@ class SaveBetweenBatches(TrainerCallback):
         for _ in range(int(state.epoch or 0) if isinstance(trainer.train_dataset, Dataset) else 0):
             next(iter(kwargs["train_dataloader"].batch_sampler))  # draws the order of an epoch
         if trainer.checkpoint and trainer.args.sync_ref_model:
-            name, parts = _reference(trainer)
-            saved = torch.load(Path(trainer.checkpoint, name), "cpu", weights_only=True)
-            for part, value in zip(parts, saved, strict=True):
+            file, parts = _reference(trainer, trainer.checkpoint)
+            for part, value in zip(parts, torch.load(file, "cpu", weights_only=True), strict=True):
                 part.copy_(value)
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        is_due = self._trainer.is_between_batches or control.should_training_stop
+        is_over = control.should_training_stop and not self._trainer.stop_together.has_stopped
+        is_due = self._trainer.is_between_batches or is_over
         names = ["should_save"] + ["should_evaluate"] * (args.metric_for_best_model is not None)
         self._put_off |= {name for name in names if getattr(control, name)}
         for name in names:
@@ -216,8 +213,8 @@ class SaveBetweenBatches(TrainerCallback):
 class StopTogether(TrainerCallback):
     """End training on all processes once any is asked to, or has lost what launched it.
 
-    With `is_saved`, equal on all processes, it ends between two rollout batches with a checkpoint.
-    transformers' `enable_jit_checkpoint` saves within a step, and on each process for itself.
+    With `is_saved`, equal on all processes, it ends between two rollout batches with a checkpoint:
+    transformers' `enable_jit_checkpoint` saves within one.
     """
 
     def __init__(self, trainer: "ResumeMixin"):
@@ -287,7 +284,8 @@ class ResumeMixin(GRPOTrainer):
             if args.should_save:
                 held.enter_context(one_writer(folder))
             is_cleared = is_cleared and args.should_save and not _is_in(folder, checkpoint)
-            if is_cleared and _is_in(folder, self.model.config._name_or_path or None):
+            model = self.model.config._name_or_path
+            if is_cleared and os.path.isdir(model) and _is_in(folder, model):
                 raise ValueError("overwrite_output_dir would delete the model that is trained.")
         except (OSError, ValueError) as error:
             fault = str(error)
@@ -339,9 +337,9 @@ class ResumeMixin(GRPOTrainer):
         finally:
             args.save_total_limit = limit
         if args.sync_ref_model:
-            name, parts = _reference(self)
-            if args.should_save or name != "reference_0.pt":
-                torch.save([part.cpu() for part in parts], folder / name)
+            file, parts = _reference(self, folder)
+            if args.should_save or file.name != "reference_0.pt":
+                torch.save([part.cpu() for part in parts], file)
         self.accelerator.wait_for_everyone()
         if not args.should_save:
             return
@@ -355,9 +353,11 @@ class ResumeMixin(GRPOTrainer):
         partial = folder / f"{_END}.partial"
         partial.write_text(json.dumps(end, indent=1), encoding="utf-8")
         partial.replace(folder / _END)
-        earlier = [
-            c for c in sort_checkpoints(str(folder.parent)) if int(c.rpartition("-")[2]) <= step
-        ]
-        for checkpoint in earlier[:-limit] if limit else []:  # later ones are of an earlier run
-            if checkpoint != self.state.best_model_checkpoint:
+        checkpoints = map(
+            Path, sort_checkpoints(str(folder.parent))
+        )  # later ones are another run's
+        earlier = [one for one in checkpoints if int(one.name.rpartition("-")[2]) <= step]
+        is_enough = self.is_between_batches and limit and limit > 0
+        for checkpoint in earlier[:-limit] if is_enough else []:
+            if checkpoint != Path(self.state.best_model_checkpoint or ""):
                 shutil.rmtree(checkpoint, ignore_errors=True)
