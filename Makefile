@@ -16,7 +16,7 @@ help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 demo: setup  ## train a tiny agent with GRPO and with the Bayes return, side by side (CPU, minutes)
-	$(BIN)/barl demo
+	$(BIN)/python examples/demo.py
 
 test: setup  ## run the tests
 	$(BIN)/python $(PYTEST)
@@ -79,7 +79,7 @@ tiny-model: setup  ## make the demo's model again, from fixed seeds (minutes)
 	$(BIN)/python scripts/make_tiny_model.py
 
 inquiry-models: setup  ## make the models of the games of finding out again, from fixed seeds (minutes for each)
-	for game in number code words animals; do $(BIN)/python scripts/make_inquiry_models.py $$game || exit 1; done
+	for game in number code words animals; do $(BIN)/python -m experiments.inquiry.make_models $$game || exit 1; done
 
 dist: .venv-dist/installed  ## build the source distribution and the wheel into dist/, and check them
 	rm -rf dist

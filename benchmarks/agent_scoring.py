@@ -1,11 +1,11 @@
 """What scoring costs agents: the share of a step that each source of the belief takes.
 
 `OMP_NUM_THREADS=1 python benchmarks/agent_scoring.py [--steps 16]` prints a Markdown table. An
-agent plays the game of numbers of `barl_trl.synthetic.inquiry` in TRL's loop, 64 rollouts of a
+agent plays the game of numbers of `barl_trl.synthetic.number` in TRL's loop, 64 rollouts of a
 step, with each credit in turn, in one process run. The learning rate is 0 and the seed the same, so
 that all credits score the same rollouts. The share is the quotient of medians over the steps
-of `barl/scoring_seconds` and `step_time`; the first step is left out. What checks scoring against a
-plain pass (`barl/check_seconds`, ever more rarely) is not in it. Tokens are what the model was fed.
+of `barl/scoring_seconds` and `step_time`; the first step, in which the model is compared with
+re-encoding, is left out. Tokens are what the model was fed.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from datasets import Dataset
 from transformers.utils import logging
 
 from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.synthetic.inquiry import NumberGame, found_secret, inquiry_model_dir
+from barl_trl.synthetic.number import NUMBER_MODEL_DIR, NumberGame, found_secret, number_rows
 
 BELIEFS: dict[str, dict[str, Any]] = {
     "`barl`, the model's belief": {"credit": "barl"},
@@ -55,9 +55,9 @@ def logs(fields: dict[str, Any], steps: int) -> list[dict[str, float]]:
             bf16=False,
             **fields,
         )
-        rows = NumberGame.inquiry.rows(8 * (steps + 1), seed=0)
+        rows = number_rows(8 * (steps + 1), seed=0)
         trainer = BARLTrainer(
-            str(inquiry_model_dir("number")),
+            str(NUMBER_MODEL_DIR),
             found_secret,
             args,
             Dataset.from_list(rows),

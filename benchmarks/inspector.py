@@ -22,11 +22,11 @@ import pyarrow as pa
 import torch
 from playwright.sync_api import Page, sync_playwright
 
+from barl_trl import BARLConfig
+from barl_trl.inspector.page import asset_files, folder_page, formulas_shard
+from barl_trl.inspector.site import write_page
 from barl_trl.posterior import posterior, values_under
-from barl_trl.report.inspector.page import asset_files, folder_page, formulas_shard
-from barl_trl.report.inspector.site import Site
-from barl_trl.report.rollout_records import SCHEMA, file_name, write_records
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.records import SCHEMA, file_name, write_records
 
 FILE_ROLLOUTS, GROUP, STEPS, STEP_TOKENS, HYPOTHESES = 1_000, 8, 8, 16, 4
 OBSERVED_TOKENS = 5  # of a turn's 16
@@ -98,14 +98,17 @@ def batch(number: int, rollouts: int, *, has_turns: bool) -> Iterator[dict[str, 
 
 def make(folder: Path, rollouts: int, *, has_turns: bool) -> tuple[float, int]:
     """Write records and their page; return CPU seconds for the page, and its bytes with data."""
-    metadata = {"reward_names": ["accuracy"], "settings": BARLFields().settings}
+    metadata = {
+        "reward_names": ["accuracy"],
+        "settings": BARLConfig(str(folder), use_cpu=True, bf16=False).settings,
+    }
     for number, first in enumerate(range(0, rollouts, FILE_ROLLOUTS)):
         size = min(FILE_ROLLOUTS, rollouts - first)
         records = list(batch(number, size, has_turns=has_turns))
         table = pa.Table.from_pylist(records, SCHEMA)
         write_records(folder / "beliefs" / file_name(number), [table], metadata)
     start = time.process_time()
-    Site([folder / "beliefs"], ["benchmark"], folder / "page").update()
+    write_page([folder / "beliefs"], ["benchmark"], folder / "page")
     seconds = time.process_time() - start
     return seconds, sum(p.stat().st_size for p in (folder / "page").rglob("*") if p.is_file())
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All that RESULTS.md marks as not measured on a GPU, in at most 40 minutes on one of 80 GB:
+# What RESULTS.md has for CPUs, on a GPU of 80 GB, in at most 25 minutes:
 #
 #   benchmarks/on_gpu.sh FOLDER [PART ...]
 #
@@ -9,9 +9,7 @@
 # QUICK=--quick in the environment all of it runs small, in minutes on a CPU. Parts:
 #
 #   machine    what this is
-#   bfloat16   refusals, planted faults and noise of scoring at 28 layers, 100 rollouts
 #   memory     a scoring pass: estimate and peak
-#   plan       barl plan and barl train: planned and measured peaks
 #   step       BARL : GRPO, one optimizer step for each rollout batch
 #   steps      the same with two
 #   scoring    this package beside its rivals, the paper's shape
@@ -20,7 +18,7 @@ cd "$(dirname "$0")/.."
 OUT=${1:?usage: benchmarks/on_gpu.sh FOLDER [PART ...]}
 shift
 PARTS=("$@")
-[ ${#PARTS[@]} -gt 0 ] || PARTS=(machine bfloat16 memory plan step steps scoring)
+[ ${#PARTS[@]} -gt 0 ] || PARTS=(machine memory step steps scoring)
 PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python)}
 mkdir -p "$OUT"
 
@@ -51,13 +49,11 @@ run() { # PART SECONDS SCRIPT OPTIONS
 for part in "${PARTS[@]}"; do
 	case $part in
 	machine) machine >"$OUT/machine.md" ;;
-	bfloat16) run bfloat16 600 bfloat16.py --rollouts 100 ;;
 	memory) run memory 120 memory.py ;;
-	plan) run plan 480 planned_memory.py --large ;;
 	step) run step 450 training_step.py --models demo,40m,1.5b --rounds 2 ;;
 	steps) run steps 450 training_step.py --models demo,40m,1.5b --rounds 2 --steps 2 ;;
 	scoring) run scoring 300 scoring.py --large ;;
-	*) echo "PART must be machine, bfloat16, memory, plan, step, steps or scoring, got $part." >&2 && exit 2 ;;
+	*) echo "PART must be machine, memory, step, steps or scoring, got $part." >&2 && exit 2 ;;
 	esac
 done
 cat "$OUT"/*.md

@@ -1,7 +1,6 @@
 r"""What it costs to ask every state for every hypothesis's answer: this package beside its rivals.
 
-`python benchmarks/scoring.py [--quick] [--large] [--grow [--plot FILE]] [--json FILE]` prints
-tables.
+`python benchmarks/scoring.py [--quick] [--large] [--grow] [--json FILE]` prints tables.
 One model with random weights, one group of rollouts with one prompt; every way scores the same
 answers at the same states, in one process run, in turns:
 
@@ -10,17 +9,8 @@ answers at the same states, in one process run, in turns:
   out, so that the results are equal.)
 - `re-encoding`: the same sequences, each once, batched, the head where it is needed.
 - `cache rows`: a rollout once with a KV cache, then at each state one row per hypothesis.
-- `masked row`: a rollout and its branches in one row under one dense mask.
-- `cache branches`: a rollout once with a KV cache, then all its branches in one row on it.
 - `default`: `answer_log_likelihoods` as it comes.
-- `default, no shared prompt`: what sharing the group's prompt gains or costs.
 - `default, fused`: with the completions' own log-probabilities, which training may need anyway.
-- `default, generated`: behind transformers' `generate`, whose keys and values are there.
-- `default, 512 queries a call`: with fewer, larger masked calls than `tree_attention.QUERIES`; on a
-  GPU `default, 128 queries a call`, with more and smaller ones than `GPU_QUERIES`.
-- `FlexAttention`: the package's rows through one kernel, with a block mask made of their `ends`,
-  instead of through many calls of the stock kernels. Kernel and mask are compiled once for all
-  sizes; in a quick run they are not.
 
 Beside them stand plain causal forwards: of the rollouts (`plain`), of as many tokens as `default`
 feeds, with the head at as many places (`limit`), and with the head at the completions' places, too
@@ -32,20 +22,15 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
-from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from unittest.mock import patch
 
 import torch
 import transformers
 from torch import Tensor
-from torch._dynamo.utils import counters
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.profiler import ProfilerActivity, profile
 from transformers import (
     AutoConfig,
@@ -56,32 +41,13 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from barl_trl.plausibility import (
-    Answer,
-    Rollout,
-    answer_log_likelihoods,
-    answer_logps,
-    forward,
-)
+from barl_trl import Answer, Rollout, answer_log_likelihoods
 from barl_trl.plausibility.budget import scoring_token_budget
-from barl_trl.plausibility.checks import faults
-from barl_trl.plausibility.kv_cache import CachedRow, GenerationCache
-from barl_trl.plausibility.tree import rows, tree_attention
-from barl_trl.plausibility.tree.micro_batches import MicroBatch, padded_micro_batches
-from barl_trl.plausibility.tree.rows import shared_prefix_rows
-from barl_trl.plausibility.tree.tree_attention import attending_by, tree_mask
-from barl_trl.report.figures.styles import finish, line_style, plt, styled
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 ELICITATION = list(range(3, 15))
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SLOW = ("released", "re-encoding")
-DRAWN = {
-    "released": "released algorithm",
-    "re-encoding": "batched re-encoding",
-    "default": "barl-trl, any rollout",
-    "default, generated": "barl-trl, behind generation",
-}
 
 
 @dataclass(frozen=True)
@@ -217,33 +183,6 @@ def cache_rows(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Logps:
     return found
 
 
-def cache_branches(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Logps:
-    """A trunk with a cache; all branches in one row."""
-    found = []
-    for rollout in rollouts:
-        (batch,) = padded_micro_batches(shared_prefix_rows([rollout], ELICITATION), 1)
-        size = len(rollout.token_ids)
-        cache = DynamicCache()
-        model(
-            input_ids=batch.token_ids[:, :size].to(DEVICE), past_key_values=cache, logits_to_keep=1
-        )
-        mask = tree_mask(batch.subtree_ends, batch.position_ids)[:, :, size:].to(DEVICE)
-        places, index = (batch.places - size).unique(return_inverse=True)
-        logits = model(
-            input_ids=batch.token_ids[:, size:].to(DEVICE),
-            past_key_values=cache,
-            attention_mask=mask,
-            position_ids=batch.position_ids[:, size:].to(DEVICE),
-            logits_to_keep=places.to(DEVICE),
-        ).logits[0]
-        logps = logits.float().log_softmax(-1)[index.to(DEVICE), batch.labels.to(DEVICE)]
-        states = [[[] for _ in rollout.answers] for _ in rollout.state_positions]
-        for value, (_, state, hypothesis, _) in zip(logps, batch.targets.tolist(), strict=True):
-            states[state][hypothesis].append(value)
-        found.append([[torch.stack(row) for row in state] for state in states])
-    return found
-
-
 def ours(**options) -> Callable[[PreTrainedModel, Sequence[Rollout]], Tensor]:
     """The package's own, with options."""
 
@@ -255,56 +194,6 @@ def ours(**options) -> Callable[[PreTrainedModel, Sequence[Rollout]], Tensor]:
     return score
 
 
-def masked_row(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
-    """The package's own as for models whose attention cannot be replaced: one rollout at a time."""
-    masked = {"shared_layout": lambda model: "masked"}
-    with patch.multiple(answer_logps, **masked), patch.multiple(faults, **masked):
-        return ours(max_tokens=1)(model, rollouts)
-
-
-def unshared(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
-    """The package's own, every rollout with a prompt of its own."""
-    with patch.object(rows, "SHARE_FROM", 1.0):
-        return ours()(model, rollouts)
-
-
-def other_calls(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
-    """The package's own, with as many queries in a masked call as on the other device."""
-    gpu, cpu = tree_attention.GPU_QUERIES, tree_attention.QUERIES
-    with patch.multiple(tree_attention, GPU_QUERIES=cpu, QUERIES=gpu):
-        return ours()(model, rollouts)
-
-
-@contextmanager
-def flex_trees(base: PreTrainedModel, batch: MicroBatch, cache: None) -> Iterator[None]:
-    """`tree_attention` by FlexAttention."""
-    ends = batch.subtree_ends[0].to(DEVICE)
-    mask = compiled(create_block_mask)(
-        lambda b, h, q, k: (k <= q) & (q < ends[k]), None, None, len(ends), len(ends), device=DEVICE
-    )
-
-    def attend(module, query, key, value, attention_mask, scaling=None, **kwargs):
-        out = compiled(flex_attention)(
-            query, key, value, block_mask=mask, scale=scaling, enable_gqa=True
-        )
-        return out.transpose(1, 2), None
-
-    with attending_by(attend, base):
-        yield
-
-
-@cache
-def compiled(function: Callable) -> Callable:
-    """Compile a function once for all sizes."""
-    return torch.compile(function, dynamic=True)
-
-
-def flex(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
-    """The package's own, with another attention."""
-    with patch.object(forward, "tree_attention", flex_trees):
-        return ours()(model, rollouts)
-
-
 def fused(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> Tensor:
     """The package's own, the completions' own log-probabilities read, too."""
     return ours()(model, [replace(r, score_from=r.state_positions[0]) for r in rollouts])
@@ -314,27 +203,9 @@ WAYS: dict[str, Callable] = {
     "released": released,
     "re-encoding": ours(method="reencode"),
     "cache rows": cache_rows,
-    "masked row": masked_row,
-    "cache branches": cache_branches,
     "default": ours(),
-    "default, no shared prompt": unshared,
     "default, fused": fused,
-    f"default, {128 if DEVICE == 'cuda' else 512} queries a call": other_calls,
-    "FlexAttention": flex,
 }
-
-
-def generated(model: PreTrainedModel, rollouts: Sequence[Rollout]) -> GenerationCache:
-    """What the generation of the rollouts would have left behind."""
-    cache = DynamicCache()
-    fed = [list(rollout.token_ids) for rollout in rollouts]
-    model(input_ids=ids(fed), past_key_values=cache, logits_to_keep=1)
-    return GenerationCache(
-        [
-            CachedRow([(la.keys[n : n + 1], la.values[n : n + 1]) for la in cache.layers], row)
-            for n, row in enumerate(fed)
-        ]
-    )
 
 
 def plain(model: PreTrainedModel, size: int, rows: int, heads: int = 1) -> None:
@@ -378,14 +249,13 @@ def totals(logps: Logps | Tensor) -> Tensor:
 def measure(shape: Shape, rounds: int) -> list[dict]:
     """Records of all ways at one shape."""
     model, rollouts = make_model(shape), make_rollouts(shape)
-    known = WAYS | {"default, generated": ours(generation_cache=generated(model, rollouts))}
-    known["default, generated"](model, rollouts)  # its own checks, once per model
+    ours()(model, rollouts)  # the check of the model, once
     counter = Counter(model)
-    groups = {way: rollouts[:1] if way in SLOW else rollouts for way in known}
+    groups = {way: rollouts[:1] if way in SLOW else rollouts for way in WAYS}
     tokens, found = {}, {}
     for way, group in groups.items():
         counter.tokens = 0
-        found[way] = totals(known[way](model, group))
+        found[way] = totals(WAYS[way](model, group))
         tokens[way] = counter.tokens // len(group)
     for way, values in found.items():
         gap = (values - found["default"][: len(values)]).abs().max().item()
@@ -399,8 +269,8 @@ def measure(shape: Shape, rounds: int) -> list[dict]:
         "limit": lambda: plain(model, size, rows, min(size, heads)),
         "limit, fused": lambda: plain(model, size, rows, min(size, heads + shape.completion)),
     }
-    for way in known:
-        calls[way] = lambda way=way: known[way](model, groups[way])
+    for way in WAYS:
+        calls[way] = lambda way=way: WAYS[way](model, groups[way])
     seconds = {name: float("inf") for name in calls}
     for n in range(rounds):
         for name, call in calls.items():
@@ -446,23 +316,6 @@ GROWTH = {
 }
 
 
-@styled
-def plot(records: Sequence[dict], path: str) -> None:
-    """Draw cost against completion length, states and hypotheses."""
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
-    for axis, (field, values) in zip(axes, GROWTH.items(), strict=True):
-        for n, (way, label) in enumerate(DRAWN.items()):
-            found = [r for r in records if r.get("grows") == field and r["way"] == way]
-            style = {name: line_style(n)[name] for name in ("color", "linestyle", "marker")}
-            axis.plot(values, [r["seconds"] for r in found], label=label, **style)
-        names = {"completion": "completion length (tokens)"}
-        axis.set(xscale="log", yscale="log", xlabel=names.get(field, field), xticks=values)
-        axis.set_xticklabels(map(str, values))
-        axis.minorticks_off()
-    axes[0].set_ylabel("seconds per rollout")
-    finish(figure, path, "What it costs to read the beliefs of one rollout")
-
-
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -472,11 +325,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", metavar="FILE", help="where to write one record per point")
-    parser.add_argument("--plot", metavar="FILE", help="where to draw --grow")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    if options.quick:  # compiling takes longer than the rest
-        torch.compiler.set_stance("force_eager")
     shape = (
         DEMO if options.quick else LARGE if options.large else SMALL if options.grow else Shape()
     )
@@ -500,9 +350,6 @@ def main() -> None:
         records += [about | record for record in measured]
         if options.json:
             Path(options.json).write_text(json.dumps(records, indent=1), encoding="utf-8")
-    print(f"FlexAttention: {counters['stats']['unique_graphs']} graphs compiled")
-    if options.plot:
-        plot(records, options.plot)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,20 @@
 r"""What a BARL training step costs: `BARLTrainer` beside TRL's `GRPOTrainer`.
 
 `OMP_NUM_THREADS=1 python benchmarks/training_step.py [--quick] [--models demo,40m] [--rounds 5]
-[--steps 1] [--json FILE]` prints a Markdown table. Both trainers, made as `barl train` makes them,
-train equal models on the same data with the same settings, in one process run: a rollout batch of
-one, then one of the other, and so on, generation and rewards included. Both of a round are sampled
-with the same seed, and the learning rate is 0, so that they train on the same rollouts. The first
-round is not counted.
+[--steps 1] [--json FILE]` prints a Markdown table. The trainers train equal models on the same data
+with the same settings, in one process run: a rollout batch of one, then one of the other, and so
+on, generation and rewards included. All of a round are sampled with the same seed, and the learning
+rate is 0, so that they train on the same rollouts. The first round is not counted. A third trainer,
+`recorded`, is `BARLTrainer` with `log_beliefs`.
 
-- `demo`: the shipped model on the search task, with the settings of `barl demo --task search`, but
-  for the record of its rollouts.
+- `demo`: the shipped model on the search task, with the settings of recipes/demo-search.yaml.
 - `40m`: a Qwen2 of 39 million random weights. Its completions have full length and no answers: the
   text's checksum stands for the answer, which makes some five hypotheses of eight rollouts.
 - `1.5b`, with CUDA: the same with the shape of Qwen2.5-1.5B, in bfloat16.
 
-Each rollout batch is used for one step, so GRPO needs no forward pass for old log-probabilities,
-and BARL scores behind what generation computed. With `--steps 2` it is split over two: then GRPO
-needs one, and BARL reads both in the same pass. Seconds are those of a whole rollout batch. CPU
-seconds are this process's.
+Each rollout batch is used for one step, so GRPO needs no forward pass for old log-probabilities.
+With `--steps 2` it is split over two: then GRPO needs one, and BARL reads them in the pass that
+scores. Seconds are those of a whole rollout batch. CPU seconds are this process's.
 """
 
 import argparse
@@ -38,18 +36,16 @@ import transformers
 from datasets import Dataset
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen2Config
-from trl import TrlParser
+from trl import GRPOTrainer, TrlParser
 
-from barl_trl.commands.demo import TASKS
-from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
+from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.rewards import AccuracyReward, accuracy_reward
 from barl_trl.steps import delimited_steps
-from barl_trl.synthetic.search import STEP_DELIMITER, TINY_MODEL_DIR, search_rows
-from barl_trl.trainer import make_trainer
-from barl_trl.trainer.barl_config import BARLConfig
+from barl_trl.synthetic.search import ELICITATION, STEP_DELIMITER, TINY_MODEL_DIR, search_rows
 
 PACKAGES = ("torch", "transformers", "trl")
-METHODS = ("barl", "grpo")
+ROOT = Path(__file__).parents[1]
+TRAINERS = ("barl", "grpo", "recorded")
 CUDA = torch.cuda.is_available()
 SHAPES = {  # vocabulary, hidden, intermediate, layers, heads; tokens of prompt, completion, step
     "40m": ((32_000, 512, 1408, 8, 8), (100, 256, 64)),
@@ -59,10 +55,9 @@ GENERATIONS, ANSWERS, TRUTH = 8, 7, "100"  # eight rollouts have about five of s
 
 
 def demo_task(quick: bool, steps: int, batches: int, output_dir: str) -> dict[str, Any]:
-    """Return the trainer's arguments in the demo of search; a quick one has smaller batches."""
-    argv = f"--config {TASKS['search'].recipe} --output_dir {output_dir} --learning_rate 0"
-    argv += " --report_to none"
-    argv += f" --use_cpu {not CUDA} --log_beliefs False"  # GRPO has no beliefs to record
+    """Return the trainer's arguments in the search demo; a quick one has smaller batches."""
+    argv = f"--config {ROOT}/recipes/demo-search.yaml --output_dir {output_dir} --learning_rate 0"
+    argv += f" --report_to none --use_cpu {not CUDA}"
     argv += f" --per_device_train_batch_size {(32 if quick else 128) // steps}"
     argv += f" --steps_per_generation {steps} --gradient_accumulation_steps 1"
     config: Any = BARLConfig
@@ -139,7 +134,7 @@ def make_tokenizer(text: str, size: int) -> PreTrainedTokenizerFast:
     trainer = trainers.BpeTrainer(
         vocab_size=600, special_tokens=ends, initial_alphabet=alphabet, show_progress=False
     )
-    core.train_from_iterator([text, *[DEFAULT_ELICITATION + "{1}."] * 9], trainer)
+    core.train_from_iterator([text, *[ELICITATION + "{1}."] * 9], trainer)
     whole = json.loads(core.to_str())
     whole["model"]["vocab"] |= {f"w{n}": n for n in range(core.get_vocab_size(), size)}
     core = Tokenizer.from_str(json.dumps(whole))
@@ -156,9 +151,16 @@ def checksum_reward(completions: list[str], **_) -> list[float]:
     return [float(checksum_answer(text) == TRUTH) for text in completions]
 
 
-def start(method: str, task: dict[str, Any]) -> tuple[Any, Any]:
+def start(name: str, task: dict[str, Any]) -> tuple[Any, Any]:
     """Return a trainer as `train` would prepare it, and its batches."""
-    trainer: Any = make_trainer(method, **task)
+    args, barl_only = task["args"], ("step_segmenter", "answer_extractor")
+    args.log_beliefs = name == "recorded"
+    args.output_dir += f"/{name}"
+    if name == "grpo":
+        task = {key: value for key, value in task.items() if key not in barl_only}
+        trainer: Any = GRPOTrainer(**task)
+    else:
+        trainer = BARLTrainer(**task)
     trainer.model_wrapped, trainer.optimizer = trainer.accelerator.prepare(
         trainer.model.train(), trainer.create_optimizer()
     )
@@ -186,62 +188,66 @@ def step(trainer: Any, batches: Any, seed: int) -> dict[str, float]:
 def measure(name: str, rounds: int, steps: int, quick: bool, output_dir: str) -> dict[str, Any]:
     """Return the record of a model."""
     make = partial(demo_task, quick) if name == "demo" else partial(random_task, name)
-    make = partial(make, steps)
-    started: Any = {m: start(m, make(batches=rounds + 1, output_dir=output_dir)) for m in METHODS}
-    logs: Any = {method: [] for method in METHODS}
+    started = {
+        one: start(one, make(steps, batches=rounds + 1, output_dir=output_dir)) for one in TRAINERS
+    }
+    logs: dict[str, list[dict[str, float]]] = {one: [] for one in TRAINERS}
     for n in range(rounds + 1):
-        for method in METHODS if n % 2 else METHODS[::-1]:  # neither is always the first
-            trainer, batches = started[method]
-            logs[method].append(step(trainer, batches, seed=n))
-        barl, grpo = (started[method][0]._buffered_inputs for method in METHODS)
-        for one, other in zip(barl, grpo, strict=True):
-            ids, other_ids = one["completion_ids"], other["completion_ids"]
-            # seen on an H200 in bfloat16: the two sample other tokens, but as many
-            is_rounded = trainer.args.bf16 and CUDA
-            assert ids.shape == other_ids.shape, "rollouts differ in length"
-            assert is_rounded or torch.equal(ids, other_ids), "rollouts differ"
-    trainer, counted = started["barl"][0], {method: logs[method][1:] for method in METHODS}
-    args, means = trainer.args, {}
-    for key in ("scoring_seconds", "scoring_tokens", "hypotheses_per_prompt"):
-        means[key] = mean(log[f"barl/{key}"] for log in counted["barl"])
-    generated = mean(log["completions/mean_length"] for log in counted["barl"])
-    settings = ("num_generations", "per_device_train_batch_size", "max_completion_length")
-    sizes = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers")
+        for one in TRAINERS if n % 2 else TRAINERS[::-1]:  # none is always the first
+            logs[one].append(step(*started[one], seed=n))
+        _check_equal([started[one][0] for one in TRAINERS])
+    barl, counted = started["barl"][0], {one: logs[one][1:] for one in TRAINERS}
+    means = {
+        key: mean(log[f"barl/{key}"] for log in counted["barl"])
+        for key in ("scoring_seconds", "scoring_tokens", "hypotheses_per_prompt")
+    }
     record: dict[str, Any] = {
         "model": name,
-        "parameters": sum(weights.numel() for weights in trainer.model.parameters()),
-        "shape": {key: getattr(trainer.model.config, key) for key in sizes}
-        | {key: getattr(args, key) for key in settings}
-        | {"step": STEP_DELIMITER if name == "demo" else args.step_size},
+        "parameters": sum(weights.numel() for weights in barl.model.parameters()),
         "rounds": rounds,
         "steps": steps,
         **means,
         "scoring_share": means["scoring_seconds"] / mean(log["seconds"] for log in counted["barl"]),
-        "generated_tokens": generated * args.generation_batch_size,
+        "generated_tokens": mean(log["completions/mean_length"] for log in counted["barl"])
+        * barl.args.generation_batch_size,
         **{package: metadata.version(package) for package in PACKAGES},
-        "device": args.device.type,
+        "device": barl.args.device.type,
         "threads": torch.get_num_threads(),
         "date": date.today().isoformat(),
     }
     for key in ("seconds", "cpu_seconds"):
-        times = {method: [log[key] for log in counted[method]] for method in METHODS}
-        record[key] = times
-        for plural, of in (("medians", median), ("minima", min)):
-            record[f"{key}_ratio_of_{plural}"] = of(times["barl"]) / of(times["grpo"])
-    return record
+        record[key] = {one: [log[key] for log in counted[one]] for one in TRAINERS}
+    files = [*Path(output_dir).rglob("rollouts_*.parquet")]
+    written = sum(path.stat().st_size for path in files)
+    number = len(files) * barl.args.generation_batch_size
+    return record | {"bytes_per_rollout": written / max(number, 1)}
+
+
+def _check_equal(trainers: list[Any]) -> None:
+    """Fail unless all trainers were given the same rollouts."""
+    first, *others = (trainer._buffered_inputs for trainer in trainers)
+    args = trainers[0].args
+    for other in others:
+        for one, another in zip(first, other, strict=True):
+            ids, other_ids = one["completion_ids"], another["completion_ids"]
+            # seen on an H200 in bfloat16: they sample other tokens, but as many
+            assert ids.shape == other_ids.shape, "rollouts differ in length"
+            assert (args.bf16 and CUDA) or torch.equal(ids, other_ids), "rollouts differ"
 
 
 def row(record: dict[str, Any]) -> str:
     """Return a model's row of the table."""
     cells = [record["model"], f"{record['parameters'] / 1e6:.1f}"]
     for key in ("seconds", "cpu_seconds"):
-        times = [record[key][method] for method in METHODS]
-        cells += [f"{median(values):.2f} ({min(values):.2f})" for values in times]
-        ratios = [record[f"{key}_ratio_of_{plural}"] for plural in ("medians", "minima")]
-        cells.append("{:.2f} ({:.2f})".format(*ratios))
+        times = [record[key][one] for one in TRAINERS]
+        cells += [f"{median(values):.2f} ({min(values):.2f})" for values in times[:2]]
+        for above, below in ((0, 1), (2, 0)):
+            ratios = (of(times[above]) / of(times[below]) for of in (median, min))
+            cells.append("{:.2f} ({:.2f})".format(*ratios))
     cells += [f"{record['scoring_seconds']:.2f}", f"{100 * record['scoring_share']:.1f} %"]
     cells += [f"{record[key]:.0f}" for key in ("scoring_tokens", "generated_tokens")]
-    return f"| {' | '.join(cells)} | {record['hypotheses_per_prompt']:.1f} |"
+    cells += [f"{record['hypotheses_per_prompt']:.1f}", f"{record['bytes_per_rollout']:.0f}"]
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -260,9 +266,11 @@ def main() -> None:
     versions = ", ".join(f"{package} {metadata.version(package)}" for package in PACKAGES)
     where = f"{'cuda' if CUDA else 'cpu'}, {torch.get_num_threads()} threads"
     print(f"{where}, {versions}; {rounds} rounds: median (minimum).\n")
-    print("| | M parameters | BARL s | GRPO s | BARL : GRPO | BARL CPU s | GRPO CPU s", end=" ")
-    print("| BARL : GRPO | scoring s | of BARL's step | scored | generated tokens | hypotheses |")
-    print("|---" * 13 + "|", flush=True)
+    of_clock = ("BARL {0}", "GRPO {0}", "BARL : GRPO", "recorded : BARL")
+    columns = ["", "M parameters", *(c.format(u) for u in ("s", "CPU s") for c in of_clock)]
+    columns += ["scoring s", "of BARL's step", "scored", "generated tokens", "hypotheses"]
+    columns += ["bytes recorded per rollout"]
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
     records = []
     for name in names:
         with TemporaryDirectory() as output_dir:

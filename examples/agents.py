@@ -4,7 +4,7 @@ from datasets import Dataset
 
 from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.rewards import accuracy_reward
-from barl_trl.synthetic.inquiry import inquiry_model_dir, number
+from barl_trl.synthetic.number import NUMBER_MODEL_DIR, number_rows
 
 
 class NumberGame:
@@ -25,7 +25,7 @@ class NumberGame:
 
 if __name__ == "__main__":
     trainer = BARLTrainer(
-        model=str(inquiry_model_dir("number")),
+        model=str(NUMBER_MODEL_DIR),
         reward_funcs=accuracy_reward,  # it judges the last message, in which the model answers
         args=BARLConfig(
             "outputs/agents",
@@ -40,7 +40,7 @@ if __name__ == "__main__":
             bf16=False,
             log_beliefs=True,  # for barl inspect
         ),
-        train_dataset=Dataset.from_list(number().rows(640, seed=0)),
+        train_dataset=Dataset.from_list(number_rows(640, seed=0)),
         environment_factory=NumberGame,
     )
     trainer.train()

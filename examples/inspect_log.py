@@ -21,7 +21,7 @@ import inspect_ai.model as models  # pyright: ignore[reportMissingImports]
 from inspect_ai.scorer import CORRECT, INCORRECT, Score  # pyright: ignore[reportMissingImports]
 
 from barl_trl.evaluation.responses import by_problem, read_responses
-from barl_trl.evaluation.statistics.metrics import mean_pass_at_k
+from barl_trl.evaluation.statistics import mean_pass_at_k
 
 GENERATION = ("temperature", "max_tokens", "seed", "top_p", "top_k")
 

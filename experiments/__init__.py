@@ -1,1 +1,1 @@
-"""Evidence that is run from a clone: `python -m experiments.credit` or `.calibration`."""
+"""Evidence that is run from a clone: see README.md."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import griffe
 
-from barl_trl.trainer.barl_fields import BARLFields
+from barl_trl.trainer.config import BARLConfig
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
 DIRECTIVE = re.compile(r"^::: (\S+)", re.MULTILINE)
@@ -55,9 +55,9 @@ class SiteDocstrings(griffe.Extension):
     def on_attribute_instance(self, *, attr: griffe.Attribute, **kwargs: Any) -> None:
         """Take the help of a configuration's field for its docstring."""
         declared = attr.value
-        of_barl = attr.parent is not None and attr.parent.name == BARLFields.__name__
+        of_barl = attr.parent is not None and attr.parent.name == BARLConfig.__name__
         if of_barl and isinstance(declared, griffe.ExprCall):
-            text = BARLFields.__dataclass_fields__[attr.name].metadata["help"]
+            text = BARLConfig.__dataclass_fields__[attr.name].metadata["help"]
             attr.docstring = griffe.Docstring(text, parent=attr)
             attr.value = declared.arguments[0]
 

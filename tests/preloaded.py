@@ -30,18 +30,7 @@ ADDRESS = "BARL_TESTS_PRELOADED"
 MODULES = [
     *("accelerate.utils.launch", "torch.distributed.run", "torch.distributed.fsdp"),
     *("datasets", "hypothesis", "matplotlib.pyplot", "pandas", "trl", "transformers.models.qwen2"),
-    *(
-        "barl_trl.commands.demo.inquiry",
-        "barl_trl.commands.demo.search",
-        "barl_trl.commands.reproduce.paper.run",
-        "barl_trl.commands.train.run",
-    ),
-    *(
-        "barl_trl.commands.check_data",
-        "barl_trl.commands.evaluate",
-        "barl_trl.commands.plan.table",
-    ),
-    *("barl_trl.commands.reproduce.triplet_runs", "barl_trl.commands.analyze.values"),
+    *("barl_trl.commands.train", "barl_trl.commands.evaluate", "barl_trl.commands.data"),
 ]
 
 

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 import barl_trl
-from barl_trl import BARLTrainer, cli
+from barl_trl import BARLTrainer
+from barl_trl.commands import cli
 
 from .paths import ROOT
 

@@ -7,6 +7,7 @@ import torch
 
 from barl_trl.credit.bayes import bayes as bayes_values
 from barl_trl.credit.bayes import belief_entropy
+from barl_trl.credit.outcome import for_all_steps, standardized_in_group
 from barl_trl.credit.registry import Credit
 from barl_trl.credit.rollouts import ScoredRollouts, at_last_state, group_sums
 from barl_trl.posterior import StepValues
@@ -32,6 +33,12 @@ def _model(title: str, credit: str, *, needs_truth: bool = True, **fields: Any) 
     return Arm(title, {"credit": credit} | fields, needs_truth)
 
 
+def _bayes(weight: float) -> Arm:
+    options = {"information_weight": weight}
+    title = f"Bayes return, c = {weight:g}"
+    return _task(title, "bayes", needs_truth=False, credit_options=options)
+
+
 ARMS = {
     "grpo": _task("GRPO", "grpo", needs_truth=False),
     "rloo": _task("RLOO", "rloo", needs_truth=False),
@@ -42,12 +49,14 @@ ARMS = {
     "delta_belief": _task("delta_belief", "delta_belief"),
     "information_gain-joint": _task("information gain, joint", "information_gain"),
     "information_gain-separate": _task(
-        "information gain, separate", "information_gain", gain_normalization="separate"
+        "information gain, separate",
+        "information_gain",
+        credit_options={"gain_normalization": "separate"},
     ),
     "belief_critic": _task("belief critic", "belief_critic"),
-    "bayes-0": _task("Bayes return, c = 0", "bayes", needs_truth=False),
-    "bayes-0.3": _task("Bayes return, c = 0.3", "bayes", information_weight=0.3, needs_truth=False),
-    "bayes-1": _task("Bayes return, c = 1", "bayes", information_weight=1.0, needs_truth=False),
+    "bayes-0": _bayes(0.0),
+    "bayes-0.3": _bayes(0.3),
+    "bayes-1": _bayes(1.0),
     "bayes-model": _model("Bayes return, model's belief", "bayes", needs_truth=False),
     # controls
     "final-belief": _task("control: last belief in the truth", f"{_HERE}.final_belief"),
@@ -64,34 +73,22 @@ ARMS = {
 def _final_belief(rollouts: ScoredRollouts) -> StepValues:
     """Give all steps the belief in the truth before the answer: one value per rollout."""
     value = at_last_state(rollouts.belief, rollouts.state_mask)[:, 0].to(rollouts.outcomes.dtype)
-    return StepValues(value[:, None] * rollouts.step_mask, value)
+    return for_all_steps(value, rollouts)
 
 
 def _outcome(rollouts: ScoredRollouts) -> StepValues:
     """Give all steps the outcome."""
-    value = rollouts.outcomes
-    return StepValues(value[:, None] * rollouts.step_mask, value)
+    return for_all_steps(rollouts.outcomes, rollouts)
 
 
 def _delta_outcome(rollouts: ScoredRollouts) -> StepValues:
     """Standardise the outcome at each step, among the group's rollouts that have the step."""
-    values = torch.zeros_like(rollouts.step_mask, dtype=rollouts.outcomes.dtype)
-    for t in range(values.shape[1]):
-        exists = (rollouts.step_mask[:, t] & rollouts.is_judged).to(values.dtype)
-        count = group_sums(exists, rollouts.groups).clamp(min=1)
-        centred = (
-            rollouts.outcomes - group_sums(rollouts.outcomes * exists, rollouts.groups) / count
-        )
-        variance = group_sums(centred**2 * exists, rollouts.groups) / (count - 1).clamp(min=1)
-        values[:, t] = centred * exists / (variance.sqrt() + 1e-4)
-    return StepValues(values, _standardised(rollouts.outcomes, rollouts.groups))
-
-
-def _standardised(values: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
-    count = group_sums(torch.ones_like(values), groups)
-    centred = values - group_sums(values, groups) / count
-    variance = group_sums(centred**2, groups) / (count - 1).clamp(min=1)
-    return centred / (variance.sqrt() + 1e-4)
+    counted = rollouts.step_mask & rollouts.is_judged[:, None]
+    values = [
+        standardized_in_group(rollouts.outcomes, rollouts.groups, exists) for exists in counted.T
+    ]
+    closing = standardized_in_group(rollouts.outcomes, rollouts.groups, rollouts.is_judged)
+    return StepValues(torch.stack(values, dim=1), closing)
 
 
 def _information(rollouts: ScoredRollouts) -> StepValues:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from trl.models import unwrap_model_for_generation
 
-from barl_trl.synthetic.inquiry import Inquiry, animals, number
+from .inquiry import Inquiry, animals, number
 
 MOST_TOKENS = 20
 """Tokens of a turn at most."""
@@ -166,7 +166,8 @@ class _Game:
 def end_ids(tokenizer: Any) -> list[int]:
     """Return the ids of the tokens that end a line."""
     newline = tokenizer.encode("\n", add_special_tokens=False)
-    return [newline[-1], tokenizer.eos_token_id]
+    ends = (newline[-1], tokenizer.eos_token_id, tokenizer.pad_token_id)
+    return [token for token in dict.fromkeys(ends) if token is not None]
 
 
 @torch.no_grad()
@@ -176,8 +177,7 @@ def _lines(model: Any, tokenizer: Any, games: Sequence[_Game]) -> Iterator[list[
         return
     contexts = [game.prompt_ids + game.ids for game in games]
     longest, ends = max(map(len, contexts)), end_ids(tokenizer)
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[-1]
-    input_ids = torch.full((len(games), longest), pad)
+    input_ids = torch.full((len(games), longest), ends[-1])
     mask = torch.zeros_like(input_ids)
     for row, context in enumerate(contexts):
         input_ids[row, longest - len(context) :] = torch.tensor(context)
@@ -191,7 +191,7 @@ def _lines(model: Any, tokenizer: Any, games: Sequence[_Game]) -> Iterator[list[
         top_k=0,
         top_p=1.0,
         eos_token_id=ends,
-        pad_token_id=pad,
+        pad_token_id=ends[-1],
     )
     for row in output[:, longest:].tolist():
         last = next((k for k, token in enumerate(row) if token in ends), len(row) - 1)

@@ -6,14 +6,9 @@ from functools import partial
 from typing import Any
 
 from barl_trl.rewards import cost
-from barl_trl.synthetic.inquiry import (
-    GAMES,
-    Inquiry,
-    InquiryEnvironment,
-    found_secret,
-    number,
-    question_cost,
-)
+
+from .environments import GAMES, InquiryEnvironment, found_secret, question_cost
+from .inquiry import Inquiry, number
 
 
 @dataclass(frozen=True)

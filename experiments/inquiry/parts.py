@@ -2,12 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
-from barl_trl.commands.shell.jobs import FileJob
-from barl_trl.report.json_files import read_json
-
+from ..tools import FileJob, read_json
 from .arms import ARMS
 from .games import CONDITIONS
 from .training import Scale, Setting, run_into
@@ -16,7 +13,7 @@ GRID = (Setting(5e-4, 0.0), Setting(1e-3, 0.0), Setting(2e-3, 0.0), Setting(1e-3
 """The settings that are tried for each arm of the game of numbers."""
 SHORT_GRID = GRID[:2]
 """The settings that are tried for each arm of the other games."""
-TUNING_SEEDS = (100,)
+TUNING_SEED = 100
 DECIDING = ("grpo", "rloo", "progress-model", "bayes-0", "bayes-0.3")
 """Arms of the three other games."""
 IN_CONDITIONS = ("grpo", "bayes-0.3")
@@ -62,14 +59,13 @@ def path_of(folder: Path, game: str, condition: str, arm: str, seed: int, label:
 
 
 def tuning_jobs(folder: Path, part: Part, arms: Sequence[str], scale: Scale) -> list[FileJob]:
-    """Return the trainings that try every setting of a part's arms, on seeds of their own."""
+    """Return the trainings that try every setting of a part's arms, on a seed of their own."""
     return [
         FileJob(
-            path_of(folder, part.game, "tuning", arm, seed, str(n)),
+            path_of(folder, part.game, "tuning", arm, TUNING_SEED, str(n)),
             run_into,
-            (part.game, "many", arm, seed, setting, scale),
+            (part.game, "many", arm, TUNING_SEED, setting, scale),
         )
-        for seed in TUNING_SEEDS
         for n, setting in enumerate(part.grid)
         for arm in arms
     ]
@@ -77,13 +73,11 @@ def tuning_jobs(folder: Path, part: Part, arms: Sequence[str], scale: Scale) -> 
 
 def tuned(folder: Path, part: Part, arm: str) -> tuple[Setting, list[float]]:
     """Return the setting with which an arm was best in tuning, and the accuracy of each setting."""
-    accuracies = [
-        fmean(
-            read_json(path_of(folder, part.game, "tuning", arm, seed, str(n)))["final"]["accuracy"]
-            for seed in TUNING_SEEDS
-        )
+    paths = [
+        path_of(folder, part.game, "tuning", arm, TUNING_SEED, str(n))
         for n in range(len(part.grid))
     ]
+    accuracies = [read_json(path)["final"]["accuracy"] for path in paths]
     return part.grid[max(range(len(part.grid)), key=accuracies.__getitem__)], accuracies
 
 

@@ -5,6 +5,7 @@ examples/real_model/README.md (a clone). Hours on two cores, minutes on a GPU; e
 training is a file.
 """
 
+import argparse
 import random
 import time
 from collections.abc import Iterator
@@ -18,22 +19,16 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
 from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.commands.shell.console import at_least_one, progress_bar
-from barl_trl.commands.shell.jobs import FileJob, run_jobs
-from barl_trl.commands.shell.parsers import OneLineParser, printable
-from barl_trl.evaluation.statistics.metrics import interval, mean_and_standard_error
-from barl_trl.report.json_files import read_json, write_json
-from barl_trl.report.markdown import table
 
-from ..entry import ended_in_one_line
+from ..tools import FileJob, paired, read_json, run_jobs, table, with_error, write_json
 from .arms import ARMS
 from .dialogue import DIALOGUES, Dialogue, Player, end_ids, found
 
-PROG = "python -m experiments.inquiry.pretrained"
 COMPARED = ("grpo", "bayes-0.3")
 TEST_SEED, WARM_SEED = 10_000, 20_000
 TESTS = 128
 """Games of an evaluation."""
+MEASURED = ("accuracy", "questions", "unanswered")
 
 
 def warm_up(path: Path, model: str, game: str, steps: int) -> None:
@@ -154,21 +149,13 @@ def report(folder: Path, seeds: int) -> str:
         rows = []
         for arm, of_arm in runs.items():
             for when in ("before", "after"):
-                cells = [
-                    _with_error([run[when][name] for run in of_arm]) for name in of_arm[0][when]
-                ]
+                cells = [with_error([run[when][name] for run in of_arm], 3) for name in MEASURED]
                 rows.append([f"{ARMS[arm].title}, {when}", *cells])
-        first, second = (runs[arm] for arm in COMPARED)
-        gains = [
-            100 * (b["after"]["accuracy"] - a["after"]["accuracy"])
-            for a, b in zip(first, second, strict=False)
-        ]
-        mean, error = mean_and_standard_error(gains)
-        low, high = interval(mean, error or 0.0, len(gains))
+        first, second = ([100 * run["after"]["accuracy"] for run in runs[arm]] for arm in COMPARED)
         blocks += [
-            f"## {game}, {len(gains)} seeds",
-            table(["arm", *runs[COMPARED[0]][0]["after"]], rows),
-            f"{ARMS[COMPARED[1]].title} is ahead by {mean:+.1f} points [{low:+.1f}, {high:+.1f}].",
+            f"## {game}, {min(len(first), len(second))} seeds",
+            table(["arm", *MEASURED], rows),
+            f"{ARMS[COMPARED[1]].title} is ahead by {paired(second, first)} points.",
         ]
     return "\n\n".join(blocks) + "\n"
 
@@ -180,48 +167,44 @@ def _runs(folder: Path, game: str, arm: str, seeds: int) -> Iterator[dict[str, A
             yield read_json(path)
 
 
-def _with_error(values: list[float]) -> str:
-    mean, error = mean_and_standard_error(values)
-    return f"{mean:.3f}" + ("" if error is None else f" ± {error:.3f}")
-
-
 def main(argv: list[str] | None = None) -> None:
     """Warm the model up for each game, train both arms, and write the report."""
-    parser = OneLineParser(
-        prog=PROG, description="Trains a pretrained model on inquiries in words."
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.inquiry.pretrained",
+        description="Trains a pretrained model on inquiries in words.",
     )
     parser.add_argument("model", help="folder of the model")
     parser.add_argument("--games", nargs="+", choices=DIALOGUES, default=[*DIALOGUES])
-    parser.add_argument("--seeds", type=at_least_one, default=3)
-    parser.add_argument("--steps", type=at_least_one, default=30, help="steps of 32 rollouts")
-    parser.add_argument("--warm_steps", type=at_least_one, default=40, help="steps of 16 games")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=30, help="steps of 32 rollouts")
+    parser.add_argument("--warm_steps", type=int, default=40, help="steps of 16 games")
     parser.add_argument("--output_dir", type=Path, default=Path("outputs/inquiry-pretrained"))
     options = parser.parse_args(argv)
     folder = options.output_dir
-    with ended_in_one_line(PROG), progress_bar(width=32) as progress:
-        warm = {game: folder / game / "warm" / "warm.json" for game in options.games}
-        stages = [
-            [
-                FileJob(path, warm_up, (options.model, game, options.warm_steps))
-                for game, path in warm.items()
-            ],
-            [
-                FileJob(
-                    folder / game / f"{arm}-{seed}.json",
-                    train_into,
-                    (path.parent, game, arm, seed, options.steps),
-                )
-                for seed in range(options.seeds)
-                for game, path in warm.items()
-                for arm in COMPARED
-            ],
-        ]
-        for title, jobs in zip(("warm start", "arms"), stages, strict=True):
-            task = progress.add_task(title, total=len(jobs))
-            run_jobs(jobs, lambda task=task: progress.advance(task))
-        page = folder / "report.md"
-        page.write_text(report(folder, options.seeds), encoding="utf-8")
-    print(printable(f"In {folder}: {page.name}, the warm models, and each training's file."))
+    warm = {game: folder / game / "warm" / "warm.json" for game in options.games}
+    run_jobs(
+        "warm start",
+        [
+            FileJob(path, warm_up, (options.model, game, options.warm_steps))
+            for game, path in warm.items()
+        ],
+    )
+    run_jobs(
+        "arms",
+        [
+            FileJob(
+                folder / game / f"{arm}-{seed}.json",
+                train_into,
+                (path.parent, game, arm, seed, options.steps),
+            )
+            for seed in range(options.seeds)
+            for game, path in warm.items()
+            for arm in COMPARED
+        ],
+    )
+    page = folder / "report.md"
+    page.write_text(report(folder, options.seeds), encoding="utf-8")
+    print(f"In {folder}: {page.name}, the warm models, and each training's file.")
 
 
 if __name__ == "__main__":

@@ -4,24 +4,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
+from barl_trl.evaluation.comparison import holm
 
-from barl_trl.evaluation.statistics.metrics import interval, mean_and_standard_error
-from barl_trl.report.json_files import read_json
-from barl_trl.report.markdown import table
-from barl_trl.synthetic.inquiry import (
-    GAMES,
+from ..tools import Difference, paired, read_json, table, with_error
+from .arms import ARMS
+from .environments import GAMES
+from .games import BUDGETS, CONDITIONS
+from .inquiry import number
+from .parts import IN_CONDITIONS, PARTS, Part, path_of, tuned
+from .references import (
     greedy_question,
-    number,
     optimal_number_accuracy,
     random_question,
     reference_play,
 )
-
-from .arms import ARMS
-from .games import BUDGETS, CONDITIONS
-from .parts import IN_CONDITIONS, PARTS, Part, path_of, tuned
 
 REFERENCE_GAMES = 512
 BASELINES = ("grpo", "rloo", "progress-model")
@@ -29,6 +25,15 @@ BASELINES = ("grpo", "rloo", "progress-model")
 
 REDRAWN = "-redrawn"
 """How the names of conditions end whose other side has one secret for each prompt."""
+
+_COLUMNS = (
+    ("questions", "questions", 1, 2),
+    ("entropy at the answer", "belief_entropy", 1, 2),
+    ("determined, %", "determined", 100, 0),
+    ("log score, nats", "log_score", 1, 2),
+    ("tokens", "tokens", 1, 0),
+)
+"""Heading, measure, unit and digits of columns with a mean over seeds."""
 
 Records = dict[str, list[dict[str, Any]]]
 """Trainings of each arm, in the order of the seeds."""
@@ -64,54 +69,34 @@ def _records(folder: Path, part: Part, condition: str) -> Records:
 
 def _section(folder: Path, part: Part, condition: str, records: Records) -> Iterator[str]:
     """Yield the blocks of one game under one condition."""
-    budget = BUDGETS[part.game]
     yield f"## {part.title}: {CONDITIONS[condition].title}"
-    yield "; ".join(_references(part.game, condition, budget.questions)) + "."
+    yield "; ".join(_references(part.game, condition, BUDGETS[part.game].questions)) + "."
     rival = max((arm for arm in BASELINES if arm in records), key=lambda arm: _mean(records[arm]))
-    compared = [arm for arm in records if arm not in BASELINES]
-    differences = {arm: _paired(records[arm], records[rival]) for arm in compared}
-    p_values = [p for *_, p in differences.values() if p == p]
-    holm: Any = multipletests(p_values, method="holm")[1] if p_values else []
-    corrected = iter(holm)
-    columns = [
-        "arm",
-        "seeds",
-        "accuracy, %",
-        f"ahead of {ARMS[rival].title}, points",
-        "p (Holm)",
-        "questions",
-        "entropy at the answer",
-        "determined, %",
-        "log score, nats",
-        "rollouts to 80 %",
-        "stops",
-        "tokens",
-        "CPU seconds",
-        "learning rate, entropy bonus",
-    ]
+    differences = {
+        arm: _ahead(records[arm], records[rival]) for arm in records if arm not in BASELINES
+    }
+    tested = [arm for arm, difference in differences.items() if difference.p == difference.p]
+    corrected = dict(zip(tested, holm([differences[arm].p for arm in tested]), strict=True))
+    columns = ["arm", "seeds", "accuracy, %", f"ahead of {ARMS[rival].title}, points", "p (Holm)"]
+    columns += [label for label, *_ in _COLUMNS]
+    columns += ["rollouts to 80 %", "stops", "CPU seconds", "learning rate, entropy bonus"]
     rows = []
     for arm, runs in records.items():
-        difference, p = "", ""
-        if arm in differences:
-            gain, low, high, p_value = differences[arm]
-            difference = f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]"
-            p = f"{next(corrected):.3f}" if p_value == p_value else ""
         setting, _ = tuned(folder, part, arm)
         rows.append(
             [
                 ARMS[arm].title,
                 str(len(runs)),
-                _with_error([100 * run["final"]["accuracy"] for run in runs], 1),
-                difference,
-                p,
-                _with_error([run["final"]["questions"] for run in runs], 2),
-                _with_error([run["final"]["belief_entropy"] for run in runs], 2),
-                _with_error([100 * run["final"]["determined"] for run in runs], 0),
-                _with_error([run["final"]["log_score"] for run in runs], 2),
+                with_error([100 * run["final"]["accuracy"] for run in runs], 1),
+                str(differences.get(arm, "")),
+                f"{corrected[arm]:.3f}" if arm in corrected else "",
+                *(
+                    with_error([scale * run["final"][name] for run in runs], digits)
+                    for _, name, scale, digits in _COLUMNS
+                ),
                 _rollouts_to(runs, 0.8),
                 _stops(runs),
-                _with_error([run["final"]["tokens"] for run in runs], 0),
-                _with_error([run["cpu_seconds"] for run in runs], 0),
+                with_error([run["cpu_seconds"] for run in runs], 0),
                 f"{setting.learning_rate:g}, {setting.entropy_coef:g}",
             ]
         )
@@ -119,23 +104,17 @@ def _section(folder: Path, part: Part, condition: str, records: Records) -> Iter
     if condition == "many":
         yield "Tuning, accuracy in % (learning rate, entropy bonus):"
         names = [f"{setting.learning_rate:g}, {setting.entropy_coef:g}" for setting in part.grid]
-        yield table(
-            ["arm", *names],
-            [
-                [ARMS[arm].title, *(f"{100 * a:.0f}" for a in tuned(folder, part, arm)[1])]
-                for arm in records
-            ],
-        )
+        tuning = {arm: [f"{100 * a:.0f}" for a in tuned(folder, part, arm)[1]] for arm in records}
+        yield table(["arm", *names], [[ARMS[arm].title, *cells] for arm, cells in tuning.items()])
 
 
 def _without_redrawing(fixed: Records, redrawn: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield how far arms without redrawn secrets are ahead of GRPO with them."""
     for arm in IN_CONDITIONS:
         if arm in fixed:
-            gain, low, high, _ = _paired(fixed[arm], redrawn)
             yield (
                 f"{ARMS[arm].title} with one secret for each prompt is ahead of GRPO with one for "
-                f"each rollout by {gain:+.1f} points [{low:+.1f}, {high:+.1f}]."
+                f"each rollout by {_ahead(fixed[arm], redrawn)} points."
             )
 
 
@@ -158,17 +137,10 @@ def _mean(runs: Sequence[dict[str, Any]]) -> float:
     return sum(run["final"]["accuracy"] for run in runs) / len(runs)
 
 
-def _paired(
-    runs: Sequence[dict[str, Any]], rivals: Sequence[dict[str, Any]]
-) -> tuple[float, float, float, float]:
-    """Return difference, interval of 95 % and p in points of accuracy, of the same seeds."""
-    pairs = zip(runs, rivals, strict=False)  # as many as both have
-    gains = [100 * (a["final"]["accuracy"] - b["final"]["accuracy"]) for a, b in pairs]
-    mean, error = mean_and_standard_error(gains)
-    low, high = interval(mean, error or 0.0, len(gains))
-    has_spread = len(gains) > 1 and error
-    test: Any = stats.ttest_1samp(gains, 0.0)
-    return mean, low, high, float(test.pvalue) if has_spread else float("nan")
+def _ahead(runs: Sequence[dict[str, Any]], rivals: Sequence[dict[str, Any]]) -> Difference:
+    """Return the difference in points of accuracy, of the same seeds."""
+    accuracies = [[100 * run["final"]["accuracy"] for run in of] for of in (runs, rivals)]
+    return paired(*accuracies)
 
 
 def _rollouts_to(runs: Sequence[dict[str, Any]], accuracy: float) -> str:
@@ -188,8 +160,3 @@ def _stops(runs: Sequence[dict[str, Any]]) -> str:
     mute = sum(run["final"]["unanswered"] > 0.5 for run in runs)
     parts = [f"asking {silent}"] * bool(silent) + [f"answering {mute}"] * bool(mute)
     return ", ".join(parts) or "none"
-
-
-def _with_error(values: Sequence[float], digits: int) -> str:
-    mean, error = mean_and_standard_error(values)
-    return f"{mean:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")

@@ -1,7 +1,5 @@
 """One training of one arm, and what is measured along it."""
 
-import copy
-import json
 import operator
 import tempfile
 import time
@@ -10,55 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import PreTrainedTokenizerFast
+from transformers import PrinterCallback
 
 from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.commands.demo.inquiry import measured
-from barl_trl.report.json_files import write_json
-from barl_trl.synthetic.inquiry import inquiry_model_dir
 
+from ..tools import write_json
 from .arms import ARMS
+from .environments import model_dir
 from .games import BUDGETS, CONDITIONS, make_task
 
 GROUP = 8
 EVALUATIONS = 8
-HEADER_TOKENS = 2
-"""The end of a message, and the header of the next."""
-
-
-class QuickTrainer(BARLTrainer):
-    """Remembers how TRL renders a reply, which it does anew for each rollout. Nothing else."""
-
-    def _get_tool_suffix_ids(self, tool_messages):
-        known = vars(self).setdefault("_known_suffixes", {})
-        key = json.dumps(tool_messages)
-        if key not in known:
-            known[key] = super()._get_tool_suffix_ids(tool_messages)
-        return known[key]
-
-
-class QuickTokenizer(PreTrainedTokenizerFast):
-    """Remembers how a response is parsed and how a prompt is rendered. Nothing else."""
-
-    def parse_response(  # noqa: D102
-        self, response, schema=None, *, prefix: Any = None, tools=None
-    ):
-        # a response continues the last header alone, and all games of a run have the same tools
-        known = vars(self).setdefault("_known_responses", {})
-        key = tuple(response), tuple(prefix[-HEADER_TOKENS:])
-        if key not in known:
-            known[key] = json.dumps(
-                super().parse_response(response, schema, prefix=prefix, tools=tools)
-            )
-        return json.loads(known[key])
-
-    def apply_chat_template(self, conversation, tools=None, **options):  # noqa: D102
-        # all games of a run have the same tools
-        known = vars(self).setdefault("_known_prompts", {})
-        key = json.dumps(conversation), bool(tools), repr(options)
-        if key not in known:
-            known[key] = super().apply_chat_template(conversation, tools=tools, **options)
-        return copy.deepcopy(known[key])
+MEASURED = ("questions", "belief_entropy", "determined", "unanswered", "log_score")
+"""What [`found_secret`][.environments] logs of the games of an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +59,6 @@ def run_into(
         count=steps * scale.rollouts // GROUP,
         tests=scale.final_tests,
     )
-    folder_of_model = inquiry_model_dir(game)
     fields: dict[str, Any] = dict(ARMS[arm].fields)
     if "prior" in task.rows[0] and "belief" in fields:
         fields["prior_column"] = "prior"
@@ -131,16 +92,16 @@ def run_into(
             seed=seed,
             **fields,
         )
-        trainer = QuickTrainer(
-            str(folder_of_model),
+        trainer = BARLTrainer(
+            str(model_dir(game)),
             task.rewards,
             args,
             Dataset.from_list(task.rows),
             eval_dataset=Dataset.from_list(task.test_rows[: scale.tests]),
-            processing_class=QuickTokenizer.from_pretrained(folder_of_model),
             environment_factory=task.environment,
             answer_equivalence=operator.eq,
         )
+        trainer.remove_callback(PrinterCallback)
         all_tests: Any = Dataset.from_list(task.test_rows)
         trainer.train()
         trained = time.process_time() - started
@@ -166,3 +127,13 @@ def run_into(
             "cpu_seconds": round(trained, 1),
         },
     )
+
+
+def measured(log: dict[str, Any]) -> dict[str, float]:
+    """Return what an evaluation on games logged, with its `step` and `accuracy`."""
+    return {
+        "step": log["step"],
+        "accuracy": log["eval_rewards/found_secret/mean"],
+        "tokens": log["eval_completions/mean_length"],
+        **{name: log[f"eval_{name}"] for name in MEASURED},
+    }

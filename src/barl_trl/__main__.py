@@ -1,5 +1,6 @@
 """`python -m barl_trl`: the `barl` command."""
 
-from .cli import main
+from .commands.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

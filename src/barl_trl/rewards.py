@@ -9,23 +9,18 @@ are boxed first.
 import copy
 import difflib
 import logging
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
+from .credit.registry import import_path
 from .graders import GRADERS, Grader, extract_answer, get_grader
 from .graders.extraction import Extraction
 from .hypotheses import is_truth, truth_answer
 
 logger = logging.getLogger(__name__)
-
-_FAILURES_WARNED_OF = 0.02
-"""Share of a batch's comparisons that may fail without a warning."""
 
 Completion = str | list[dict[str, Any]]
 """A completion: a text, or a list of messages."""
@@ -35,31 +30,22 @@ RewardFunc = Callable[..., Sequence[float | None]]
 
 
 class GivenAnswer(NamedTuple):
-    """The answer that a rollout gave in another way than in its last message."""
+    """The answer that a rollout gave in another way than in its last message, None for none."""
 
     answer: str | None
-    """The answer; None if the rollout gave none."""
 
 
 def cost(reward_func: RewardFunc) -> RewardFunc:
     """Mark a reward function as a cost: what it returns does not depend on what is true.
 
-    `credit="bayes"` replaces the reward by its expectation under the belief, and adds costs as they
-    are. To all other credits they are rewards as any other.
-
-    Args:
-        reward_func: The function, such as a price for each question. It is changed, and returned.
-
-    Raises:
-        TypeError: It is no function.
+    `credit="bayes"` replaces the reward by its expectation under the belief, and adds costs, such
+    as a price for each question, as they are. To all other credits they are rewards as any other.
 
     Example:
         >>> @cost
         ... def price(environments, **kwargs):
         ...     return [-0.05 * environment.questions for environment in environments]
     """
-    if not callable(reward_func):
-        raise TypeError(f"cost must mark a reward function, got {reward_func!r:.80}.")
     setattr(reward_func, "is_cost", True)  # noqa: B010
     return reward_func
 
@@ -67,12 +53,10 @@ def cost(reward_func: RewardFunc) -> RewardFunc:
 class AccuracyReward:
     """Reward 1.0 for a completion whose answer is the true one, 0.0 for any other.
 
-    A comparison that times out or crashes is "not correct". Their share of the batch's completions
-    is logged as `verification_failures`; the first batch with more than 2 % of them is warned of.
+    A comparison that times out or crashes is "not correct". Their share of the completions is
+    logged as `verification_failures`; the first batch with more than 2 % is warned of.
 
-    Args:
-        grader: How answers are found and judged (see [`~barl_trl.graders.get_grader`]).
-        name: The name under which the reward is logged.
+    It finds and judges answers as a [`~barl_trl.graders.Grader`] does, and is logged by its name.
     """
 
     def __init__(self, grader: Grader, name: str):
@@ -89,43 +73,29 @@ class AccuracyReward:
         log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
     ) -> list[float | None]:
-        """Judge completions.
+        """Judge completions. TRL passes the columns of rows, and what logs; the trainer the rest.
 
         Args:
             completions: Completions: texts, or lists of messages, of which the last one is judged.
-            solution: The true answer of each completion's problem: bare, in the last box of a text,
-                or after `####`.
-            rollout_answer: The answer that an environment or a `rollout_func` tells of each
-                rollout; None where the completion tells it. The trainer provides it.
-            log_extra: Logs extra columns to the completions table: `"solution"` (the true answer),
-                `"answer"` and `"verdict"` (what decided). The trainer provides it.
-            log_metric: Logs the share of comparisons that failed. The trainer provides it.
-            **kwargs: The other columns of the data set, which are not used.
+            solution: The true answer of each: bare, in the last box of a text, or after `####`.
+            rollout_answer: Answers that environments or a `rollout_func` tell; None for none.
+            log_extra: Logs `"solution"`, `"answer"` and `"verdict"` (what decided) as columns.
+            log_metric: Logs the share of comparisons that failed.
+            **kwargs: The other columns, which are not used.
 
         Returns:
-            1.0 or 0.0 for each completion; None, which TRL leaves out of the sum, where the true
-            answer is empty, unbalanced, longer than 512 characters or has control characters.
-
-        Raises:
-            ValueError: If there are not as many solutions as completions.
+            1.0 or 0.0 for each; None, which TRL leaves out, where a true answer cannot be used.
         """
-        if len(solution) != len(completions):
-            raise ValueError(
-                f"solution must have one entry per completion, got {len(solution)} for "
-                f"{len(completions)} completions: pass the `solution` column of the same rows."
-            )
         pairs = self.pairs(completions, solution, rollout_answer)
         verdicts = self.grader.grade(pairs)
         failures = Counter(v.reason for v in verdicts if v is not None and v.is_failure)
         share = failures.total() / max(len(verdicts), 1)
-        if share > _FAILURES_WARNED_OF and not self._has_warned:
+        if share > 0.02 and not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "%d of %d completions could not be judged (%s) and count as wrong: look at their "
+                "%s of the completions could not be judged and count as wrong: look at their "
                 "answers (`log_completions=True`), or at what else runs on the machine",
-                failures.total(),
-                len(verdicts),
-                ", ".join(f"{reason}: {number}" for reason, number in failures.items()),
+                dict(failures),
             )
         if log_metric is not None:
             log_metric("verification_failures", share)
@@ -144,10 +114,8 @@ class AccuracyReward:
         """Return the true answer of each completion, and its own; None where there is none."""
         truths = [truth_answer(text) for text in solution]
         answers = rollout_answers(completions, self.grader.extract_answer, rollout_answer)
-        return [
-            (truth if is_truth(truth) else None, answer)
-            for truth, answer in zip(truths, answers, strict=True)
-        ]
+        usable = [truth if is_truth(truth) else None for truth in truths]
+        return [*zip(usable, answers, strict=True)]
 
 
 accuracy_reward = AccuracyReward(get_grader("math_verify"), "accuracy_reward")
@@ -160,54 +128,14 @@ Example:
 """
 
 
-def resolve_rewards(
-    reward_funcs: Any, extraction: Extraction = "boxed", *, max_completion_length: int | None = 1024
-) -> Any:
-    """Return reward functions with names replaced by what they name, all else as it is.
-
-    A folder, or a name with a `/`, names a reward model, which TRL loads.
-
-    Args:
-        reward_funcs: A reward function or its name, or a list or tuple of them, which becomes a
-            list.
-        extraction: How graders read answers. `"boxed"` leaves each grader its own way.
-        max_completion_length: Tokens at which the soft overlong punishment is full.
-
-    Raises:
-        ValueError: There is no function of that name, or a grader does not take that extraction.
-    """
-    if isinstance(reward_funcs, list | tuple):
-        options: Any = {"max_completion_length": max_completion_length}
-        return [resolve_rewards(reward, extraction, **options) for reward in reward_funcs]
-    if (
-        isinstance(reward_funcs, str)
-        and "/" not in reward_funcs
-        and not Path(reward_funcs).is_dir()
-    ):
-        reward_funcs = get_reward_func(reward_funcs, max_completion_length=max_completion_length)
-    if isinstance(reward_funcs, AccuracyReward) and extraction != "boxed":
-        reward_funcs = copy.copy(reward_funcs)
-        reward_funcs.grader = reward_funcs.grader.with_extraction(extraction)
-    return reward_funcs
-
-
 def format_reward(completions: Sequence[Completion], **kwargs: Any) -> list[float]:
     r"""Reward 1.0 for a completion whose last `\boxed{` or `\fbox{` is closed, 0.0 for any other.
-
-    Args:
-        completions: Completions: texts, or lists of messages, of which the last one is judged.
-        **kwargs: The columns of the data set, which are not used.
-
-    Returns:
-        1.0 or 0.0 for each completion.
 
     Example:
         >>> format_reward([r"\boxed{7}", [{"role": "assistant", "content": r"\boxed{7"}]])
         [1.0, 0.0]
     """
-    return [
-        float(extract_answer(_final_text(completion)) is not None) for completion in completions
-    ]
+    return [float(extract_answer(_final_text(one)) is not None) for one in completions]
 
 
 def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> RewardFunc:
@@ -221,69 +149,58 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
         max_completion_length: Tokens at which the soft overlong punishment is full; it begins at
             four fifths of them.
 
-    Returns:
-        The reward function.
-
     Raises:
         ValueError: If there is no function of that name, or it cannot be imported or called.
     """
-    if name in _REGISTRY:
-        return _REGISTRY[name](max_completion_length)
-    refuse_unknown_reward(name)
-    return callable_at(name, "reward function")
-
-
-def refuse_unknown_reward(name: str) -> None:
-    """Refuse a name that is neither a reward function's nor a dotted path; nothing is imported."""
-    is_path = "." in name and all(part.isidentifier() for part in name.split("."))
-    if name not in _REGISTRY and not is_path:
-        raise _unknown(name, "be a known name or a dotted path")
-
-
-def refuse_no_path(path: str, argument: str) -> None:
-    """Refuse a text that is no dotted path; nothing is imported.
-
-    Raises:
-        ValueError: It is none.
-    """
-    if "." not in path or not all(part.isidentifier() for part in path.split(".")):
-        raise ValueError(
-            f"{argument} must be the dotted path of a callable, got {path!r}: name it as "
-            "my_module.my_function, with my_module.py in the working directory or installed."
-        )
+    if name in GRADERS:
+        return AccuracyReward(GRADERS[name], name)
+    if name == "get_soft_overlong_punishment" and max_completion_length:
+        punishment = resolve_name(f"trl.rewards.{name}")
+        return punishment(max_completion_length, max_completion_length // 5)
+    # TRL's other rewards of accuracy are left out: they read bare true answers as its first does
+    if name == "think_format_reward":
+        return resolve_name(f"trl.rewards.{name}")
+    own = {"accuracy_reward": accuracy_reward, "format_reward": format_reward}
+    if name in own or "." in name:
+        return own.get(name) or callable_at(name, "reward function")
+    names = [*GRADERS, *own, "think_format_reward", "get_soft_overlong_punishment"]
+    near = difflib.get_close_matches(name, names, n=1) or names
+    raise ValueError(
+        f"reward function must be one of {', '.join(names)} or a dotted path, got {name!r}: did "
+        f"you mean {near[0]!r}?"
+    )
 
 
 def callable_at(path: str, argument: str) -> Callable[..., Any]:
-    """Import the callable at a dotted path, also from the working directory.
+    """Import what a dotted path names and can be called; else a ValueError names the argument."""
+    target = import_path(path, argument)
+    if not callable(target):
+        raise ValueError(f"{argument} must be a callable, got {path!r}: name another.")
+    return target
+
+
+def resolve_rewards(
+    reward_funcs: Any, extraction: Extraction = "boxed", *, max_completion_length: int | None = 1024
+) -> Any:
+    """Return reward functions with names replaced by what they name, all else as it is.
+
+    A folder, or a name with a `/`, names a reward model, which TRL loads.
 
     Args:
-        path: The path, such as `my_module.my_function`.
-        argument: What an error message calls it.
-
-    Raises:
-        ValueError: There is none.
+        reward_funcs: A reward function or its name, or a list or tuple of them: it becomes a list.
+        extraction: How graders read answers. `"boxed"` leaves each grader its own way.
+        max_completion_length: Tokens at which the soft overlong punishment is full.
     """
-    refuse_no_path(path, argument)
-    # A console script, unlike `python -m`, does not have the working directory on its path. It is
-    # put at the end, because it must not shadow an installed package. It stays there, because it
-    # also has what a function imports when it is called, or in processes of its own.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    module_name, _, name = path.rpartition(".")
-    try:
-        module = import_module(module_name)
-    except (ImportError, SyntaxError) as error:
-        raise ValueError(
-            f"{argument} must be importable, got {path!r} ({error}): put its module beside the "
-            "script, or on PYTHONPATH."
-        ) from None
-    target = getattr(module, name, None)  # not vars(): TRL's modules load their names lazily
-    if not callable(target):
-        others = [key for key in vars(module) if key[0] != "_" and callable(vars(module)[key])]
-        near = difflib.get_close_matches(name, others or dir(module), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "name another."
-        raise ValueError(f"{argument} must be a callable in {module_name}, got {path!r}: {hint}")
-    return target
+    options: Any = {"max_completion_length": max_completion_length}
+    if isinstance(reward_funcs, list | tuple):
+        return [resolve_rewards(reward, extraction, **options) for reward in reward_funcs]
+    is_text = isinstance(reward_funcs, str)
+    if is_text and "/" not in reward_funcs and not Path(reward_funcs).is_dir():
+        reward_funcs = get_reward_func(reward_funcs, **options)
+    if isinstance(reward_funcs, AccuracyReward) and extraction != "boxed":
+        reward_funcs = copy.copy(reward_funcs)
+        reward_funcs.grader = reward_funcs.grader.with_extraction(extraction)
+    return reward_funcs
 
 
 def completion_text(completion: Completion) -> str:
@@ -302,10 +219,7 @@ def calls_tool(completion: Completion) -> bool:
 
 
 def _final_text(completion: Completion) -> str:
-    """Return the text from which a completion's answer is read.
-
-    It is that of its last message; "" if that calls a tool, or is not the model's.
-    """
+    """Return the text of a last message; "" if it calls a tool, or is not the model's."""
     if isinstance(completion, str):
         return completion
     is_own = bool(completion) and completion[-1].get("role", "assistant") == "assistant"
@@ -319,43 +233,11 @@ def rollout_answers(
 ) -> list[str | None]:
     """Return the answer of each rollout; None without one.
 
-    Args:
-        completions: The completions.
-        answer_extractor: Text of a last message -> its answer.
-        given: The answers that environments or a `rollout_func` tell; None where they tell none.
+    It is what its environment or `rollout_func` tells (`given`, None where they tell none), else
+    what the extractor reads in the text of its last message.
     """
     told = given or [None] * len(completions)
     return [
         answer_extractor(_final_text(completion)) if other is None else other.answer
         for completion, other in zip(completions, told, strict=True)
     ]
-
-
-def _soft_overlong_punishment(max_completion_length: int | None) -> RewardFunc:
-    if max_completion_length is None:
-        raise ValueError(
-            "max_completion_length must be set with the reward get_soft_overlong_punishment, got "
-            "None: the default is 1024."
-        )
-    punishment = resolve_name("trl.rewards.get_soft_overlong_punishment")
-    return punishment(max_completion_length, max_completion_length // 5)
-
-
-# TRL's `reasoning_accuracy_reward` and cosine-scaled reward are left out: they read bare true
-# answers as its `accuracy_reward` does. With boxed true answers they can still be named by their
-# dotted paths.
-_REGISTRY: dict[str, Callable[[int | None], RewardFunc]] = {
-    "accuracy_reward": lambda _: accuracy_reward,
-    **{name: lambda _, name=name: AccuracyReward(GRADERS[name], name) for name in GRADERS},
-    "format_reward": lambda _: format_reward,
-    "think_format_reward": lambda _: resolve_name("trl.rewards.think_format_reward"),
-    "get_soft_overlong_punishment": _soft_overlong_punishment,
-}
-
-
-def _unknown(name: str, rule: str) -> ValueError:
-    """Return the error for a name that breaks a rule, with the nearest known names."""
-    nearest = difflib.get_close_matches(name, _REGISTRY, n=3, cutoff=0.5) or sorted(_REGISTRY)
-    return ValueError(
-        f"reward function must {rule}, got {name!r}: did you mean one of {', '.join(nearest)}?"
-    )

@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from barl_trl.report.inspector import site
-from barl_trl.report.inspector.site import Site
+from barl_trl.inspector import site
+from barl_trl.inspector.site import write_page
 
-from ..report.inspector.rollouts import write_run
+from ..inspector.rollouts import write_run
 
 ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
@@ -90,7 +90,7 @@ def site_made(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         if request.param == "folder":
             patched.setattr(site, "SINGLE_FILE_ROLLOUTS", 0)
-        Site([folder / "run" / "beliefs"], ["run"], folder / "page").update()
+        write_page([folder / "run" / "beliefs"], ["run"], folder / "page")
     return (folder / "page" / "index.html").as_uri(), records
 
 
@@ -106,7 +106,7 @@ def make_shown(watched, tmp_path):
     def make(*runs):
         written = [write_run(tmp_path / f"run{n}", **run) for n, run in enumerate(runs)]
         folders = [tmp_path / f"run{n}" / "beliefs" for n in range(len(runs))]
-        Site(folders, [f"run{n}" for n in range(len(runs))], tmp_path / "page").update()
+        write_page(folders, [f"run{n}" for n in range(len(runs))], tmp_path / "page")
         return Shown(watched, (tmp_path / "page" / "index.html").as_uri(), written[0])
 
     return make

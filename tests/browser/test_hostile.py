@@ -2,7 +2,7 @@
 
 import pytest
 
-from ..report.inspector.rollouts import make_record, metadata_of
+from ..inspector.rollouts import make_record, metadata_of
 
 pytestmark = pytest.mark.browser
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u2029\u202eabc<!--"

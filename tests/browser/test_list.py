@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from barl_trl.report.inspector.derived import derive
-from barl_trl.report.inspector.filters import mean_weight
+from barl_trl.inspector.derived import derive
+from barl_trl.inspector.filters import mean_weight
 
-from ..report.inspector.rollouts import METADATA
+from ..inspector.rollouts import METADATA
 
 pytestmark = pytest.mark.browser
 

@@ -5,9 +5,9 @@ import base64
 import pytest
 from IPython.display import IFrame
 
-from barl_trl.report.inspector.site import Site
+from barl_trl.inspector.site import write_page
 
-from ..report.inspector.rollouts import write_run
+from ..inspector.rollouts import write_run
 
 pytestmark = pytest.mark.browser
 
@@ -141,7 +141,7 @@ def test_each_view_says_what_it_shows(shown):
 def test_it_works_inside_a_notebook(watched, tmp_path):
     """In a frame with the address that examples/colab_qwen3_lora.ipynb gives it."""
     write_run(tmp_path / "run")
-    Site([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page").update()
+    write_page([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page")
     html = base64.b64encode((tmp_path / "page" / "index.html").read_bytes()).decode()
     frame = IFrame(f"data:text/html;base64,{html}", width="100%", height=800)
     (tmp_path / "notebook.html").write_text(f"<!doctype html>{frame._repr_html_()}")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from .. import reference
-from ..report.inspector.rollouts import Recorder
+from ..inspector.rollouts import Recorder
 
 pytestmark = pytest.mark.browser
 PLACE = (10, 1, 3)

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from barl_trl.report.inspector.site import Site
+from barl_trl.inspector.site import write_page
 
-from ..report.inspector.rollouts import TaskRecorder, foretold, record_games
+from ..inspector.rollouts import TaskRecorder, foretold, record_games
 from .conftest import Shown
 from .test_access import serious
 from .test_list import listed
@@ -25,7 +25,7 @@ def made(tmp_path_factory):
         if name not in pages:
             folder = tmp_path_factory.mktemp(name)
             records = record_games(folder, **settings)
-            Site([folder / "beliefs"], [name], folder / "page").update()
+            write_page([folder / "beliefs"], [name], folder / "page")
             pages[name] = (folder / "page" / "index.html").as_uri(), records
         return pages[name]
 
@@ -165,7 +165,7 @@ def test_barls_arithmetic_names_where_the_belief_comes_from(made, watched, belie
 def test_texts_of_one_turn_tell_below_each_step_what_it_ruled_out(watched, tokenizer, tmp_path):
     recorder = TaskRecorder(tokenizer, tmp_path)
     records, _ = recorder.records(credit="barl", functions={"hypothesis_rewards": foretold})
-    Site([tmp_path / "beliefs"], ["texts"], tmp_path / "page").update()
+    write_page([tmp_path / "beliefs"], ["texts"], tmp_path / "page")
     shown = Shown(watched, (tmp_path / "page" / "index.html").as_uri(), records)
     record = records[3]
     page = shown.at("#/step/0/group/0/rollout/3?t=1")

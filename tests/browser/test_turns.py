@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from barl_trl.evaluation.beliefs.response_records import convert_responses
-from barl_trl.report.inspector.site import Site
+from barl_trl.evaluation.records import convert_responses
+from barl_trl.inspector.site import write_page
 
 from ..evaluation.files import response, write_responses
-from ..report.inspector.rollouts import record_agents
+from ..inspector.rollouts import record_agents
 from ..trainer.playing import agent_tokenizer, call
 from .conftest import Shown
 from .test_access import serious
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore:.*docs/met
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("agents")
     _, records = record_agents(folder, request.param)
-    Site([folder / "beliefs"], ["agents"], folder / "page").update()
+    write_page([folder / "beliefs"], ["agents"], folder / "page")
     return (folder / "page" / "index.html").as_uri(), records
 
 
@@ -121,7 +121,7 @@ def test_evaluated_episodes_show_their_observations(watched, tmp_path):
     rollouts = [response(5, 0, 1, **fields), response(5, 1, 0, **alone)]
     folder = write_responses(tmp_path / "out", {5: rollouts}, model=str(tmp_path / "model"))
     [path] = convert_responses(folder)
-    Site([path.parent], ["agents"], tmp_path / "page").update()
+    write_page([path.parent], ["agents"], tmp_path / "page")
     shown = Shown(watched, (tmp_path / "page" / "index.html").as_uri(), [])
     page = shown.at("#/step/0/group/5/rollout/0")
     assert shown.texts(".observation .label") == ["look"]

@@ -2,11 +2,9 @@ import json
 
 import pytest
 
-from barl_trl import cli
 from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 
 from ..evaluation.files import problems, write_responses
-from .qwen import RECIPE, qwen
 
 REWARDS = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
 
@@ -24,20 +22,6 @@ def folders(tmp_path, model_path):
         "sampled": [write("barl", REWARDS), write("grpo", [[0, 0, 0]] * 3)],
         "greedy": [write("greedy-barl", [[1], [0], [1]]), write("greedy-grpo", [[0]] * 3)],
     }
-
-
-@pytest.fixture
-def plan(tmp_path, monkeypatch, capsys):
-    """Runs `barl plan` where the recipe's model is a local folder with a `config.json` alone."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*options, recipe=RECIPE, layers=2):
-        qwen(layers).save_pretrained(tmp_path / "Qwen" / "Qwen2.5-Math-1.5B")
-        cli.main(["plan", "--config", recipe, *options])
-        return capsys.readouterr().out
-
-    return run
 
 
 @pytest.fixture

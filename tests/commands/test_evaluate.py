@@ -1,33 +1,30 @@
-"""`barl evaluate` as users start it: real processes on the shipped model."""
+"""`barl evaluate` on the shipped model: responses and results, also where a run goes on."""
 
 import json
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
-from barl_trl import cli
+from barl_trl.commands.evaluate import EvaluateArguments, run
 from barl_trl.data import load_problems
-from barl_trl.evaluation.checkpoints import checkpoint_id, record_training
+from barl_trl.evaluation.generation import Drawing
+from barl_trl.evaluation.provenance import checkpoint_id, record_training
 from barl_trl.graders import GRADERS, verify
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems
-from barl_trl.trainer.resume import one_writer
 
 from ..paths import ROOT
 
 SEARCH = ROOT / "examples" / "search.jsonl"
 FIXED = {"model": str(TINY_MODEL_DIR), "benchmarks": f"search={SEARCH}", "max_tokens": 120}
-SAMPLED = {"limit": 40, "temperature": 1.0, "num_samples": 3, "batch_size": 16, "seed": 5}
+SAMPLED = {"limit": 20, "temperature": 1.0, "num_samples": 3, "batch_size": 16, "seed": 5}
 
 
 def arguments(folder, **options):
@@ -36,20 +33,16 @@ def arguments(folder, **options):
 
 
 @pytest.fixture
-def evaluate(tmp_path, capsys):
+def evaluate(tmp_path, capsys, monkeypatch):
     """Runs the command in this process; returns its results and what it printed."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
 
-    def run(folder=None, **options):
+    def evaluate(folder=None, **options):
         folder = folder or tmp_path / "out"
-        cli.main(["evaluate", *arguments(folder, **options)])
+        run(arguments(folder, **options))
         return json.loads((folder / "results.json").read_text()), capsys.readouterr().out
 
-    return run
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    return evaluate
 
 
 def records(folder, name="search"):
@@ -57,61 +50,27 @@ def records(folder, name="search"):
     return sorted(map(json.loads, lines), key=lambda row: (row["problem_id"], row["sample"]))
 
 
-def test_the_examples_are_the_demos_held_out_problems():
-    rows = [json.loads(line) for line in SEARCH.read_text().splitlines()]
-    expected = islice(problems(7, held_out=True), 400)
-    assert rows == [{"problem": p.prompt.strip(), "answer": p.solution} for p in expected]
-
-
-@pytest.mark.slow
-def test_docs_show_the_command_and_its_table(tmp_path, capsys, monkeypatch):
-    """The accuracy is that of the demo before training, which counts answers by itself."""
-    page = (ROOT / "docs" / "evaluation.md").read_text()
-    command = re.search(r"^barl evaluate --model src.*$", page, re.MULTILINE)[0]
-    monkeypatch.chdir(ROOT)
-    cli.main([*shlex.split(command)[1:], "--output_dir", str(tmp_path)])
-    shown = capsys.readouterr().out
-    table = shown[shown.index("tiny-search, greedy") :].split("math_verify")[0]
-    assert "\n".join(line.rstrip() for line in table.splitlines()) in page
-    demo = (ROOT / "docs" / "demo.md").read_text()
-    accuracy = re.search(r"Before training they are .* and (.*?) % \(greedy\)", demo)[1]
-    assert f"│ {accuracy} ±" in table
-
-
-def test_greedy_results(evaluate, tmp_path):
-    results, shown = evaluate(limit=50)
-    assert {name: results[name] for name in list(results)[:16]} == {
-        "model": str(TINY_MODEL_DIR),
-        "checkpoint": checkpoint_id(str(TINY_MODEL_DIR)),
-        "backend": "transformers",
-        "model_init_kwargs": None,
-        "template": "plain",
-        "system_prompt": None,
-        "chat_template_kwargs": None,
-        "temperature": 0.0,
-        "top_p": None,
-        "top_k": None,
-        "min_p": None,
-        "max_tokens": 120,
-        "num_samples": 1,
-        "batch_size": 64,
-        "seed": 0,
-        "grader": GRADERS["math_verify"].label,
-    }
-    assert {"barl-trl", "torch", "transformers"} <= set(results["versions"])
-    row = results["benchmarks"]["search"]
-    responses = records(tmp_path / "out")
-    assert row["num_problems"] == len(responses) == 50
-    assert row["accuracy"] == sum(response["reward"] for response in responses) / 50
-    assert row["source"]["path"] == str(SEARCH)
+def test_results_and_responses_say_all_there_is_to_know(evaluate, tmp_path):
+    results, shown = evaluate(limit=30, max_tokens=20)
+    expected = {"model": str(TINY_MODEL_DIR), "checkpoint": checkpoint_id(str(TINY_MODEL_DIR))}
+    expected |= {"backend": "transformers", "model_init_kwargs": None, "template": "plain"}
+    expected |= {"temperature": 0.0, "top_p": None, "max_tokens": 20, "num_samples": 1, "seed": 0}
+    expected |= {"grader": GRADERS["math_verify"].label}
+    assert {name: results[name] for name in expected} == expected
+    [made_by] = results["runs"]
+    assert (made_by["dtype"], made_by["attention"], made_by["batch_size"]) == (
+        "float32",
+        "sdpa",
+        64,
+    )
+    assert made_by["command"].startswith("barl evaluate --model ")
+    row, responses = results["benchmarks"]["search"], records(tmp_path / "out")
+    assert row["num_problems"] == len(responses) == 30
+    assert row["accuracy"] == sum(response["reward"] for response in responses) / 30
     assert "template: plain" in shown
     assert f"{100 * row['accuracy']:.1f} ± {100 * row['standard_error']:.1f} %" in shown
-
-
-def test_a_response_says_all_there_is_to_know(evaluate, tmp_path):
-    evaluate(limit=30, max_tokens=20)
     data, _ = load_problems(str(SEARCH), conversational=False)
-    for number, response in enumerate(records(tmp_path / "out")):
+    for number, response in enumerate(responses):
         solution = data[number]["solution"]
         assert (response["benchmark"], response["problem_id"]) == ("search", number)
         assert (response["problem"], response["solution"]) == (data[number]["prompt"], solution)
@@ -120,179 +79,99 @@ def test_a_response_says_all_there_is_to_know(evaluate, tmp_path):
         assert response["tokens"] == 20 if response["truncated"] else response["tokens"] < 20
         found = re.findall(r"\\boxed\{(.*?)\}", response["response"])
         assert response["answer"] == (found[-1] if found else None)
-        correct = bool(found) and verify(solution, found[-1]).correct
-        assert response["reward"] == correct
-        assert response["reason"] == "no answer" if not found else response["reason"]
-
-
-def test_missing_answers_are_said_once_and_the_option_reads_more(evaluate, tmp_path):
-    strict, shown = evaluate(tmp_path / "strict", limit=30, max_tokens=20)
-    share = strict["benchmarks"]["search"]["no_answer"]
-    assert share > 0.2
-    assert " ".join(shown.split()).count(strict["advice"]) == 1
-    assert strict["advice"].startswith(f"{100 * share:.0f} % of the responses have no answer: ")
-    lenient, shown = evaluate(limit=30, max_tokens=20, extraction="last_number")
-    assert lenient["grader"] == strict["grader"] | {"extraction": "last_number"}
-    assert lenient["benchmarks"]["search"]["no_answer"] == 0
-    assert "advice" not in lenient and "--extraction" not in shown
-    for response in records(tmp_path / "out"):
+        assert response["reward"] == (bool(found) and verify(solution, found[-1]).correct)
+    # too many have no answer, which the summary says, with an option that reads more
+    share = row["no_answer"]
+    assert share > 0.2 and results["advice"].startswith(f"{100 * share:.0f} % of the responses")
+    lenient, _ = evaluate(tmp_path / "lenient", limit=30, max_tokens=20, extraction="last_number")
+    assert lenient["benchmarks"]["search"]["no_answer"] == 0 and "advice" not in lenient
+    for response in records(tmp_path / "lenient"):
         if r"\boxed{" not in response["response"]:
             assert response["answer"] == re.findall(r"\d+", response["response"])[-1]
 
 
+def test_the_examples_are_the_demos_held_out_problems():
+    rows = [json.loads(line) for line in SEARCH.read_text().splitlines()]
+    expected = islice(problems(7, held_out=True), 400)
+    assert rows == [{"problem": p.prompt.strip(), "answer": p.solution} for p in expected]
+
+
+def test_a_run_that_was_broken_off_goes_on_to_the_same_responses(evaluate, tmp_path):
+    """With half a batch and half a line in the file: the whole batch is made again."""
+    whole, shown = evaluate(tmp_path / "whole", **SAMPLED)
+    assert whole["benchmarks"]["search"]["pass@k"].keys() == {"1", "2", "3"}
+    assert "avg@3" in shown and "temperature 1" in shown
+    shutil.copytree(tmp_path / "whole", tmp_path / "broken")
+    path = tmp_path / "broken" / "search.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:20]) + lines[20][:20])
+    broken, _ = evaluate(tmp_path / "broken", **SAMPLED)
+    assert path.read_bytes().startswith(b"".join(lines[:20]))
+    assert records(tmp_path / "broken") == records(tmp_path / "whole")
+    assert len({record["response"] for record in records(tmp_path / "whole")}) > 20
+    assert broken["benchmarks"] == whole["benchmarks"] and len(broken["runs"]) == 2
+
+
 @pytest.mark.slow
-def test_a_run_that_was_killed_goes_on_to_the_same_responses(evaluate, tmp_path):
-    undisturbed, _ = evaluate(tmp_path / "undisturbed", **SAMPLED)
-    killed = tmp_path / "killed"
-    command = [sys.executable, "-m", "barl_trl.cli", "evaluate", *arguments(killed, **SAMPLED)]
+def test_a_run_that_was_killed_goes_on(evaluate, tmp_path):
+    killed, settings = tmp_path / "killed", SAMPLED | {"limit": 60}
+    command = [sys.executable, "-m", "barl_trl", "evaluate", *arguments(killed, **settings)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     path = killed / "search.jsonl"
     while process.poll() is None and (not path.exists() or path.stat().st_size == 0):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    written = path.read_bytes()
-    lines = written.splitlines(keepends=True)
-    assert 0 < len(lines) < 120
+    assert 0 < len(path.read_bytes().splitlines()) < 180
     assert json.loads((killed / "results.json").read_text())["benchmarks"] == {}
-    # half a batch and half a line, wherever the kill came
-    path.write_bytes(b"".join(lines[:-3]) + lines[-3][:40])
-    resumed, _ = evaluate(killed, **SAMPLED)
-    assert path.read_bytes().startswith(b"".join(lines[:-3]))
+    evaluate(killed, **settings)
+    evaluate(tmp_path / "undisturbed", **settings)
     assert records(killed) == records(tmp_path / "undisturbed")
-    first, second = resumed.pop("runs")
-    assert first["command"] == shlex.join(["barl", *command[3:]])
-    assert second["date"] >= first["date"]
-    assert resumed | {"runs": undisturbed["runs"]} == undisturbed
-    assert resumed["benchmarks"]["search"]["pass@k"].keys() == {"1", "2", "3"}
 
 
-def test_the_record_of_a_run_says_where_and_how(evaluate, tmp_path):
-    options = {"limit": 3, "model_init_kwargs": '{"dtype": "float32"}'}
-    [run] = evaluate(**options)[0]["runs"]
-    assert run["command"] == shlex.join(
-        ["barl", "evaluate", *arguments(tmp_path / "out", **options)]
-    )
-    assert (run["dtype"], run["attention"], run["batch_size"]) == ("float32", "sdpa", 64)
-    assert run["hardware"]["gpus"] == []
-    again, _ = evaluate(**options | {"limit": 5, "batch_size": 2})
-    assert again["runs"][0] == run
-    assert [one["batch_size"] for one in again["runs"]] == [64, 2]
-
-
-def test_a_checkpoint_of_training_names_its_commit(evaluate, tmp_path):
-    model = tmp_path / "model"
-    shutil.copytree(TINY_MODEL_DIR, model)
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    prompts = {"system_prompt": None, "prompt_template": "{problem}\n"}
-    record_training(tokenizer, **prompts, chat_template_kwargs=None)
-    tokenizer.save_pretrained(model)
-    results, _ = evaluate(limit=1, model=model)
-    assert results["trained_by"] == tokenizer.init_kwargs["barl_trained_by"]
-    assert results["trained_by"]["barl-trl"] == version("barl-trl")
-    assert results["template"] == "as trained"
-
-
-AT_MODEL = """
-import os, sys
-from barl_trl import cli
-class Watch:
-    def find_spec(self, name, *_):
-        if name == "transformers.models.qwen2.modeling_qwen2":
-            times = os.times()
-            print("AT", times.user + times.system, *sorted(sys.modules))
-            sys.meta_path.remove(self)
-sys.meta_path.insert(0, Watch())
-cli.main(sys.argv[1:])
-"""
-LATE = {"trl.trainer", "vllm", "peft", "accelerate", "matplotlib", "scipy", "statsmodels"}
-LATE |= {"sklearn", "torch._dynamo", "transformers.modeling_utils", "psutil"}
-
-
-@pytest.mark.slow
-def test_what_a_run_does_not_need_is_not_imported_before_the_model(tmp_path):
-    """It starts in less than 3 s of CPU; each of these takes between 0.1 and 2 s."""
-    command = [sys.executable, "-c", AT_MODEL, "evaluate", *arguments(tmp_path, limit=1)]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    [line] = [line for line in shown.splitlines() if line.startswith("AT ")]
-    imported = set(line.split())
-    assert {"torch", "datasets", "barl_trl.evaluation.generation.backends"} <= imported
-    assert LATE & imported == set()
-
-
-def test_a_finished_run_generates_nothing_and_another_benchmark_is_added(evaluate, tmp_path):
-    folder = tmp_path / "out"
+def test_a_finished_run_generates_nothing_and_more_is_added(evaluate, tmp_path):
     first, _ = evaluate(limit=5)
     assert evaluate(limit=5)[0] == first
-    assert len(records(folder)) == 5
     more, shown = evaluate(limit=5, benchmarks=f"again={SEARCH}")
     assert more["benchmarks"].keys() == {"search", "again"}
-    assert more["benchmarks"]["search"] == first["benchmarks"]["search"]
-    assert "│ search" in shown
+    assert more["benchmarks"]["search"] == first["benchmarks"]["search"] and "\nsearch" in shown
+    path = tmp_path / "out" / "results.json"
+    versions = more["versions"]
+    path.write_text(json.dumps(more | {"versions": versions | {"torch": "2.6.0"}}))
     larger, _ = evaluate(limit=7)
+    assert larger["versions"]["torch"] == f"2.6.0, {versions['torch']}"
     assert larger["benchmarks"]["search"]["num_problems"] == 7
-    with pytest.raises(SystemExit, match=r"limit must be at least 7, got 5: .* responses to that"):
+    with pytest.raises(ValueError, match=r"limit must be at least 7"):
         evaluate(limit=5)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"max_tokens": 60}, "max_tokens must be 120 as in the responses in .*, got 60: choose"),
-        ({"temperature": 1.0}, "temperature must be 0.0 as in the responses in .*, got 1.0"),
-        ({"template": "Q: {problem}"}, "template must be 'plain' .* got 'Q: {problem}'"),
-        ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None as in"),
-        ({"grader": "string"}, "grader must be {'name': 'math_verify', .* got {'name': 'string'"),
+        ({"max_tokens": 60}, "max_tokens must be 120"),
+        ({"temperature": 1.0}, "temperature must be 0.0"),
+        ({"template": "Q: {problem}"}, "template must be 'plain'"),
+        ({"model_init_kwargs": '{"dtype": "float64"}'}, "model_init_kwargs must be None"),
+        ({"grader": "string"}, "grader must be"),
     ],
 )
-def test_a_folder_of_other_settings_is_refused(evaluate, changed, message):
-    evaluate(limit=2)
-    with pytest.raises(SystemExit, match=f"barl evaluate: {message}"):
-        evaluate(**{"limit": 2} | changed)
-
-
-def test_how_tokens_were_drawn_is_stated_everywhere(evaluate, tmp_path):
-    options = {"limit": 3, "num_samples": 2, "max_tokens": 20}
-    drawing = {"temperature": 0.6, "top_p": 0.95, "top_k": 20}
-    results, shown = evaluate(**options, **drawing)
-    assert {name: results[name] for name in (*drawing, "min_p")} == drawing | {"min_p": None}
-    assert "temperature 0.6, top_p 0.95, top_k 20" in " ".join(shown.split())
-    assert [record["drawing"] for record in records(tmp_path / "out")] == [drawing] * 6
-    # nothing else says by which model responses are
-    (tmp_path / "out" / "results.json").unlink()
-    with pytest.raises(SystemExit, match=r"output_dir must have results.json beside .*search.json"):
-        evaluate(**options, **drawing)
-
-
-def test_a_folder_of_other_weights_is_refused(evaluate, tmp_path):
-    model = tmp_path / "model"
+def test_a_folder_of_other_settings_weights_or_problems_is_refused(
+    evaluate, tmp_path, changed, message
+):
+    model, path = tmp_path / "model", tmp_path / "mine.jsonl"
     shutil.copytree(TINY_MODEL_DIR, model)
-    evaluate(limit=2, model=model)
-    weights = AutoModelForCausalLM.from_pretrained(model)
-    torch.nn.init.normal_(weights.model.norm.weight)
-    weights.save_pretrained(model)
-    with pytest.raises(SystemExit, match=r"checkpoint must be '.*' as in the responses in .*, got"):
-        evaluate(limit=2, model=model)
-
-
-def test_versions_of_all_runs_are_named(evaluate, tmp_path):
-    evaluate(limit=2)
-    path = tmp_path / "out" / "results.json"
-    results = json.loads(path.read_text())
-    torch_version = results["versions"]["torch"]
-    path.write_text(json.dumps(results | {"versions": results["versions"] | {"torch": "2.6.0"}}))
-    for _ in range(2):
-        versions = evaluate(limit=3)[0]["versions"]
-        assert versions == results["versions"] | {"torch": f"2.6.0, {torch_version}"}
-
-
-def test_a_folder_of_other_problems_is_refused(evaluate, tmp_path):
-    path = tmp_path / "mine.jsonl"
     path.write_text('{"problem": "p", "answer": "1"}\n')
-    evaluate(benchmarks=f"mine={path}")
+    mine = {"model": model, "benchmarks": f"mine={path}"}
+    evaluate(**mine)
+    with pytest.raises(ValueError, match=message):
+        evaluate(**mine | changed)
     path.write_text('{"problem": "p", "answer": "2"}\n')
-    with pytest.raises(SystemExit, match="got another problem or prompt 0 in mine: choose"):
-        evaluate(benchmarks=f"mine={path}")
+    with pytest.raises(ValueError, match="another problem or prompt 0 in mine"):
+        evaluate(**mine)
+    weights = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    with pytest.raises(ValueError, match=r"checkpoint must be"):
+        evaluate(**mine)
 
 
 @pytest.mark.parametrize("place", ["itself", "symlink", "hard link", "folder"])
@@ -308,33 +187,42 @@ def test_a_users_file_is_no_output(evaluate, tmp_path, monkeypatch, place):
         source.hardlink_to(mine)
     else:
         source = mine if place == "itself" else tmp_path
-    with pytest.raises(SystemExit, match=r"no output may be an input, got .* for both: name anoth"):
+    with pytest.raises(ValueError, match=r"no output may be an input"):
         evaluate(tmp_path, benchmarks=f"mine={source}", model="never/loaded")
     assert mine.read_bytes() == content
 
 
-def test_a_file_that_is_no_response_file_stays_as_it_is(evaluate, tmp_path):
-    folder = tmp_path / "out"
+def test_a_file_that_is_no_response_file_or_names_no_model_stays_as_it_is(evaluate, tmp_path):
     evaluate(limit=1)
-    path = folder / "search.jsonl"
-    for content in (b'{"problem": "p"}\n{"problem"', b"\xff", path.read_bytes() + b"[]\n{"):
+    path = tmp_path / "out" / "search.jsonl"
+    whole = path.read_bytes()
+    for content in (b'{"problem": "p"}\n{"problem"', b"\xff", whole + b"[]\n{"):
         path.write_bytes(content)
-        with pytest.raises(SystemExit, match=r"search.jsonl:\d must be a response to search, got"):
+        with pytest.raises(ValueError, match=r"search.jsonl:\d must be a response to search"):
             evaluate(limit=2, model="never/loaded")
         assert path.read_bytes() == content
+    path.write_bytes(whole)
+    (tmp_path / "out" / "results.json").unlink()  # nothing else says by which model they are
+    with pytest.raises(ValueError, match=r"output_dir must have results.json"):
+        evaluate(limit=2)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"grader": "qwen", "extraction": "stated"}, "extraction must be left at 'boxed' with the"),
-        ({"grader": "maths"}, "grader must be one of math_verify, qwen, string, got 'maths'"),
-        ({"template": "llama-3"}, "template must be plain, .* got 'llama-3'"),
-        ({"system_prompt": "Hi"}, "system_prompt must be left out with the template 'plain', got"),
+        {"grader": "qwen", "extraction": "stated"},
+        {"grader": "maths"},
+        {"template": "llama-3"},
+        {"system_prompt": "Hi"},
+        {"model": "no/such"},
+        pytest.param(
+            {"backend": "vllm"},
+            marks=pytest.mark.skipif(bool(find_spec("vllm")), reason="vLLM is installed"),
+        ),
     ],
 )
-def test_mistakes_are_found_before_a_model_is_loaded(evaluate, tmp_path, options, message):
-    with pytest.raises(SystemExit, match=f"barl evaluate: {message}"):
+def test_mistakes_are_found_before_a_model_is_loaded(evaluate, tmp_path, options):
+    with pytest.raises((ValueError, ImportError)):
         evaluate(**options)
     assert not (tmp_path / "out").exists()
 
@@ -342,34 +230,51 @@ def test_mistakes_are_found_before_a_model_is_loaded(evaluate, tmp_path, options
 def test_a_run_that_failed_before_its_first_response_binds_nobody(evaluate):
     with pytest.raises(TypeError, match="no_such"):
         evaluate(limit=2, model_init_kwargs='{"no_such": 1}')
-    results, _ = evaluate(limit=2)
-    assert results["model_init_kwargs"] is None
+    assert evaluate(limit=2)[0]["model_init_kwargs"] is None
 
 
-@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
-def test_a_folder_into_which_another_process_writes_is_refused(evaluate, tmp_path):
-    folder = tmp_path / "out"
-    folder.mkdir()
-    with one_writer(folder), pytest.raises(SystemExit, match="barl evaluate: output_dir must have"):
-        evaluate(folder, limit=1)
-    assert not (folder / "search.jsonl").exists()
-
-
-def test_vllm_is_missed_at_once(evaluate):
-    with pytest.raises(SystemExit, match="backend must be transformers without vLLM, got 'vllm'"):
-        evaluate(backend="vllm")
-
-
-def test_a_template_is_no_markup_and_a_token_is_written_nowhere(evaluate, tmp_path, capsys):
-    kwargs = json.dumps({"token": "hf_canary"})
-    template = "[INST] {problem} [/INST]"
-    results, shown = evaluate(limit=2, model_init_kwargs=kwargs, template=template)
-    assert f"template: {template}" in shown
-    assert results["model_init_kwargs"] == {"token": None}
-    evaluate(limit=3, model_init_kwargs=kwargs, template=template)  # the folder knows its own
+def test_the_prompt_is_that_of_training_and_a_token_is_written_nowhere(evaluate, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(TINY_MODEL_DIR, model)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    prompts = {"system_prompt": None, "prompt_template": "[INST] {problem} [/INST]"}
+    record_training(tokenizer, **prompts, chat_template_kwargs=None)
+    tokenizer.save_pretrained(model)
+    results, shown = evaluate(limit=1, model=model, model_init_kwargs='{"token": "hf_canary"}')
+    assert results["trained_by"] == tokenizer.init_kwargs["barl_trained_by"]
+    assert results["template"] == "as trained"
+    assert records(tmp_path / "out")[0]["prompt"].startswith("[INST] ")
     written = [path.read_text() for path in (tmp_path / "out").glob("[!_]*")]  # no lock
-    assert len(written) == 2
-    assert "canary" not in "".join([*written, shown, *capsys.readouterr()])
-    with pytest.raises(SystemExit) as stop:
+    assert len(written) == 2 and "canary" not in "".join([*written, shown])
+    with pytest.raises(ValueError, match="JSON") as error:
         evaluate(model_init_kwargs='{"token": "hf_canary"')
-    assert "canary" not in str(stop.value)
+    assert "canary" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model_init_kwargs": "[1]"},
+        {"batch_size": 0},
+        {"temperature": float("inf")},
+        {"temperature": float("nan")},
+        {"num_samples": 6},
+        {"max_tool_calling_iterations": 2},
+        {"top_p": 0.9},
+        {"temperature": 0.0, "top_k": 5},
+        {"temperature": 1.0, "top_p": 0.0},
+        {"temperature": 1.0, "top_k": -1},
+        {"temperature": 1.0, "min_p": 1.5},
+    ],
+)
+def test_a_value_that_breaks_its_rule_is_refused(changed):
+    with pytest.raises(ValueError, match="must"):
+        EvaluateArguments("model", "math500", **changed)
+
+
+def test_values_that_cut_nothing_off_are_as_good_as_none():
+    """`--top_p 1` and no `--top_p` go on in the same folder."""
+    given = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
+    assert EvaluateArguments("m", "b", **given, temperature=1.0).drawing == Drawing(1.0)
+    assert str(EvaluateArguments("m", "b", **given).drawing) == "greedy"
+    assert str(Drawing(0.6, top_p=0.95, top_k=20)) == "temperature 0.6, top_p 0.95, top_k 20"

@@ -23,12 +23,8 @@ VARIANTS = [(name, {}) for name in CREDITS] + [
     ("belief_critic", {"belief": "task"}),
     ("bayes", {"information_weight": 0.3}),
     ("information_gain", {"progress_space": "log"}),
+    ("information_gain", {"gain_normalization": "separate"}),
 ]
-EVERY_CREDIT = pytest.mark.parametrize(
-    ("name", "given_settings"),
-    VARIANTS,
-    ids=["-".join([name, *map(str, given.values())]) for name, given in VARIANTS],
-)
 """All credits, and their settings that change a branch."""
 
 

@@ -18,11 +18,8 @@ CHECKED = [
     ("p3", r"\frac{1}{2", "unbalanced"),
     ("p4", "9^{9^9}", "unreadable"),
     ("p5", "!?", "unreadable"),
-    ("p6", "p6", "repeats_problem"),
-    ("p7", r"2\sqrt{3}", None),
-    ("p8", "Evelyn", None),
-    ("p9 \ufffd", "1", "garbled"),
-    ("p" * 10_001, "1", "long_problem"),
+    ("p6", r"2\sqrt{3}", None),
+    ("p7", "Evelyn", None),
 ]
 """Problems, true answers, and what `barl data check` says of each."""
 

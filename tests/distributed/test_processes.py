@@ -16,7 +16,7 @@ from ..tiny import tiny_model
 from .launching import launch
 from .worker import scores
 
-BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_time", "barl/check_seconds"}
+BOOKKEEPING = {"barl/scoring_seconds", "barl/scoring_share_of_time"}
 BOOKKEEPING |= {"step_time", "epoch", "loss"}
 # each process scores a group's first state for its own rollouts; the second has memory for little
 BOOKKEEPING |= {"barl/scoring_tokens", "barl/scoring_max_tokens"}

@@ -1,22 +1,14 @@
 """Completions, against decoding one token after the other without any batch."""
 
 from collections import Counter
-from dataclasses import replace
-from importlib.util import find_spec
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from barl_trl.evaluation.generation.backends import (
-    CompletionTokens,
-    Decoding,
-    Job,
-    TransformersBackend,
-    VLLMBackend,
-)
-from barl_trl.evaluation.generation.decoding import Drawing
+from barl_trl.evaluation.benchmarks import Problem
+from barl_trl.evaluation.generation import Backend, Completion, Drawing, Job
 
 MAX_TOKENS = 12
 
@@ -28,67 +20,56 @@ def prompts(tokenizer):
 
 def jobs_of(prompts, samples=1):
     keys = [(i, sample) for i in range(len(prompts)) for sample in range(samples)]
-    return [Job(key, prompts[key[0]], seed) for seed, key in enumerate(keys)]
+    return [
+        Job(key, prompts[key[0]], seed, Problem(key[0], "?", "?")) for seed, key in enumerate(keys)
+    ]
 
 
-def decoding(tokenizer, **changes):
-    greedy = Decoding([tokenizer.eos_token_id], MAX_TOKENS, Drawing(), batch_size=3)
-    return replace(greedy, **changes)
-
-
-def backend(model_path, tokenizer, **changes):
-    return TransformersBackend(model_path, decoding(tokenizer, **changes))
+def backend(model_path, tokenizer, drawing=None, end_ids=None, **changes):
+    settings = {"max_tokens": MAX_TOKENS, "batch_size": 3} | changes
+    end_ids = end_ids or [tokenizer.eos_token_id]
+    return Backend(model_path, tokenizer, end_ids, drawing or Drawing(), **settings)
 
 
 def completions(generator, jobs, done=()):
     return {job.key: made for batch in generator.complete(jobs, done) for job, made in batch}
 
 
-def greedy_by_hand(model, prompt, end_ids, max_tokens=MAX_TOKENS):
-    ids = list(prompt)
-    for _ in range(max_tokens):
-        ids.append(model(torch.tensor([ids])).logits[0, -1].argmax().item())
-        if ids[-1] in end_ids:
-            return CompletionTokens(ids[len(prompt) : -1], truncated=False)
-    return CompletionTokens(ids[len(prompt) :], truncated=True)
+def by_hand(model, tokenizer, prompts, end_ids):
+    """Greedy completions by key."""
 
+    def one(prompt):
+        ids = list(prompt)
+        for _ in range(MAX_TOKENS):
+            ids.append(model(torch.tensor([ids])).logits[0, -1].argmax().item())
+            if ids[-1] in end_ids:
+                break
+        return Completion.of_turn(tokenizer, ids[len(prompt) :], end_ids)
 
-# Greedy
+    return {(i, 0): one(prompt) for i, prompt in enumerate(prompts)}
 
 
 def test_greedy_is_the_likeliest_token_each_time(model_path, model, tokenizer, prompts):
     made = completions(backend(model_path, tokenizer), jobs_of(prompts))
-    expected = [greedy_by_hand(model, prompt, [tokenizer.eos_token_id]) for prompt in prompts]
-    assert [made[i, 0] for i in range(len(prompts))] == expected
-
-
-def test_the_model_is_made_with_the_arguments_given(model_path, tokenizer):
+    assert made == by_hand(model, tokenizer, prompts, [tokenizer.eos_token_id])
     assert backend(model_path, tokenizer).model.dtype == torch.float32
-    double = TransformersBackend(model_path, decoding(tokenizer), dtype=torch.float64)
+    double = backend(model_path, tokenizer, dtype=torch.float64)
     assert double.model.dtype == torch.float64
 
 
 def test_any_end_of_turn_ends_a_completion(model_path, model, tokenizer, prompts):
-    free = greedy_by_hand(model, prompts[1], [])
+    free = by_hand(model, tokenizer, prompts, [])[1, 0]
     end_ids = [tokenizer.eos_token_id, free.token_ids[5]]
     made = completions(backend(model_path, tokenizer, end_ids=end_ids), jobs_of(prompts))
-    expected = [greedy_by_hand(model, prompt, end_ids) for prompt in prompts]
-    assert [made[i, 0] for i in range(len(prompts))] == expected
-    assert {completion.truncated for completion in expected} == {False, True}
-
-
-def test_an_end_at_the_very_limit_is_no_truncation():
-    assert CompletionTokens.of([5, 6, 1], [1]) == CompletionTokens([5, 6], truncated=False)
-    assert CompletionTokens.of([5, 6, 7], [1]) == CompletionTokens([5, 6, 7], truncated=True)
-    assert CompletionTokens.of([1, 0, 0], [1]) == CompletionTokens([], truncated=False)
+    assert made == by_hand(model, tokenizer, prompts, end_ids)
+    assert {completion.truncated for completion in made.values()} == {False, True}
 
 
 def test_the_models_own_generation_settings_are_left_out(tmp_path, model, tokenizer, prompts):
-    expected = [greedy_by_hand(model, prompt, [tokenizer.eos_token_id]) for prompt in prompts]
+    expected = by_hand(model, tokenizer, prompts, [tokenizer.eos_token_id])
     model.generation_config.update(repetition_penalty=5.0, no_repeat_ngram_size=1)
     model.save_pretrained(tmp_path)
-    made = completions(backend(str(tmp_path), tokenizer), jobs_of(prompts))
-    assert [made[i, 0] for i in range(len(prompts))] == expected
+    assert completions(backend(str(tmp_path), tokenizer), jobs_of(prompts)) == expected
 
 
 def test_an_adapter_is_loaded_onto_its_base_model(tmp_path, model_path, tokenizer, prompts):
@@ -98,8 +79,7 @@ def test_an_adapter_is_loaded_onto_its_base_model(tmp_path, model_path, tokenize
     adapted.save_pretrained(tmp_path)
     made = completions(backend(str(tmp_path), tokenizer), jobs_of(prompts))
     merged = adapted.merge_and_unload()
-    expected = [greedy_by_hand(merged, prompt, [tokenizer.eos_token_id]) for prompt in prompts]
-    assert [made[i, 0] for i in range(len(prompts))] == expected
+    assert made == by_hand(merged, tokenizer, prompts, [tokenizer.eos_token_id])
     assert made != completions(backend(model_path, tokenizer), jobs_of(prompts))
 
 
@@ -108,23 +88,18 @@ def test_an_adapter_is_loaded_onto_its_base_model(tmp_path, model_path, tokenize
 
 def test_the_backend_cuts_off(model_path, model, tokenizer, prompts):
     """One token at a time is left: that is greedy decoding."""
-    expected = [greedy_by_hand(model, prompt, [tokenizer.eos_token_id]) for prompt in prompts]
+    expected = by_hand(model, tokenizer, prompts, [tokenizer.eos_token_id])
     for cut_off in ({"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1.0}):
-        made = completions(
-            backend(model_path, tokenizer, drawing=Drawing(1.5, **cut_off)), jobs_of(prompts)
-        )
-        assert [made[i, 0] for i in range(len(prompts))] == expected
+        cut = backend(model_path, tokenizer, Drawing(1.5, **cut_off))
+        assert completions(cut, jobs_of(prompts)) == expected
 
 
 def test_samples_have_the_probabilities_of_the_softmax(model_path, model, tokenizer, prompts):
     """All of them: without a cut-off, transformers' own default of 50 tokens is not applied."""
-    heated = Drawing(1.5)
-    generator = backend(model_path, tokenizer, drawing=heated, max_tokens=1, batch_size=1000)
+    generator = backend(model_path, tokenizer, Drawing(1.5), max_tokens=1, batch_size=1000)
     jobs = jobs_of(prompts[:1], samples=4000)
-    made = completions(generator, jobs)
-    drawn = Counter(token for made_of_job in made.values() for token in made_of_job.token_ids)
-    logits = model(torch.tensor([prompts[0]])).logits[0, -1]
-    probabilities = (logits / heated.temperature).softmax(dim=0).tolist()
+    drawn = Counter(token for made in completions(generator, jobs).values() for token in made[3])
+    probabilities = (model(torch.tensor([prompts[0]])).logits[0, -1] / 1.5).softmax(dim=0).tolist()
     assert len(drawn) > 50
     for token, count in drawn.most_common(20):
         probability = probabilities[token]
@@ -132,29 +107,16 @@ def test_samples_have_the_probabilities_of_the_softmax(model_path, model, tokeni
         assert abs(count - probability * len(jobs)) <= 4.5 * deviation
 
 
-def test_samples_follow_from_the_seeds(model_path, tokenizer, prompts):
+def test_samples_follow_from_the_seeds_and_whole_batches_are_made_again(
+    model_path, tokenizer, prompts
+):
     jobs = jobs_of(prompts, samples=3)
-    generator = backend(model_path, tokenizer, drawing=Drawing(1.0))
-    made = completions(generator, jobs)
-    assert completions(generator, jobs) == made
-    others = [job._replace(seed=job.seed + 1) for job in jobs]
-    assert completions(generator, others) != made
-    assert len({tuple(made[1, sample].token_ids) for sample in range(3)}) == 3
-
-
-def test_batches_that_are_done_are_left_out_and_others_made_again(model_path, tokenizer, prompts):
-    jobs = jobs_of(prompts, samples=3)
-    generator = backend(model_path, tokenizer, drawing=Drawing(1.0))
+    generator = backend(model_path, tokenizer, Drawing(1.0))
     batches = list(generator.complete(jobs, ()))
     assert [len(batch) for batch in batches] == [3, 3, 3, 3]
+    made = completions(generator, jobs)
+    assert made == {job.key: one for batch in batches for job, one in batch}
+    assert completions(generator, [job._replace(seed=job.seed + 1) for job in jobs]) != made
+    assert len({tuple(made[1, sample].token_ids) for sample in range(3)}) == 3
     done = {job.key for job, _ in [*batches[0], *batches[1], batches[2][0]]}
     assert list(generator.complete(jobs, done)) == batches[2:]
-
-
-# vLLM
-
-
-@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
-def test_vllm_is_asked_for_before_anything_is_loaded():
-    with pytest.raises(ImportError, match="backend must be transformers without vLLM, got 'vllm'"):
-        VLLMBackend("no/such", Decoding([0], 1, Drawing(), 1))

@@ -7,9 +7,9 @@ import pytest
 import trl
 from transformers import AutoTokenizer
 
-from barl_trl.data.loading import PAPER_SYSTEM_PROMPT
-from barl_trl.evaluation.checkpoints import record_training
-from barl_trl.evaluation.generation.templates import TEMPLATES, choose_template
+from barl_trl.data import PAPER_SYSTEM_PROMPT
+from barl_trl.evaluation.provenance import record_training
+from barl_trl.evaluation.templates import TEMPLATES, choose_template
 
 PROBLEM = r"Simplify $\frac{2}{4}$."
 
@@ -58,11 +58,6 @@ def test_a_family_is_asked_in_its_own_way(tokenizer_with, family):
     assert (template.name, template.prompt(tokenizer, PROBLEM)) == (family, prompt)
 
 
-def test_a_template_of_ones_own_is_plain_text(tokenizer):
-    template = choose_template("Q: {problem}\nA:", tokenizer)
-    assert template.prompt(tokenizer, PROBLEM) == f"Q: {PROBLEM}\nA:"
-
-
 TRAINED = {"system_prompt": "Be brief.", "prompt_template": None, "chat_template_kwargs": None}
 
 
@@ -104,13 +99,9 @@ def test_variables_of_the_chat_template(tokenizer_with):
     tokenizer = tokenizer_with((CHAT_TEMPLATES / "qwen3.jinja").read_text())
     template = choose_template("auto", tokenizer, variables={"enable_thinking": False})
     assert template.prompt(tokenizer, PROBLEM).endswith("<think>\n\n</think>\n\n")
-    with pytest.raises(ValueError, match=r"chat_template_kwargs must be left out .* plain text"):
-        choose_template("Q: {problem}\nA:", tokenizer, variables={"enable_thinking": False})
-
-
-def test_plain_text_has_no_system_prompt(tokenizer):
-    with pytest.raises(ValueError, match=r"system_prompt must be left out .* got 'Be brief.'"):
-        choose_template("Q: {problem}\nA:", tokenizer, system_prompt="Be brief.")
+    for option in ({"variables": {"enable_thinking": False}}, {"system_prompt": "Be brief."}):
+        with pytest.raises(ValueError, match=r"must be left out .* plain text"):
+            choose_template("Q: {problem}\nA:", tokenizer, **option)
 
 
 def test_the_tokens_of_a_prompt_are_its_text_and_no_more(tokenizer):
@@ -125,13 +116,7 @@ def test_a_turn_ends_with_any_of_the_familys_tokens(tokenizer):
     assert TEMPLATES["llama-3"].end_ids(tokenizer) == [tokenizer.eos_token_id]
 
 
-def test_without_a_chat_template_only_plain_text_fits(tokenizer_with):
-    with pytest.raises(ValueError, match=r"template must be plain, .* got 'llama-3': the token"):
-        choose_template("llama-3", tokenizer_with(None))
-
-
-def test_an_unknown_family_is_not_guessed(tokenizer_with):
-    with pytest.raises(ValueError, match="must be named for this model, got 'auto': its chat"):
-        choose_template("auto", tokenizer_with("{{ messages[0]['content'] }}"))
-    with pytest.raises(ValueError, match=r"must be auto, qwen2.5-math, .* got 'qwen'"):
-        choose_template("qwen", tokenizer_with(None))
+def test_a_template_that_does_not_fit_is_refused(tokenizer_with):
+    for name, chat in (("llama-3", None), ("qwen", None), ("auto", "{{ messages[0]['content'] }}")):
+        with pytest.raises(ValueError, match="template must be"):
+            choose_template(name, tokenizer_with(chat))

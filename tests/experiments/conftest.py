@@ -2,9 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from ..report.conftest import drawn
-
-__all__ = ["drawn"]
 HERE = Path(__file__).parent
 
 

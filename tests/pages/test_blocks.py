@@ -18,7 +18,7 @@ LANGUAGES = {"bash", "bibtex", "json", "pycon", "python", "text", "yaml"}
 SHELL = f"""
 set -eu
 preloaded() {{ {shlex.join(PRELOADED)} "$@"; }}
-barl() {{ preloaded barl_trl.cli "$@"; }}
+barl() {{ preloaded barl_trl "$@"; }}
 python() {{ case "$1" in *.py) preloaded "$@";; *) {sys.executable} "$@";; esac; }}
 """
 """`barl` and `python FILE`, in processes that start at once."""

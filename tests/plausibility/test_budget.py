@@ -61,9 +61,6 @@ def peak_of_a_pass(model):
     return memory.peak, num_tokens
 
 
-# The estimate
-
-
 @pytest.mark.parametrize("wide", [{"intermediate_size": 2048}, {"vocab_size": 20000}])
 def test_a_pass_takes_what_is_estimated(wide):
     """Its peak is inside an MLP or inside the head, whichever is wide."""
@@ -73,36 +70,12 @@ def test_a_pass_takes_what_is_estimated(wide):
     assert peak == pytest.approx(estimate, rel=0.15)
 
 
-def test_logits_that_are_scaled_behind_the_head_are_all_counted():
-    model = make("granite", vocab_size=5000, logits_scaling=3.0)
-    plain = make("qwen2", vocab_size=5000)
-    peak, num_tokens = peak_of_a_pass(model)
-    estimates = [scoring_bytes(m.config, m.dtype, num_tokens) for m in (plain, model)]
-    assert estimates[0] < peak < estimates[1]
-
-
-@pytest.mark.parametrize(
-    ("family", "settings", "width"),
-    [
-        ("gemma3n_text", {"num_hidden_layers": 2, "intermediate_size": [48, 70_000]}, 70_000),
-        ("qwen2", {"per_layer_config": {1: {"intermediate_size": 70_000}}}, 70_000),
-        ("blt", {}, 0),  # sizes are those of its parts
-    ],
-)
-def test_the_widest_layer_counts(family, settings, width):
-    config = AutoConfig.for_model(family, **settings)
-    assert scoring_bytes(config, torch.float32, 1 << 20) > max(3 * width, 2048) << 22
-
-
 @given(st.sampled_from(sorted(CONFIGS)), st.integers(1, 1 << 36))
 def test_no_pass_that_fits_is_larger(name, num_bytes):
     num_tokens = tokens_within(CONFIGS[name], torch.bfloat16, num_bytes)
     needed = [scoring_bytes(CONFIGS[name], torch.bfloat16, num_tokens + n) for n in (0, 1)]
     assert needed[1] > num_bytes
     assert needed[0] <= num_bytes or num_tokens == 1
-
-
-# What is free
 
 
 def test_by_default_a_pass_takes_a_quarter_of_the_free_memory_at_most(model):
@@ -115,18 +88,11 @@ def test_by_default_a_pass_takes_a_quarter_of_the_free_memory_at_most(model):
         assert scoring_token_budget(model) == pytest.approx(2000, rel=0.5)
 
 
-# Halving
-
-
-def test_a_budget_is_halved_only_where_processes_wait_for_each_other(model):
-    assert halved_together(model, 1 << 60) == 1 << 60
-
-
 def test_with_sharded_parameters_a_budget_is_halved_until_it_fits_twice(sharded, caplog):
+    assert halved_together(make("qwen2"), 1 << 60) == 1 << 60  # no process waits for another
     assert halved_together(sharded, 64) == 64
     assert not caplog.records
     budget = halved_together(sharded, 3 << 60)
     assert budget == pytest.approx(tokens_that_fit(sharded, 0.5) * 0.75, rel=0.5)
     assert (3 << 60) % budget == 0
-    (message,) = [record.getMessage() for record in caplog.records]
-    assert message == f"memory is short: answers are scored {budget} tokens at a time"
+    assert [record.args for record in caplog.records] == [(budget,)]

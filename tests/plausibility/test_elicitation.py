@@ -28,11 +28,6 @@ def states(elicitation, tokenizer, prompt, *steps, foreign=()):
     return asked and [state == elicitation.closing_token_ids for state in asked]
 
 
-def test_default_is_the_released_codes(elicitation, tokenizer):
-    assert tokenizer.decode(elicitation.token_ids) == DEFAULT_ELICITATION
-    assert DEFAULT_ELICITATION == "\nBased on the above reasoning, the final answer is \\boxed"
-
-
 def test_an_open_thought_is_closed_before_the_elicitation(elicitation, tokenizer):
     closing = tokenizer.decode(elicitation.closing_token_ids)
     assert closing == "\n</think>\n" + DEFAULT_ELICITATION
@@ -79,16 +74,6 @@ def test_a_token_that_joins_brace_and_answer_is_scored_whole(elicitation, tokeni
     answer = Elicitation(tokenizer_with_join).answer("\\pi")
     assert tokenizer_with_join.decode(answer.token_ids[:1]) == "{\\"
     assert answer.score_from == 0
-
-
-def test_rollout_has_a_state_at_the_prompt_and_behind_every_step(elicitation):
-    rollout = elicitation.rollout([5, 6, 7], [8, 9, 10, 11], [2, 4], ["1", "2"])
-    assert rollout.token_ids == [5, 6, 7, 8, 9, 10, 11]
-    assert rollout.state_positions == [3, 5, 7]
-    assert len(rollout.answers) == 2
-
-
-# Turns
 
 
 def test_at_the_start_of_a_turn_the_text_has_no_leading_line_break(elicitation, tokenizer):

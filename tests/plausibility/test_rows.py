@@ -1,14 +1,26 @@
 """The packed rows against the tree that they stand for, enumerated by brute force."""
 
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barl_trl.plausibility import rows as packing
 from barl_trl.plausibility.queries import Answer, Rollout
-from barl_trl.plausibility.tree import rows as packing
-from barl_trl.plausibility.tree.micro_batches import packed_micro_batches, padded_micro_batches
-from barl_trl.plausibility.tree.rows import reencoded_rows, shared_prefix_rows
+from barl_trl.plausibility.rows import (
+    Branch,
+    Feeding,
+    branch_of,
+    micro_batches,
+    plain_row,
+    reencoded_rows,
+    shared_prefix_rows,
+)
+from barl_trl.plausibility.tree_attention import tree_mask
 
 from .trees import all_reads, build, context, groups, history, rollout_fields, tokens
+
+PACKED, MASKED = Feeding("packed"), Feeding("masked")
 
 
 def check_reads(rows, rollouts, common):
@@ -20,6 +32,37 @@ def check_reads(rows, rollouts, common):
     assert found == sorted(
         (key, label, [*seen]) for key, label, seen in all_reads(rollouts, common)
     )
+
+
+# What is asked
+
+
+@given(groups())
+def test_the_trunk_is_what_stands_before_the_last_token_that_is_read(many):
+    for rollout in map(build, many):
+        states = [rollout.token_ids[:end] for end in rollout.state_positions]
+        own = [seen for key, _, seen in all_reads([rollout], []) if key[1] < 0]
+        contexts = [*own, *(states if rollout.answers else [])]
+        assert rollout.trunk_length == max(map(len, contexts))
+
+
+@pytest.mark.parametrize(("ids", "score_from"), [([], 0), ([1, 2], 2), ([1, 2], -1)])
+def test_an_answer_without_scored_tokens_is_refused(ids, score_from):
+    with pytest.raises(ValueError, match="score_from"):
+        Answer(ids, score_from)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *(([], [1], []), ([1], [], []), ([1], [0], []), ([1], [2], []), ([1, 2], [2, 1], [])),
+        *(([1, 2], [1, 1], []), ([1, 2], [1, 2], [], [[3]])),
+        *(([1, 2], [1], [], None, 0), ([1, 2], [1], [], None, 3)),
+    ],
+)
+def test_a_rollout_whose_states_or_scored_tokens_are_not_its_own_is_refused(fields):
+    with pytest.raises(ValueError, match=r"token_ids|state_|score_from"):
+        Rollout(*fields)
 
 
 # What is read
@@ -41,16 +84,6 @@ def test_rollouts_of_a_group_are_read_as_if_they_stood_alone(many, common, max_s
 
 
 # What is fed
-
-
-def test_a_first_state_is_scored_once_for_a_group():
-    group = [Rollout([1, 2, n], [2, 3], [Answer([5, 6])]) for n in range(3)]
-    rows = shared_prefix_rows(group, [4])
-    assert [row.token_ids for row in rows] == [
-        [1, 2, 0, 4, 5, 4, 5],
-        [1, 2, 1, 4, 5],
-        [1, 2, 2, 4, 5],
-    ]
 
 
 def test_a_prompt_is_shared_where_that_saves_a_fifth_of_the_tokens():
@@ -86,34 +119,67 @@ def test_shared_tokens_are_fed_once(fields, common):
     assert len(row.token_ids) == rollout.state_positions[-1] + len(inner)
 
 
-def test_equal_answers_are_fed_once():
-    one = Rollout([1, 2], [2], [Answer([5, 6, 7])])
-    two = Rollout([1, 2], [2], [Answer([5, 6, 7]), Answer([5, 6, 7])])
-    (first,), (second,) = shared_prefix_rows([one], [4]), shared_prefix_rows([two], [4])
-    assert first.token_ids == second.token_ids == [1, 2, 4, 5, 6]
-    assert len(second.scored) == 2 * len(first.scored)
+def test_answers_with_the_same_start_branch_where_they_differ():
+    answers = (((7, 8, 9), 1), ((7, 5, 6, 9), 0))
+    branch = branch_of((4,), answers)
+    assert branch == Branch(
+        # 4, then 7, then 5 6 or 8; the last token of an answer is predicted, never fed
+        token_ids=[4, 7, 5, 6, 8],
+        depths=[1, 2, 3, 4, 3],
+        subtree_ends=[5, 5, 4, 4, 5],
+        # (place, label, hypothesis, answer token)
+        scored=[(0, 7, 1, 0), (1, 5, 1, 1), (2, 6, 1, 2), (3, 9, 1, 3), (1, 8, 0, 1), (4, 9, 0, 2)],
+    )
+    assert branch_of((4,), answers) is branch  # a group's states ask the same
+    bare = branch_of((), (((7,), 0), ((8,), 0)))
+    assert bare == Branch([], [], [], [(-1, 7, 0, 0), (-1, 8, 1, 0)])  # read at the fork
 
 
-def test_tokens_behind_the_last_state_are_not_fed():
-    (row,) = shared_prefix_rows([Rollout([1, 2, 3], [1, 2], [Answer([9])])], [])
-    assert row.token_ids == [1, 2]
+# Micro-batches
 
 
-def test_rollout_without_answers_has_no_row():
-    empty = Rollout([1], [1], [])
-    assert shared_prefix_rows([empty], [2]) == reencoded_rows([empty], [2]) == []
-    assert list(padded_micro_batches([], 8)) == list(packed_micro_batches([], 8)) == []
+@given(st.lists(rollout_fields(), max_size=6), st.integers(1, 60), st.booleans())
+def test_padded_rows_are_each_in_a_batch_within_the_budget(many, max_tokens, same_length):
+    rows = shared_prefix_rows([build(fields) for fields in many], [1])
+    found = []
+    for batch in micro_batches(rows, Feeding("masked", same_length), max_tokens):
+        assert batch.token_ids.numel() <= max_tokens or len(batch.token_ids) == 1
+        assert batch.attention_mask.all() or not same_length
+        assert tree_mask(batch.subtree_ends, batch.position_ids).diagonal(dim1=-2, dim2=-1).all()
+        size = batch.token_ids.shape[1]
+        for i, (ids, kept) in enumerate(zip(batch.token_ids, batch.attention_mask, strict=True)):
+            here = batch.places // size == i
+            reads = (batch.places % size, batch.labels, *batch.targets.unbind(-1))
+            found.append((ids[kept].tolist(), torch.stack(reads, -1)[here].tolist()))
+    assert sorted(found) == sorted(
+        (row.token_ids, [[*read] for read in row.scored]) for row in rows
+    )
 
 
-@given(groups(), st.sampled_from([0, 12, 1000]), st.data())
-def test_what_is_cached_keeps_its_place_in_the_row_unless_it_is_read(many, max_shared_tokens, data):
-    rollouts = [build(fields) for fields in many]
-    known = [data.draw(st.integers(0, len(rollout.token_ids))) for rollout in rollouts]
-    options = {"max_shared_tokens": max_shared_tokens}
-    whole = shared_prefix_rows(rollouts, [1], **options)
-    rows = shared_prefix_rows(rollouts, [1], **options, num_cached=known)
-    assert [row[:5] for row in rows] == [row[:5] for row in whole]
-    for row in rows:
-        assert row.num_cached <= known[row.rollout]
-        assert row.token_ids[: row.num_cached] == rollouts[row.rollout].token_ids[: row.num_cached]
-        assert all(read.position >= row.num_cached for read in row.scored)
+def test_padding_sees_itself_only():
+    (batch,) = micro_batches([plain_row([5, 6, 7], []), plain_row([8], [])], MASKED, 6)
+    assert batch.token_ids.tolist() == [[8, 0, 0], [5, 6, 7]]  # the shortest first
+    assert batch.attention_mask.tolist() == [[True, False, False], [True, True, True]]
+    visible = tree_mask(batch.subtree_ends, batch.position_ids)[0, 0]
+    assert torch.equal(visible, torch.eye(3).bool())
+
+
+@given(groups(), st.integers(1, 60))
+def test_joined_rows_are_each_in_a_batch_in_order(many, max_tokens):
+    rows = shared_prefix_rows([build(fields) for fields in many], [1])
+    expected = iter(rows)
+    for batch in micro_batches(rows, PACKED, max_tokens):
+        assert batch.token_ids.numel() <= max_tokens or len(batch.rows) == 1
+        assert batch.attention_mask.all()
+        stops = [start for start, _ in batch.rows[1:]] + [batch.token_ids.numel()]
+        for (start, row), stop in zip(batch.rows, stops, strict=True):
+            assert row == next(expected)
+            assert batch.token_ids[0, start:stop].tolist() == row.token_ids
+            assert batch.position_ids[0, start:stop].tolist() == row.position_ids
+            assert (batch.subtree_ends[0, start:stop] - start).tolist() == row.subtree_ends
+            here = (start <= batch.places) & (batch.places < stop)
+            places = batch.places[here] - start
+            reads = torch.stack([places, batch.labels[here], *batch.targets[here].T], -1)
+            assert reads.tolist() == [[*read] for read in row.scored]
+            assert batch.is_completion[here].tolist() == [read.state < 0 for read in row.scored]
+    assert next(expected, None) is None

@@ -1,8 +1,5 @@
 """Attention in pieces and as a mask: both show each token its ancestors, and nothing else."""
 
-from itertools import pairwise
-
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -10,14 +7,13 @@ from hypothesis import strategies as st
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from barl_trl.plausibility import tree_attention
 from barl_trl.plausibility.queries import Rollout
-from barl_trl.plausibility.tree import tree_attention
-from barl_trl.plausibility.tree.micro_batches import packed_micro_batches, padded_micro_batches
-from barl_trl.plausibility.tree.rows import shared_prefix_rows
-from barl_trl.plausibility.tree.tree_attention import attention_mask, pieces, runs, tree_mask
+from barl_trl.plausibility.rows import Feeding, micro_batches, shared_prefix_rows
+from barl_trl.plausibility.tree_attention import pieces, tree_mask
 
-from .cases import ALL, ANSWERS, EDGE_CASES, group, ids
-from .models import SHARED, adapted, make, trusted
+from .cases import ALL, ANSWERS, group, ids
+from .models import SHARED, make
 from .oracle import assert_matches, oracle, refusals, score
 from .trees import build, groups, history, rollout_fields, tokens
 
@@ -29,7 +25,7 @@ def test_mask_is_the_ancestor_relation(fields, common):
     rollout = build(fields)
     (row,) = shared_prefix_rows([rollout], common)
     nodes = [tuple(history(row, place)) for place in range(len(row.token_ids))]
-    (batch,) = padded_micro_batches([row], 1)
+    (batch,) = micro_batches([row], Feeding("masked"), 1)
     mask = tree_mask(batch.subtree_ends, batch.position_ids)[0, 0]
     # A trunk node and a branch node may spell the same tokens: tell them apart by the mask's own
     # column, and ask that ancestors are closed under "ancestor of" and spell the prefixes.
@@ -51,30 +47,6 @@ def test_reach_is_measured_in_positions():
     assert chunk[4:] == [[0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 1, 1]]
 
 
-@pytest.mark.parametrize("attn_implementation", ["sdpa", "eager"])
-def test_each_layer_type_has_a_mask_of_its_own_reach(attn_implementation):
-    model = make("gemma3_text", attn_implementation, **SHARED["gemma3_text"])
-    (row,) = shared_prefix_rows([EDGE_CASES["usual"]], [11])
-    (batch,) = padded_micro_batches([row], 1000)
-    masks = attention_mask(model, batch)
-    assert masks.keys() == {"full_attention", "sliding_attention"}
-    for kind, window in (("full_attention", 1000), ("sliding_attention", 12)):
-        expected = torch.tensor(
-            [
-                [
-                    key <= query < end and depth - key_depth < window
-                    for key, (end, key_depth) in enumerate(
-                        zip(row.subtree_ends, row.position_ids, strict=True)
-                    )
-                ]
-                for query, depth in enumerate(row.position_ids)
-            ]
-        )
-        if attn_implementation == "eager":  # it is added to the scores
-            expected = torch.where(expected, 0.0, torch.finfo(torch.float32).min)
-        assert torch.equal(masks[kind][0, 0], expected)
-
-
 @pytest.mark.parametrize("family", ["qwen2", "gemma3_text", "mistral"])
 def test_eager_attention(family, caplog):
     model = make(family, **{**SHARED[family], "attn_implementation": "eager"})
@@ -90,9 +62,8 @@ def test_the_pieces_of_attention_show_what_the_mask_shows(
     many, max_shared_tokens, max_tokens, data
 ):
     rollouts = [build(fields) for fields in many]
-    known = [data.draw(st.integers(0, len(rollout.token_ids))) for rollout in rollouts]
-    rows = shared_prefix_rows(rollouts, [1], max_shared_tokens=max_shared_tokens, num_cached=known)
-    for batch in packed_micro_batches(rows, max_tokens):
+    rows = shared_prefix_rows(rollouts, [1], max_shared_tokens=max_shared_tokens)
+    for batch in micro_batches(rows, Feeding("packed"), max_tokens):
         assert batch.token_ids.shape == (1, sum(row.size for _, row in batch.rows))
         place = 0
         cut = iter(pieces(batch, data.draw(st.sampled_from([1, 3, 128]))))
@@ -106,27 +77,17 @@ def test_the_pieces_of_attention_show_what_the_mask_shows(
                 queries = range(piece.queries.start, piece.queries.stop)
                 assert queries[0] == place  # in order, none left out
                 place = queries[-1] + 1
-                length, rollout = piece.cached
-                assert length <= row.num_cached and rollout in (row.rollout, 0)
-                fed = [k for run in piece.keys for k in range(run.start, run.stop)]
-                keys = [*range(length), *(k - start + row.num_cached for k in fed)]
+                keys = [k - start for run in piece.keys for k in range(run.start, run.stop)]
                 if piece.spans is None:  # causal
-                    assert fed == [*queries] and not length
+                    assert keys == [query - start for query in queries]
                     mask = torch.ones(len(keys), len(keys)).tril().bool()
                 else:
                     (first, stop), n = piece.spans, torch.arange(len(queries))[:, None]
                     mask = (first <= n) & (n < stop)
                 for n, query in enumerate(queries):
-                    shown[query - start + row.num_cached, keys] = mask[n]
-            assert torch.equal(shown[row.num_cached :], expected[row.num_cached :])
+                    shown[query - start, keys] = mask[n]
+            assert torch.equal(shown, expected)
         assert next(cut, None) is None
-
-
-@given(st.sets(st.integers(0, 20), min_size=1))
-def test_runs_hold_neighbours(places):
-    found = runs(np.array(sorted(places)))
-    assert [place for run in found for place in range(run.start, run.stop)] == sorted(places)
-    assert all(left.stop < right.start for left, right in pairwise(found))
 
 
 @pytest.mark.parametrize("queries", [7, 128])
@@ -138,21 +99,6 @@ def test_a_trunk_longer_than_a_kernel_call_is_causal_and_its_branches_are_masked
     for max_tokens in (60, 4096):  # a prompt of its own or shared
         result = score(model, rollouts, max_tokens=max_tokens)
         assert_matches(result, oracle(model, rollouts))
-
-
-@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: adapted(model)])
-def test_other_attention_is_switched_for_the_pass_only(model, wrap):
-    expected = oracle(wrap(model), ALL)
-    model.config._attn_implementation = "flex_attention"
-    seen = []
-    hook = model.model.layers[0].register_forward_hook(
-        lambda *_: seen.append(model.config._attn_implementation)
-    )
-    trusted(model)  # the check re-encodes, which flex would compile
-    assert_matches(score(model, ALL), expected)
-    hook.remove()
-    assert set(seen) == {tree_attention.NAME}
-    assert model.config._attn_implementation == "flex_attention"
 
 
 def flash(module, query, key, value, attention_mask, **kwargs):

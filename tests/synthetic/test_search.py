@@ -60,13 +60,6 @@ def test_solution_is_at_every_place_of_the_list():
     assert min(counts) > 150 and max(counts) < 250  # 200 expected; 4 standard deviations
 
 
-def test_seeds_reproduce_and_differ():
-    assert take(20, seed=3) == take(20, seed=3)
-    assert take(20, seed=3) != take(20, seed=4)
-    random.seed(0)  # the stream has its own generator
-    assert take(20, seed=3) == take(20, seed=3)
-
-
 def test_training_and_held_out_problems_share_no_equation():
     def equations(held_out):
         return {(p.slope, p.offset, p.target) for p in take(5000, seed=5, held_out=held_out)}
@@ -80,19 +73,6 @@ def test_partition_is_fixed():
     """The shipped model was trained on one side: another hash would leak the other side."""
     held_out = [x for x in range(2, 21) if SearchProblem((x,), 2, 1, 2 * x + 1).held_out]
     assert held_out == [9, 12, 15]
-
-
-def test_rows_are_prompts_and_solutions():
-    first, *_ = search_rows(5, seed=6)
-    problem, *_ = take(5, seed=6)
-    assert first == {"prompt": problem.prompt, "solution": problem.solution}
-    held_out_prompts = {row["prompt"] for row in search_rows(200, seed=6, held_out=True)}
-    assert held_out_prompts.isdisjoint(row["prompt"] for row in search_rows(2000, seed=6))
-
-
-def test_prompt_text():
-    assert PROBLEM.prompt == "Which of 3, 18, 26, 21, 7, 19, 4 satisfies 3x + 7 = 70?\n"
-    assert PROBLEM.solution == "21"
 
 
 # The parser
@@ -188,19 +168,6 @@ def test_a_line_counts_in_the_step_that_completes_it():
     ]
 
 
-def test_without_a_problem_or_steps_nothing_is_said():
-    assert observation_likelihood(["What?"], [["18", "3"]], [[NO_18]]) == [[[0.0, 0.0]]]
-    assert observation_likelihood([PROBLEM.prompt], [["18"]], [[]]) == [[]]
-
-
-def test_numbers_that_python_does_not_read_are_no_tries():
-    line = f"Try {'1' * 5000}: a, no.\n"
-    assert parse_chain(line) == ([], None)
-    assert observation_likelihood([PROBLEM.prompt], [["18"]], [[line]]) == [[[0.0]]]
-    for candidates, slope in ((" , ", "3"), ("1" * 5000, "3"), ("1, 2", "1" * 5000)):
-        assert SearchProblem.of_prompt(f"Which of {candidates} satisfies {slope}x + 2 = 5?") is None
-
-
 def test_real_chains_leave_what_was_not_tried(tokenizer):
     """Chains as the model was trained on them, in the steps of the demo."""
     segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=STEP_DELIMITER)
@@ -239,27 +206,7 @@ def test_elicitation_and_answer_have_the_same_ids_alone_and_in_the_text(tokenize
         assert apart == tokenizer.encode("".join(parts))
 
 
-def test_braces_and_numbers_are_tokens_of_their_own(tokenizer):
-    tokens = [tokenizer.decode([token]) for token in tokenizer.encode("\\boxed{21}.")]
-    assert tokens[-3:] == ["{", "21", "}."]
-    assert all(len(tokenizer.encode(str(number))) == 1 for number in range(100))
-
-
-def test_a_try_line_is_short(tokenizer):
-    assert len(tokenizer.encode(NO_18 + "\n")) == 12
-
-
-def test_pad_and_end_differ(tokenizer, model):
-    assert tokenizer.pad_token_id != tokenizer.eos_token_id
-    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
-    assert model.generation_config.pad_token_id == tokenizer.pad_token_id
-
-
 # The model
-
-
-def test_files_are_small():
-    assert sum(file.stat().st_size for file in TINY_MODEL_DIR.iterdir()) < 5_000_000
 
 
 def test_greedy_chains_are_well_formed_and_their_sums_right(model, tokenizer):

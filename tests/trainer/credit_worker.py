@@ -32,7 +32,7 @@ def loudness(completions, **_):
 def main(folder: str) -> None:
     state, tokenizer = PartialState(cpu=True), tiny_tokenizer()
     size = len(ROWS) // state.num_processes
-    start, weights = state.process_index * size, {}
+    start, weights, metrics = state.process_index * size, {}, {}
     for credit in CREDITS:
         args = config(
             Path(folder) / credit,
@@ -56,7 +56,14 @@ def main(folder: str) -> None:
             row[mask.bool()].tolist()
             for row, mask in zip(output["advantages"], output["completion_mask"], strict=True)
         ]
+        logged = barl_trainer._metrics["train"].items()
+        metrics[credit] = {
+            name.removeprefix("barl/"): values[-1]
+            for name, values in logged
+            if name.startswith("barl/") and "_seconds" not in name
+        }
     (Path(folder) / f"{state.process_index}.json").write_text(json.dumps(weights))
+    (Path(folder) / f"metrics-{state.process_index}.json").write_text(json.dumps(metrics))
     state.destroy_process_group()
 
 

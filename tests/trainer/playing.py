@@ -144,7 +144,7 @@ class Keeping(BARLTrainer):
     """Keeps what was generated and how it was scored."""
 
     def _score(self, **kwargs):
-        self.generated = self._batch.generated
+        self.generated = self._generated
         self.scored = super()._score(**kwargs)
         return self.scored
 

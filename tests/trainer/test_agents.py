@@ -8,14 +8,10 @@ import sys
 import numpy as np
 import pytest
 import torch
-from accelerate import PartialState
 from datasets import Dataset
-from peft import LoraConfig
-from transformers import TrainerCallback
+from trl import GRPOTrainer
 
 from barl_trl.rewards import accuracy_reward
-from barl_trl.trainer import make_trainer
-from barl_trl.trainer.checks.agents import check_agents
 
 from .. import reference
 from ..distributed.launching import launch
@@ -81,7 +77,7 @@ def test_steps_are_turns_and_only_the_models_tokens_have_weights(tmp_path, famil
     assert trainer.script.calls == [4, 3, 1]
     assert [*map(len, scored.turns)] == [2, 3, 1, 2]
     assert scored.answers == ["12", None, "7", "2"]
-    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
     for n, (ids, mask) in enumerate(zip(generated.completion_ids, generated.masks, strict=True)):
         weights = output["advantages"][n][: len(ids)]
         assert not weights[[k for k, own in enumerate(mask) if not own]].any()
@@ -108,7 +104,7 @@ def test_weights_are_those_by_hand(tmp_path):
     """States at the prompt, behind each result, and at the last word; plain loops over them."""
     trainer = agent(tmp_path, tools=[look], value_normalization="none", step_size=99)
     output = played(trainer, ROWS, plays())
-    outcomes = trainer._batch.rewards_per_func[:, 0].tolist()
+    outcomes = trainer._rewards_per_func[:, 0].tolist()
     (answers,) = {found.answers for found in trainer.scored.sets}
     assert set(answers) == {"12", "7", "2"}
     bare = by_hand.ELICITATION.removeprefix("\n")
@@ -159,28 +155,6 @@ def test_what_others_say_changes_no_step_and_no_elicitation(tmp_path):
         assert texts == [bare] * len(ends) + [last]
 
 
-@pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
-def test_the_cache_of_generation_serves_unequal_numbers_of_turns(tmp_path, method):
-    trainer = agent(tmp_path, tools=[look])
-    played(trainer, ROWS, plays())
-    got = trainer.scored.likelihoods
-    again = agent(tmp_path, tools=[look], scoring_method=method)
-    again.model.load_state_dict(trainer.model.state_dict())
-    expected = again.scorer.score(
-        again.model,
-        trainer.generated._replace(cache=None),
-        [{"solution": "12"}] * 4,
-        start=0,
-        group_size=4,
-        score_completions=False,
-        completion_temperature=1.0,
-        max_tokens=None,
-    ).likelihoods
-    torch.testing.assert_close(got.answer_logps, expected.answer_logps, atol=1e-5, rtol=0)
-    tokens = sum(len(ids) for ids in trainer.generated.completion_ids)
-    assert expected.num_tokens - got.num_tokens > tokens - 20
-
-
 def test_old_logps_are_those_of_trl(tmp_path):
     fields = {"steps_per_generation": 2, "per_device_train_batch_size": 2, "num_iterations": 2}
     trainer = agent(tmp_path, tools=[look], **fields)
@@ -188,7 +162,7 @@ def test_old_logps_are_those_of_trl(tmp_path):
     ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
     mask = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
     number = output["completion_ids"].shape[1]
-    trainer._batch.asks_for_old_logps = False
+    trainer._asks_for_old_logps = False
     with torch.no_grad():
         logps, *_ = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, number)
     own = (output["completion_mask"] * output["tool_mask"]).bool()
@@ -252,14 +226,14 @@ def test_an_environment_tells_answers_and_rewards(tmp_path):
     trainer = agent(tmp_path, reward_funcs=[], environment_factory=Guess)
     played(trainer, ROWS, GAMES)
     assert trainer.scored.answers == ["12", "9", None, "12"]
-    assert trainer._batch.rewards_per_func.tolist() == [[1.0], [0.0], [0.0], [1.0]]
+    assert trainer._rewards_per_func.tolist() == [[1.0], [0.0], [0.0], [1.0]]
     assert trainer.scored.sets[0].members == (0, 1, None, 0)
 
 
 def test_our_rewards_read_the_same_answers(tmp_path):
     trainer = agent(tmp_path, environment_factory=Guess)
     played(trainer, ROWS, GAMES)
-    assert trainer._batch.rewards_per_func.tolist() == [
+    assert trainer._rewards_per_func.tolist() == [
         [1.0, 1.0],
         [0.0, 0.0],
         [0.0, 0.0],
@@ -273,7 +247,7 @@ def test_a_reward_function_may_take_the_answers(tmp_path):
 
     trainer = agent(tmp_path, reward_funcs=told, environment_factory=Guess)
     played(trainer, ROWS, GAMES)
-    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
 
 
 def test_an_environment_without_an_answer_leaves_it_to_the_last_message(tmp_path):
@@ -324,7 +298,7 @@ def test_each_row_may_choose_its_environment(tmp_path):
     output = played(trainer, rows, [*GAMES, *reads])
     assert trainer.scored.answers == ["12", "9", None, "12", "12", None, "7", "2"]
     right = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]
-    rewards = trainer._batch.rewards_per_func
+    rewards = trainer._rewards_per_func
     assert rewards[:, 0].tolist() == right
     assert rewards[:4, 1].tolist() == right[:4] and rewards[4:, 1].isnan().all()
     names = [{tool["function"]["name"] for tool in _tools_of(row, trainer)} for row in (0, 4)]
@@ -395,7 +369,7 @@ def test_a_rollout_func_of_several_turns(tmp_path, conversational):
     assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 1]
     assert trainer.scored.answers == ["12", "7", "9", None]
     assert trainer.scored.is_cut_off == [False, False, False, True]
-    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
     for n, mask in enumerate(trainer.generated.masks):
         weighed = output["advantages"][n][: len(mask)] != 0
         # the end of a turn that another wrote is not the model's
@@ -413,7 +387,7 @@ def test_a_rollout_func_may_tell_the_answers(tmp_path):
     trainer.model.train()
     trainer._generate_and_score_completions([dict(row) for row in ROWS])
     assert trainer.scored.answers == ["12", None, "9", "12"]
-    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
+    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
 
 
 def test_answers_that_are_told_need_no_box(tmp_path, caplog):
@@ -440,14 +414,14 @@ def test_what_a_rollout_func_tells_leaves_the_data_as_they_are(tmp_path):
     trainer.model.train()
     trainer._generate_and_score_completions([dict(row) for row in rows])
     assert seen == [(["12"] * 4, told, [3] * 4)]
-    assert [row["game"] for row in trainer._batch.inputs] == [3] * 4
+    assert [row["game"] for row in trainer._inputs] == [3] * 4
 
 
 def test_a_column_of_the_data_set_is_no_answer(tmp_path):
     rows = [row | {"answer": "12"} for row in ROWS]
     trainer = agent(tmp_path, rows=rows, tools=[look])
     played(trainer, rows, plays())
-    assert trainer._batch.rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
 # Edges of TRL's loop
@@ -513,7 +487,7 @@ def test_a_result_at_the_length_limit(tmp_path, room):
     last = trainer.generated.completions[0][-1]
     assert last["role"] == ("tool" if room == 0 else "assistant")
     assert trainer.scored.answers == [None] * 4
-    assert trainer._batch.rewards_per_func[:, 0].tolist() == [0.0] * 4
+    assert trainer._rewards_per_func[:, 0].tolist() == [0.0] * 4
     assert trainer.scored.is_cut_off == [True] * 4
     assert trainer.scored.step_ends[0] == [turn.stop if room == 0 else turn.end]
     assert trainer._metrics["train"]["barl/ended_in_call"][-1] == float(room < 0)
@@ -532,22 +506,13 @@ def test_no_tools_are_as_before(tmp_path):
 
 
 def test_credit_grpo_is_trls_grpo_with_the_same_tools(tmp_path):
-    fields = {"scale_rewards": "group", "value_normalization": "none"}
     weights = []
-    for method, own in (("barl", {"credit": "grpo"}), ("grpo", {})):
-        trainer = agent(tmp_path, cls=maker(method), tools=[look], **fields | own)
+    for cls, own in ((Keeping, {"credit": "grpo"}), (GRPOTrainer, {})):
+        trainer = agent(tmp_path, cls=cls, tools=[look], scale_rewards="group", **own)
         output = played(trainer, ROWS, plays())
         advantages = output["advantages"].reshape(4, -1)  # TRL's is one for each rollout
         weights.append(advantages * output["completion_mask"] * output["tool_mask"])
     torch.testing.assert_close(weights[0], weights[1], atol=1e-5, rtol=0)
-
-
-def maker(method):
-    def make(model, reward_funcs, args, dataset, **kwargs):
-        names = {"reward_funcs": reward_funcs, "train_dataset": dataset, "model": model}
-        return make_trainer(method, args=args, **names, **kwargs)
-
-    return make
 
 
 @pytest.fixture(scope="module")
@@ -593,109 +558,6 @@ def test_what_observations_tell_is_logged_of_a_credit_without_other_hypotheses(t
     assert logged == pytest.approx(sum(gains).item() / 6, abs=1e-6) != 0
 
 
-# Training
-
-
-class StopAt(TrainerCallback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **kwargs):
-        control.should_training_stop = state.global_step == self.step
-
-
-@pytest.mark.parametrize("lora", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_run_goes_on_exactly(tmp_path, lora):
-    def run(name, steps, *, resume=None):
-        fields = {
-            "per_device_train_batch_size": 2,
-            "steps_per_generation": 2,
-            "num_iterations": 2,
-            "max_steps": 8,
-            "save_strategy": "steps",
-            "save_steps": 3,  # put off to the end of the rollout batch
-            "learning_rate": 1e-2,
-        }
-        peft = LoraConfig(r=4, target_modules=["q_proj", "v_proj"]) if lora else None
-        trainer = agent(tmp_path / name, environment_factory=Guess, peft_config=peft, **fields)
-        speaking(trainer.model, trainer._tokenizer, GAMES)
-        trainer.add_callback(StopAt(steps))
-        trainer.train(resume_from_checkpoint=resume)
-        return trainer
-
-    expected = run("whole", 8).model.state_dict()
-    run("parts", 6)
-    resumed = run("parts", 8, resume=str(tmp_path / "parts" / "checkpoint-4"))
-    got = resumed.model.state_dict()
-    assert all(torch.equal(got[name], weight) for name, weight in expected.items())
-    logged = {name: value for row in resumed.state.log_history for name, value in row.items()}
-    assert logged["barl/turns_per_rollout"] == 2.5
-    assert "barl/observation_gain" in logged
-
-
-# What TRL cannot do
-
-
-def test_an_environment_needs_a_data_set(tmp_path):
-    with pytest.raises(ValueError, match="train_dataset must be given with environment_factory"):
-        Keeping("no model", [], agent_config(tmp_path), environment_factory=Guess)
-
-
-@pytest.mark.parametrize("method", ["barl", "grpo"])
-@pytest.mark.parametrize(
-    ("fields", "kwargs", "message"),
-    [
-        ({}, {"rollout_func": chatting(CHATS)}, "rollout_func must be None with tools, got <func"),
-        ({"fsdp": "full_shard"}, {}, "use_vllm must be True with tools where parameters are shard"),
-        ({}, {"rows": [{"prompt": "text", "solution": "1"}] * 4}, "must have messages as prompts"),
-        ({}, {"rows": [row | {"rollout_answer": 1} for row in ROWS]}, "no column 'rollout_answer'"),
-        (
-            {},
-            {"rows": [row | {"environments": 1} for row in ROWS]},
-            "no column 'environments' with",
-        ),
-    ],
-)
-def test_what_trl_cannot_do_is_refused(tmp_path, method, fields, kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        agent(tmp_path, cls=maker(method), tools=[look], **fields, **kwargs)
-
-
-def test_a_server_of_vllm_serves_agents_of_one_process(tmp_path, monkeypatch):
-    args = agent_config(tmp_path)
-    args.use_vllm, args.vllm_mode = True, "server"
-    rows = Dataset.from_list(ROWS)
-    check_agents(args, rows, {"tools": [look]})
-    monkeypatch.setitem(PartialState()._shared_state, "num_processes", 2)
-    with pytest.raises(ValueError, match="vllm_mode must be 'colocate' with tools on 2 processes"):
-        check_agents(args, rows, {"tools": [look]})
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"credit": "barl"}, "who asks a question looks no better than who answers at once"),
-        ({"credit": "barl", "outcome_mode": "hypothesis"}, "outcome_mode='hypothesis' is wrong"),
-        ({"credit": "information_gain"}, "have 2 to 4: with gain_normalization='joint' it pays"),
-        ({"credit": "delta_belief"}, "credit='delta_belief' compares the n-th turns of rollouts"),
-        ({"credit": "rloo", "credit_baseline": "step"}, "credit_baseline='step' compares the n-th"),
-        ({"credit": "information_gain", "gain_normalization": "separate"}, None),
-        ({"credit": "belief_critic"}, None),
-    ],
-)
-def test_settings_that_mislead_with_turns_are_said_once(tmp_path, caplog, fields, said):
-    trainer = agent(tmp_path, environment_factory=Guess, **fields)
-    games = [*GAMES[:2], [call("compare", number=1), "Done."], GAMES[3]]
-    for _ in range(2):
-        played(trainer, ROWS, games)
-    found = [text for text in caplog.messages if "turns" in text and "rollouts of a batch" in text]
-    found += [text for text in caplog.messages if "who asks" in text or "is wrong with" in text]
-    if said is None:
-        assert not found
-    else:
-        assert sum(said in text for text in found) == 1
-
-
 @pytest.mark.parametrize("last_state", ["measured", "answer"])
 def test_the_last_state_may_be_the_answer(tmp_path, last_state):
     trainer = agent(tmp_path, environment_factory=Guess, last_state=last_state)
@@ -710,11 +572,11 @@ def test_the_last_state_may_be_the_answer(tmp_path, last_state):
 # Benchmarks
 
 
-@pytest.mark.parametrize("method", ["barl", "grpo"])
-def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path, method):
+@pytest.mark.parametrize("credit", ["barl", "grpo"])
+def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path, credit):
     rows = [row | {"solution": str(12 - n % 3)} for n, row in enumerate(ROWS)]
-    fields = {"per_device_eval_batch_size": 4, "log_completions": True}
-    kwargs = {"reward_funcs": [], "environment_factory": Chance, "cls": maker(method)}
+    fields = {"per_device_eval_batch_size": 4, "log_completions": True, "credit": credit}
+    kwargs = {"reward_funcs": [], "environment_factory": Chance}
     trainer = agent(tmp_path, benchmarks={"games": Dataset.from_list(rows)}, **fields, **kwargs)
     speaking(trainer.model, trainer._tokenizer, GAMES)
     before = random.getstate(), np.random.get_state()[1].tolist()
@@ -726,29 +588,3 @@ def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path,
     assert metrics["eval_games/mean_tokens"] == pytest.approx(sum(words) / 4)
     assert not trainer._metrics["eval"] and not trainer._logs["completion"]
     assert trainer.num_generations_eval == 4
-
-
-@pytest.mark.parametrize(
-    ("games", "fields", "batches", "said"),
-    [
-        ([[r"\boxed{1}"]] * 4, {}, 10, "no rollout calls a tool. Ask for calls in the prompt"),
-        (
-            [[call("look", key=n), call("look", key=n)] for n in range(4)],
-            {"max_tool_calling_iterations": 1},
-            3,
-            "still call a tool when max_tool_calling_iterations=1 is used up",
-        ),
-        (
-            [[call("look", key=200)]] * 4,
-            {"max_completion_length": 60},
-            3,
-            "does not fit into max_completion_length=60, which counts results",
-        ),
-    ],
-    ids=["no call", "turn limit", "no room"],
-)
-def test_runs_of_agents_that_cannot_learn_say_so(tmp_path, caplog, games, fields, batches, said):
-    trainer = agent(tmp_path, tools=[look], max_steps=batches, credit="rloo", **fields)
-    speaking(trainer.model, trainer._tokenizer, games)
-    trainer.train()
-    assert sum(said in text for text in caplog.messages) == 1

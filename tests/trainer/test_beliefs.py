@@ -98,7 +98,6 @@ def test_the_return_expected_under_the_tasks_belief_weighs_all_turns(tmp_path, w
     assert [*trainer.scored.sets[0].members] == ANSWERS
     check_weights(trainer, output, weights_by_hand(expected_outcomes()))
     assert trainer.scored.likelihoods.num_tokens == 0
-    assert trainer.generated.cache is None
 
 
 def test_without_labels_the_bayes_return_has_the_same_weights(tmp_path):
@@ -121,7 +120,7 @@ def test_the_prior_is_that_of_the_column(tmp_path):
 
 
 def test_information_is_paid_to_the_step_that_gains_it(tmp_path):
-    trainer = game(tmp_path, information_weight=0.5, credit_baseline="none")
+    trainer = game(tmp_path, credit_options={"information_weight": 0.5}, credit_baseline="none")
     output = played(trainer, ROWS, GAMES)
     mask, ends = trainer.generated.masks[3], trainer.scored.step_ends[3]
     first, later = (
@@ -163,7 +162,7 @@ def test_both_beliefs_multiply(tmp_path):
     kept = []
 
     trainer = game(tmp_path, belief="both", credit="barl", value_normalization="none")
-    trainer._belief_log.log_rollouts = lambda batch, rollouts, weighed: kept.append(rollouts)
+    trainer._batch_log.log_rollouts = lambda batch, rollouts, weighed: kept.append(rollouts)
     played(trainer, ROWS, GAMES)
     (rollouts,) = kept
     assert trainer.scored.likelihoods.num_tokens > 0
@@ -183,9 +182,6 @@ def test_metrics_say_what_observations_did(tmp_path):
     assert metrics["barl/entropy_before"] == pytest.approx(math.log(4))
     assert metrics["barl/entropy_after"] == pytest.approx((math.log(3) + 2 * math.log(4)) / 4)
     assert metrics["barl/truth_mass_after"] == pytest.approx((1 / 3 + 2 / 4 + 1) / 4)
-    calibration = (math.log(1 / 3) + 2 * math.log(1 / 4)) / 4
-    assert metrics["barl/belief_calibration"] == pytest.approx(calibration)
-    assert metrics["barl/observations_uninformative"] == pytest.approx(4 / 6)
     assert metrics["barl/observations_contradicted"] == 0
     assert metrics["barl/truth_not_given"] == 0
     assert metrics["barl/scoring_tokens"] == 0
@@ -274,16 +270,15 @@ def test_without_true_answers_the_votes_are_the_prior(tmp_path, caplog):
     assert not trainer.scored.sets[0].has_truth
     check_weights(trainer, output, weights_by_hand([0.75, 0.25, 0.75, 0.75]))
     metrics = trainer._metrics["train"]
-    of_truths = ["truth_mass", "truth_mass_after", "belief_calibration", "outcome_gain"]
+    of_truths = ["truth_mass", "truth_mass_after", "outcome_gain"]
     assert not {f"barl/{name}" for name in of_truths} & {*metrics}
     entropy = reference.entropy([0.75, 0.25]) * math.log(2) / math.log(4)
     assert metrics["barl/answer_entropy"] == [pytest.approx(entropy)]
-    assert metrics["barl/length_left"] == [1.0]
     unknown = [name for name, values in metrics.items() if any(map(math.isnan, values))]
     assert not [name for name in unknown if name.startswith("barl/")]
 
 
-EVIDENCE = ["entropy_before", "entropy_after", "belief_calibration", "observations_uninformative"]
+EVIDENCE = ["entropy_before", "entropy_after", "truth_mass_after", "observations_contradicted"]
 TEXTS = {"Which?": ["Is it 1? no\nIs it 2? yes\n\\boxed{2}", "Is it 3? no\n\\boxed{1}"] * 2}
 TEXT_ROWS = [{"prompt": "Which?", "solution": "2", "numbers": ["1", "2", "3"]}] * 4
 

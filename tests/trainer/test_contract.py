@@ -1,46 +1,35 @@
-"""What barl-trl relies on is listed and there; a version that was not run leads to one warning
-where it is intact, and to one error where it is not.
+"""What barl-trl relies on in TRL is listed and there, and does inside what it is relied on for.
+
+A failure in the second half names what another TRL does differently.
 """
 
 import ast
 import inspect
-import os
 import re
-import shutil
-import subprocess
 import tomllib
-import types
 import warnings
-from importlib.metadata import version
 from pathlib import Path
-from pkgutil import resolve_name
 
 import pytest
+import torch
 import transformers.trainer
-import trl
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from transformers import Trainer, TrainingArguments
 from trl import GRPOConfig, GRPOTrainer
 
-import barl_trl.commands.plan
 import barl_trl.trainer
 from barl_trl import BARLConfig, BARLTrainer
-from barl_trl.trainer.barl_fields import barl_fields
-from barl_trl.trainer.checks.contract import (
-    _NAMES,
-    _PARAMETERS,
-    TESTED,
-    check_versions,
-)
-from barl_trl.trainer.methods import BaselineTrainer, make_trainer
+from barl_trl.trainer.config import own_fields
+from barl_trl.trainer.contract import _NAMES, _PARAMETERS, TESTED, check_versions
 
 from ..paths import ROOT
-from ..preloaded import PRELOADED
+from .playing import played
+from .rollouts import ROWS as CASE_ROWS
 from .rollouts import config, trainer
+from .test_agents import ROWS, agent, look, plays
 
-RAN = "trl>=1.16,<1.17 and transformers>=5.17,<5.25"
-HERE = f"transformers {version('transformers')}"
+WAY_BACK = "pip install 'trl>=1.16,<1.17' 'transformers>=5.17,<5.25'"
 
 
 @pytest.fixture(autouse=True)
@@ -72,197 +61,95 @@ def test_the_versions_that_were_run_are_those_of_the_set_ups():
     assert required["trl"] == SpecifierSet(">=1.16,<2")
 
 
+@pytest.mark.filterwarnings("error:.*was not run")
 def test_the_installed_versions_are_silent(tmp_path):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".*was not run")
-        config(tmp_path)
+    config(tmp_path)
 
 
-@pytest.mark.parametrize("method", ["barl", "grpo"])
-def test_a_newer_trl_that_is_intact_is_warned_of_once_and_trains(
-    newer, tmp_path, model, tokenizer, method
-):
+def test_a_newer_trl_that_is_intact_is_warned_of_once_and_trains(newer, tmp_path, model, tokenizer):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         config(tmp_path)
-        args = config(tmp_path)
-        made = trainer(model, tokenizer, args, cls=lambda **kwargs: make_trainer(method, **kwargs))
+        made = trainer(model, tokenizer, config(tmp_path))
         made.train()
     assert made.state.global_step == 1
-    (text,) = [str(w.message) for w in caught if "was not run" in str(w.message)]
-    assert text == (
-        f"barl-trl was not run with trl 1.17.0 and {HERE}, but with {RAN}. The names that it "
-        "relies on are there. To go back: pip install 'trl>=1.16,<1.17' 'transformers>=5.17,<5.25'"
-    )
-    (place,) = [w.filename for w in caught if str(w.message) == text]
-    assert place.endswith("rollouts.py")  # which makes the configuration
+    [said] = [one for one in caught if "was not run" in str(one.message)]
+    assert "trl 1.17.0" in str(said.message) and str(said.message).endswith(WAY_BACK)
+    assert said.filename.endswith("rollouts.py")  # which makes the configuration
 
 
 def test_a_changed_trl_is_refused_before_a_model_is_looked_for(newer, monkeypatch):
     monkeypatch.setattr(GRPOTrainer, "_generate", lambda self, prompts_new: None)
-    message = (
-        f"trl must be as barl-trl relies on it, got trl 1.17.0 and {HERE}: "
-        "trl.GRPOTrainer._generate takes (prompts_new), not (prompts). barl-trl was run with "
-        f"{RAN}: pip install 'trl>=1.16,<1.17' 'transformers>=5.17,<5.25'."
-    )
+    message = r"trl 1\.17\.0 .*GRPOTrainer\._generate takes \(prompts_new\), not \(prompts\)"
     for _ in range(2):
-        with pytest.raises(ImportError, match=f"^{re.escape(message)}$"):
+        with pytest.raises(ImportError, match=message):
             BARLTrainer(model="no/such-model", reward_funcs="math_verify")
-        with pytest.raises(ImportError, match="_generate takes"):
-            make_trainer("grpo", args=BARLConfig(), model="no/such-model")
 
 
 def test_a_trl_that_is_patched_at_run_time_is_not_to_be_installed_again(monkeypatch):
-    monkeypatch.setattr(GRPOTrainer, "log", lambda self, values: None)
-    with pytest.raises(ImportError, match=r"log takes .*: leave out what patches trl in this proc"):
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", lambda self, values: None)
+    with pytest.raises(ImportError, match=r"takes .*: leave out what patches trl in this process"):
         BARLConfig()
 
 
+def test_a_name_that_cannot_be_imported_is_a_change(monkeypatch):
+    def importing(name):
+        raise ImportError("cannot import name 'profiling_context'", name="trl.extras.profiling")
+
+    monkeypatch.setattr(barl_trl.trainer, "_attribute", importing)
+    with pytest.raises(ImportError, match=r"trl must be as .*'profiling_context'"):
+        _ = barl_trl.trainer.BARLTrainer_
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "found"),
+    ("path", "found"),
     [
-        (
-            "def _calculate_rewards(self, inputs, prompts, ",
-            "def _calculate_rewards(self, prompts, inputs, ",
-            "trl.GRPOTrainer._calculate_rewards takes (prompts, inputs, completions, ",
-        ),
-        (
-            "profiling_context",
-            "profile",
-            "cannot import name 'profiling_context' from 'trl.extras.profiling'",
-        ),
+        ("trl.extras.profiling.profiling_context", "profiling_context is gone"),
+        ("trl.generation.vllm_generation.VLLMGeneration", "generation_kwargs is gone"),
     ],
 )
-def test_a_copy_of_trl_with_a_change(newer, tmp_path, old, new, found):
-    """From the import to the configuration, in a process that finds the copy first."""
-    installed = Path(trl.__file__).parent
-    shutil.copytree(installed, tmp_path / "trl", copy_function=os.symlink)
-    for path in installed.rglob("*.py"):
-        if old in (text := path.read_text()):
-            changed = tmp_path / "trl" / path.relative_to(installed)
-            changed.unlink()
-            changed.write_text(text.replace(old, new))
-    script = tmp_path / "script.py"  # whose folder is the first of the path
-    script.write_text(
-        "import sys\n"
-        "for name in [n for n in sys.modules if n.partition('.')[0] in ('trl', 'barl_trl')]:\n"
-        "    del sys.modules[name]\n"
-        "from barl_trl import BARLConfig, BARLTrainer\n"
-        "BARLConfig('out', use_cpu=True, bf16=False)\n"
-    )
-    run = subprocess.run([*PRELOADED, str(script)], capture_output=True, text=True)
-    *_, last = run.stderr.splitlines()
-    start = f"ImportError: trl must be as barl-trl relies on it, got trl 1.17.0 and {HERE}: {found}"
-    assert last.startswith(start)
-    assert last.endswith("pip install 'trl>=1.16,<1.17' 'transformers>=5.17,<5.25'.")
-    assert run.stderr.count("Error: ") == 1
-
-
-PATHS = [f"{owner}.{name}" for owner, names in _PARAMETERS.items() for name in names]
-FUNCTIONS = [path for path in PATHS if "GRPOTrainer" not in path]
-
-
-@pytest.mark.parametrize("path", [path for path in PATHS if "__init__" not in path])
-def test_a_function_with_other_parameters_is_named(monkeypatch, path):
-    owner, _, name = path.rpartition(".")
-    monkeypatch.setattr(resolve_name(owner), name, lambda another, /: None)
-    with pytest.raises(ImportError, match=re.escape(f": {path} takes (another), not (")):
-        BARLConfig()
-
-
-@pytest.mark.parametrize("path", FUNCTIONS)
-def test_a_function_that_is_gone_is_named(monkeypatch, path):
-    owner, _, name = path.rpartition(".")
-    monkeypatch.setattr(resolve_name(owner), name, None)
-    match = f"^{path.partition('.')[0]} must be as .*: {path} is gone\\. "
-    with pytest.raises(ImportError, match=match):
-        BARLConfig()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "is_kept"),
-    [
-        ("prompts, another=1, *more, **others", True),
-        ("prompts", True),
-        ("prompts, another", False),
-        ("another, prompts", False),
-        ("", False),
-    ],
-)
-def test_further_parameters_with_defaults_are_no_change(monkeypatch, parameters, is_kept):
-    monkeypatch.setattr(GRPOTrainer, "_tokenize_prompts", eval(f"lambda {parameters}: None"))
-    if is_kept:
-        return check_versions()
-    with pytest.raises(ImportError, match=f"_tokenize_prompts takes .{parameters}., not "):
-        check_versions()
-
-
-def test_parameters_behind_the_dots_are_looked_for(monkeypatch):
-    monkeypatch.setattr("trl.trainer.utils.add_fused_lm_head", lambda model, others=None: None)
-    with pytest.raises(ImportError, match=r"takes \(model, others\), not \(model, ..., outputs\)"):
-        check_versions()
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [(path, name) for path, names in _NAMES.items() for name in names.split()],
-)
-def test_an_attribute_that_is_gone_is_named(monkeypatch, path, name):
-    """From the class, and from all that its methods name."""
-    for cls in resolve_name(path).mro():
-        if name in vars(cls):
-            monkeypatch.delattr(cls, name)
-        for key, value in [*vars(cls).items()] if cls.__module__.startswith("trl.") else ():
-            function = inspect.unwrap(value)
-            if inspect.isfunction(function) and name in function.__code__.co_names:
-                names = tuple(f"{n}_new" if n == name else n for n in function.__code__.co_names)
-                renamed = types.FunctionType(
-                    function.__code__.replace(co_names=names),
-                    {},
-                    argdefs=function.__defaults__,
-                    closure=function.__closure__,
-                )
-                monkeypatch.setattr(cls, key, renamed)
-    with pytest.raises(ImportError, match=rf"{path}\.{name} is gone"):
-        check_versions()
-
-
-def test_a_class_that_is_gone_is_named(monkeypatch):
-    path = "trl.generation.vllm_generation.VLLMGeneration"
+def test_what_is_gone_is_named(monkeypatch, path, found):
     monkeypatch.setattr(path, None)
-    with pytest.raises(ImportError, match=f"{path}.generation_kwargs is gone"):
+    with pytest.raises(ImportError, match=found):
         check_versions()
+
+
+def test_an_attribute_that_no_method_names_any_more_is_named(monkeypatch):
+    monkeypatch.setitem(_NAMES, "trl.GRPOTrainer", "_metrics _no_such_attribute")
+    with pytest.raises(ImportError, match=r"trl\.GRPOTrainer\._no_such_attribute is gone"):
+        check_versions()
+
+
+def test_further_parameters_with_defaults_are_no_change(monkeypatch):
+    name = "_get_per_token_logps_and_entropies"
+    for parameters, is_kept in (
+        ("model, input_ids, attention_mask, logits_to_keep, another=1, *more, **others", True),
+        ("model, input_ids, attention_mask, logits_to_keep, another", False),
+        ("input_ids, model, attention_mask, logits_to_keep", False),
+        ("", False),
+    ):
+        monkeypatch.setattr(GRPOTrainer, name, eval(f"lambda {parameters}: None"))
+        check_versions.cache_clear()
+        if is_kept:
+            check_versions()
+            continue
+        with pytest.raises(ImportError, match=f"{name} takes"):
+            check_versions()
 
 
 def test_a_field_that_barl_has_too_is_named(monkeypatch):
     monkeypatch.setattr(GRPOConfig, "step_size", 1, raising=False)
     with pytest.raises(ImportError, match=r"trl.GRPOConfig.step_size is a new field, which BARL"):
-        check_versions()
+        BARLConfig()
 
 
 # Nothing that is relied on is missing in the lists.
 
-ATTRIBUTES = set(_NAMES["trl.GRPOTrainer"].split())
-FIELDS = set(_NAMES["trl.GRPOConfig"].split())
-METHODS = set(_PARAMETERS["trl.GRPOTrainer"])
-TREES = {
-    path.stem: ast.parse(path.read_text())
-    for path in [
-        *Path(barl_trl.trainer.__path__[0]).rglob("*.py"),
-        Path(barl_trl.commands.plan.__path__[0], "memory.py"),
-    ]
-}
-MIXINS = [
-    cls
-    for cls in dict.fromkeys((*BARLTrainer.__mro__, *BaselineTrainer.__mro__))
-    if cls.__module__.startswith("barl_trl")
-]
+TREES = [ast.parse(path.read_text()) for path in Path(barl_trl.trainer.__path__[0]).rglob("*.py")]
+METHODS = {*_PARAMETERS["trl.GRPOTrainer"], *_NAMES["trl.GRPOTrainer"].split()}
 
 
-CALLBACKS = ("belief_log", "rollout_recorder", "health")
-
-
-def on_self(tree, context):
+def on_trainer(tree, context):
     """Attributes of a trainer, in its own classes and in callbacks."""
     return {
         node.attr
@@ -273,40 +160,103 @@ def on_self(tree, context):
 
 
 def test_every_method_that_is_overridden_is_listed():
-    own = {name for cls in MIXINS for name, value in vars(cls).items() if callable(value)}
+    classes = [cls for cls in BARLTrainer.__mro__ if cls.__module__.startswith("barl_trl")]
+    own = {name for cls in classes for name, value in vars(cls).items() if callable(value)}
     assert {name for name in own if hasattr(GRPOTrainer, name)} <= METHODS
 
 
 def test_every_attribute_that_is_read_is_listed():
-    own = {name for cls in MIXINS for name in vars(cls)}
-    trees = [TREES[cls.__module__.rpartition(".")[2]] for cls in MIXINS]
-    callbacks = [TREES[name] for name in CALLBACKS]
-    own |= {n.name for c in callbacks for n in ast.walk(c) if isinstance(n, ast.FunctionDef)}
-    trees += callbacks
-    own |= {name for tree in trees for name in on_self(tree, ast.Store)} - ATTRIBUTES
-    known = {*dir(Trainer), "_name"}
-    known |= on_self(ast.parse(Path(transformers.trainer.__file__).read_text()), ast.Store)
-    read = {name for tree in trees for name in on_self(tree, ast.Load)}
-    assert read - own - known <= {*ATTRIBUTES, *METHODS}
+    tree = ast.parse(inspect.getsource(GRPOTrainer))
+    of_trl = on_trainer(tree, ast.Store) | {*vars(GRPOTrainer)}
+    of_base = on_trainer(ast.parse(Path(transformers.trainer.__file__).read_text()), ast.Store)
+    read = {name for tree in TREES for name in on_trainer(tree, ast.Load)}
+    assert read & of_trl - of_base - {*dir(Trainer)} <= METHODS
 
 
 def test_every_field_that_is_read_is_listed():
     of_trl = set(GRPOConfig.__dataclass_fields__) - set(TrainingArguments.__dataclass_fields__)
-    of_trl -= {field.name for field in barl_fields()} - FIELDS
-    nodes = [node for tree in TREES.values() for node in ast.walk(tree)]
-    names = {
-        n.attr for n in nodes if isinstance(n, ast.Attribute) and "args" in ast.unparse(n.value)
-    }
-    config_nodes = [n for name in ("barl_config",) for n in ast.walk(TREES[name])]
-    names |= {n.value for n in config_nodes if isinstance(n, ast.Constant)}
-    names |= {n.attr for n in config_nodes if isinstance(n, ast.Attribute)}
-    assert names & of_trl <= FIELDS
+    nodes = [node for tree in TREES for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    read = {node.attr for node in nodes if "args" in ast.unparse(node.value)}
+    assert read & of_trl <= {*_NAMES["trl.GRPOConfig"].split()}
+    assert {one.name for one in own_fields()} & of_trl <= {*_NAMES["trl.GRPOConfig"].split()}
 
 
-def test_every_function_that_is_no_public_name_is_listed():
-    imports = [
-        n for tree in TREES.values() for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)
-    ]
-    private = [node for node in imports if (node.module or "").startswith("trl.")]
-    names = {f"{node.module}.{alias.name}" for node in private for alias in node.names}
-    assert names == {path for path in FUNCTIONS if path.startswith("trl.")}
+# What TRL's methods do inside: their names in order, and in a run.
+
+SCORING = "_generate_and_score_completions"
+USED = (
+    # old log-probabilities are asked for first and before the rewards, where rollouts are older
+    # than the policy, or vLLM's are corrected
+    (SCORING, "_generate _get_per_token_logps_and_entropies ref_model _calculate_rewards _logs"),
+    (SCORING, "gradient_accumulation_steps _get_per_token_logps_and_entropies"),
+    (SCORING, "vllm_importance_sampling_correction _get_per_token_logps_and_entropies"),
+    *[(SCORING, f"'{name}'") for name in ("advantages", "completion_mask", "old_per_token_logps")],
+    (SCORING, "'importance_sampling_ratio'"),
+    (SCORING, "environments _generate"),  # agents' answers are read there
+    (SCORING, "extra_fields _calculate_rewards"),
+    ("_generate", "_tool_call_loop 'env_mask'"),  # of the model's own tokens
+    ("_generate", "rollout_func 'env_mask'"),
+    ("_generate", "return prompt_ids completion_ids tool_mask completions extra_fields"),
+    # chat templates' ends are put there, and greedy generation
+    ("_generate_single_turn", "eos_token_ids"),
+    ("_generate_single_turn", "vllm_generation"),
+    ("_generate_single_turn", "generation_kwargs"),
+    ("_calculate_rewards", "_log_completion_extra"),  # graders' reasons
+    ("_log_completion_extra", "_pending_extra_logs"),
+    ("_compute_loss", "dim 'advantages'"),  # of every token
+    ("_compute_loss", "_get_per_token_logps_and_entropies 'old_per_token_logps'"),  # first ratio
+    ("_prepare_inputs", "_step _buffered_inputs"),  # a resumed run begins a rollout batch
+    ("_prepare_inputs", SCORING),
+    ("training_step", "training_step _step"),
+    ("log", "_metrics log clear"),
+    ("create_model_card", "_tag_names"),
+    ("create_model_card", "_name"),
+    ("create_model_card", "_paper"),
+)
+"""Method, and the names and texts that it uses in this order."""
+
+
+def first_not_used(text, expected):
+    """The first name that does not stand behind the earlier ones; None if all do."""
+    for name in expected.split():
+        quoted = f"[\"']{name[1:-1]}[\"']"
+        found = re.search(quoted if "'" in name else rf"\b{name}\b", text)
+        if not found:
+            return name
+        text = text[found.end() :]
+    return None
+
+
+@pytest.mark.parametrize(("method", "expected"), USED)
+def test_names_are_used_in_their_order(method, expected):
+    _, _, body = inspect.getsource(getattr(GRPOTrainer, method)).partition(":\n")
+    assert first_not_used(body, expected) is None
+
+
+def test_the_loss_takes_an_advantage_of_every_token(model, tokenizer, tmp_path):
+    grpo = trainer(model, tokenizer, config(tmp_path), cls=GRPOTrainer)
+    grpo.model.train()
+    output = grpo._generate_and_score_completions(CASE_ROWS)
+    assert output["advantages"].shape == (8,)
+    grpo.current_gradient_accumulation_steps = 1
+    output["advantages"] = torch.ones_like(output["completion_mask"], dtype=torch.float32)
+    assert torch.isfinite(grpo._compute_loss(grpo.model, output))
+
+
+def test_the_mask_of_tools_is_padded_with_ones_where_completions_end(tmp_path):
+    """So a token's weight needs both masks: that of tools alone holds padding for the model's."""
+    seen = []
+
+    class Recorder(GRPOTrainer):
+        def _generate(self, prompts):
+            output = super()._generate(prompts)
+            seen.extend(output[2])
+            return output
+
+    output = played(agent(tmp_path, cls=Recorder, tools=[look]), ROWS, plays())
+    lengths = {len(mask) for mask in seen}
+    assert len(lengths) > 1
+    for row, mask in enumerate(seen):
+        padding = max(lengths) - len(mask)
+        assert output["tool_mask"][row].tolist() == mask + [1] * padding
+        assert output["completion_mask"][row].tolist() == [1] * len(mask) + [0] * padding

@@ -74,7 +74,7 @@ def test_tokens_have_the_values_of_their_steps(model, tokenizer, tmp_path, credi
 
 @pytest.mark.parametrize(("credit", "settings"), ESTIMATOR_SETTINGS)
 def test_an_estimator_gets_its_settings(model, tokenizer, tmp_path, credit, settings):
-    got = weights_of(credited(model, tokenizer, tmp_path, credit=credit, **settings))
+    got = weights_of(credited(model, tokenizer, tmp_path, credit=credit, credit_options=settings))
     twin, likelihood, baseline = OWN[credit]
     expected = token_weights(model, tokenizer, partial(twin, **settings), likelihood, baseline)
     by_hand.assert_equal(got, expected, atol=1e-4)

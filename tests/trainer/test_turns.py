@@ -1,20 +1,24 @@
 """Completions end as the chat template says, and hold what the model itself wrote."""
 
+import copy
 import re
-from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import trl
 from datasets import Dataset
 from transformers import AutoTokenizer, GenerationConfig
 
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
+from barl_trl.steps import Turn
 from barl_trl.synthetic.search import search_rows
-from barl_trl.trainer import make_trainer
-from barl_trl.trainer.rollouts.turns import tell_ends
+from barl_trl.trainer.evidence import Played, steps_of
+from barl_trl.trainer.turns import tell_ends, turn_ends
 
 from ..base_model import save_base_model, search_messages
+from ..tiny import tiny_tokenizer
 from .rollouts import config, trainer, weights_of
 
 # The layout of Qwen2.5-Math's base models
@@ -27,23 +31,23 @@ def base_model(tmp_path_factory):
     return folder
 
 
-def base_trainer(model, args, *, cls=BARLTrainer, conversational=True, **kwargs):
+def base_trainer(model, args, *, conversational=True, **kwargs):
     rows = search_messages() if conversational else Dataset.from_list(search_rows(8, seed=0))
-    return cls(model=model, reward_funcs=accuracy_reward, args=args, train_dataset=rows, **kwargs)
+    return BARLTrainer(model, accuracy_reward, args, rows, **kwargs)
 
 
 def ends(tokenizer):
     return tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
 
 
-@pytest.mark.parametrize("method", ["barl", "grpo"])
+@pytest.mark.parametrize("credit", ["barl", "grpo"])
 def test_a_base_models_completions_end_where_its_template_ends_a_message(
-    base_model, tmp_path, caplog, method
+    base_model, tmp_path, caplog, credit
 ):
     benchmarks = {"mine": search_messages(4)}
-    args = config(tmp_path, max_completion_length=96, eval_strategy="steps", eval_steps=1)
-    make = partial(make_trainer, method)
-    base = base_trainer(base_model, args, cls=make, benchmarks=benchmarks)
+    settings = {"max_completion_length": 96, "eval_strategy": "steps", "eval_steps": 1}
+    args = config(tmp_path, credit=credit, **settings)
+    base = base_trainer(base_model, args, benchmarks=benchmarks)
     base.train()
     log = {name: value for row in base.state.log_history for name, value in row.items()}
     assert log["completions/clipped_ratio"] == 0
@@ -57,9 +61,8 @@ def test_a_base_models_completions_end_where_its_template_ends_a_message(
     expected = ends(base.processing_class)
     assert GenerationConfig.from_pretrained(tmp_path).eos_token_id == expected
     assert f"| eos_token_id | `{expected}` |" in (tmp_path / "README.md").read_text()
-    if method == "barl":
-        assert log["barl/no_answer"] < 0.5
-        assert set(expected) <= set(base.scorer.end_ids)
+    assert log["barl/no_answer"] < 0.5
+    assert set(expected) <= set(base.scorer.end_ids)
 
 
 def test_prompts_of_text_end_with_the_eos_alone(base_model, tmp_path, caplog):
@@ -178,6 +181,139 @@ def test_answers_and_rewards_are_read_from_the_models_own_text(
     text = "So \\boxed{2}\n ends."
     assert seen == [[{"role": "assistant", "content": text}] if conversational else text] * 8
     assert barl_trainer.kept.answers == ["2"] * 8
-    assert barl_trainer._batch.rewards_per_func[:, 0].tolist() == [1.0] * 4 + [0.0] * 4
+    assert barl_trainer._rewards_per_func[:, 0].tolist() == [1.0] * 4 + [0.0] * 4
     _, mask = say(tokenizer, *parts)
     assert [[bool(w) for w in row] for row in weights[4:]] == [[*map(bool, mask)]] * 4
+
+
+# The token that a chat template puts behind a message, in the families' templates
+
+CHAT_TEMPLATES = Path(trl.__file__).parent / "chat_templates"
+"""The families' own, as TRL ships them."""
+
+
+def found(tokenizer, chat, eos="<|endoftext|>", **kwargs):
+    """The ends, beside the tokenizer's EOS, under a chat template or one that TRL has a file of."""
+    tokenizer = copy.deepcopy(tokenizer)
+    special = ["<|eot_id|>", "<end_of_turn>", "<|end|>", "<|return|>", "<|user|>", "<|shut|>"]
+    tokenizer.add_special_tokens({"eos_token": eos, "extra_special_tokens": special})
+    path = CHAT_TEMPLATES / chat
+    tokenizer.chat_template = path.read_text() if chat.endswith(".jinja") else chat
+    ends = turn_ends(tokenizer, [tokenizer.eos_token_id], **kwargs)
+    assert ends[0] == tokenizer.eos_token_id
+    return tokenizer.convert_ids_to_tokens(ends[1:])
+
+
+@pytest.mark.parametrize(
+    ("chat", "ends"),
+    [
+        ("qwen2_5.jinja", ["<|im_end|>"]),
+        ("qwen3.jinja", ["<|im_end|>"]),
+        ("llama3_2.jinja", ["<|eot_id|>"]),
+        ("gemma3.jinja", ["<end_of_turn>"]),
+        ("gptoss.jinja", ["<|return|>"]),
+        ("phi3.jinja", []),  # it puts its EOS behind <|end|>
+        ("glm4moe.jinja", []),  # only another message ends one
+    ],
+)
+def test_a_base_models_turn_ends_as_its_template_says(tokenizer, chat, ends):
+    assert found(tokenizer, chat) == ends
+
+
+def test_a_turn_that_ends_in_the_eos_has_no_other_end(tokenizer):
+    assert found(tokenizer, "qwen2_5.jinja", eos="<|im_end|>") == []
+
+
+@pytest.mark.parametrize(
+    ("behind", "ends"),
+    [
+        ("\n\n", []),
+        ("\n<|shut|><|im_end|>", ["<|shut|>"]),
+        ("<|shut|><|endoftext|>", []),  # what the model is known to end with
+        (" THE END<|shut|>", ["<|shut|>"]),
+    ],
+)
+def test_the_first_token_of_its_own_ends_a_turn(tokenizer, behind, ends):
+    assert found(tokenizer, "{% for m in messages %}{{ m.content }}{% endfor %}" + behind) == ends
+
+
+def test_variables_of_the_template_count(tokenizer):
+    chat = "{% for m in messages %}{{ m.content }}{{ close }}{% endfor %}"
+    assert found(tokenizer, chat, close="<|shut|>") == ["<|shut|>"]
+
+
+def test_a_template_without_the_message_says_nothing(tokenizer):
+    assert found(tokenizer, "{{ messages[0]['content'] }}<|shut|>") == []
+
+
+def test_text_that_ends_a_turn_is_refused(tokenizer):
+    chat = "{% for m in messages %}{{ m.content }}\n### End\n{% endfor %}"
+    message = r"chat_template must end an assistant's message with one token .* got '\\n### End\\n'"
+    with pytest.raises(ValueError, match=message):
+        found(tokenizer, chat)
+
+
+# Steps as a user's functions get them
+
+ASKS = {"role": "assistant", "tool_calls": [{"function": {"name": "look", "arguments": {}}}]}
+SEES = {"role": "tool", "name": "look", "content": "12"}
+SAYS = {"role": "assistant", "content": "12"}
+
+
+def test_a_turn_is_its_messages_and_has_the_results_that_the_model_saw():
+    turns = [Turn(0, 4, 8, True), Turn(8, 12, 12, False)]
+    found = steps_of([ASKS, SEES, SEES, SAYS], range(12), [8, 12], turns, None)
+    assert found == [[ASKS, SEES, SEES], [SAYS]]
+    cut_off = [Turn(0, 4, 8, True), Turn(8, 12, 12, False)]
+    found = steps_of([ASKS, SEES, ASKS, SEES], range(12), [8, 12], cut_off, None)
+    assert found == [[ASKS, SEES], [ASKS]]  # the last result did not fit
+
+
+def test_a_last_turn_without_words_has_no_step():
+    turns = [Turn(0, 4, 8, True), Turn(8, 8, 9, False)]
+    empty = {"role": "assistant", "content": ""}
+    assert steps_of([ASKS, SEES, empty], range(9), [8], turns, None) == [[ASKS, SEES]]
+
+
+def test_the_last_step_of_a_turn_has_its_calls_and_results():
+    tokenizer = tiny_tokenizer()
+    first, second = tokenizer.encode("Is it 1?"), tokenizer.encode(" Look.")
+    end = len(first) + len(second)
+    ids = [*first, *second, *tokenizer.encode("12"), *tokenizer.encode("No.")]
+    turns = [Turn(0, end, end + 2, True), Turn(end + 2, len(ids), len(ids), False)]
+    found = steps_of([ASKS, SEES, SAYS], ids, [len(first), end + 2, len(ids)], turns, tokenizer)
+    words = [{"role": "assistant", "content": "Is it 1?"}]
+    assert found == [words, [ASKS | {"content": " Look."}, SEES], [SAYS]]
+
+
+def test_steps_of_a_text_are_texts():
+    tokenizer = tiny_tokenizer()
+    ids = [*tokenizer.encode("Is it 1? no\n2."), tokenizer.eos_token_id]
+    cut = len(tokenizer.encode("Is it 1? no\n"))
+    assert steps_of("Is it 1? no\n2.", ids, [cut, len(ids)], (), tokenizer) == [
+        "Is it 1? no\n",
+        "2.",
+    ]
+    found = steps_of([SAYS], ids, [cut, len(ids)], (), tokenizer)
+    assert found == ["Is it 1? no\n", "2."]
+
+
+def test_steps_of_an_agents_only_turn_are_messages_too():
+    tokenizer = tiny_tokenizer()
+    ids = [*tokenizer.encode("Is it 1? no\n2."), tokenizer.eos_token_id]
+    cut = len(tokenizer.encode("Is it 1? no\n"))
+    turns = [Turn(0, len(ids), len(ids), False)]
+    found = steps_of([SAYS], ids, [cut, len(ids)], turns, tokenizer)
+    assert found == [[SAYS | {"content": text}] for text in ("Is it 1? no\n", "2.")]
+
+
+def test_a_function_gets_the_columns_of_the_rollouts_that_it_is_asked_about():
+    played = Played(["p", "q"], ["c", "d"], [[], ["s"]], {"hint": [1, 2]}, ["e", "f"])
+    assert played.of([1], [["1"], ["2", "3"]]) == {
+        "hypotheses": [["2", "3"]],
+        "prompts": ["q"],
+        "completions": ["d"],
+        "steps": [["s"]],
+        "hint": [2],
+        "environments": ["f"],
+    }

@@ -2,8 +2,8 @@
 
 import sys
 
-from barl_trl import cli
+from barl_trl.commands.evaluate import run
 from tests.vllm import cpu  # noqa: F401
 
 if __name__ == "__main__":
-    cli.main(["evaluate", *sys.argv[1:]])
+    run(sys.argv[1:])

@@ -1,11 +1,16 @@
-"""`barl recipes`: list the shipped recipes and accelerate configurations, or print one."""
+"""Recipes: their parser, and `barl recipes`, which lists those that are shipped, or prints one."""
 
+import argparse
+import json
 import sys
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from ..report.json_files import read_text
-from .shell.parsers import OneLineParser
+import yaml
+from trl import TrlParser
+
+from .cli import OneLineParser, unknown
 
 _PACKAGE = Path(__file__).parents[1]
 FOLDERS = {"config": _PACKAGE / "recipes", "accelerate_config": _PACKAGE / "accelerate_configs"}
@@ -16,80 +21,123 @@ _TITLES = {
 }
 
 
-def _names(option: str) -> list[str]:
+def names(option: str) -> list[str]:
     """Return the names of shipped files that an option of [`FOLDERS`] takes."""
     folder = FOLDERS[option]
-    paths = sorted(folder.rglob("*.yaml"))
-    return [path.relative_to(folder).with_suffix("").as_posix() for path in paths]
+    return sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.yaml"))
 
 
 def file_of(option: str, value: str) -> Path:
     """Return the file that the value of an option names: a file of the user's, or a shipped one.
 
     Raises:
-        ValueError: There is no such file, and no shipped one of that name; or an accelerate
-            configuration holds none.
+        ValueError: There is no such file, and no shipped one of that name.
     """
     for path in (Path(value), FOLDERS[option] / f"{value}.yaml"):
         if path.is_file():
-            if option == "accelerate_config":  # recipes are checked where they are parsed
-                _refuse_no_settings(path)
             return path
-    nearest = get_close_matches(Path(value).stem, _names(option), n=1)
+    nearest = get_close_matches(Path(value).stem, names(option), n=1)
     hint = f"did you mean {nearest[0]}?" if nearest else "`barl recipes` lists them."
     raise ValueError(f"--{option} must be a YAML file or a shipped name, got {value}: {hint}")
 
 
-def _refuse_no_settings(path: Path) -> None:
-    """Refuse what accelerate would end with a traceback for."""
-    import yaml  # imported late: `barl recipes` parses nothing
+class RecipeParser(OneLineParser, TrlParser):
+    """TRL's parser of options and of a recipe (`--config`), which may be a shipped one's name."""
 
+    def __init__(self, *kinds: Any, prog: str):
+        super().__init__(kinds, prog=prog, usage=f"{prog} [--config RECIPE] [OPTIONS]")
+        for action in self._actions:  # --an-option is taken, too, but need not be shown
+            action.option_strings = [n for n in action.option_strings if "-" not in n.lstrip("-")]
+
+    def parse_args_and_config(self, args: Any = None, **kwargs: Any) -> Any:
+        """Find the recipe, and parse as TRL."""
+        words: list[str] = []
+        if args and not args[0].startswith("-"):
+            self.error(f"a recipe must come after --config, got {args[0]}.")
+        for word in args:
+            words += word.split("=", 1) if word.startswith("--config=") else [word]
+        if "--config" in words:
+            place = words.index("--config") + 1
+            if place == len(words) or words[place].startswith("--"):
+                self.error("--config must be followed by a recipe, got nothing.")
+            words[place] = str(file_of("config", words[place]))
+            _refuse_twice(words[place])
+        return super().parse_args_and_config(words, **kwargs)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and name the option whose text is no JSON, which transformers does not."""
+        parsed, rest = super().parse_known_args(args, namespace)
+        for name, value in vars(parsed).items():
+            is_json = name.endswith(("_kwargs", "_options", "_config"))
+            if is_json and isinstance(value, str) and value.startswith("{"):
+                try:
+                    json.loads(value)
+                except ValueError as error:
+                    self.error(f"{name} must be JSON, got another text ({error}).")
+        return parsed, rest
+
+    def set_defaults_with_config(self, **config: Any) -> list[str]:
+        """Refuse unknown names, and read values with their types, as if they were typed."""
+        actions = {action.dest: action for action in self._actions}
+        for name, value in config.items():
+            if name not in actions:
+                self.error(unknown(str(name), actions))
+            are_several = isinstance(value, list) and actions[name].nargs == "+"
+            if value is None or (isinstance(value, dict | list) and actions[name].type is str):
+                continue
+            try:
+                texts = [*map(str, value if are_several else [value])]
+                config[name] = self._get_values(actions[name], texts)
+            except argparse.ArgumentError as error:
+                self.error(f"{error} in the recipe")
+        return super().set_defaults_with_config(**config)
+
+
+def _refuse_twice(path: str) -> None:
+    """Refuse what is no YAML, or has an option twice, of which YAML would take the last one."""
     try:
-        settings = yaml.safe_load(read_text(path))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"{path} must be YAML, got {error}: name another file.") from None
-    if not isinstance(settings, dict):
-        raise ValueError(
-            f"{path} must hold settings as `name: value`, got {type(settings).__name__}: "
-            "`accelerate config` makes such a file."
-        )
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"), yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ValueError(f"{path} must be YAML, got another text: {error}") from None
+    keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
+    for name in keys:
+        if keys.count(name) > 1:
+            raise ValueError(f"{path} must have each option once, got {name} again.")
 
 
-def main(argv: list[str]) -> None:
+def run(argv: list[str]) -> None:
     """List the files, or print one."""
     parser = OneLineParser(
         prog="barl recipes",
-        description="Lists the shipped recipes and accelerate configurations; `show` prints one.",
+        description="Lists the shipped recipes and accelerate configurations, or prints one.",
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    show = commands.add_parser("show", help="print one: barl recipes show NAME > my.yaml")
-    show.add_argument("name", metavar="NAME", help="a name that `barl recipes` lists")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the one to print")
     options = parser.parse_args(argv)
-    if options.command is None:
-        for option, title in _TITLES.items():
-            print(f"{title}\n")
-            shipped = _names(option)
-            width = max(map(len, shipped)) + 2
-            for name in shipped:
-                print(f"  {name:{width}}{_first_comment(file_of(option, name))}")
-            print()
-        print("barl recipes show NAME > my.yaml: a copy to change.")
+    if options.name is not None:
+        every = {name: option for option in FOLDERS for name in names(option)}
+        option = every.get(options.name, "config")
+        if options.name not in every:
+            near = get_close_matches(options.name, every, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`barl recipes` lists them."
+            raise ValueError(f"NAME must be a shipped name, got {options.name}: {hint}")
+        sys.stdout.write(file_of(option, options.name).read_text(encoding="utf-8"))
         return
-    every = {name: folder / f"{name}.yaml" for o, folder in FOLDERS.items() for name in _names(o)}
-    if options.name not in every:
-        near = get_close_matches(options.name, every, n=1)
-        hint = f": did you mean {near[0]}?" if near else ""
-        parser.error(f"NAME must be one that `barl recipes` lists, got {options.name}{hint}")
-    sys.stdout.write(every[options.name].read_text(encoding="utf-8"))
+    for option, title in _TITLES.items():
+        print(f"{title}\n")
+        width = max(map(len, names(option))) + 2
+        for name in names(option):
+            print(f"  {name:{width}}{_first_comment(FOLDERS[option] / f'{name}.yaml')}")
+        print()
+    print("barl recipes NAME > my.yaml: a copy to change.")
 
 
 def _first_comment(path: Path) -> str:
     """Return the sentence with which a file begins."""
-    lines = []
+    comment = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("# "):
             break
-        lines.append(line.removeprefix("# "))
+        comment.append(line.removeprefix("# "))
         if line.endswith("."):
             break
-    return " ".join(lines)
+    return " ".join(comment)

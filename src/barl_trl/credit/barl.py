@@ -1,12 +1,18 @@
 r"""The paper's credit, eq. (adv_algo), and its baseline that knows the truth alone."""
 
+from typing import Literal
+
 import torch
 
 from ..posterior import StepValues, values_under
 from .rollouts import LOG_FLOOR, ScoredRollouts, at_last_state, is_answered
 
 
-def barl(rollouts: ScoredRollouts, *, outcome_mode: str = "ground_truth") -> StepValues:
+def barl(
+    rollouts: ScoredRollouts,
+    *,
+    outcome_mode: Literal["ground_truth", "hypothesis"] = "ground_truth",
+) -> StepValues:
     r"""Weigh the values of all hypotheses with the belief in them: $\sum_i w_i(t) Q_i(t)$.
 
     arXiv 2505.20561; [`values_under`] has the equations. It needs all hypotheses and the outcome.
@@ -24,7 +30,9 @@ def barl(rollouts: ScoredRollouts, *, outcome_mode: str = "ground_truth") -> Ste
     )
 
 
-def progress(rollouts: ScoredRollouts, *, progress_space: str = "probability") -> StepValues:
+def progress(
+    rollouts: ScoredRollouts, *, progress_space: Literal["probability", "log"] = "probability"
+) -> StepValues:
     r"""Give each step the progress after its start, and the outcome: $p_0(T) - p_0(t) + v$.
 
     The paper's baseline (arXiv 2505.20561, after arXiv 2410.08146): BARL with the truth as the only

@@ -1,6 +1,7 @@
 """Information gain (IGPO): a reward for each step that raises the plausibility of the truth."""
 
 from functools import reduce
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,8 +14,8 @@ from .rollouts import LOG_FLOOR, ScoredRollouts, differences, group_sums
 def information_gain(
     rollouts: ScoredRollouts,
     *,
-    progress_space: str = "probability",
-    gain_normalization: str = "joint",
+    progress_space: Literal["probability", "log"] = "probability",
+    gain_normalization: Literal["joint", "separate"] = "joint",
 ) -> StepValues:
     r"""Standardise gains and outcomes together in the group, and sum those from a step on:
 

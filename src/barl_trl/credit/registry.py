@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from importlib import import_module
 from inspect import Parameter, signature
 from pkgutil import resolve_name
 from typing import Any, Literal, NamedTuple
@@ -39,29 +40,17 @@ class Credit(NamedTuple):
         return [*self._defaults]
 
     def settings(self, available: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that the estimator takes; one that is None keeps its default."""
-        return {
-            name: available[name]
-            for name, default in self._defaults.items()
-            if name in available and (available[name] is not None or default is Parameter.empty)
-        }
-
-    def refuse_unknown_parameters(self, name: str, available: Collection[str]) -> None:
-        """Refuse an estimator that needs a setting which it never gets.
+        """Return the settings that the estimator takes; one that is None keeps its default.
 
         Args:
-            name: Name of the credit, for the error.
-            available: Names of the settings that it may get.
-
-        Raises:
-            ValueError: A parameter without a default is none of them.
+            available: Values by name, of which those in the mapping `credit_options` come first.
         """
-        for parameter, default in self._defaults.items():
-            if default is Parameter.empty and parameter not in available:
-                raise ValueError(
-                    "credit must have a default for each parameter that is no field of BARLFields, "
-                    f"got {parameter!r} of {name!r}: give it one, or the name of a field."
-                )
+        values = {**available, **(available.get("credit_options") or {})}
+        return {
+            name: values[name]
+            for name, default in self._defaults.items()
+            if name in values and (values[name] is not None or default is Parameter.empty)
+        }
 
     @property
     def _defaults(self) -> dict[str, Any]:
@@ -133,25 +122,34 @@ def find_credit(name: str) -> Credit:
         raise ValueError(
             f"credit must be one of {list(CREDITS)} or a dotted path, got {name!r}: {hint}"
         )
-    if os.getcwd() not in sys.path:  # as for a reward; at the end: it must not shadow a package
-        sys.path.append(os.getcwd())
-    try:
-        target = resolve_name(name)
-    except AttributeError as error:
-        names = [one for one in dir(error.obj) if not one.startswith("_")]
-        near = get_close_matches(name.rpartition(".")[2], names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "name a function or a Credit of it."
-        raise ValueError(
-            f"credit must be a dotted path that can be imported, got {name!r} ({error}): {hint}"
-        ) from None
-    except (ImportError, SyntaxError, ValueError) as error:
-        raise ValueError(
-            f"credit must be a dotted path that can be imported, got {name!r} ({error}): put its "
-            "module beside the script, or on PYTHONPATH."
-        ) from None
+    target = import_path(name, "credit")
     if not isinstance(target, Credit) and not callable(target):
         raise ValueError(
             f"credit must name a function of ScoredRollouts, or a Credit, got {name!r}, which is "
-            f"of type {type(target).__name__}: see barl_trl.credit."
+            f"of type {type(target).__name__}."
         )
     return target if isinstance(target, Credit) else Credit(target)
+
+
+def import_path(path: str, argument: str) -> Any:
+    """Import what a dotted path names, also from the working directory.
+
+    Args:
+        path: The path, such as `my_module.my_function`.
+        argument: What an error message calls it.
+
+    Raises:
+        ValueError: There is no such thing, or it cannot be imported.
+    """
+    # A console script, unlike `python -m`, does not have the working directory on its path. It is
+    # put at the end, for it must not shadow a package, and stays there for what is imported later.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(import_module(module), name)
+    except (AttributeError, ImportError, SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{argument} must be a dotted path that can be imported, got {path!r} ({error}): put "
+            "its module beside the script, or on PYTHONPATH."
+        ) from None

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from ..posterior import StepValues
 from ..steps import spread_over_tokens
-from .whitening import whiten
 from .baselines import subtract_baseline
 from .registry import Credit
 from .rollouts import ScoredRollouts
+from .whitening import whiten
 
 
 class TokenWeights(NamedTuple):

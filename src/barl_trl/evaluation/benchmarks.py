@@ -9,20 +9,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..data import load_problems
-from ..data.loading import refuse_unloadable
-from ..report.json_files import regular
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows of a benchmark lie, and which columns hold problem and answer.
+    """Where the rows of a benchmark lie: its Hub id, or a local file or folder.
 
-    Attributes:
-        path: Id on the Hub, or a local file or folder.
-        split: The split that is evaluated on.
-        configs: The data set's configurations, whose problems are joined in this order.
-        problem_column: Column of the problem. None: the loader looks for it.
-        answer_column: Column of the true answer, bare or in a worked solution, likewise.
+    The problems of its configurations are joined in their order. Columns that are None are looked
+    for; the true answer is bare or in a worked solution.
     """
 
     path: str
@@ -33,34 +27,30 @@ class Source:
 
 
 MATH_SUBJECTS = (
-    "algebra",
-    "counting_and_probability",
-    "geometry",
-    "intermediate_algebra",
-    "number_theory",
-    "prealgebra",
-    "precalculus",
+    *("algebra", "counting_and_probability", "geometry", "intermediate_algebra"),
+    *("number_theory", "prealgebra", "precalculus"),
 )
 """The configurations of MATH, which are read one after another."""
 
+_ASKED, _QUESTION = ("problem", "answer"), ("question", "answer")
+
 BENCHMARKS = {
-    "gsm8k": Source("openai/gsm8k", "test", ("main",), "question", "answer"),
-    "math": Source(
-        "EleutherAI/hendrycks_math", "test", MATH_SUBJECTS, "problem", "solution"
-    ),  # the answer is in the solution's box
-    "math500": Source("HuggingFaceH4/MATH-500", "test", (None,), "problem", "answer"),
-    "college_math": Source("di-zhang-fdu/College_Math_Test", "test", (None,), "question", "answer"),
+    "gsm8k": Source("openai/gsm8k", "test", ("main",), *_QUESTION),
+    # the answer is in the solution's box
+    "math": Source("EleutherAI/hendrycks_math", "test", MATH_SUBJECTS, "problem", "solution"),
+    "math500": Source("HuggingFaceH4/MATH-500", "test", (None,), *_ASKED),
+    "college_math": Source("di-zhang-fdu/College_Math_Test", "test", (None,), *_QUESTION),
     "olympiadbench": Source(
         "Hothan/OlympiadBench", "train", ("OE_TO_maths_en_COMP",), "question", "final_answer"
     ),
-    "aime24": Source("HuggingFaceH4/aime_2024", "train", (None,), "problem", "answer"),
-    "amc23": Source("math-ai/amc23", "test", (None,), "question", "answer"),
-    "aime25": Source("MathArena/aime_2025", "train", (None,), "problem", "answer"),
-    "aime26": Source("MathArena/aime_2026", "train", (None,), "problem", "answer"),
-    "hmmt_feb25": Source("MathArena/hmmt_feb_2025", "train", (None,), "problem", "answer"),
-    "hmmt_nov25": Source("MathArena/hmmt_nov_2025", "train", (None,), "problem", "answer"),
-    "hmmt_feb26": Source("MathArena/hmmt_feb_2026", "train", (None,), "problem", "answer"),
-    "minerva_math": Source("math-ai/minervamath", "test", (None,), "question", "answer"),
+    "aime24": Source("HuggingFaceH4/aime_2024", "train", (None,), *_ASKED),
+    "amc23": Source("math-ai/amc23", "test", (None,), *_QUESTION),
+    "aime25": Source("MathArena/aime_2025", "train", (None,), *_ASKED),
+    "aime26": Source("MathArena/aime_2026", "train", (None,), *_ASKED),
+    "hmmt_feb25": Source("MathArena/hmmt_feb_2025", "train", (None,), *_ASKED),
+    "hmmt_nov25": Source("MathArena/hmmt_nov_2025", "train", (None,), *_ASKED),
+    "hmmt_feb26": Source("MathArena/hmmt_feb_2026", "train", (None,), *_ASKED),
+    "minerva_math": Source("math-ai/minervamath", "test", (None,), *_QUESTION),
 }
 """Name of a benchmark -> where it lies on the Hub.
 
@@ -70,13 +60,10 @@ benchmark.
 
 
 class Problem(NamedTuple):
-    """A problem of a benchmark.
+    """A problem of a benchmark, with its true answer, bare.
 
-    Attributes:
-        id: Its row from 0, where rows that cannot be used are counted, too.
-        text: The question, without the prompt's template.
-        solution: The true answer, bare.
-        columns: The other columns of its row, if they are kept: environments may take them.
+    Its id is the row from 0, where rows that cannot be used are counted, too. The other columns of
+    its row are kept if environments may take them.
     """
 
     id: int
@@ -100,41 +87,52 @@ class _Benchmark(NamedTuple):
 def parse_benchmarks(text: str | None, option: str = "benchmarks") -> dict[str, Source]:
     """Return the benchmarks that a text such as `gsm8k,math=path/to/math,mine=my.jsonl` names.
 
-    Args:
-        text: Names of [`BENCHMARKS`], separated by commas, each from the Hub or, with `=PATH`, from
-            a local file or folder with the same columns. Any other name stands for a user's own
-            file, whose columns [`~barl_trl.data.load_problems`] looks for. None: no benchmarks.
-        option: The option that has the text, for error messages.
+    A name of [`BENCHMARKS`] is loaded from the Hub or, with `=PATH`, from a local file or folder
+    with the same columns. Any other name stands for a user's own file, whose columns
+    [`~barl_trl.data.load_problems`] looks for. `option` is the one that has the text.
 
     Raises:
-        ValueError: If a name stands twice, or is unknown and has no path, or a path is that of a
-            pipe or device.
-        FileNotFoundError: If there is no such file or folder.
+        ValueError: A name stands twice, or is unknown and has no path.
+        FileNotFoundError: There is no such file or folder.
     """
     sources: dict[str, Source] = {}
-    if text is None:
-        return sources
-    for item in filter(None, map(str.strip, text.split(","))):
+    for item in filter(None, map(str.strip, (text or "").split(","))):
         name, _, path = item.partition("=")
         if name in sources:
             raise ValueError(f"{option} must name each one once, got {name!r} again: remove it.")
         if not path and name not in BENCHMARKS:
-            near = get_close_matches(name, BENCHMARKS, n=1)
-            hint = f"did you mean {near[0]}? If not, name" if near else "name"
+            near = "".join(f"did you mean {n}? " for n in get_close_matches(name, BENCHMARKS, n=1))
             raise ValueError(
-                f"{option} must be among {', '.join(BENCHMARKS)}, got {name!r}: {hint} the file "
-                f"of your own as {Path(name).stem}=PATH."
+                f"{option} must be among {', '.join(BENCHMARKS)}, got {name!r}: {near}A file of "
+                f"your own is named as {Path(name).stem}=PATH."
             )
-        if not name.replace("-", "_").isidentifier():
-            raise ValueError(
-                f"{option} must have names of letters, digits, - and _, got {name!r}: they "
-                "become names of files."
-            )
+        if not name.replace("-", "_").isidentifier():  # it becomes the name of a file
+            raise ValueError(f"{option} must have names of letters, digits, - and _, got {name!r}.")
+        if path and not Path(path).exists():
+            raise FileNotFoundError(f"{option} must name existing files, got {path}.")
         source = BENCHMARKS.get(name, Source(path))
-        sources[name] = _local(source, Path(path), option) if path else source
-    if not sources:
+        sources[name] = _local(source, Path(path)) if path else source
+    if text is not None and not sources:
         raise ValueError(f"{option} must name at least one, got {text!r}: for instance gsm8k.")
     return sources
+
+
+def _local(source: Source, path: Path) -> Source:
+    """Return the source of a local file or folder that has the columns of `source`."""
+    local = replace(source, path=str(path), split="train", configs=(None,))
+    if not path.is_dir():
+        return local
+
+    from datasets import get_dataset_config_names, get_dataset_split_names
+
+    names = get_dataset_config_names(str(path))
+    # A copy of the Hub's repository has its configurations; any other folder has a nameless one.
+    if len(names) > 1 or set(names) & set(source.configs):
+        local = replace(local, configs=source.configs)
+    splits = get_dataset_split_names(str(path), local.configs[0])
+    if len(splits) > 1 and source.split not in splits:
+        raise ValueError(f"{path} must have the split {source.split}, got {', '.join(splits)}.")
+    return replace(local, split=splits[0] if len(splits) == 1 else source.split)
 
 
 def load_benchmarks(
@@ -147,45 +145,25 @@ def load_benchmarks(
     """Return the problems in the first `limit` rows of each benchmark, by name; None: in all rows.
 
     A row of messages is a problem if one is the user's and the others are the system's. With
-    `keep_columns` the problems keep the other columns of their rows. `option` is the option that
-    names the benchmarks, for error messages.
+    `keep_columns` the problems keep the other columns of their rows.
 
     Raises:
-        ConnectionError: If a data set cannot be had from the Hub.
-        ValueError: If a column is missing or no row can be used.
+        ConnectionError: A data set cannot be had from the Hub.
+        ValueError: A column is missing or no row can be used.
     """
     return {name: _load(source, limit, keep_columns, option) for name, source in sources.items()}
 
 
 def _load(source: Source, limit: int | None, keep_columns: bool, option: str) -> _Benchmark:
-    from datasets.exceptions import DatasetNotFoundError
-
     problems: list[Problem] = []
     reasons: list[tuple[int, str]] = []
     num_rows = 0
     for config in source.configs:
-        try:
-            data, report = load_problems(
-                source.path,
-                split=source.split,
-                config=config,
-                problem_column=source.problem_column,
-                answer_column=source.answer_column,
-                keep_columns=keep_columns,
-            )
-        except (ConnectionError, DatasetNotFoundError) as error:
-            raise ConnectionError(
-                f"{option} must be reachable on the Hub or local, got {source.path} "
-                f"({error.__cause__ or error}): "
-                "download its files elsewhere and name their folder as NAME=PATH."
-            ) from None
-        except ValueError as error:
-            raise _unusable(source, error, option) from None
+        data, report = _rows(source, config, keep_columns, option)
         reasons += [(num_rows + finding.row - 1, finding.reason) for finding in report.skipped]
         skipped = {finding.row - 1 for finding in report.skipped}
         kept = (row for row in range(report.rows) if row not in skipped)
-        loaded: Any = data
-        for row, columns in zip(kept, loaded, strict=True):
+        for row, columns in zip(kept, data, strict=True):
             *earlier, last = columns.pop("prompt")
             text, solution = last["content"], columns.pop("solution")
             if any(message["role"] != "system" for message in earlier):
@@ -195,57 +173,32 @@ def _load(source: Source, limit: int | None, keep_columns: bool, option: str) ->
         num_rows += report.rows
     if not problems:
         raise ValueError(
-            f"{option} must have one question in a row, not a conversation, got {source.path}, "
-            f"where all of {num_rows} rows are skipped: write each question as one text."
+            f"{option} must have one question in a row, not a conversation, got {source.path}."
         )
     end = num_rows if limit is None else limit
     skipped = Counter(reason for row, reason in reasons if row < end)
     return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
 
 
-def _unusable(source: Source, error: ValueError, option: str) -> ValueError:
-    text, _, hint = str(error).rpartition(": ")
-    if "_column" not in hint:  # no option names a benchmark's columns
-        return ValueError(str(error).replace("path_or_id", option))
-    return ValueError(
-        f"{option} must have columns and rows that can be used, got {source.path} ({text}): "
-        "rename its columns, which cannot be named here."
-    )
+def _rows(source: Source, config: str | None, keep_columns: bool, option: str) -> Any:
+    """Return the rows of one configuration, and the report on them."""
+    from datasets.exceptions import DatasetNotFoundError
 
-
-def _local(source: Source, path: Path, option: str) -> Source:
-    """Return the source of a local file or folder that has the columns of `source`."""
-    if not path.exists():
-        raise FileNotFoundError(
-            f"{option} must name existing files, got {path}: there is none in "
-            f"{path.absolute().parent}."
+    try:
+        return load_problems(
+            source.path,
+            split=source.split,
+            config=config,
+            problem_column=source.problem_column,
+            answer_column=source.answer_column,
+            keep_columns=keep_columns,
         )
-    local = replace(source, path=str(path), split="train", configs=(None,))
-    if not path.is_dir():
-        regular(path)
-        try:
-            refuse_unloadable(
-                local.path,
-                [local.split],
-                problem_column=local.problem_column,
-                answer_column=local.answer_column,
-            )
-        except ValueError as error:
-            raise _unusable(local, error, option) from None
-        return local
-
-    from datasets import get_dataset_config_names, get_dataset_split_names
-
-    names = get_dataset_config_names(str(path))
-    # A copy of the Hub's repository has its configurations; any other folder has a nameless one.
-    if len(names) > 1 or set(names) & set(source.configs):
-        local = replace(local, configs=source.configs)
-    splits = get_dataset_split_names(str(path), local.configs[0])
-    if len(splits) == 1:
-        return replace(local, split=splits[0])
-    if source.split not in splits:
+    except (ConnectionError, DatasetNotFoundError) as error:
+        raise ConnectionError(
+            f"{option} must be reachable on the Hub or local, got {source.path} "
+            f"({error.__cause__ or error}): name a folder with its files as NAME=PATH."
+        ) from None
+    except ValueError as error:
         raise ValueError(
-            f"{path} must have the split {source.split}, got {', '.join(splits)}: add its files, "
-            "or name one file."
-        )
-    return replace(local, split=source.split)
+            f"{option} must have columns and rows that can be used, got {source.path}: {error}"
+        ) from None

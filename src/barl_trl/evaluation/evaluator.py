@@ -1,114 +1,272 @@
-"""Generation and grading of the responses to a benchmark, from where an earlier run stopped."""
+"""Evaluation of a model on benchmarks, from where an earlier run stopped."""
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from zlib import crc32
 
-from ..graders import Grader
-from .benchmarks import Problem
-from .generation.backends import Backend, Job
-from .generation.decoding import Drawing
-from .generation.templates import Template
-from .responses import Response, ResponseFile
+import datasets
+import transformers
+from tqdm import tqdm
+
+from ..graders import get_grader
+from ..hypotheses import no_answer_advice
+from ..rewards import callable_at
+from ..trainer.hub import redacted
+from ..trainer.resume import one_writer
+from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
+from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Job, telling
+from .json_files import write_json
+from .provenance import TRAINED_BY, checkpoint_id, run_record
+from .responses import Response, ResponseFile, read_response_file
+from .results import open_results, summarize
+from .templates import choose_template
+
+_PACKAGES = ("barl-trl", "torch", "transformers", "trl", "datasets", "latex2sympy2_extended")
+_RECORDED = (
+    *("max_tokens", "num_samples", "batch_size", "seed"),
+    *("tools", "environment_factory", "max_tool_calling_iterations"),
+)
+"""Arguments that `results.json` records as they are."""
 
 
-def evaluate(
-    name: str,
-    problems: Sequence[Problem],
-    *,
-    backend: Backend,
-    tokenizer: Any,
-    template: Template,
-    grader: Grader,
-    output_dir: Path,
-    num_samples: int,
-    seed: int,
-    drawing: Drawing | None = None,
-    progress: Callable[[int, int], None],
-    is_writer: bool = True,
-) -> list[Response]:
-    """Generate and grade the responses that a benchmark lacks, and return all of them.
+def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+    """Evaluate on all benchmarks, write everything to the output folder, and return `results.json`.
 
-    They are in the order of problems and samples.
+    Of several processes, which play an agent's episodes together, the first one grades and writes.
 
     Args:
-        name: The benchmark's name, also of its file in `output_dir`.
-        problems: The benchmark's problems.
-        backend: Generates the responses.
-        tokenizer: The model's tokenizer.
-        template: Makes the prompts.
-        grader: Reads and judges the answers.
-        output_dir: Folder of the response files.
-        num_samples: Number of responses to each problem.
-        seed: Seed of all samples.
-        drawing: How the backend draws tokens. It is noted with every response.
-        progress: Called with the number of responses that are done, and the number of all.
-        is_writer: Whether this process grades and writes. Of processes that generate together, one
-            does; the others return nothing.
+        args: An [`~barl_trl.commands.evaluate.EvaluateArguments`].
+        command: The command line, for the record.
+        say: Prints a line.
 
     Raises:
-        ValueError: The earlier run had other problems or prompts, or drew tokens otherwise.
+        ImportError: vLLM is asked for, and is not installed.
+        ValueError: An argument does not fit the others, the model, the data or the output folder.
+        KeyboardInterrupt: Ctrl-C; it says what is kept.
     """
-    file = ResponseFile(output_dir / f"{name}.jsonl", is_writer=is_writer)
-    settings = drawing and drawing.settings
-    by_id = {problem.id: problem for problem in problems}
-    prompts = {i: template.prompt(tokenizer, problem.text) for i, problem in by_id.items()}
-    for (i, _), response in file.responses.items():
-        asked = response.problem, response.solution, response.prompt
-        if i in by_id and asked != (by_id[i].text, by_id[i].solution, prompts[i]):
+    sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
+    _refuse_others_files(sources, folder)
+    run = _Run(args, _agent(args))
+    # refuses results of other settings, before benchmarks are loaded
+    for name, row in open_results(run.settings(), folder)["benchmarks"].items():
+        if name in sources and args.limit is not None and args.limit < row["num_problems"]:
             raise ValueError(
-                f"benchmarks must hold the problems that {output_dir} has responses to, got "
-                f"another problem or prompt {i} in {name}: choose another output_dir."
+                f"limit must be at least {row['num_problems']}, got {args.limit}: {folder} has "
+                f"responses to that many problems of {name}."
             )
-        if response.drawing not in (None, settings):
-            raise ValueError(
-                f"responses must be drawn as those in {output_dir / name}.jsonl, by "
-                f"{response.drawing}, got {settings}: choose another output_dir."
+    loaded = load_benchmarks(sources, limit=args.limit, keep_columns=run.agent is not None)
+    if run.is_first:
+        say(f"template: {run.template.name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with one_writer(folder) if run.is_first else nullcontext():
+        run.start(command)
+        try:
+            for name, (problems, skipped) in loaded.items():
+                responses = run.respond(name, problems)
+                entry = {"source": asdict(sources[name]), "limit": args.limit, "skipped": skipped}
+                if run.is_first:
+                    summary = summarize(responses, run.grader.equivalent)
+                    run.results["benchmarks"][name] = entry | summary
+                run.save()
+        except KeyboardInterrupt:
+            kept = f"The responses so far are kept in {folder}. To go on: the same command."
+            raise KeyboardInterrupt(kept) from None
+        rows = run.results["benchmarks"].values()
+        if run.is_first and run.grader.extraction == "boxed":
+            sizes = [row["num_problems"] for row in rows]
+            if advice := no_answer_advice(fmean([row["no_answer"] for row in rows], sizes)):
+                run.results["advice"] = advice
+                run.save()
+    return run.results
+
+
+class _Run:
+    """A run: the tokenizer, prompts and grader; once started, also the model and the results."""
+
+    def __init__(self, args: Any, agent: tuple[Any, Any] | None):
+        transformers.utils.logging.disable_progress_bar()  # this command has its own
+        datasets.disable_progress_bars()
+        self.args, self.folder, self.agent = args, Path(args.output_dir), agent
+        self.is_first = os.environ.get("RANK", "0") == "0"
+        self.grader = get_grader(args.grader, args.extraction)
+        names = ("revision", "trust_remote_code", "token")
+        options = {name: args.init_kwargs[name] for name in names if name in args.init_kwargs}
+        try:
+            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(args.model, **options)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"model must be readable, got {args.model!r}: {error}") from None
+        self.template = choose_template(
+            args.template, self.tokenizer, args.system_prompt, args.chat_template_kwargs
+        )
+        if agent:
+            self.template = telling(self.template, self.tokenizer, *agent)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that `results.json` records: how the responses were made."""
+        args, versions = self.args, {name: version(name) for name in _PACKAGES}
+        if args.backend == "vllm":  # its builds are distributions of several names
+            versions["vllm"] = import_module("vllm").__version__
+        of_files = {name: args.init_kwargs.get(name) for name in ("revision", "token")}
+        return {
+            "model": args.model,
+            "checkpoint": checkpoint_id(args.model, **of_files),
+            "backend": args.backend,
+            "model_init_kwargs": redacted(args.model_init_kwargs),
+            "template": self.template.name,
+            "system_prompt": self.template.system_prompt,
+            "chat_template_kwargs": redacted(args.chat_template_kwargs),
+            **args.drawing._asdict(),
+            **{name: getattr(args, name) for name in _RECORDED},
+            "grader": self.grader.label,
+            "trained_by": self.tokenizer.init_kwargs.get(TRAINED_BY),
+            "versions": versions,
+        }
+
+    def start(self, command: Sequence[str]) -> None:
+        """Load the model, and begin or go on with the results."""
+        args = self.args
+        self.results = open_results(self.settings(), self.folder)
+        self.backend = Backend(
+            args.model,
+            self.tokenizer,
+            self.template.end_ids(self.tokenizer),
+            args.drawing,
+            max_tokens=args.max_tokens,
+            batch_size=args.batch_size,
+            use_vllm=args.backend == "vllm",
+            agent=self.agent
+            and Agent(self.template, *self.agent, args.max_tool_calling_iterations),
+            **args.init_kwargs,
+        )
+        self.save()  # not before the model is loaded, which may fail
+        self._record = [run_record(command, self.backend.describe())]
+
+    def save(self) -> None:
+        """Write `results.json`."""
+        if self.is_first:
+            write_json(self.folder / "results.json", self.results)
+
+    def respond(self, name: str, problems: Sequence[Problem]) -> list[Response]:
+        """Generate and grade the responses that a benchmark lacks, and return all of them.
+
+        They are in the order of problems and samples.
+
+        Raises:
+            ValueError: The earlier run had other problems or prompts, or drew tokens otherwise.
+        """
+        file = ResponseFile(self.folder / f"{name}.jsonl", is_writer=self.is_first)
+        prompts = {one.id: self.template.prompt(self.tokenizer, one.text) for one in problems}
+        self._refuse_others(file, {one.id: one for one in problems}, prompts)
+        jobs = [
+            Job(
+                (problem.id, sample),
+                self.template.encode(self.tokenizer, prompts[problem.id]),
+                # the seed differs between samples but not between machines
+                crc32(f"{self.args.seed} {name} {(problem.id, sample)}".encode()),
+                problem,
             )
-    keys = [(i, sample) for i in by_id for sample in range(num_samples)]
-    jobs = []
-    for key in keys:
-        prompt_ids = template.encode(tokenizer, prompts[key[0]])
-        # the seed differs between samples but not between machines
-        jobs.append(Job(key, prompt_ids, crc32(f"{seed} {name} {key}".encode()), by_id[key[0]]))
-    done = set(file.responses)
-    count = len(done.intersection(keys))
-    progress(count, len(keys))
-    for batch in backend.complete(jobs, done):
-        if not is_writer:
-            continue
-        new = [(job.key, completion) for job, completion in batch if job.key not in done]
-        texts = [completion.text(tokenizer) for _, completion in new]
-        solutions = [by_id[i].solution for (i, _), _ in new]
-        answers = [
-            completion.answer(text, grader.extract_answer)
-            for (_, completion), text in zip(new, texts, strict=True)
+            for problem in problems
+            for sample in range(self.args.num_samples)
         ]
-        verdicts: Any = grader.grade(zip(solutions, answers, strict=True))
-        file.append(
+        done = set(file.responses)
+        count = sum(job.key in done for job in jobs)
+        if count < len(jobs):
+            self.results["runs"] += self._record
+            self._record = []
+            self.save()
+        with tqdm(desc=name, total=len(jobs), initial=count, disable=not self.is_first) as bar:
+            for batch in self.backend.complete(jobs, done):
+                if self.is_first:
+                    new = [(job, made) for job, made in batch if job.key not in done]
+                    file.append(self._graded(name, new, prompts))
+                    bar.update(len(new))
+        return [file.responses[job.key] for job in jobs] if self.is_first else []
+
+    def _refuse_others(
+        self, file: ResponseFile, by_id: Mapping[int, Problem], prompts: Mapping[int, str]
+    ) -> None:
+        for (i, _), one in file.responses.items():
+            asked = one.problem, one.solution, one.prompt
+            is_other = i in by_id and asked != (by_id[i].text, by_id[i].solution, prompts[i])
+            if is_other or one.drawing not in (None, self.args.drawing.settings):
+                raise ValueError(
+                    f"{self.folder} must have responses to the same problems, drawn alike, got "
+                    f"another problem or prompt {i} in {one.benchmark}, or another temperature or "
+                    "cut-off: choose another output_dir."
+                )
+
+    def _graded(
+        self, name: str, new: Sequence[tuple[Job, Any]], prompts: Mapping[int, str]
+    ) -> list[Response]:
+        answers = [made.answer(self.grader.extract_answer) for _, made in new]
+        pairs = [(job.problem.solution, a) for (job, _), a in zip(new, answers, strict=True)]
+        verdicts: Any = self.grader.grade(pairs)
+        return [
             Response(
                 benchmark=name,
-                problem_id=i,
-                sample=sample,
-                problem=by_id[i].text,
-                solution=by_id[i].solution,
-                prompt=prompts[i],
-                response=text,
-                tokens=completion.num_tokens,
-                truncated=completion.truncated,
+                problem_id=job.problem.id,
+                sample=job.key[1],
+                problem=job.problem.text,
+                solution=job.problem.solution,
+                prompt=prompts[job.problem.id],
+                response=made.text,
+                tokens=made.num_tokens,
+                truncated=made.truncated,
                 answer=answer,
                 reward=float(verdict.correct),
                 reason=verdict.reason,
-                drawing=settings,
-                messages=completion.messages,
-                token_ids=completion.token_ids if completion.own_tokens is not None else None,
-                own_tokens=completion.own_tokens,
+                drawing=self.args.drawing.settings,
+                messages=made.messages,
+                token_ids=made.token_ids if made.own_tokens is not None else None,
+                own_tokens=made.own_tokens,
             )
-            for ((i, sample), completion), text, answer, verdict in zip(
-                new, texts, answers, verdicts, strict=True
-            )
+            for (job, made), answer, verdict in zip(new, answers, verdicts, strict=True)
+        ]
+
+
+def _agent(args: Any) -> tuple[Any, Any] | None:
+    """Return tools and environment, if the options name any; refuse what cannot be started."""
+    processes, uses_vllm = int(os.environ.get("WORLD_SIZE", 1)), args.backend == "vllm"
+    is_agent = args.tools or args.environment_factory
+    sharding = (os.environ.get(f"ACCELERATE_USE_{name}", "false") for name in ("FSDP", "DEEPSPEED"))
+    unknown = sorted(args.init_kwargs.keys() - AGENT_ENGINE_FIELDS.keys())
+    if uses_vllm and find_spec("vllm") is None:
+        raise ImportError("--backend vllm needs vLLM: `pip install 'barl-trl[vllm]'`.")
+    if any(value != "false" for value in sharding) or (
+        processes > 1 and (uses_vllm or not is_agent)
+    ):
+        raise ValueError(
+            "barl evaluate must be one process, which spreads the model over all GPUs; only "
+            "episodes of agents without vLLM are shared, and no model is sharded."
         )
-        count += len(new)
-        progress(count, len(keys))
-    return [file.responses[key] for key in keys] if is_writer else []
+    if uses_vllm and is_agent and unknown:  # TRL's loop makes the engine
+        raise ValueError(
+            f"model_init_kwargs must be of {', '.join(AGENT_ENGINE_FIELDS)} with vllm and tools, "
+            f"got {', '.join(unknown)}."
+        )
+    if not is_agent:
+        return None
+    path = args.environment_factory
+    tools = [callable_at(one, "tools") for one in args.tools or ()]
+    return tools, path and callable_at(path, "environment_factory")
+
+
+def _refuse_others_files(sources: Mapping[str, Source], folder: Path) -> None:
+    """Refuse to write to a benchmark's own file, and to continue a file without results."""
+    files, results = [folder / f"{name}.jsonl" for name in sources], folder / "results.json"
+    inputs = [path for source in sources.values() if (path := Path(source.path)).exists()]
+    for output in filter(Path.exists, [folder, results, *files]):
+        if any(output.samefile(path) for path in inputs):
+            raise ValueError(f"no output may be an input, got {output} for both.")
+    for path in filter(Path.exists, files):
+        read_response_file(path)
+        if not results.exists():
+            raise ValueError(f"output_dir must have results.json beside {path}: name another.")

@@ -1,27 +1,97 @@
-"""How a run was made: when, by which command, on which machine."""
+"""Which weights stand behind a model's name, which code trained them, and how a run was made."""
 
 import os
 import platform
 import re
+import subprocess
+import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from torch.utils import collect_env
+from transformers.utils import cached_file
+from transformers.utils.hub import extract_commit_hash
 
-from ..trainer.hub import redacted_command
+from ..trainer.hub import redacted, redacted_command
+from .templates import PROMPT
 
-_GIB = 2**30
+TRAINED_BY = "barl_trained_by"
+"""Key of `tokenizer_config.json` under which training notes the version of its code."""
+
+_END = 2**24
+"""Number of bytes at the end of each file of weights that enter the checksum."""
+
+
+def checkpoint_id(
+    model: str, revision: str | None = None, *, token: str | bool | None = None
+) -> str | None:
+    """Return what tells a checkpoint from others of the same name.
+
+    It is the commit on the Hub; for a local folder, a checksum of the last 16 MiB of each file of
+    weights, as 8 hex digits.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        file = cached_file(model, "tokenizer_config.json", revision=revision, token=token)
+        return extract_commit_hash(file, None)
+    checksum = 0
+    for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
+        with path.open("rb") as weights:
+            weights.seek(max(0, path.stat().st_size - _END))
+            checksum = zlib.crc32(weights.read(), checksum)
+    return f"{checksum:08x}"
+
+
+def record_training(
+    tokenizer: Any,
+    *,
+    system_prompt: str | None,
+    prompt_template: str | None,
+    chat_template_kwargs: Mapping[str, Any] | None,
+) -> None:
+    """Note in a tokenizer how a model was trained; the notes are saved with the tokenizer.
+
+    They say how training wrote prompts, without secrets, and by which code it ran: this package's
+    version, and the commit of the git repository in which `barl train` runs.
+    """
+    tokenizer.init_kwargs[PROMPT] = {
+        "system_prompt": None if prompt_template else system_prompt,
+        "prompt_template": prompt_template,
+        "chat_template_kwargs": redacted(chat_template_kwargs or {}),
+    }
+    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": _git_commit()}
+
+
+def _git_commit() -> str | None:
+    """Return the commit of the working directory's repository; None outside of a repository.
+
+    It ends with `-dirty` if files may differ from it: they are not read, because the repository may
+    be a stranger's, and to read a file may run the filters that it names.
+    """
+    commit = _git("rev-parse", "--verify", "--quiet", "HEAD")
+    changes = _git("diff-index", "--ignore-submodules=all", "HEAD")
+    return f"{commit}-dirty" if commit and changes else commit or None
+
+
+def _git(*command: str) -> str:
+    """Run git without a repository's monitor and hooks; return what it prints, "" without git."""
+    command = ("git", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}", *command)
+    environment = os.environ | {"GIT_ALLOW_PROTOCOL": "none"}  # nothing is fetched
+    try:
+        run = subprocess.run(command, env=environment, capture_output=True, check=False)
+    except OSError:
+        return ""
+    return run.stdout.decode(errors="replace").strip()
 
 
 def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of one run of `barl evaluate` in `results.json`.
+    """Return the record of a run in `results.json`: its command line without secrets, the machine.
 
-    Args:
-        argv: The run's command line. Secrets in it are left out of the record.
-        made_by: What the backend's `describe` returned: device, dtype, attention and batch size.
+    `made_by` is what the backend's `describe` returned.
     """
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -33,22 +103,18 @@ def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any
 
 
 def _hardware() -> dict[str, Any]:
-    """Return processor, usable cores, memory in GiB, GPUs, driver and version of CUDA or ROCm."""
-    cpu_info = collect_env.get_cpu_info(collect_env.run)
-    name = re.search(r"^Model name:\s*(.+)$", cpu_info, re.MULTILINE)
-    is_cuda = torch.cuda.is_available()
-    devices = range(torch.cuda.device_count()) if is_cuda else ()
-    gpus = [torch.cuda.get_device_properties(device) for device in devices]
-    driver = collect_env.get_nvidia_driver_version(collect_env.run) if is_cuda else None
+    cpus = Path("/proc/cpuinfo")
+    text = cpus.read_text(encoding="utf-8", errors="replace") if cpus.exists() else ""
+    name = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    gpus = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
     return {
         "platform": platform.platform(),
         "cpu": name[1].strip() if name else platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if platform.system() == "Linux" else os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "memory_gib": round(psutil.virtual_memory().total / _GIB, 1),
-        "gpus": [
-            {"name": gpu.name, "memory_gib": round(gpu.total_memory / _GIB, 1)} for gpu in gpus
-        ],
-        "driver": driver,
+        "memory_gib": round(memory / 2**30, 1),
+        "gpus": [{"name": g.name, "memory_gib": round(g.total_memory / 2**30, 1)} for g in gpus],
+        "driver": collect_env.get_nvidia_driver_version(collect_env.run) if gpus else None,
         "cuda": torch.version.cuda or torch.version.hip,
     }

@@ -6,14 +6,15 @@ has one JSON line per response.
 
 import json
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..hypotheses import plain_text
-from ..report.json_files import parse_json, regular
+from .json_files import parse_json, regular
 
 logger = logging.getLogger(__name__)
 
@@ -26,20 +27,16 @@ class Response:
         benchmark: Name of the benchmark.
         problem_id: Row of the problem in the benchmark, from 0.
         sample: Number of the sample, from 0. A greedy response is sample 0.
-        problem: The problem's text.
-        solution: The problem's true answer, bare.
-        prompt: The whole prompt.
+        problem, solution, prompt: The problem's text and true answer, and the whole prompt.
         response: What the model wrote, without special tokens.
         tokens: Number of the response's tokens, without the one that ends the turn.
-        truncated: Whether the response was cut off before the end of its turn.
+        truncated: Whether the response was cut off, or ended with a call and no answer.
         answer: The answer that the grader read from the response; None if it read none.
         reward: 1.0 if the answer is right, else 0.0.
         reason: Rule by which the grader decided, or `"timeout"` or `"crash"`.
-        drawing: How the tokens were drawn: the settings of [`~.decoding.Drawing`], by name. Files
-            of older versions do not say; it is None there.
-        messages: The whole rollout of an agent: the prompt's messages, those of all turns, and what
-            tools returned. `response` and `tokens` are what the model wrote in all turns. None if
-            there are no tools, like the next two.
+        drawing: The settings of [`~.generation.Drawing`], by name; None in files of older versions.
+        messages: The whole rollout of an agent, with the prompt's messages; None if there are no
+            tools. `response` and `tokens` are then what the model wrote in all turns.
         token_ids: Token ids of the whole rollout behind the prompt.
         own_tokens: 1 for each of them that the model wrote, 0 for the others.
     """
@@ -82,8 +79,8 @@ def by_problem(responses: Iterable[Response]) -> ResponsesByProblem:
 def read_response_file(path: Path) -> list[Response]:
     """Read the responses of a file, in the order of problem ids and samples.
 
-    Of two responses to the same problem and sample, the later line counts. Blank lines are skipped.
-    A last line that a killed run cut off is skipped with a warning.
+    Of two responses to the same problem and sample, the later line counts. A last line that a
+    killed run cut off is skipped with a warning.
 
     Raises:
         ValueError: A line is no response to the file's benchmark.
@@ -95,10 +92,7 @@ def read_response_file(path: Path) -> list[Response]:
 
 
 def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
-    """Return a file's responses by problem id and sample, and its size in bytes.
-
-    The size leaves out a last line that was cut off.
-    """
+    """Return a file's responses by key, and its size without a last line that was cut off."""
     responses: dict[tuple[int, int], Response] = {}
     texts: dict[int, tuple[str, ...]] = {}
     head, size = json.dumps({"benchmark": path.stem})[:-1].encode(), 0
@@ -117,26 +111,18 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
                     break
                 raise ValueError(
                     f"{path}:{number} must be a response to {path.stem}, got "
-                    f"{line[:40].decode(errors='replace')!r} ({error}): remove the line, or move "
-                    "the file away."
+                    f"{line[:40].decode(errors='replace')!r} ({error})."
                 ) from None
             size += len(line)
     return responses, size
 
 
 def _response(line: str, benchmark: str) -> Response:
-    """Return the response that a line holds.
-
-    Raises:
-        TypeError: The line has other fields than a response.
-        ValueError: The line is no JSON, a value is not of its field's kind, or the response is to
-            another benchmark.
-    """
+    """Return the response that a line holds; refuse what would fail later, or in silence."""
     response = Response(**parse_json(line))
     for name, value in vars(response).items():
-        kind, is_right = _KINDS[name]
-        if not is_right(value):
-            raise ValueError(f"{name} must be {kind}, got {value!r:.40}")
+        if not _CHECKS[name](value):
+            raise ValueError(f"{name} must not be {value!r:.40}")
     if len(response.token_ids or ()) != len(response.own_tokens or ()):
         raise ValueError("token_ids and own_tokens must be equally long.")
     if response.benchmark != benchmark:
@@ -145,89 +131,63 @@ def _response(line: str, benchmark: str) -> Response:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and plain_text(value) is not None
+    # JSON may escape half of a surrogate pair, which no file can hold
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
 
 
-_TEXT = "a text", _is_text
+def _is_below(bound: int, value: object) -> bool:
+    return type(value) is int and 0 <= value < bound
 
 
-def _is_below(bound: int) -> Callable[[object], bool]:
-    return lambda value: type(value) is int and 0 <= value < bound
-
-
-_COUNT = "a whole number from 0", _is_below(2**31)
-
-
-def _is_message(value: object) -> bool:
+def _is_message(value: Any) -> bool:
     texts = [value.get("role"), value.get("name", "")] if isinstance(value, dict) else [None]
     return all(isinstance(text, str) for text in texts)
 
 
-def _all(holds: Callable[[Any], bool], value: object) -> bool:
+def _are_all(holds: Callable[[Any], bool], value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(map(holds, value)))
 
 
-_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("benchmark", "problem", "solution", "prompt", "response", "reason"), _TEXT),
-    **dict.fromkeys(("problem_id", "sample", "tokens"), _COUNT),
-    "truncated": ("true or false", lambda value: isinstance(value, bool)),
-    "answer": ("a text or null", lambda value: value is None or _is_text(value)),
-    "reward": ("0 or 1", lambda value: type(value) in (int, float) and value in (0, 1)),
-    "drawing": ("an object or null", lambda value: isinstance(value, dict | None)),
-    "messages": ("a list of messages or null", lambda value: _all(_is_message, value)),
-    "token_ids": ("a list of token ids or null", lambda value: _all(_is_below(2**24), value)),
-    "own_tokens": ("a list of 0 and 1 or null", lambda value: _all(_is_below(2), value)),
+_TEXTS = ("benchmark", "problem", "solution", "prompt", "response", "reason")
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(_TEXTS, _is_text),
+    **dict.fromkeys(("problem_id", "sample", "tokens"), partial(_is_below, 2**31)),
+    "truncated": lambda value: isinstance(value, bool),
+    "answer": lambda value: value is None or _is_text(value),
+    "reward": lambda value: type(value) in (int, float) and value in (0, 1),
+    "drawing": lambda value: isinstance(value, dict | None),
+    "messages": partial(_are_all, _is_message),
+    "token_ids": partial(_are_all, partial(_is_below, 2**24)),
+    "own_tokens": partial(_are_all, partial(_is_below, 2)),
 }
-"""Field of a response -> what its value must be, in words and as a test."""
+"""Field of a response -> what its value must fulfil."""
 
 
 def read_responses(
     folder: str | Path, benchmarks: Collection[str] | None = None
 ) -> dict[str, ResponsesByProblem]:
-    """Read a folder of response files.
+    """Return the responses in a folder of `barl evaluate`, by benchmark and problem id.
 
-    Args:
-        folder: Folder that `barl evaluate` wrote.
-        benchmarks: Names of the benchmarks to read, in this order. None: all.
-
-    Returns:
-        The responses by benchmark and problem id.
+    `benchmarks` are the names of those to read, in this order; None: all.
 
     Raises:
         ValueError: A file is missing or empty, or a line in it is no response.
     """
     files = {path.stem: path for path in sorted(Path(folder).glob("*.jsonl"), key=lambda p: p.stem)}
     if not files:
-        raise ValueError(
-            f"a folder of responses must hold <benchmark>.jsonl, got none in {folder}: write them "
-            "with `barl evaluate`."
-        )
-    missing = [name for name in benchmarks or () if name not in files]
-    if missing:
-        raise ValueError(
-            f"benchmarks must be among those in {folder} ({', '.join(files)}), got {missing[0]}."
-        )
+        raise ValueError(f"{folder} must hold <benchmark>.jsonl that `barl evaluate` wrote.")
+    if missing := [name for name in benchmarks or () if name not in files]:
+        raise ValueError(f"benchmarks must be among {', '.join(files)}, got {missing[0]}.")
     problems = {name: by_problem(read_response_file(files[name])) for name in benchmarks or files}
-    for name, responses in problems.items():
-        if not responses:
-            raise ValueError(
-                f"a response file must hold responses, got none in {files[name]}: run "
-                "`barl evaluate` again, or move it away."
-            )
+    if empty := [files[name] for name, responses in problems.items() if not responses]:
+        raise ValueError(f"{empty[0]} must hold responses, got none: move it away.")
     return problems
 
 
 class ResponseFile:
-    """A response file to which responses are added.
+    """A response file to which responses are added; those in it are `responses`, by key.
 
-    A last line that a killed run cut off is removed from the file.
-
-    Args:
-        path: The file; it need not exist.
-        is_writer: Whether the file may be changed. Another process may write it.
-
-    Attributes:
-        responses: The responses in the file, by problem id and sample.
+    A last line that a killed run cut off is removed from it, if this process is its writer.
 
     Raises:
         ValueError: The file is no response file. It is left as it is.

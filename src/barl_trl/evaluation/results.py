@@ -1,14 +1,17 @@
-"""The summary of the responses to benchmarks: `results.json`."""
+"""The summary of the responses to benchmarks: `results.json`, and its tables."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..report.json_files import read_json
+from .json_files import read_json
 from .responses import Response, by_problem
-from .statistics.metrics import accuracy, clopper_pearson
-from .statistics.several_samples import summarize_samples
+from .statistics import Estimate, accuracy, mean_pass_at_k, share_interval
+
+Equivalent = Callable[[str, str], bool]
+"""Whether two answers are the same, the first taken as true."""
 
 _FAILURES = ("timeout", "crash")
 """Reasons of verdicts that were given without judging the answer."""
@@ -18,22 +21,16 @@ _FREE = {"versions", "batch_size", "trained_by"}
 
 
 def summarize(
-    responses: Sequence[Response], equivalent: Callable[[str, str], bool] | None = None
+    responses: Sequence[Response], equivalent: Equivalent | None = None
 ) -> dict[str, Any]:
     """Return the entry of a benchmark in `results.json`.
 
     Accuracies lie in [0, 1]. So do `truncated`, `no_answer` and `timeouts`, the shares of responses
-    that were cut off, that have no answer, and whose grading timed out or crashed. A response
-    without an answer, or whose grading failed, counts as wrong.
-
-    Args:
-        responses: All responses to the benchmark.
-        equivalent: Whether two answers are the same, the first taken as true. Without it there is
-            no cons@k.
+    that were cut off, that have no answer, and whose grading timed out or crashed: all count as
+    wrong. Without `equivalent` there is no cons@k.
     """
     groups = [*by_problem(responses).values()]
-    rewards = [[response.reward for response in group] for group in groups]
-    estimate = accuracy(rewards)
+    estimate = accuracy([[response.reward for response in group] for group in groups])
     return {
         "num_problems": len(groups),
         "accuracy": estimate.mean,
@@ -46,40 +43,58 @@ def summarize(
     }
 
 
-def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the table of benchmarks in `results.json`: one dict per row, column title -> text.
+def summarize_samples(
+    groups: Sequence[Sequence[Response]], equivalent: Equivalent | None = None
+) -> dict[str, Any]:
+    """Return pass@k, avg@k and cons@k of the responses to each problem, by k.
 
-    The column "not judged" is there if the grading of any response timed out or crashed.
+    With n the smallest number of responses to a problem, pass@k is given for all k up to n, avg@k
+    and cons@k for k = n alone. avg@n is the accuracy, with its 95 % interval over problems.
     """
-    are_judged = not any(row["timeouts"] for row in results["benchmarks"].values())
-    table = []
-    for name, row in results["benchmarks"].items():
-        problems, skipped = f"{row['num_problems']:,}", sum(row["skipped"].values())
-        cells = {
-            "benchmark": name,
-            "problems": f"{problems} (skipped: {skipped:,})" if skipped else problems,
-            "accuracy": _percent(row["accuracy"], row["standard_error"], row["num_problems"]),
-            "tokens": f"{row['mean_tokens']:.1f}",
-            "cut off": f"{100 * row['truncated']:.1f} %",
-            "no answer": f"{100 * row['no_answer']:.1f} %",
-        }
-        if not are_judged:
-            cells["not judged"] = f"{100 * row['timeouts']:.1f} %"
-        table.append(cells)
-    return table
+    rewards = [[response.reward for response in group] for group in groups]
+    most = min(map(len, groups))
+    summary: dict[str, Any] = {
+        "pass@k": {str(k): mean_pass_at_k(rewards, k)._asdict() for k in range(1, most + 1)}
+    }
+    if most == 1:
+        return summary
+    average = accuracy(rewards)
+    low, high = share_interval(average, len(rewards)) or (None, None)
+    summary["avg@k"] = {str(most): average._asdict() | {"low": low, "high": high}}
+    if equivalent:
+        votes = [[consensus(group[:most], equivalent)] for group in groups]
+        summary["cons@k"] = {str(most): accuracy(votes)._asdict()}
+    return summary
+
+
+def consensus(responses: Sequence[Response], equivalent: Equivalent) -> float:
+    """Return the probability that the right answer wins the vote of the responses to a problem.
+
+    The answer that most responses give wins. If t answers share the lead, each wins with
+    probability 1 / t. Responses without an answer do not vote. If none votes, the probability is 0.
+
+    All answers that the grader rewarded are one class. Each distinct wrong answer joins the first
+    class whose shortest answer it matches both ways, as hypotheses do in training. An answer whose
+    grading timed out or crashed counts as wrong.
+    """
+    wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
+    classes: Counter[str] = Counter()
+    for answer in sorted(wrong, key=lambda answer: (len(answer), answer)):
+        match = (one for one in classes if equivalent(one, answer) and equivalent(answer, one))
+        classes[next(match, answer)] += wrong[answer]
+    right = sum(response.reward == 1 for response in responses)
+    if right < max(classes.values(), default=1):
+        return 0.0
+    return 1 / (1 + list(classes.values()).count(right))
 
 
 def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the results to add to: new ones, or those of an earlier run with the same settings.
 
-    Args:
-        settings: The entries of `results.json` beside runs and benchmarks. All must be equal to the
-            earlier run's, except the batch size and the code that trained. Versions of both runs
-            are joined.
-        folder: Folder of the responses and of `results.json`.
+    Batch size and the code that trained may differ; the versions of both runs are joined.
 
     Raises:
-        ValueError: The earlier run had other settings.
+        ValueError: The earlier run in this folder had other settings.
     """
     path = folder / "results.json"
     if not path.exists():
@@ -101,12 +116,68 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     return settings | {"versions": versions} | kept
 
 
+# Tables
+
+
+def text_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "left") -> str:
+    """Return rows (column title -> text) as lines of aligned text below a title.
+
+    Control characters are escaped: a name may command a terminal. `align` is the alignment of all
+    columns but the first: `"left"` or `"right"`.
+    """
+    lines = [[*map(_printable, cells)] for cells in (rows[0], *(row.values() for row in rows))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["─" * width for width in widths])
+    justify = str.rjust if align == "right" else str.ljust
+    shown = (
+        "  ".join([first.ljust(widths[0]), *map(justify, others, widths[1:])]).rstrip()
+        for first, *others in lines
+    )
+    return "\n".join(["", _printable(title), *shown, ""])
+
+
+def _printable(text: str) -> str:
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the table of benchmarks; "not judged" is there if any grading timed out or crashed."""
+    are_judged = not any(row["timeouts"] for row in results["benchmarks"].values())
+    table = []
+    for name, row in results["benchmarks"].items():
+        problems, skipped = f"{row['num_problems']:,}", sum(row["skipped"].values())
+        cells = {
+            "benchmark": name,
+            "problems": f"{problems} (skipped: {skipped:,})" if skipped else problems,
+            "accuracy": _percent(row["accuracy"], row["standard_error"], row["num_problems"]),
+            "tokens": f"{row['mean_tokens']:.1f}",
+            "cut off": f"{100 * row['truncated']:.1f} %",
+            "no answer": f"{100 * row['no_answer']:.1f} %",
+        }
+        if not are_judged:
+            cells["not judged"] = f"{100 * row['timeouts']:.1f} %"
+        table.append(cells)
+    return table
+
+
 def _percent(mean: float, standard_error: float | None, number: int) -> str:
-    """Format the mean over `number` problems, and its standard error if it has one, in percent."""
     if mean in (0, 1):  # the standard error would be 0
-        ends = ", ".join(
-            f"{100 * end:.1f}" for end in clopper_pearson(round(mean * number), number)
-        )
-        return f"{100 * mean:.1f} [{ends}] %"
+        low, high = share_interval(Estimate(mean, None), number) or (0, 1)
+        return f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}] %"
     error = "" if standard_error is None else f" ± {100 * standard_error:.1f}"
     return f"{100 * mean:.1f}{error} %"
+
+
+def sample_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the table of avg@k, pass@k and cons@k of benchmarks with several samples."""
+    table = []
+    for name, row in results["benchmarks"].items():
+        for k, average in row.get("avg@k", {}).items():
+            low, high = average["low"], average["high"]
+            ends = "" if low is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
+            cells = {"benchmark": name, f"avg@{k} [95 %]": f"{100 * average['mean']:.1f}{ends}"}
+            for metric in ("pass", "cons"):
+                mean = row.get(f"{metric}@k", {}).get(k, {}).get("mean")
+                cells[f"{metric}@{k}"] = "" if mean is None else f"{100 * mean:.1f}"
+            table.append(cells)
+    return table

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from itertools import starmap
 from typing import Any, NamedTuple
 
 from .extraction import EXTRACTIONS, Extraction, extract_answer
@@ -31,26 +30,17 @@ class Verdict(NamedTuple):
         return self.correct
 
 
-def _texts(gold: str, answer: str) -> Pair:
-    for name, value in {"gold": gold, "answer": answer}.items():
-        if not isinstance(value, str):
-            raise TypeError(f"{name} must be a text, got {value!r}: `grade` takes None for none.")
-    return gold, answer
-
-
 @dataclass(eq=False)
 class Grader:
     """How answers are read from completions and judged. Safe to use from any thread.
 
     Args:
         name: The name by which recipes and result files know it.
-        version: It changes whenever a verdict may change, and stands in result files beside the
-            name.
+        version: It changes whenever a verdict may change, and stands in result files.
         extract_answer: Completion -> its final answer, or None.
         judge: True answer, answer -> verdict. Up to 65536 verdicts are remembered.
         uses_processes: Whether it compares answers in child processes.
-        extraction: How [`~barl_trl.graders.extract_answer`] reads answers; None if the grader has
-            a way of its own.
+        extraction: How [`~barl_trl.graders.extract_answer`] reads; None: it has a way of its own.
     """
 
     name: str
@@ -71,43 +61,23 @@ class Grader:
         return {"name": self.name, "version": self.version, **other}
 
     def with_extraction(self, extraction: Extraction) -> "Grader":
-        """Return the grader that reads answers in another way.
-
-        Raises:
-            ValueError: If there is no such way, or the grader does not take it.
-        """
-        if extraction not in EXTRACTIONS:
-            raise ValueError(
-                f"extraction must be one of {list(EXTRACTIONS)}, got {extraction!r}: the default "
-                "is 'boxed'."
-            )
+        """Return the grader that reads answers in another way, if it takes it (a ValueError)."""
         if extraction == (self.extraction or "boxed"):
             return self
-        if self.extraction is None:
-            raise ValueError(
-                f"extraction must be left at 'boxed' with the grader {self.name}, got "
-                f"{extraction!r}: it reads answers in its own way. math_verify takes it."
-            )
+        if self.extraction is None or extraction not in EXTRACTIONS:
+            allowed = EXTRACTIONS if self.extraction else "'boxed', its own way,"
+            raise ValueError(f"extraction must be {allowed} for {self.name}, got {extraction!r}.")
         reads = partial(extract_answer, extraction=extraction)
         return replace(self, extract_answer=reads, extraction=extraction)
 
     def start(self) -> None:
-        """Start a process if the grader uses processes.
-
-        Raises:
-            RuntimeError: If it cannot be started. So the error comes before training, not in it.
-        """
+        """Start a process if the grader uses some: its RuntimeError comes before training then."""
         if self.uses_processes:
             compare.start()
 
     def verify(self, gold: str, answer: str) -> Verdict:
-        """Return whether an answer is the true one, both bare.
-
-        Raises:
-            RuntimeError: If a process that compares cannot be started.
-            TypeError: If one of them is no text.
-        """
-        pair = _texts(gold, answer)
+        """Return whether an answer is the true one, both bare."""
+        pair = gold, answer
         if (verdict := self._verdicts.get(pair)) is None:
             verdict = self.judge(*pair)
             self.remember({pair: verdict})
@@ -119,7 +89,7 @@ class Grader:
 
     def verify_all(self, pairs: Iterable[Pair]) -> dict[Pair, Verdict]:
         """Return the verdicts of many pairs, each judged once, in parallel."""
-        distinct = dict.fromkeys(starmap(_texts, pairs))
+        distinct = dict.fromkeys(pairs)
         with ThreadPoolExecutor(compare.size) as threads:
             verdicts = threads.map(lambda pair: self.verify(*pair), distinct)
             return dict(zip(distinct, verdicts, strict=True))

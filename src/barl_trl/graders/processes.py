@@ -1,7 +1,7 @@
 """Comparisons in child processes, which can be killed: the parent's end. It needs POSIX.
 
-math-verify's time-outs are signals, for the main thread only. Pools of libraries build on
-multiprocessing, which starts none in a data loader's worker, and runs unguarded scripts again.
+math-verify's time-outs are signals, for the main thread only. Libraries' pools are multiprocessing,
+which starts none in a data loader's worker, and runs unguarded scripts again.
 """
 
 import contextlib
@@ -28,13 +28,9 @@ class ProcessPool:
     """Compare two answers in one of several child processes, within limits on time and memory.
 
     Processes start when they are needed; one that does not answer is killed. Safe to call from any
-    thread: each call has a process to itself.
-
-    Args:
-        size: Most comparisons at the same time. Defaults to the CPU cores that this process may
-            use, shared among the processes of a `torchrun` or `accelerate` launch, but at most 4.
-        cpu_seconds: CPU time of one comparison, which does not depend on the machine's load.
-        wall_seconds: Wall time of one comparison, for a process that only waits.
+    thread: each call has a process to itself. At most `size` compare at the same time: by default
+    as many as this process has CPU cores, shared with the others of a launch, and at most 4. A
+    comparison has limits on its CPU time, whatever the load, and on its wall time, if it waits.
     """
 
     def __init__(
@@ -96,11 +92,8 @@ class ProcessPool:
         )
         if _reply(process, 120.0) != "ready":
             _kill(process)
-            raise RuntimeError(
-                "the grader's process must start, got none that answers: run "
-                f"`{shlex.join([sys.executable, *_WORKER])} 1 0 < /dev/null` to see why (is "
-                "`latex2sympy2_extended` installed, do `ulimit -t` and `-v` allow it?)."
-            )
+            command = shlex.join([sys.executable, *_WORKER])
+            raise RuntimeError(f"no grader's process answers: `{command} 1 0 < /dev/null` says why")
         return process
 
 

@@ -1,9 +1,8 @@
 r"""The string rule of the paper's released code: the last box, cleaned up, as an equal string.
 
 It misses most equivalent pairs (`2.0` and `2`), and accepts hedging (`1 \text{ or } 2` for 1).
-Its oddities are kept, with two exceptions. The released code may extract from what it has
-extracted, which cuts a boxed `a####b` down to `b`. And there `a/b` may have no more than the 4300
-digits that `int` reads.
+Its oddities are kept, but for two: the released code may extract from what it has extracted, which
+cuts a boxed `a####b` down to `b`, and its `a/b` may have no more than 4300 digits.
 """
 
 import re
@@ -32,10 +31,7 @@ _RULES = (
 
 
 def extract_answer(text: str) -> str:
-    r"""Return what the last `\boxed{…}` holds, as it stands; escaped braces count as braces.
-
-    Without a closed last box it is the cleaned-up line after the last `####`, else the whole text.
-    """
+    r"""Return what the last `\boxed{…}` holds, else the line after the last `####`, else all."""
     _, marker, box = text.rpartition(r"\boxed{")
     depths = list(accumulate((character == "{") - (character == "}") for character in box))
     if marker and -1 in depths:

@@ -5,7 +5,6 @@ model does not allow that, in one row for every state and answer (`reencode`).
 """
 
 import logging
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -16,12 +15,11 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from .budget import MEMORY_IS_SHORT, MIN_TOKENS, halved_together, scoring_token_budget
-from .checks.exactness import Checks
-from .checks.model_traits import evaluating, is_sharded, shared_layout, table_positions
-from .forward import ForwardRequest, token_logps
-from .kv_cache import GenerationCache
+from .comparison import choose_feeding
+from .forward import token_logps
+from .model_traits import evaluating, is_sharded, table_positions
 from .queries import Rollout
-from .tree.rows import Row, build_rows
+from .rows import Row, build_rows
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +35,6 @@ class AnswerLogLikelihoods(NamedTuple):
             padding.
         num_tokens: Number of tokens fed to the model, padding not counted.
         max_tokens: Most tokens that one forward pass could take.
-        check_seconds: Seconds that checks of the model took; 0 in calls without a check.
         rollout_tokens: Number of tokens fed for each rollout; they add up to `num_tokens`. Tokens
             that several rollouts share count for the first of them.
     """
@@ -48,7 +45,6 @@ class AnswerLogLikelihoods(NamedTuple):
     completion_logps: Float[Tensor, "B C"]
     num_tokens: int
     max_tokens: int
-    check_seconds: float
     rollout_tokens: Sequence[int] = ()
 
 
@@ -63,7 +59,6 @@ def answer_log_likelihoods(
     temperature: float = 1.0,
     completion_temperature: float = 1.0,
     max_tokens: int | None = None,
-    generation_cache: GenerationCache | None = None,
 ) -> AnswerLogLikelihoods:
     r"""Compute the log-likelihood of every hypothesis's answer at every state.
 
@@ -94,8 +89,6 @@ def answer_log_likelihoods(
             By default as many as fit into memory (`budget`). The number is halved whenever memory
             runs out. Where parameters are sharded, all processes halve it alike, before one of them
             takes more than half of the free memory.
-        generation_cache: Keys and values that the generation of these rollouts left; the tokens
-            that it holds are not fed again.
 
     Returns:
         The log-likelihoods in float32 on the device that the model computes on, with masks.
@@ -125,41 +118,24 @@ def answer_log_likelihoods(
     with evaluating(model):
         while True:
             try:
-                checks = Checks(model, elicitation_ids, max_tokens)
-                shares = method == "shared_prefix" and checks.can_share_prefixes(rollouts)
-                layout = shared_layout(model) if shares else "plain"
-                cache = generation_cache if layout == "packed" else None
-                num_cached = checks.cached_lengths(rollouts, cache)
-                rows = build_rows(
-                    rollouts, elicitation_ids, layout, max_tokens=max_tokens, num_cached=num_cached
-                )
-                request = ForwardRequest(
-                    rollouts,
-                    rows,
-                    layout,
-                    max_tokens,
-                    same_length=not checks.can_pad(rollouts, layout),
-                    cache=cache,
-                    **temperatures,
-                )
-                logps = token_logps(model, request)
+                feeding = choose_feeding(model, rollouts, elicitation_ids, method, max_tokens)
+                rows = build_rows(rollouts, elicitation_ids, feeding.layout, max_tokens)
+                scored = token_logps(model, rollouts, rows, feeding, max_tokens, **temperatures)
                 break
             except torch.OutOfMemoryError as error:
-                _refuse_to_halve(model, max_tokens, error)
+                if is_sharded(model) or max_tokens <= MIN_TOKENS:
+                    advice = f"set scoring_max_tokens below {max_tokens}, or max_completion_length"
+                    message = f"{error} While scoring answers: {advice}."
+                    raise torch.OutOfMemoryError(message) from error
             # after the handler, in which the error would keep the failed pass's tensors alive
             max_tokens = min(max_tokens, sum(row.size for row in rows) or max_tokens) // 2
             logger.warning(MEMORY_IS_SHORT, max_tokens)
-    counts = _tokens_of_rollouts(rows, len(rollouts))
-    answer_logps, states, hypotheses = _reduced(rollouts, logps.answers, reduction)
+    counts = [0] * len(rollouts)
+    for block in (block for row in rows for block in row.blocks):
+        counts[block.rollout] += block.stop - block.start
+    answers, own = scored
     return AnswerLogLikelihoods(
-        answer_logps,
-        states,
-        hypotheses,
-        logps.completions,
-        sum(counts),
-        max_tokens,
-        checks.seconds,
-        counts,
+        *_reduced(rollouts, answers, reduction), own, sum(counts), max_tokens, counts
     )
 
 
@@ -172,32 +148,9 @@ def _refuse_missing_positions(
     needed = max((rollout.num_positions(elicitation_ids) for rollout in rollouts), default=0)
     if needed > most:
         raise ValueError(
-            f"rollouts must need at most the model's {most} positions, got {needed} for prompt, "
-            f"completion, elicitation and answer: lower max_completion_length by {needed - most}, "
-            "or shorten the prompts."
+            f"rollouts must need at most {most} positions, got {needed} with elicitation and "
+            f"answer: lower max_completion_length by {needed - most}, or shorten the prompts."
         )
-
-
-def _refuse_to_halve(model: nn.Module, max_tokens: int, error: torch.OutOfMemoryError) -> None:
-    """Raise the error with advice where smaller passes cannot help."""
-    if is_sharded(model) or max_tokens <= MIN_TOKENS:
-        advice = f"set scoring_max_tokens below {max_tokens}, or max_completion_length"
-        raise torch.OutOfMemoryError(f"{error} While scoring answers: {advice}.") from error
-
-
-def _tokens_of_rollouts(rows: Sequence[Row], number: int) -> list[int]:
-    """Count the tokens that are fed for each rollout."""
-    counts = [0] * number
-    for row in rows:
-        owners = [row.scored[0].rollout] * len(row.blocks)
-        if len(row.blocks) > 1:
-            starts = [block.start for block in row.blocks]
-            for token in reversed(row.scored):  # the first in a block is read last
-                owners[bisect_right(starts, token.position) - 1] = token.rollout
-        for owner, block in zip(owners, row.blocks, strict=True):
-            counts[owner] += block.stop - block.start
-        counts[owners[0]] -= row.num_cached
-    return counts
 
 
 def _reduced(

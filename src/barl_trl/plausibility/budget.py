@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
-from .checks.model_traits import (
+from .forward import HEAD_TILE
+from .model_traits import (
     causal_lm,
     compute_device,
     is_sharded,
@@ -15,7 +16,6 @@ from .checks.model_traits import (
     layer_values,
     scales_logits,
 )
-from .forward import HEAD_TILE
 
 CPU_TOKENS = 4096
 """Most tokens of a pass on a CPU. Longer rows outgrow its caches: with 16384 tokens in a pass each
@@ -65,13 +65,7 @@ def _peaks(config: PreTrainedConfig, dtype: torch.dtype) -> list[tuple[int, int]
 
 
 def scoring_bytes(config: PreTrainedConfig, dtype: torch.dtype, num_tokens: int) -> int:
-    """Estimate the peak of a scoring pass in bytes, parameters not counted.
-
-    Args:
-        config: The model's configuration.
-        dtype: Type of the numbers that the forward pass computes with.
-        num_tokens: Tokens of the pass.
-    """
+    """Estimate the peak of a scoring pass in bytes, parameters not counted."""
     return max(fixed + num_tokens * each for fixed, each in _peaks(config, dtype))
 
 
@@ -105,10 +99,6 @@ def halved_together(model: nn.Module, max_tokens: int) -> int:
 
     Without sharded parameters the budget stays as it is. With them processes wait for each other in
     every forward pass, and once one of them has run out of memory, it is too late.
-
-    Args:
-        model: The model.
-        max_tokens: This process's budget.
     """
     if not is_sharded(model):
         return max_tokens

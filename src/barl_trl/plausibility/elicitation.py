@@ -68,38 +68,28 @@ class Elicitation:
         is_own = [1] * len(prompt_ids) + list(mask or [1] * len(completion_ids))
         token_ids = [*prompt_ids, *completion_ids]
         positions = [len(prompt_ids) + end for end in (0, *step_ends)]
+        starts = [len(prompt_ids) + start for start in turn_starts]
         return Rollout(
             token_ids=token_ids,
             state_positions=positions,
             answers=[self._remembered_answer(answer) for answer in answers],
-            state_elicitations=self.at_states(
-                token_ids, positions, is_own, [len(prompt_ids) + start for start in turn_starts]
-            )
+            state_elicitations=self._at_states(token_ids, positions, is_own, starts)
             if answers
             else None,  # nothing is asked
             score_from=len(prompt_ids) if score_completion else None,
         )
 
-    def at_states(
+    def _at_states(
         self,
         token_ids: Sequence[int],
         state_positions: Sequence[int],
         is_own: Sequence[int],
-        turn_starts: Sequence[int] = (),
+        turn_starts: Sequence[int],
     ) -> list[list[int]] | None:
-        """Return the elicitation of every state: it first closes a thought that is open there.
+        """Return the elicitation of every state, which first closes a thought that is open there.
 
-        The text is decoded only to look for the tags; the state's tokens stay the rollout's.
-
-        Args:
-            token_ids: Token ids of prompt and completion.
-            state_positions: Number of leading tokens that each state holds. The first state is the
-                prompt.
-            is_own: 1 for each token in which tags count, 0 for the others.
-            turn_starts: Places in `token_ids` where turns begin: see [`Elicitation.rollout`].
-
-        Returns:
-            Token ids for each state, `None` if all have the common ones.
+        None if all have the common one. The text is decoded only to look for the tags, which count
+        in own tokens; the state's tokens stay the rollout's.
         """
         are_open = [False] * len(state_positions)
         # most rollouts have no tags: one decoding is enough to know it

@@ -7,9 +7,7 @@ piece by piece, as a mask, or as plain sequences.
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -17,113 +15,77 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 
-from .checks.model_traits import (
-    causal_lm,
-    compute_device,
-    largest_of_processes,
-    scales_logits,
-)
-from .kv_cache import GenerationCache
+from .model_traits import causal_lm, compute_device, largest_of_processes, scales_logits
 from .queries import Rollout
-from .tree.micro_batches import MicroBatch, packed_micro_batches, padded_micro_batches
-from .tree.rows import Layout, Row, plain_row
-from .tree.tree_attention import attention_mask, mask_taking_attention, tree_attention
+from .rows import Feeding, Layout, MicroBatch, Row, micro_batches, plain_row
+from .tree_attention import attention_mask, mask_taking_attention, tree_attention
 
 HEAD_TILE = 256
 """Number of places whose logits are held at a time."""
 
 
-@dataclass(frozen=True)
-class ForwardRequest:
-    """What to feed to a model, and what to read.
+def token_logps(
+    model: nn.Module,
+    rollouts: Sequence[Rollout],
+    rows: Sequence[Row],
+    feeding: Feeding,
+    max_tokens: int,
+    *,
+    temperature: float = 1.0,
+    completion_temperature: float = 1.0,
+) -> tuple[Float[Tensor, "B S H L"], Float[Tensor, "B C"]]:
+    """Compute the log-probability of every scored token, in one or more forward passes.
 
-    Attributes:
-        rollouts: The rollouts that are scored.
-        rows: The rows that hold the rollouts, their elicitations and answers.
-        layout: How the rows are fed.
-        max_tokens: Most tokens of one forward pass, padding included.
-        same_length: Whether only rows of equal length may meet in a padded batch.
-        temperature: Divides the logits of the answers' tokens.
-        completion_temperature: Divides the logits of the completions' tokens.
-        cache: Keys and values of the leading tokens of packed rows.
+    The rows hold the rollouts, their elicitations and answers. A temperature divides logits.
+
+    Returns:
+        Log-probabilities in nats of answer tokens by rollout, state, hypothesis and token of the
+        answer, and of each rollout's own tokens from its `score_from` on; 0 elsewhere.
     """
-
-    rollouts: Sequence[Rollout]
-    rows: Sequence[Row]
-    layout: Layout
-    max_tokens: int
-    same_length: bool = False
-    temperature: float = 1.0
-    completion_temperature: float = 1.0
-    cache: GenerationCache | None = None
-
-
-class _TokenLogps(NamedTuple):
-    """Log-probability in nats of every scored token of B rollouts, 0 elsewhere.
-
-    Args:
-        answers: Log-probabilities of answer tokens, by state, hypothesis and token of the answer.
-        completions: Log-probabilities of each rollout's own tokens from its `score_from` on.
-    """
-
-    answers: Float[Tensor, "B S H L"]
-    completions: Float[Tensor, "B C"]
-
-
-def token_logps(model: nn.Module, request: ForwardRequest) -> _TokenLogps:
-    """Compute the log-probability of every scored token, in one or more forward passes."""
-    scored = _zeros(request.rollouts, compute_device(model))
-    if request.layout == "packed":
-        micro_batches = packed_micro_batches
-    else:
-        micro_batches = partial(padded_micro_batches, same_length=request.same_length)
-    batches = list(micro_batches(request.rows, request.max_tokens))
+    answers, completions = _zeros(rollouts, compute_device(model))
+    batches = list(micro_batches(rows, feeding, max_tokens))
     # The other processes wait for this one in every forward: it joins in without rows of its own.
-    idle = list(micro_batches([plain_row([0], [])], 1))
+    idle = list(micro_batches([plain_row([0], [])], feeding, 1))
     batches += idle * (largest_of_processes(model, len(batches)) - len(batches))
     for batch in batches:
-        is_completion, logps = batch.is_completion, _read(model, batch, request)
-        scored.answers[batch.targets[~is_completion].unbind(-1)] = logps[~is_completion]
-        places = batch.targets[is_completion][:, [0, 3]].unbind(-1)  # rollout and token
-        scored.completions[places] = logps[is_completion]
-    return scored
+        logps = _read(model, batch, feeding.layout, (temperature, completion_temperature))
+        own = batch.is_completion
+        answers[batch.targets[~own].unbind(-1)] = logps[~own]
+        completions[batch.targets[own][:, [0, 3]].unbind(-1)] = logps[own]  # rollout and token
+    return answers, completions
 
 
-def _zeros(rollouts: Sequence[Rollout], device: torch.device) -> _TokenLogps:
+def _zeros(
+    rollouts: Sequence[Rollout], device: torch.device
+) -> tuple[Float[Tensor, "B S H L"], Float[Tensor, "B C"]]:
     """Return zeros for every token that can be scored."""
     answers = [answer for rollout in rollouts for answer in rollout.answers]
-    return _TokenLogps(
-        torch.zeros(
-            len(rollouts),
-            max((len(rollout.state_positions) for rollout in rollouts), default=0),
-            max((len(rollout.answers) for rollout in rollouts), default=0) or 1,
-            max((len(answer.token_ids) for answer in answers), default=0),
-            device=device,
-        ),
-        torch.zeros(
-            len(rollouts),
-            max((len(rollout.scored_positions) for rollout in rollouts), default=0),
-            device=device,
-        ),
-    )
+    states = max((len(rollout.state_positions) for rollout in rollouts), default=0)
+    hypotheses = max((len(rollout.answers) for rollout in rollouts), default=0) or 1
+    tokens = max((len(answer.token_ids) for answer in answers), default=0)
+    own = max((len(rollout.scored_positions) for rollout in rollouts), default=0)
+    size = len(rollouts), states, hypotheses, tokens
+    return torch.zeros(size, device=device), torch.zeros(len(rollouts), own, device=device)
 
 
-def _read(model: nn.Module, batch: MicroBatch, request: ForwardRequest) -> Float[Tensor, " K"]:
+def _read(
+    model: nn.Module, batch: MicroBatch, layout: Layout, temperatures: tuple[float, float]
+) -> Float[Tensor, " K"]:
     """Run one forward pass and return the log-probability of each scored token in float32."""
     base, device = causal_lm(model), compute_device(model)
     inputs: dict[str, object] = {"position_ids": batch.position_ids.to(device)}
     attention = nullcontext()
-    if request.layout == "packed":
-        attention = tree_attention(base, batch, request.cache)
-    elif request.layout == "masked":
+    if layout == "packed":
+        attention = tree_attention(base, batch)
+    elif layout == "masked":
         attention = mask_taking_attention(base)
     else:
         inputs = {"attention_mask": batch.attention_mask.long().to(device)}
     if getattr(base.config.get_text_config(), "output_router_logits", False):
         inputs["output_router_logits"] = False  # the balancing loss cannot use a 4D mask
-    reader = _LogitReader(batch, (request.temperature, request.completion_temperature))
+    reader = _LogitReader(batch, temperatures)
     with attention:
-        if request.layout == "masked":
+        if layout == "masked":
             inputs["attention_mask"] = attention_mask(base, batch.to(device))
         return _label_logps(model, batch.token_ids.to(device), reader, inputs).to(device)
 
@@ -214,15 +176,22 @@ def _label_logps(
     if not seen:  # the head is missing, or used without being called: all logits are there
         logits = reader.at_places(logits)
         return reader.logps(lambda tile: logits[tile])
-    if scales is None:
-        of_head = seen["logits"].to(logits)
-        verdict = 0  # nothing was read; 1: the model returns its head's logits, 2: others
-        if len(of_head):
-            verdict = 2 - torch.allclose(logits[0], of_head, rtol=0, atol=0, equal_nan=True)
-        # sharded parameters: either all processes run the pass again or none
-        verdict = largest_of_processes(model, verdict)
-        if verdict > 0:
-            _scaling_models[base] = verdict == 2
-        if verdict == 2:
-            return _label_logps(model, token_ids, reader, inputs)
+    if scales is None and _changes_logits(model, logits[0], seen["logits"].to(logits)):
+        return _label_logps(model, token_ids, reader, inputs)
     return reader.logps(lambda tile: logits[0, tile]) if scales else seen["logps"]
+
+
+def _changes_logits(
+    model: nn.Module, logits: Float[Tensor, "p V"], of_head: Float[Tensor, "p V"]
+) -> bool:
+    """Say whether a model returned other logits than its head, and remember it if some were read.
+
+    Sharded parameters: either all processes run the pass again or none.
+    """
+    verdict = 0  # nothing was read; 1: the model returns its head's logits, 2: others
+    if len(of_head):
+        verdict = 2 - torch.allclose(logits, of_head, rtol=0, atol=0, equal_nan=True)
+    verdict = largest_of_processes(model, verdict)
+    if verdict > 0:
+        _scaling_models[causal_lm(model)] = verdict == 2
+    return verdict == 2

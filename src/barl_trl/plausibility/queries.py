@@ -55,14 +55,11 @@ class Rollout:
         positions, length = list(self.state_positions), len(self.token_ids)
         if length == 0:
             raise ValueError("token_ids must not be empty, got []: a rollout starts with a prompt.")
-        if not positions or min(positions) < 1 or max(positions) > length:
+        bounds = pairwise([0, *positions, length + 1])
+        if not positions or any(later <= earlier for earlier, later in bounds):
             raise ValueError(
-                f"state_positions must name one state or more, each of 1 to {length} tokens, got "
+                f"state_positions must be one or more, strictly ascending from 1 to {length}, got "
                 f"{positions}: give the number of leading token_ids that each state holds."
-            )
-        if any(later <= earlier for earlier, later in pairwise(positions)):
-            raise ValueError(
-                f"state_positions must be strictly ascending, got {positions}: sort, deduplicate."
             )
         elicitations = self.state_elicitations
         if elicitations is not None and len(elicitations) != len(positions):

@@ -5,7 +5,7 @@ README.md beside this file draws what runs when.
 
 import lazy_loader
 
-from .checks.contract import TESTED, changed
+from .contract import TESTED, changed
 
 # Names are imported on first use, so that the fields of a recipe can be read without TRL.
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

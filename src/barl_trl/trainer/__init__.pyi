@@ -1,3 +1,2 @@
-from .barl_config import BARLConfig as BARLConfig
-from .barl_trainer import BARLTrainer as BARLTrainer
-from .methods import make_trainer as make_trainer
+from .config import BARLConfig as BARLConfig
+from .trainer import BARLTrainer as BARLTrainer

@@ -1,1 +1,0 @@
-"""Whether beliefs are right: plausibility and posterior beside what the model goes on to answer."""

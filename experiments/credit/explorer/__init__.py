@@ -1,1 +1,0 @@
-"""The demo's decisions without language: an explorer with six parameters."""

@@ -1,1 +1,0 @@
-"""The quality of each arm's gradient, on rollouts of the model that is judged."""

@@ -1,1 +1,0 @@
-"""Short trainings of the demo's model."""

@@ -1,0 +1,1 @@
+"""The paper's examples, figures and tables: `python -m experiments.paper.<module>`."""

@@ -1,1 +1,0 @@
-"""The paper's didactic example with a language model and [`BARLTrainer`]."""

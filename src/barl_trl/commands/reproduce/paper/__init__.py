@@ -1,1 +1,0 @@
-"""`barl reproduce paper`: the paper's experiments, at two scales."""

@@ -1,1 +1,0 @@
-"""What all commands share: options, recipes, mistakes, tables, interruptions, jobs."""

@@ -1,0 +1,383 @@
+"""`barl train`: from a recipe and options to a trained model, on TRL's parser."""
+
+import argparse
+import gc
+import inspect
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+import transformers
+from datasets import Dataset
+from huggingface_hub import auth_check, create_repo
+from huggingface_hub.errors import HTTPError
+from transformers import AutoTokenizer
+from trl import ModelConfig, get_peft_config, get_quantization_config
+
+from ..data import (
+    MOST_PARSED,
+    PAPER_SYSTEM_PROMPT,
+    load_problems,
+    make_prompt,
+    with_short_prompts,
+)
+from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
+from ..evaluation.provenance import record_training
+from ..rewards import callable_at, get_reward_func
+from ..trainer import BARLConfig, BARLTrainer
+from ..trainer.config import option
+from ..trainer.progress import ProgressRows
+from ..trainer.resume import find_checkpoint, last_checkpoint, left_in
+from .recipes import RecipeParser, file_of
+
+_logger = logging.getLogger(__name__)
+
+
+# fmt: off
+@dataclass
+class ScriptArguments:
+    """What `barl train` takes beside [`BARLConfig`] and TRL's `ModelConfig`."""
+
+    dataset_name: str = field(metadata={
+        "help": "Dataset (required): Hub id, or local JSONL, JSON, CSV or parquet file or folder."})
+    dataset_config: str | None = option(None, "Configuration of a Hub dataset.")
+    dataset_train_split: str = option("train", "Split to train on, or a part as `train[100:]`.")
+    dataset_test_split: str | None = option(None,
+        "Split of TRL's own evaluation, which samples as training does, if `eval_strategy` is set. "
+        "None: `test`, or none with `eval_benchmarks`.")
+    problem_column: str | None = option(None,
+        "Column of the problems. Not needed if it is named problem, question or prompt.")
+    answer_column: str | None = option(None,
+        "Column of the true answers. Not needed if it is named answer, final_answer or solution.")
+    system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
+    prompt_template: str | None = option(None,
+        "Prompt for models without a chat template: plain text with `{problem}` in it. In a shell, "
+        "$'{problem}\\n' ends it with a line break.")
+    max_prompt_length: int | None = option(None,
+        "Most tokens of a prompt. Rows with longer prompts are left out and counted.")
+    reward_funcs: list[str] = field(default_factory=lambda: ["accuracy_reward"], metadata={"help":
+        "Reward functions, by name (`accuracy_reward`, `math_verify`, `qwen`, `string`, "
+        "`format_reward`, `think_format_reward`, `get_soft_overlong_punishment`) or dotted path. "
+        "May be `[]` in a recipe where the environment has a reward."})
+    tools: list[str] = field(default_factory=list,
+        metadata={"help": "Tools that the model may call, by dotted path."})
+    environment_factory: str | None = option(None,
+        "Environment of an agent, by the dotted path of its class or of a function that makes one.")
+    rollout_func: str | None = option(None,
+        "Function that makes the rollouts, by dotted path, as `GRPOTrainer` takes it.")
+    observation_likelihood: str | None = option(None,
+        "Function that says how likely observations are under each hypothesis, by dotted path.")
+    hypothesis_rewards: str | None = option(None,
+        "Function that says which rewards each hypothesis predicts, by dotted path.")
+    outcome_under: str | None = option(None,
+        "Function that says the outcome reward of an answer under a hypothesis, by dotted path.")
+    eval_benchmarks: str | None = option(None,
+        "Benchmarks that are evaluated greedily every `eval_steps` steps, named as in `barl "
+        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`.")
+    decontaminate: str | None = option(None,
+        "Evaluation sets whose problems are left out of training, named likewise.")
+    deduplicate: bool = option(False, "Leave out rows that repeat the problem of an earlier row.")
+    save_on_interrupt: bool = option(False,
+        "On Ctrl-C or SIGTERM, end the optimizer step and save a checkpoint. A second signal ends "
+        "the run at once.")
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        """The user's callables, by the trainer's argument."""
+        names = ("environment_factory", "rollout_func", "observation_likelihood",
+                 "hypothesis_rewards", "outcome_under")
+        given = {name: getattr(self, name) for name in names if getattr(self, name)}
+        found: dict[str, Any] = {name: callable_at(path, name) for name, path in given.items()}
+        tools = [callable_at(path, "tools") for path in self.tools]
+        return found | ({"tools": tools} if tools else {})
+
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether the user's own functions or environment get the other columns of the data."""
+        return bool(self.functions) or any("." in name for name in self.reward_funcs)
+
+
+def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> None:
+    """Refuse what would be ignored in silence, or said only when the model is loaded."""
+    template, weights, names = script.prompt_template, args.reward_weights, script.reward_funcs
+    broken = [
+        (model.model_name_or_path is None,
+         "model_name_or_path must be set, got None: a Hub id or a local folder."),
+        (args.learning_rate < 0,
+         f"learning_rate must be at least 0, got {args.learning_rate}."),
+        (script.eval_benchmarks and args.eval_strategy == "no",
+         "eval_strategy must be set with eval_benchmarks, got no: add --eval_strategy steps."),
+        (template is not None and script.system_prompt != PAPER_SYSTEM_PROMPT,
+         f"system_prompt must be left out with prompt_template, got {script.system_prompt!r}."),
+        (template is not None and "{problem}" not in template,
+         f"prompt_template must contain {{problem}}, got {template!r}: the problem is put there."),
+        (weights is not None and len(weights) != len(names),
+         f"reward_weights must have one for each of {names}, got {weights}."),
+    ]
+    for text in [text for is_broken, text in broken if is_broken]:
+        raise ValueError(text)
+# fmt: on
+
+
+def run(argv: list[str]) -> None:
+    """Parse a recipe and options; train, save, and push to the Hub if that is asked for."""
+    if launch := _launch_command(argv):
+        os.execv(launch[0], launch)
+    parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
+    if {"-h", "--help", "--help-all"} & {*argv}:
+        _print_help(parser, lists_all="--help-all" in argv)
+        return
+    has_gpu = torch.accelerator.is_available()
+    if not has_gpu:  # TRL's bfloat16 would be slow, or fail
+        parser.set_defaults(use_cpu=True, bf16=False)
+    script, args, model = parser.parse_args_and_config(argv)
+    _refuse_contradictions(script, args, model)
+    if args.disable_tqdm or not sys.stderr.isatty():  # a log file is no place for bars
+        transformers.utils.logging.disable_progress_bar()
+        datasets.disable_progress_bars()
+    Path(str(args.output_dir)).mkdir(parents=True, exist_ok=True)
+    find_checkpoint(args, args.resume_from_checkpoint)  # refuses a used folder, too
+    with _process_group_outliving_ddp():
+        if args.push_to_hub and args.process_index == 0:
+            _refuse_unwritable(args)
+        trainer = _make_trainer(script, args, model)
+        if not has_gpu:
+            trainer.accelerator.print("No GPU was found: the CPU trains.")
+        _train(trainer, is_saved=script.save_on_interrupt)
+        trainer.save_model(args.output_dir, _internal_call=True)  # else it would push, too
+        trainer.save_state()
+        trainer.accelerator.print(f"Model saved to {args.output_dir}.")
+        if args.push_to_hub:
+            _push(trainer, script.dataset_name)
+        trainer.accelerator.end_training()
+
+
+def _refuse_unwritable(args: BARLConfig) -> None:
+    """Refuse a repository of the Hub that could not be pushed to after training."""
+    name = args.hub_model_id or Path(str(args.output_dir)).absolute().name
+    try:
+        made = create_repo(name, token=args.hub_token, private=args.hub_private_repo, exist_ok=True)
+        auth_check(made.repo_id, token=args.hub_token, write=True)  # it may be somebody else's
+    except (HTTPError, OSError, ValueError) as error:
+        raise ValueError(
+            f"hub_model_id must be a repository to push to, got {name!r}: {error}"
+        ) from None
+
+
+def _push(trainer: BARLTrainer, dataset: Any) -> None:
+    """Push the saved model; the Hub refuses a model card that names a local file."""
+    folder, name = trainer.args.output_dir, trainer.hub_model_id
+    try:
+        trainer.push_to_hub(dataset_name=None if Path(dataset).exists() else dataset)
+    except (HTTPError, OSError, ValueError) as error:
+        raise OSError(
+            f"the model is saved in {folder}, but was not pushed to {name}: {error} To push it "
+            f"later: hf upload {name} {folder} . --exclude 'checkpoint-*' --exclude '_*'"
+        ) from None
+    trainer.accelerator.print(f"Model pushed to the Hub as {name}.")
+
+
+def _print_help(parser: RecipeParser, *, lists_all: bool) -> None:
+    """Print the options: BARL's and those of the data, or all, also TRL's."""
+    kinds = [kind for kind in BARLConfig.__mro__ if kind.__module__.startswith("barl_trl.")]
+    own = {name for kind in (ScriptArguments, *kinds) for name in inspect.get_annotations(kind)}
+    for action in parser._actions:
+        if not lists_all and action.dest not in (*own, "model_name_or_path", "output_dir"):
+            action.help = argparse.SUPPRESS
+    for name, text in {
+        "--config": "a YAML file of options, or a name that `barl recipes` lists",
+        "--help-all": "list every option, also TRL's",
+        "--accelerate_config": "how processes share the work: a name that `barl recipes` lists, or "
+        "a file that `accelerate config` made",
+        "--num_processes": "number of processes, one for each device",
+    }.items():
+        parser.add_argument(name, help=text, metavar="", default=argparse.SUPPRESS)
+    parser.print_help()
+
+
+def _launch_command(argv: list[str]) -> list[str] | None:
+    """Return the `accelerate launch` command that `argv` asks for, or None if it asks for none."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--accelerate_config")
+    parser.add_argument("--num_processes", type=int)
+    try:
+        options, others = parser.parse_known_args(argv)
+    except argparse.ArgumentError as error:
+        raise ValueError(str(error)) from None
+    config, number = options.accelerate_config, options.num_processes
+    if config is None and number is None:
+        return None
+    if "RANK" in os.environ:
+        raise ValueError("--accelerate_config and --num_processes must be given to the launcher.")
+    if number is not None and number < 1:
+        raise ValueError(f"--num_processes must be at least 1, got {number}.")
+    if config is None and number != 1 and not torch.accelerator.is_available():
+        config = "cpu/ddp"  # without a GPU accelerate would start one process
+    python = [sys.executable, "-P", "-m"]  # no module of the working directory shadows another
+    launch = [*python, "accelerate.commands.launch"]
+    launch += ["--config_file", str(file_of("accelerate_config", config))] if config else []
+    launch += ["--num_processes", str(number)] if number else []
+    return [*launch, "--no_python", *python, "barl_trl", "train", *others]
+
+
+def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> BARLTrainer:
+    name: Any = model.model_name_or_path
+    length: Any = args.max_completion_length
+    rewards: Any = [get_reward_func(f, max_completion_length=length) for f in script.reward_funcs]
+    remote: Any = {
+        "revision": model.model_revision,
+        "trust_remote_code": args.trust_remote_code,
+    }
+    sides = {"truncation_side": "left", "padding_side": "left"}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, **remote, **sides)
+    except (OSError, ValueError) as error:  # not all of transformers' messages name the model
+        raise ValueError(
+            f"model_name_or_path must be a model that can be read, got {name!r}: {error}"
+        ) from None
+    if script.prompt_template is None and tokenizer.chat_template is None:
+        raise ValueError(
+            f"prompt_template must be set, got None: the tokenizer of {name} has no chat template. "
+            'For the problem and a line break write in the recipe: prompt_template: "{problem}\\n".'
+        )
+    template_kwargs: Any = args.chat_template_kwargs
+    record_training(
+        tokenizer,
+        system_prompt=script.system_prompt,
+        prompt_template=script.prompt_template,
+        chat_template_kwargs=template_kwargs,
+    )
+    loading: Any = {"attn_implementation": model.attn_implementation, "dtype": model.dtype}
+    args.model_init_kwargs = remote | loading | (args.model_init_kwargs or {})
+    data_sets = _data_sets(script, args, tokenizer)
+    try:
+        return BARLTrainer(
+            name,
+            rewards,
+            args,
+            processing_class=tokenizer,
+            callbacks=[ProgressRows()],
+            quantization_config=get_quantization_config(model),
+            peft_config=get_peft_config(model),
+            **data_sets,
+            **script.functions,
+        )
+    except RuntimeError as error:  # a tracker is not installed, there is too little memory, ...
+        raise ValueError(str(error)) from error
+
+
+def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dict[str, Any]:
+    """Load the trainer's `train_dataset`, `eval_dataset` and `benchmarks`."""
+    is_plain = script.prompt_template is not None
+    prompt: dict[str, Any] = {
+        "system_prompt": None if is_plain else script.system_prompt,
+        "prompt_format": script.prompt_template or "{problem}",
+        "conversational": not is_plain,
+    }
+    benchmarks, left_out = (
+        load_benchmarks(
+            parse_benchmarks(getattr(script, option), option),
+            keep_columns=script.keeps_columns,
+            option=option,
+        )
+        for option in ("eval_benchmarks", "decontaminate")
+    )
+
+    def load(split: str, **selection: Any) -> Dataset:
+        dataset, report = load_problems(
+            script.dataset_name,
+            config=script.dataset_config,
+            split=split,
+            problem_column=script.problem_column,
+            answer_column=script.answer_column,
+            # the first process looks, and reports, for all of a launch
+            most_parsed=MOST_PARSED if args.process_index == 0 else 0,
+            keep_columns=script.keeps_columns or bool(args.hypotheses_column),
+            keep_unanswered=not args.own_credit.needs_truth,
+            **selection,
+            **prompt,
+        )
+        if report.has_findings:
+            _logger.warning("%s: %s; the rows: barl data check", script.dataset_name, report)
+        template_kwargs: Any = args.chat_template_kwargs or {}
+        return with_short_prompts(dataset, tokenizer, script.max_prompt_length, **template_kwargs)
+
+    def rows(benchmark: Any) -> Dataset:  # with long prompts, too: all of its problems count
+        texts = [make_prompt(problem.text, **prompt) for problem in benchmark.problems]
+        return Dataset.from_list(
+            [
+                {**problem.columns, "prompt": text, "solution": problem.solution}
+                for text, problem in zip(texts, benchmark.problems, strict=True)
+            ]
+        )
+
+    test_split = script.dataset_test_split or (None if script.eval_benchmarks else "test")
+    return {
+        "train_dataset": load(
+            script.dataset_train_split,
+            deduplicate=script.deduplicate,
+            evaluation_sets={name: one.texts for name, one in (benchmarks | left_out).items()},
+            decontaminate=[*left_out],
+        ),
+        "eval_dataset": load(test_split) if test_split and args.eval_strategy != "no" else None,
+        "benchmarks": {name: rows(benchmark) for name, benchmark in benchmarks.items()},
+    }
+
+
+def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
+    """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint.
+
+    Raises:
+        KeyboardInterrupt: The message says what is kept, and how to go on.
+        RuntimeError: Training had begun and failed; the cause is no user's mistake in an option.
+    """
+    args, stop = trainer.args, trainer.stop_together
+    stop.is_saved = is_saved
+
+    def ask(signum: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        stop.ask()
+        trainer.accelerator.print("A checkpoint is saved after this step. Again ends at once.")
+
+    for number in (signal.SIGINT, signal.SIGTERM) if is_saved else ():
+        signal.signal(number, ask)
+    try:
+        trainer.train(args.resume_from_checkpoint)
+        if stop.has_stopped:
+            raise KeyboardInterrupt
+    except (Exception, KeyboardInterrupt) as error:
+        folder = Path(str(args.output_dir))
+        checkpoint = last_checkpoint(folder)[0] or ("auto" if left_in(folder) else None)
+        option = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
+        way_on = f"The same command{option} goes on."
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(way_on) from None
+        if not trainer.is_in_train:  # settings, that the checkpoint contradicts
+            raise
+        step = trainer.state.global_step
+        raise RuntimeError(f"training failed after step {step}. {way_on}") from error
+
+
+@contextmanager
+def _process_group_outliving_ddp() -> Iterator[None]:
+    """Let the process group end here, after what was trained in it, and before the interpreter.
+
+    DDP holds the group, too. If DDP freed it, under Python's lock, it would wait for ever for a
+    thread of gloo's that needs the lock. If the interpreter ended it, it would abort.
+    """
+    group = torch.distributed.group.WORLD
+    try:
+        yield
+    finally:
+        if group is not None:
+            gc.collect()  # the trainer is part of cycles
+        del group

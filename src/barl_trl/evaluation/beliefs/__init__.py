@@ -1,1 +1,0 @@
-"""Beliefs and values of responses, under any checkpoint."""

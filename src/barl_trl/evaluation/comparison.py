@@ -1,0 +1,325 @@
+r"""Comparison of arms over training seeds s and problems p.
+
+Both are random: other seeds would have trained other models, and a benchmark could have asked
+other problems. An arm's value on a problem is $x_{sp} = \mu + a_s + b_p + e_{sp}$. Both arms have
+the same problems, but each has its own seeds. The variance of the difference of two arms' means is
+the variance over problems plus the variance over seeds:
+
+$$V = \frac{\mathrm{var}_p(\bar x_p - \bar y_p)}{N}
++ \max\Big(0, \sum_{arms} \frac{\mathrm{var}_s(\bar x_s)}{S} - \frac{\mathrm{var}(e)}{S N}\Big)$$
+
+Both parts contain $\mathrm{var}(e)$, so that it is subtracted once. The interval is Student's, with
+Satterthwaite's degrees of freedom.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .responses import ResponsesByProblem
+from .statistics import pass_at_k, student_quantile, student_tail
+
+TOKEN_RATIO = "token ratio"
+"""The metric of a row that compares tokens at equal accuracy."""
+_POWER = 0.8  # probability with which a test detects the smallest detectable difference
+_MOST_SEEDS = 100
+
+Values = np.ndarray
+"""Values of an arm by seed and problem, (S, N), or by seed, problem and k, (S, N, K)."""
+
+
+class Comparison(NamedTuple):
+    """The first arm's mean minus the second's, with its standard error and 95 % interval.
+
+    They are over seeds and problems; over problems alone if both arms have one seed. `p_value` is
+    two-sided; `detectable` is the smallest difference that is detected with a probability of 0.8.
+    What is None is unknown, because the difference varies over neither seeds nor problems.
+    """
+
+    difference: float
+    standard_error: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    detectable: float | None
+
+
+def compare(first: Values, second: Values) -> Comparison:
+    """Compare the means of two arms, (S, N) and (S', N), on the same problems.
+
+    Raises:
+        ValueError: There are fewer than two problems, or the arms have different numbers of them.
+    """
+    if first.shape[1] != second.shape[1] or first.shape[1] < 2:
+        raise ValueError("both arms must have values on the same problems, two or more.")
+    total, df = _variance(first, second)
+    difference, error = float(first.mean() - second.mean()), math.sqrt(total)
+    if not error:
+        return Comparison(difference, error, None, None, None, None)
+    reach = student_quantile(0.975, df) * error
+    p_value = 2 * student_tail(abs(difference) / error, df)
+    detectable = reach + student_quantile(_POWER, df) * error
+    return Comparison(
+        difference, error, difference - reach, difference + reach, p_value, detectable
+    )
+
+
+def seeds_needed(first: Values, second: Values) -> int | None:
+    """Return how many seeds of each arm would detect the observed difference on these problems.
+
+    It is at least max(S, S'); None if 100 seeds do not suffice, or if an arm has one seed, so that
+    nobody knows how much it varies.
+    """
+    if min(len(first), len(second)) < 2:
+        return None
+    difference = abs(float(first.mean() - second.mean()))
+    for number in range(max(len(first), len(second)), _MOST_SEEDS + 1):
+        total, df = _variance(first, second, number)
+        reach = student_quantile(0.975, df) + student_quantile(_POWER, df)
+        if 0 < reach * math.sqrt(total) <= difference:
+            return number
+    return None
+
+
+def _variance(first: Values, second: Values, seeds: int | None = None) -> tuple[float, float]:
+    """Estimate the variance of the difference of two arms' means, and its degrees of freedom.
+
+    With `seeds` it is what it would be if each arm with more than one seed had so many.
+    """
+    number = first.shape[1]
+    of_problems = _variance_of(first.mean(axis=0) - second.mean(axis=0)) / number
+    parts, residuals = [], 0.0
+    for arm in (first, second):
+        size, taken = len(arm), seeds or len(arm)
+        if size < 2:
+            continue
+        rest = arm - arm.mean(axis=0) - arm.mean(axis=1, keepdims=True) + arm.mean()
+        residual = float((rest**2).sum()) / (size - 1) / (number - 1) / number
+        of_problems += residual / taken - residual / size
+        residuals += residual / taken
+        parts.append((_variance_of(arm.mean(axis=1)) / taken, taken - 1))
+    of_parts = sum(part for part, _ in parts)
+    of_seeds = of_parts - residuals if of_parts - residuals > 1e-12 * of_parts else 0.0
+    total = max(of_problems, 0.0) + of_seeds
+    if not total:
+        return 0.0, number - 1
+    spread = (of_problems / total) ** 2 / (number - 1)
+    spread += sum((part / total) ** 2 / df for part, df in parts) if of_seeds else 0.0
+    return total, 1 / spread
+
+
+def _variance_of(values: np.ndarray) -> float:
+    """Return the variance; 0 of equal values, without what rounding makes of it."""
+    return float(values.var(ddof=1)) if np.ptp(values) else 0.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values that are corrected for their number by Holm's method (1979).
+
+    Example:
+    ```python
+    >>> holm([0.75, 0.125, 0.25])
+    [0.75, 0.375, 0.5]
+
+    ```
+    """
+    order, corrected, largest = sorted(range(len(p_values)), key=p_values.__getitem__), {}, 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, (len(order) - rank) * p_values[place])
+        corrected[place] = min(1.0, largest)
+    return [corrected[place] for place in range(len(order))]
+
+
+# Tokens at equal accuracy
+
+
+def bootstrap(
+    arms: Sequence[Values], statistic: Callable[..., Any], *, draws: int = 2000
+) -> np.ndarray:
+    """Compute a statistic of arms' means over seeds and problems drawn with replacement, (draws,).
+
+    The arms' values are (S, N, …) on the same problems; the statistic gets each one's means,
+    (draws, …).
+    """
+    generator = np.random.default_rng(0)
+    problems = _weights(generator, draws, arms[0].shape[1])
+    means = []
+    for arm in arms:
+        seeds = _weights(generator, draws, len(arm))
+        means.append(np.einsum("ds,dp,sp...->d...", seeds, problems, arm, optimize=True))
+    return statistic(*means)
+
+
+def _weights(generator: np.random.Generator, draws: int, number: int) -> np.ndarray:
+    """Draw `number` items with replacement; return the share of each, (draws, number)."""
+    return generator.multinomial(number, np.full(number, 1 / number), size=draws) / number
+
+
+def tokens_at_equal_accuracy(
+    first: tuple[Values, Values], second: tuple[Values, Values]
+) -> tuple[float, float, float] | None:
+    """Return the ratio of the first arm's tokens to the second's at the same accuracy.
+
+    An arm draws k responses to each problem, and its accuracy is pass@k. The arms are compared at
+    the lower of their two accuracies at the largest k. Tokens between two k are interpolated; of
+    several k with the same accuracy the smallest counts.
+
+    Pass@k and total tokens of each arm are (S, N, K). Returned are the ratio and its 95 % interval
+    by bootstrap; None if one response of an arm is more accurate than all of the other.
+    """
+
+    def ratio(*means: np.ndarray) -> np.ndarray:
+        # (draws,) from each arm's mean curve, (draws, K, 2)
+        levels = np.minimum(*(curves[:, -1, 0] for curves in means))
+        tokens = [
+            [
+                np.interp(level, *_rises(curve).T)
+                for level, curve in zip(levels, curves, strict=True)
+            ]
+            for curves in means
+        ]
+        return np.array(tokens[0]) / np.array(tokens[1])
+
+    arms = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
+    means = [arm.mean(axis=(0, 1))[None] for arm in arms]
+    if max(curves[0, 0, 0] for curves in means) > min(curves[0, -1, 0] for curves in means):
+        return None
+    low, high = np.quantile(bootstrap(arms, ratio), [0.025, 0.975])
+    return float(ratio(*means)[0]), float(low), float(high)
+
+
+def _rises(curve: np.ndarray) -> np.ndarray:
+    """Return the points of a curve, (K, 2), that are more accurate than the point before."""
+    return curve[np.diff(curve[:, 0], prepend=-1.0) > 1e-9]  # means are rounded
+
+
+# From responses to rows
+
+
+class ArmValues(NamedTuple):
+    """Pass@k of an arm on a benchmark, and the expected total tokens of k responses.
+
+    Both are (S, N, K): training seeds, problems, k = 1 … K.
+    """
+
+    passed: np.ndarray
+    tokens: np.ndarray
+
+
+Runs = Mapping[str, Sequence[Mapping[str, ResponsesByProblem]]]
+"""Arm -> its runs, one per training seed; a run is its responses by benchmark."""
+
+
+def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, ArmValues]:
+    """Return the accuracy and tokens of each arm on the problems of a benchmark.
+
+    K is the smallest number of responses to a problem in any run.
+
+    Raises:
+        ValueError: The runs did not answer the same problems, or those of an arm drew their tokens
+            differently.
+    """
+    runs = [(name, run.get(benchmark, {})) for name, runs in runs_by_arm.items() for run in runs]
+    _, first = runs[0]
+    problems = {number: responses[0].problem for number, responses in first.items()}
+    for name, run in runs:
+        if {number: responses[0].problem for number, responses in run.items()} != problems:
+            raise ValueError(
+                f"all runs must have answered the same problems of {benchmark}, got {len(run)} in "
+                f"a run of {name}, and {len(problems)}, or others, in the first."
+            )
+    for name, arm_runs in runs_by_arm.items():
+        lists = (one for run in arm_runs for one in run[benchmark].values())
+        drawings = [one.drawing for responses in lists for one in responses]
+        noted = [one for one in drawings if one is not None]  # older files do not say
+        if any(one != noted[0] for one in noted):
+            raise ValueError(
+                f"an arm's runs must have drawn tokens alike, got {noted[0]} and another in {name}:"
+                " name them as two arms."
+            )
+    most = min(len(responses) for _, run in runs for responses in run.values())
+    values_of: dict[str, list[ArmValues]] = {name: [] for name in runs_by_arm}
+    for name, run in runs:
+        ks = range(1, most + 1)
+        counts = [(len(r), sum(one.reward == 1 for one in r)) for r in run.values()]
+        passed = [[pass_at_k(*count, k) for k in ks] for count in counts]
+        tokens = [np.mean([one.tokens for one in r]) * np.array(ks) for r in run.values()]
+        values_of[name].append(ArmValues(np.array(passed), np.array(tokens)))
+    return {
+        name: ArmValues(*map(np.stack, zip(*seeds, strict=True)))
+        for name, seeds in values_of.items()
+    }
+
+
+def comparison_rows(runs_by_arm: Runs) -> list[dict[str, Any]]:
+    """Compare every arm but the last with the last one: a row for each benchmark, arm and metric.
+
+    Accuracy and pass@K are shares; `p_holm` is corrected over benchmarks and arms of a metric.
+    """
+    *names, base = runs_by_arm
+    rows: list[dict[str, Any]] = []
+    for benchmark in runs_by_arm[base][0]:
+        values_of = arms_of(benchmark, runs_by_arm)
+        seeds, problems, samples = values_of[base].passed.shape
+        for name in names:
+            sizes = {"seeds": len(values_of[name].passed), "base_seeds": seeds}
+            sizes |= {"problems": problems, "samples": samples}
+            for metric, statistics in _metrics(values_of[name], values_of[base]).items():
+                place = {"benchmark": benchmark, "arm": name, "base": base, "metric": metric}
+                rows.append(place | sizes | statistics)
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        tested = [row for row in rows if row["metric"] == metric and row.get("p_value") is not None]
+        corrected = holm([row["p_value"] for row in tested])
+        for row, p_value in zip(tested, corrected, strict=True):
+            row["p_holm"] = p_value
+    return rows
+
+
+def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
+    """Return the statistics that compare an arm with the last one, by metric."""
+    most = arm.passed.shape[2]
+    pairs = {"accuracy": (arm.passed[..., 0], base.passed[..., 0])}
+    if most > 1:
+        pairs[f"pass@{most}"] = arm.passed[..., -1], base.passed[..., -1]
+    pairs["tokens"] = arm.tokens[..., 0], base.tokens[..., 0]
+    metrics: dict[str, dict[str, Any]] = {
+        metric: {"mean": float(ours.mean()), "base_mean": float(theirs.mean())}
+        | compare(ours, theirs)._asdict()
+        | {"seeds_needed": seeds_needed(ours, theirs), "p_holm": None}
+        for metric, (ours, theirs) in pairs.items()
+    }
+    if most > 1:
+        found = tokens_at_equal_accuracy(arm, base) or (None, None, None)
+        metrics[TOKEN_RATIO] = dict(zip(("ratio", "low", "high"), found, strict=True))
+    return metrics
+
+
+def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw a forest plot: a panel for each metric, with a line for each benchmark and arm."""
+    from matplotlib.figure import Figure
+
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    places = list(dict.fromkeys((row["benchmark"], row["arm"]) for row in rows))
+    size = max(4.2, 3.3 * len(metrics)), 1.2 + 0.35 * len(places)
+    figure = Figure(size, layout="constrained")
+    axes = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
+    for axis, metric in zip(axes, metrics, strict=True):
+        value = "ratio" if metric == TOKEN_RATIO else "difference"
+        scale = 1 if metric in (TOKEN_RATIO, "tokens") else 100
+        for row in rows:
+            if row["metric"] == metric and row[value] is not None:
+                ends = [row[end] if row[end] is not None else math.nan for end in ("low", "high")]
+                place, middle = places.index((row["benchmark"], row["arm"])), scale * row[value]
+                axis.plot([scale * end for end in ends], [place, place], "k-")
+                axis.plot(middle, place, "ko")
+        axis.axvline(1 if metric == TOKEN_RATIO else 0, color="0.5", linewidth=0.8)
+        unit = " (points)" if scale == 100 else ""
+        axis.set(title=metric, xlabel="times as many" if value == "ratio" else value + unit)
+    names = [f"{benchmark}: {arm}".replace("$", r"\$") for benchmark, arm in places]
+    axes[0].set(yticks=range(len(places)), yticklabels=names, ylim=(len(places) - 0.5, -0.5))
+    base = str(rows[0]["base"]).replace("$", r"\$")
+    figure.suptitle(f"Against {base}, with intervals of 95 %", fontsize=11)
+    figure.savefig(path, dpi=130)

@@ -1,1 +1,0 @@
-"""Figures from graded responses."""

@@ -1,0 +1,434 @@
+"""From answers to hypotheses: the true answer of a row, equivalence, a group's hypothesis set.
+
+Nothing here may stop or hang training, whatever a policy writes.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from .graders import extract_answer, verify
+from .graders.normal_form import (
+    MAX_TRUTH_CHARS,
+    has_unseen_characters,
+    is_balanced,
+    normal_form,
+    without_frame,
+)
+from .graders.numbers import number
+
+DROP_REASONS = (
+    *("no_answer", "empty", "unbalanced", "control_characters", "special_token", "too_long"),
+    *("over_max_hypotheses", "not_given"),
+)
+"""Why a rollout has no hypothesis: all keys of [`HypothesisSet`]`.dropped`."""
+
+_MOST_COMPARED = 32
+"""Longest closed list in which an answer is looked for by equivalence; in a longer one its normal
+form must be found. A comparison may take a millisecond, and a policy may answer anything."""
+
+
+def plain_text(value: Any) -> str | None:
+    """Return a cell as text: the float 27.0 as "27", a list of one item as that item.
+
+    NumPy and PyTorch round numbers to 32 bits, so only whole numbers of theirs are certain.
+    """
+    if isinstance(value, list) and len(value) == 1:
+        return plain_text(value[0])
+    if isinstance(value, str):  # JSON may escape half of a surrogate pair
+        return None if re.search("[\ud800-\udfff]", value) else value
+    if isinstance(value, bool | int):
+        return str(value)
+    # from 2**53 on a float is no longer a certain integer
+    if isinstance(value, Decimal) or (isinstance(value, float) and abs(value) < 2**53):
+        decimal = Decimal(str(value))
+        if abs(decimal.adjusted()) > 100:  # 1e999999999 would fill the memory
+            return str(decimal)
+        whole = decimal.to_integral_value()
+        return format(whole if decimal == whole else decimal, "f")
+    if hasattr(value, "tolist"):  # a data set's format is "numpy" or "torch"
+        array: Any = value
+        item = array.tolist()
+        while isinstance(item, list) and len(item) == 1:
+            (item,) = item
+        if isinstance(item, float) and not (item.is_integer() and abs(item) < 2**24):
+            return None
+        return plain_text(item)
+    return None
+
+
+def truth_answer(value: Any) -> str:
+    r"""Return the true answer from a cell of a data set's answer or solution column.
+
+    It is the answer in the text's last box, else what follows the last `####` (GSM8K), else the
+    whole text. An enclosing `$…$` is taken off, for a box is in math mode already, and line breaks
+    become spaces. It may be empty or inadmissible (see [`why_inadmissible`]).
+
+    Args:
+        value: A text, a number, or a list of one of them. Anything else has no answer.
+
+    Example:
+        >>> truth_answer("She sells 9 eggs for 2 dollars each.\n#### 18"), truth_answer(r"$3\pi$")
+        ('18', '3\\pi')
+    """
+    text = plain_text(value) or ""
+    boxed = extract_answer(text)
+    answer = text.rpartition("####")[2] if boxed is None else boxed
+    return " ".join(line.strip() for line in without_frame(answer).split("\n"))
+
+
+def answers_equivalent(a: str, b: str) -> bool:
+    r"""Return whether `b` is the same answer as the true answer `a`, to the default grader.
+
+    The relation is neither symmetric nor transitive, and nothing equals an answer without content.
+    A comparison that takes more than 3 s of CPU time, or crashes, is a "no". Verdicts are
+    remembered. Safe to call from any thread. [`~barl_trl.graders.verify`] tells the reason.
+
+    Example:
+        >>> answers_equivalent(r"\frac{1}{2}", "0.5"), answers_equivalent(r"3\pi", "3")
+        (True, False)
+    """
+    return verify(a, b).correct
+
+
+def why_inadmissible(
+    answer: str, *, max_chars: int, special_tokens: Collection[str] = ()
+) -> str | None:
+    r"""Return why an answer may not become a hypothesis, one of [`DROP_REASONS`]; None if it may.
+
+    A hypothesis is put back after a state as `\boxed{…}.`, so it has to be one line of plain,
+    balanced text. The tokenizer's special tokens in it would end or restart a turn.
+    """
+    if not answer.strip():
+        return "empty"
+    if not is_balanced(answer):
+        return "unbalanced"
+    if has_unseen_characters(answer):
+        return "control_characters"
+    if any(token in answer for token in special_tokens if token):
+        return "special_token"
+    return "too_long" if len(answer) > max_chars else None
+
+
+def is_truth(answer: str) -> bool:
+    """Return whether a true answer is usable: admissible, with at most 512 characters."""
+    return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS) is None
+
+
+@dataclass(frozen=True)
+class GivenHypotheses:
+    """The hypotheses that a row of a data set lists.
+
+    Attributes:
+        weights: Text of each hypothesis -> its prior weight, greater than 0.
+        dropped: Number of texts that may not become hypotheses, by reason (see
+            [`why_inadmissible`]; `"no_text"` for a cell that is none).
+        is_prior_unusable: Whether the row has prior weights that cannot be used.
+    """
+
+    weights: Mapping[str, float]
+    dropped: Mapping[str, int]
+    is_prior_unusable: bool = False
+
+
+def given_hypotheses(
+    texts: Any, weights: Any = None, *, max_chars: int, special_tokens: Collection[str] = ()
+) -> GivenHypotheses | None:
+    """Read the hypotheses that a row lists, and their prior weights; None if it lists none.
+
+    Equal texts are one hypothesis, whose weights add up. A hypothesis with the weight 0 is none.
+
+    Args:
+        texts: The row's list of texts or numbers. Anything else lists nothing.
+        weights: The row's list of weights, one for each text, not negative and not all 0. None, or
+            anything else, makes all weights 1.
+        max_chars: Longest admissible text in characters.
+        special_tokens: Texts that may not occur (see [`why_inadmissible`]).
+    """
+    texts = texts.tolist() if hasattr(texts, "tolist") else texts
+    if not isinstance(texts, Sequence) or isinstance(texts, str | bytes):
+        return None
+    numbers = _weights(weights, len(texts))
+    found, dropped, tokens = dict[str, float](), Counter[str](), frozenset(special_tokens)
+    for cell, weight in zip(texts, numbers or [1.0] * len(texts), strict=True):
+        text = plain_text(cell)
+        reason = "no_text" if text is None else _why_not_listed(text.strip(), max_chars, tokens)
+        if text is None or reason is not None:
+            dropped[str(reason)] += 1
+        elif weight > 0:
+            found[text.strip()] = found.get(text.strip(), 0.0) + weight
+    is_unusable = weights is not None and numbers is None
+    return GivenHypotheses(found, dict(dropped), is_unusable) if found else None
+
+
+@lru_cache(2**15)  # many rows may list the same texts
+def _why_not_listed(text: str, max_chars: int, special_tokens: frozenset[str]) -> str | None:
+    return why_inadmissible(text, max_chars=max_chars, special_tokens=special_tokens)
+
+
+def _weights(weights: Any, count: int) -> list[float] | None:
+    """Return a row's prior weights; None if they are not weights of this number of hypotheses."""
+    weights = weights.tolist() if hasattr(weights, "tolist") else weights
+    if not isinstance(weights, Sequence) or len(weights) != count:
+        return None
+    if not all(isinstance(weight, int | float) and weight >= 0 for weight in weights):
+        return None
+    return [*map(float, weights)] if 0 < sum(weights) < math.inf else None
+
+
+@dataclass(frozen=True)
+class HypothesisSet:
+    """The hypotheses of one prompt, and which of its rollouts answered which.
+
+    Attributes:
+        answers: Answer of each hypothesis as it is scored. Index 0 is the truth, if there is one.
+        members: Index of the hypothesis that each rollout of the group answered; None for none.
+        dropped: Number of rollouts without a hypothesis, by reason; reasons that did not occur are
+            absent.
+        weights: Prior weight of each hypothesis; empty if all have the same.
+        has_truth: Whether the prompt has a true answer.
+        lists_truth: Whether the given hypotheses have the true answer; None if there are none.
+    """
+
+    answers: tuple[str, ...]
+    members: tuple[int | None, ...]
+    dropped: dict[str, int]
+    weights: tuple[float, ...] = ()
+    has_truth: bool = True
+    lists_truth: bool | None = None
+
+
+def merge_hypotheses(
+    truth: str | None,
+    rollout_answers: Sequence[str | None],
+    *,
+    equivalent: Callable[[str, str], bool],
+    given: GivenHypotheses | None = None,
+    is_closed: bool = False,
+    max_answer_chars: int = 64,
+    max_hypotheses: int | None = None,
+    special_tokens: Collection[str] = (),
+) -> HypothesisSet | None:
+    """Merge the answers of a prompt's rollouts with the true answer into a hypothesis set.
+
+    The truth is representative 0. Each distinct answer joins the first representative that it
+    matches both ways, else it becomes a new one: equivalence is not transitive, so a chain of
+    near-equal answers may not join up. Short answers go first, so that the order of the rollouts
+    does not matter. Hypotheses stand in rollout order. The form that is scored is the most frequent
+    one of a hypothesis, the first seen on ties; the truth counts as one occurrence.
+
+    Given hypotheses join them. A hypothesis that is not given has the mean weight of those that
+    are. Without a truth and without given hypotheses the prior weights are the votes: the numbers
+    of rollouts that gave each answer.
+
+    With `is_closed` the given list is all there is, as in a task that says what may be true. Texts
+    of the list are hypotheses of their own, and a rollout whose answer is not in it has none. In a
+    list of more than 32 an answer is looked for by its normal form alone.
+
+    Args:
+        truth: The true answer, of at most 512 characters. It is exempt from `max_answer_chars`, and
+            so are rollouts that repeat it. None: it is not known, and no hypothesis is special.
+        rollout_answers: Answer of each rollout in the group; None without one.
+        equivalent: Whether the second answer is the same as the first, taken as true.
+        given: The hypotheses that the row lists.
+        is_closed: Whether these are the only ones, with the truth.
+        max_answer_chars: Most characters of a rollout's answer that becomes a hypothesis, >= 1.
+        max_hypotheses: Most hypotheses, the truth included, >= 1. The least frequent ones are
+            dropped, the last seen first; of given ones those with the least weight.
+        special_tokens: Texts that may not occur in an answer (see [`why_inadmissible`]).
+
+    Returns:
+        The hypotheses; None if the truth is inadmissible, or there is no hypothesis.
+
+    Example:
+        >>> merge_hypotheses("0.5", ["0.5", "2", None], equivalent=str.__eq__).answers
+        ('0.5', '2')
+    """
+    tokens: Any = {"special_tokens": special_tokens}
+    if truth is not None and why_inadmissible(truth, max_chars=MAX_TRUTH_CHARS, **tokens):
+        return None
+    dropped, admissible = Counter[str](), list[str | None]()
+    for answer in rollout_answers:
+        reason = None
+        if answer is None or answer != truth:
+            reason = "no_answer"
+            if answer is not None:
+                reason = why_inadmissible(answer, max_chars=max_answer_chars, **tokens)
+        dropped.update([reason] if reason else ())
+        admissible.append(None if reason else answer)
+    if given is not None and is_closed:
+        return _closed(truth, admissible, given, equivalent, max_hypotheses, dropped)
+    listed = {} if given is None else given.weights
+    counts = Counter([] if truth is None else [truth])
+    counts.update(answer for answer in admissible if answer is not None)
+    counts.update(dict.fromkeys(listed, 0))
+    if not counts:
+        return None
+
+    def same(a: str, b: str) -> bool:
+        # the texts of a list are hypotheses of their own
+        return not (a in listed and b in listed) and equivalent(a, b)
+
+    classes = _classes(counts, same, truth)
+    kept = _most_frequent(classes, counts, max_hypotheses, is_first_kept=truth is not None)
+    # max keeps the first of equals, and the forms are in the order in which they were seen
+    answers = tuple(max(forms, key=counts.__getitem__) for forms in kept)
+    weights: tuple[float, ...] = ()
+    if listed:
+        mean = sum(listed.values()) / len(listed)
+        sums = [sum(listed.get(form, 0.0) for form in forms) for forms in kept]
+        weights = tuple(total or mean for total in sums)
+    elif truth is None:
+        weights = tuple(float(sum(counts[form] for form in forms)) for forms in kept)
+    members = _members(admissible, kept, dropped)
+    lists_truth = None
+    if truth is not None and listed:
+        lists_truth = any(form in listed for form in classes[0])
+    return HypothesisSet(answers, members, dict(dropped), weights, truth is not None, lists_truth)
+
+
+def _closed(
+    truth: str | None,
+    admissible: Sequence[str | None],
+    given: GivenHypotheses,
+    equivalent: Callable[[str, str], bool],
+    most: int | None,
+    dropped: Counter[str],
+) -> HypothesisSet:
+    """Return the hypotheses of a closed list, the truth first, and the rollouts that answer one."""
+    weights, lists_truth = dict(given.weights), None
+    if truth is not None:
+        first = _listed_as(truth, [*weights], equivalent)
+        lists_truth = first is not None
+        first = truth if first is None else first
+        weights = {first: weights.get(first, sum(weights.values()) / len(weights))} | weights
+    texts = [*weights]
+    found = {None: None} | {
+        answer: _listed_as(answer, texts, equivalent)
+        for answer in dict.fromkeys(admissible)
+        if answer is not None
+    }
+    listed = [found[answer] for answer in admissible]
+    if strangers := listed.count(None) - admissible.count(None):
+        dropped["not_given"] = strangers
+    kept = _most_frequent([[t] for t in texts], weights, most, is_first_kept=truth is not None)
+    answers = tuple(text for (text,) in kept)
+    members = _members(listed, kept, dropped)
+    kept_weights = tuple(weights[text] for text in answers)
+    return HypothesisSet(
+        answers, members, dict(dropped), kept_weights, truth is not None, lists_truth
+    )
+
+
+def _listed_as(
+    answer: str, texts: Sequence[str], equivalent: Callable[[str, str], bool]
+) -> str | None:
+    """Return the text of a list that is an answer: equal, of equal form, or else equivalent."""
+    if answer in texts:
+        return answer
+    form = _exact_form(answer)
+    if (same := next((text for text in texts if _exact_form(text) == form), None)) is not None:
+        return same
+    near = texts if len(texts) <= _MOST_COMPARED else ()
+    both_ways = (text for text in near if equivalent(text, answer) and equivalent(answer, text))
+    return next(both_ways, None)
+
+
+@lru_cache(8192)
+def _exact_form(answer: str) -> Any:
+    """Return the number that an answer is, else its normal form: equal ones are equal answers."""
+    form = normal_form(answer)
+    value = number(form)
+    return form if value is None else value
+
+
+def _classes(
+    forms: Collection[str], equivalent: Callable[[str, str], bool], truth: str | None
+) -> list[list[str]]:
+    """Group equivalent answers; groups and forms stay in their order, so the truth's is first."""
+    classes: dict[str, str] = {}  # form -> representative
+    for form in sorted(forms, key=lambda form: (form != truth, len(form), form)):
+        representatives = dict.fromkeys(classes.values())
+        match = (one for one in representatives if equivalent(one, form) and equivalent(form, one))
+        classes[form] = next(match, form)
+    groups: dict[str, list[str]] = {}
+    for form in forms:
+        groups.setdefault(classes[form], []).append(form)
+    return [*groups.values()]
+
+
+def _most_frequent(
+    classes: list[list[str]], counts: Mapping[str, float], most: int | None, *, is_first_kept: bool
+) -> list[list[str]]:
+    """Keep the most frequent classes, and the first one if it is the truth's, in their order."""
+    frequency = [sum(counts[form] for form in forms) for forms in classes]
+    places = sorted(
+        range(len(classes)), key=lambda i: (not (is_first_kept and i == 0), -frequency[i])
+    )
+    return [classes[i] for i in sorted(places[:most])]
+
+
+def _members(
+    answers: Sequence[str | None], kept: Sequence[Sequence[str]], dropped: Counter[str]
+) -> tuple[int | None, ...]:
+    """Return the class that each answer is in, and count those whose class is not kept."""
+    index = {form: i for i, forms in enumerate(kept) for form in forms}
+    if over := sum(answer is not None and answer not in index for answer in answers):
+        dropped["over_max_hypotheses"] = over
+    return tuple(None if answer is None else index.get(answer) for answer in answers)
+
+
+def hypothesis_metrics(
+    sets: Sequence[HypothesisSet | None], answers: Sequence[str | None]
+) -> dict[str, float]:
+    """Count, for the log, what became of the answers of a rollout batch.
+
+    `unusable_truths` and `truth_not_given` (the given hypotheses lack it) are shares of the groups,
+    `no_answer` and `dropped/<reason>` of the rollouts.
+    """
+    usable = [hypotheses for hypotheses in sets if hypotheses]
+    counts = [len(hypotheses.answers) for hypotheses in usable]
+    metrics = {
+        "hypotheses_per_prompt": sum(counts) / max(len(counts), 1),
+        "unusable_truths": 1 - len(usable) / len(sets),
+        "no_answer": sum(answer is None for answer in answers) / len(answers),
+    }
+    lists_truth = [one.lists_truth for one in usable if one.lists_truth is not None]
+    has_lists = lists_truth or any("not_given" in hypotheses.dropped for hypotheses in usable)
+    for reason in DROP_REASONS[1:] if has_lists else DROP_REASONS[1:-1]:
+        dropped = sum(hypotheses.dropped.get(reason, 0) for hypotheses in usable)
+        metrics[f"dropped/{reason}"] = dropped / len(answers)
+    if lists_truth:
+        metrics["truth_not_given"] = 1 - sum(lists_truth) / len(lists_truth)
+    return metrics
+
+
+def given_metrics(given: Sequence[GivenHypotheses | None]) -> dict[str, float]:
+    """Count, for the log, what became of what each prompt lists.
+
+    `unusable_lists` and `unusable_priors` are shares of the prompts, `dropped/given_<reason>`
+    numbers of texts for each prompt; reasons that did not occur are absent.
+    """
+    count = max(len(given), 1)
+    usable = [one for one in given if one is not None]
+    dropped = sum((Counter(one.dropped) for one in usable), Counter[str]())
+    return {
+        "unusable_lists": (len(given) - len(usable)) / count,
+        "unusable_priors": sum(one.is_prior_unusable for one in usable) / count,
+        **{f"dropped/given_{reason}": texts / count for reason, texts in dropped.items()},
+    }
+
+
+def no_answer_advice(share: float) -> str | None:
+    """Say that more than a fifth of the responses have no answer, and what helps; None if not."""
+    if share <= 0.2:
+        return None
+    return (
+        f"{100 * share:.0f} % of the responses have no answer: they do not box it, or were cut "
+        'off. extraction="stated" also reads "the answer is 42" and the like (docs/graders.md).'
+    )

@@ -1,0 +1,271 @@
+"""The numbers that the page shows of rollouts: beliefs, values, weights, and other credits."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from ..credit import CREDITS
+from ..credit.barl import hypothesis_outcomes
+from ..credit.bayes import bayes, expected_outcomes
+from ..credit.rollouts import ScoredRollouts, is_answered
+from ..credit.token_weights import weigh_steps, whitened_tokens
+from ..posterior import StepValues, q_values
+
+Records = Sequence[Mapping[str, Any]]
+
+_TOLERANCE = 1e-3
+"""Most by which a computed value may miss the recorded one, relative to it where it exceeds 1."""
+
+
+class Derived(NamedTuple):
+    """Numbers of a rollout with T steps, T + 1 states and H hypotheses.
+
+    `p`, `w` and `entropy` are None if the rollout was not scored. `q`, `v` and `values` are None if
+    it was not scored, or has no outcome. Of a run with the credit `bayes`, `q` is None, `v` and
+    `values` need no outcome, and `values` are those of that credit without its baseline.
+    """
+
+    p: np.ndarray | None
+    """Plausibilities, (T + 1, H)."""
+    w: np.ndarray | None
+    """Posterior, (T + 1, H)."""
+    q: np.ndarray | None
+    """Values under each hypothesis, (T, H)."""
+    v: np.ndarray | None
+    """Outcome reward under each hypothesis, (H)."""
+    values: np.ndarray | None
+    """Posterior-weighted value of each step, (T), eq. (adv_algo)."""
+    expected: float | None
+    """Outcome expected under the last belief, with its costs, of a run with the credit `bayes`."""
+    entropy: np.ndarray | None
+    """Entropy of the posterior as a share of log H, (T + 1); 0 for one hypothesis."""
+    weights: np.ndarray
+    """Weight of each step in the policy gradient, (T)."""
+    methods: dict[str, np.ndarray]
+    """Value of each step under every credit that can be computed, (T)."""
+    difference: float | None
+    """Largest difference of a recorded step value from that computed for the run's credit.
+
+    None if all are equal, or cannot be computed.
+    """
+
+
+def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
+    """Compute what the page shows of the rollouts of one batch.
+
+    The weights are the recorded ones. If no record has weights, the recorded step values are
+    standardised over the tokens of the batch, as training does by default.
+
+    Args:
+        records: All records of a file, at least one.
+        metadata: Metadata of the file. The values follow from its `settings`.
+
+    Returns:
+        The numbers of each rollout.
+    """
+    settings = metadata.get("settings", {})
+    settings = settings | (settings.get("credit_options") or {})
+    rollouts = _scored_rollouts(records, metadata.get("outcome_scale", 1.0))
+    is_known = torch.tensor([r["outcome"] is not None and has_truth(r) for r in records])
+    with_truth = replace(rollouts, is_judged=rollouts.is_judged & is_known)
+    methods = _method_values(rollouts, with_truth, settings)
+    plausibilities = rollouts.answer_logps.clamp(max=0).exp().numpy()
+    is_bayes = settings.get("credit") == "bayes"
+    shown = rollouts if is_bayes else with_truth
+    under = _under_bayes(shown, settings) if is_bayes else _under_hypotheses(shown, settings)
+    derived = []
+    for row, (record, weights) in enumerate(zip(records, _weights(records), strict=True)):
+        steps, size = len(record["step_ends"]), len(record["hypotheses"] or ())
+        p = w = q = v = values = expected = entropy = None
+        if size:
+            p = plausibilities[row, : steps + 1, :size]
+            w = rollouts.belief[row, : steps + 1, :size].numpy()
+            entropy = torch.special.entr(rollouts.belief[row, : steps + 1, :size]).sum(dim=-1)
+            entropy = entropy.numpy() / np.log(max(size, 2))
+            if shown.is_judged[row]:
+                v, values = under.v[row, :size], under.values[row, :steps]
+                q = None if under.q is None else under.q[row, :steps, :size]
+                expected = None if under.expected is None else float(under.expected[row])
+        step_values = {
+            name: of_all[row, :steps]
+            for name, of_all in methods.items()
+            if (with_truth if CREDITS[name].needs_truth else rollouts).is_judged[row]
+        }
+        of_run = step_values.get(settings.get("credit"))
+        difference = _difference(of_run, record["step_values"])
+        numbers = p, w, q, v, values, expected, entropy, weights, step_values, difference
+        derived.append(Derived(*numbers))
+    return derived
+
+
+def has_truth(record: Mapping[str, Any]) -> bool:
+    """Return whether the first hypothesis of a rollout, if it has any, is the true answer."""
+    return record["has_truth"] is not False
+
+
+class _Under(NamedTuple):
+    """`q`, `v`, `values` and `expected` of [`Derived`] of all rollouts, padded to one shape."""
+
+    q: np.ndarray | None
+    v: np.ndarray
+    values: np.ndarray
+    expected: np.ndarray | None
+
+
+def _under_hypotheses(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Under:
+    logps, rewards, mode = rollouts.answer_logps, rollouts.rewards, settings.get("outcome_mode")
+    outcomes = hypothesis_outcomes(rollouts) if mode == "hypothesis" else rollouts.outcomes
+    if not logps.shape[-1]:
+        return _Under(logps[:, 1:].numpy(), logps[:, 0].numpy(), logps[:, 1:, :0].numpy(), None)
+    mask, mode = rollouts.state_mask, mode or "ground_truth"
+    q = q_values(logps, outcomes, rewards=rewards, state_mask=mask, outcome=mode)
+    v = outcomes if outcomes.ndim == 2 else outcomes[:, None].expand_as(rollouts.hypothesis_mask)
+    belief = rollouts.belief[:, :-1]
+    weighted = torch.where(belief > 0, belief * q, 0.0).sum(dim=-1)
+    return _Under(q.numpy(), v.numpy(), weighted.numpy(), None)
+
+
+def _under_bayes(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Under:
+    v = is_answered(rollouts) if rollouts.outcomes_under is None else rollouts.outcomes_under
+    of_steps = bayes(rollouts, **CREDITS["bayes"].settings(settings)).steps
+    return _Under(None, v.numpy(), of_steps.numpy(), expected_outcomes(rollouts).numpy())
+
+
+def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
+    """Convert a batch of records to the rollouts that estimators of credit take.
+
+    Args:
+        records: The records.
+        outcome_scale: Outcome reward of a right answer.
+    """
+    steps = torch.tensor([len(r["step_ends"]) for r in records])
+    sizes = torch.tensor([len(r["hypotheses"] or ()) for r in records])
+    logps = torch.zeros(len(records), int(steps.max()) + 1, int(sizes.max()))
+    belief, predicted = torch.zeros_like(logps), torch.zeros_like(logps[:, 1:])
+    for row, record in enumerate(records):
+        if record["hypotheses"]:
+            number, size = len(record["step_ends"]), len(record["hypotheses"])
+            logps[row, : number + 1, :size] = torch.tensor(record["answer_logps"])
+            belief[row, : number + 1, :size] = torch.tensor(record["posterior"])
+            if record["predicted_rewards"]:
+                predicted[row, :number, :size] = torch.tensor(record["predicted_rewards"])
+    has_rewards = any(r["predicted_rewards"] is not None for r in records)
+    outcomes = torch.tensor([math.nan if r["outcome"] is None else r["outcome"] for r in records])
+    has_value = torch.tensor([r["step_values"] is not None for r in records])
+    costs = None
+    if any(r["cost"] is not None for r in records):
+        costs = torch.tensor([r["cost"] or 0.0 for r in records])
+    # a credit that needs no outcome judges rollouts that have none
+    is_judged = has_value if has_value.any() else ~outcomes.isnan()
+    rollouts = ScoredRollouts(
+        outcomes=torch.where(is_judged, outcomes, 0.0).nan_to_num(),
+        is_judged=is_judged,
+        is_cut_off=torch.tensor([bool(r["is_cut_off"]) for r in records]),
+        groups=torch.tensor([r["group"] for r in records]),
+        state_mask=torch.arange(logps.shape[1]) <= steps[:, None],
+        answer_logps=logps,
+        hypothesis_mask=torch.arange(logps.shape[2]) < sizes[:, None],
+        belief=belief,
+        members=[r["member"] for r in records],
+        rewards=predicted if has_rewards else None,
+        costs=costs,
+    )
+    if outcome_scale == 1.0 and not any(r["outcomes_under"] for r in records):
+        return rollouts
+    under = is_answered(rollouts) * outcome_scale
+    for row, record in enumerate(records):
+        if record["outcomes_under"]:
+            under[row, : sizes[row]] = torch.tensor(record["outcomes_under"])
+    return replace(rollouts, outcomes_under=under)
+
+
+def _method_values(
+    rollouts: ScoredRollouts, known: ScoredRollouts, settings: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Return the values of steps, (B, T), under each credit whose hypotheses were scored.
+
+    Each credit's baseline is subtracted; for the run's credit it is the baseline that the run used.
+    The values are not whitened. All credits take the run's likelihoods, also those that would
+    reduce the log-likelihoods of an answer's tokens otherwise.
+
+    Args:
+        rollouts: The rollouts that a credit judges which needs no truth.
+        known: Those that the others judge: only rollouts with a truth and an outcome.
+        settings: Settings of the run.
+    """
+    run_credit, size = settings.get("credit"), rollouts.answer_logps.shape[-1]
+    needed = {"none": 0, "truth": 1, "rollouts": 2}
+    by_credit = {}
+    for name, credit in CREDITS.items():
+        if name == run_credit:
+            credit = credit._replace(
+                credit_baseline=settings.get("credit_baseline", credit.credit_baseline)
+            )
+        # the rollouts of the run's credit may have had no answer but the truth
+        if size >= needed[credit.hypotheses] or (size and name == run_credit):
+            judged = known if credit.needs_truth else rollouts
+            by_credit[name] = weigh_steps(judged, credit, settings).steps.numpy()
+    return by_credit
+
+
+def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -> float | None:
+    if computed is None or not recorded:
+        return None
+    apart = np.abs(computed - recorded)
+    is_apart = apart > _TOLERANCE * np.maximum(1.0, np.abs(recorded))
+    return float(apart.max()) if is_apart.any() else None
+
+
+def _weights(records: Records) -> list[np.ndarray]:
+    """Return the weight of each step, (T), of each rollout.
+
+    It is the mean weight of the model's tokens in the step: the recorded weights, or, if no record
+    has weights, the recorded step values standardised over the batch. A rollout without either has
+    weights of 0.
+    """
+    weights = [record["token_weights"] for record in records]
+    if all(row is None for row in weights):
+        weights = _standardized(records)
+    return [_means(row, record) for row, record in zip(weights, records, strict=True)]
+
+
+def _standardized(records: Records) -> Sequence[Sequence[float]]:
+    """Return weights of tokens: the recorded step values, whitened over the batch's tokens.
+
+    A record without step values has weights of 0, and does not change the others.
+    """
+    ends = [record["step_ends"] for record in records]
+    step_values = [torch.tensor(r["step_values"] or [0.0] * len(r["step_ends"])) for r in records]
+    lengths = torch.tensor([row[-1] if row else 0 for row in ends])
+    has_value = torch.tensor([record["step_values"] is not None for record in records])
+    weighed = whitened_tokens(
+        StepValues(pad_sequence(step_values, batch_first=True), torch.zeros(len(records))),
+        ends,
+        (torch.arange(int(lengths.max())) < lengths[:, None]) & has_value[:, None],
+        torch.zeros(len(records), dtype=torch.long),
+        num_groups=1,
+        normalization="batch",
+    )
+    return weighed.weights.tolist()
+
+
+def own_tokens(record: Mapping[str, Any]) -> np.ndarray:
+    """Return whether the model wrote each token of a rollout, (L)."""
+    if record["own_tokens"] is None:
+        return np.ones(len(record["token_ids"]), dtype=bool)
+    return np.array(record["own_tokens"], dtype=bool)
+
+
+def _means(token_weights: Sequence[float] | None, record: Mapping[str, Any]) -> np.ndarray:
+    """Return the mean weight of the model's tokens of each step, (T); 0 without weights."""
+    ends = record["step_ends"]
+    if token_weights is None or not len(ends):
+        return np.zeros(len(ends))
+    starts, is_own = [0, *ends[:-1]], own_tokens(record)[: ends[-1]]
+    sums = np.add.reduceat(np.asarray(token_weights[: ends[-1]], dtype=float) * is_own, starts)
+    return sums / np.maximum(np.add.reduceat(is_own, starts, dtype=int), 1)

@@ -1,1 +1,0 @@
-"""Checks of whether a model can be scored along trees."""

@@ -1,1 +1,0 @@
-"""Figures from the files of a run: files in, files out."""

@@ -1,1 +1,0 @@
-"""Figures, drawn from JSON files."""

@@ -1,1 +1,0 @@
-"""Checks that find a user's mistakes before a model is loaded."""

@@ -1,0 +1,287 @@
+"""What the task says of the hypotheses: priors, likelihoods of observations, predicted rewards.
+
+The user's functions, or the environments, say it; this module calls them and checks what they
+return.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..hypotheses import HypothesisSet
+from ..rewards import Completion
+from ..steps import Turn
+
+ENVIRONMENT_METHOD = "_observation_log_likelihoods"
+"""Method of an environment that stands for `observation_likelihood`. Its name begins with an
+underscore because TRL makes every public method a tool."""
+
+Step = str | list[dict[str, Any]]
+"""A step for the user's functions: its text; of an agent the messages of a turn, the model's and
+those of the tools that it called."""
+
+
+class TaskFunctions(NamedTuple):
+    """A user's functions that say what the task knows of hypotheses."""
+
+    observation_likelihood: Callable[..., Any] | None = None
+    """Columns of rollouts -> for each rollout, step and hypothesis the log-likelihood of what was
+    observed, in nats."""
+    hypothesis_rewards: Callable[..., Any] | None = None
+    """Columns of rollouts -> for each rollout, step and hypothesis the reward that it predicts."""
+    outcome_under: Callable[[str, str], float] | None = None
+    """Answer, hypothesis -> the outcome reward of the answer if the hypothesis is true."""
+
+
+class Played(NamedTuple):
+    """What the user's functions get of this process's rollouts, one item for each rollout."""
+
+    prompts: Sequence[Any]
+    completions: Sequence[Completion]
+    steps: Sequence[Sequence[Step]]
+    columns: Mapping[str, Sequence[Any]]
+    """The other columns of the rollouts' rows."""
+    environments: Sequence[Any] | None = None
+
+    def of(self, places: Sequence[int], texts: Sequence[list[str]]) -> dict[str, Any]:
+        """Return the keywords of a user's function for some of the rollouts.
+
+        Args:
+            places: The rollouts.
+            texts: Hypotheses of each of all rollouts.
+        """
+        lists = {**self.columns, "prompts": self.prompts, "completions": self.completions}
+        lists |= {"steps": self.steps, "hypotheses": texts}  # a column of that name is not passed
+        if self.environments is not None:
+            lists["environments"] = self.environments
+        return {name: [values[place] for place in places] for name, values in lists.items()}
+
+
+class Evidence(NamedTuple):
+    """What the task says of b rollouts with T steps and H hypotheses; 0 in padding."""
+
+    log_prior: Float[Tensor, "batch hypothesis"]
+    """Log of the prior weight of each hypothesis, in nats."""
+    observation_logps: Float[Tensor, "batch step hypothesis"]
+    """Log-likelihood of each step's observation under each hypothesis, in nats."""
+    rewards: Float[Tensor, "batch step hypothesis"] | None
+    """Rewards that each hypothesis predicts; None without a function that says it."""
+    outcomes_under: Float[Tensor, "batch hypothesis"] | None
+    """Outcome reward under each hypothesis; None without a function that says it."""
+    unusable: int = 0
+    """Number of times that a function returned a number that cannot be used."""
+
+
+def read_evidence(
+    functions: TaskFunctions,
+    played: Played,
+    local_sets: Sequence[HypothesisSet | None],
+    answers: Sequence[str | None],
+    *,
+    uses_observations: bool,
+    is_first: bool,
+    num_steps: int,
+    device: torch.device,
+) -> Evidence:
+    """Ask the user's functions, or the environments, what the task says of this process's rollouts.
+
+    Args:
+        functions: The user's functions.
+        played: The rollouts.
+        local_sets: Hypotheses of each rollout; None where there are none, which asks nothing.
+        answers: Answer of each rollout.
+        uses_observations: Whether the belief takes the likelihoods of observations.
+        is_first: Whether numbers that cannot be used are refused. Later they say nothing, and are
+            counted.
+        num_steps: Number of steps to which all rollouts are padded.
+        device: Where the tensors lie.
+
+    Raises:
+        ValueError: A function returned something of another shape, or in the first batch a number
+            that cannot be used.
+    """
+    texts = [list(one.answers) if one is not None else [] for one in local_sets]
+    sizes = [*map(len, texts)]
+    usable = [n for n, size in enumerate(sizes) if size]
+    shape = len(sizes), num_steps, max([1, *sizes])  # as many as the model's scores have
+    log_prior = torch.zeros(shape[0], shape[2])
+    for n in usable:
+        if weights := getattr(local_sets[n], "weights", ()):
+            logs = torch.tensor(weights, dtype=torch.float64).log()
+            log_prior[n, : sizes[n]] = (logs - logs.max()).float()
+    observed, predicted, outcomes, unusable = torch.zeros(shape), None, None, 0
+    if uses_observations and usable:
+        name, asked, output = _observation_logps(functions, played, usable, texts)
+        unusable += _fill(observed, output, asked, sizes, played.steps, name, is_first)
+    if functions.hypothesis_rewards is not None:
+        predicted = torch.zeros(shape)
+        asked = [n for n in usable if getattr(local_sets[n], "has_truth", False)]
+        output = functions.hypothesis_rewards(**played.of(asked, texts)) if asked else []
+        name = "hypothesis_rewards"
+        unusable += _fill(predicted, output, asked, sizes, played.steps, name, is_first)
+    if functions.outcome_under is not None:
+        outcomes = torch.zeros(shape[0], shape[2])
+        for n in usable:
+            unusable += _fill_outcomes(
+                outcomes[n], functions.outcome_under, answers[n], texts[n], is_first
+            )
+    predicted, outcomes = (
+        None if tensor is None else tensor.to(device) for tensor in (predicted, outcomes)
+    )
+    return Evidence(log_prior.to(device), observed.to(device), predicted, outcomes, unusable)
+
+
+def _observation_logps(
+    functions: TaskFunctions,
+    played: Played,
+    usable: Sequence[int],
+    texts: Sequence[list[str]],
+) -> tuple[str, Sequence[int], Any]:
+    """Return who says what observations mean, of which rollouts, and what it says."""
+    if functions.observation_likelihood is not None:
+        output = functions.observation_likelihood(**played.of(usable, texts))
+        return "observation_likelihood", usable, output
+    environments = played.environments or []
+    asked = [n for n in usable if environments and hasattr(environments[n], ENVIRONMENT_METHOD)]
+    output = [
+        getattr(environments[n], ENVIRONMENT_METHOD)(texts[n], played.steps[n]) for n in asked
+    ]
+    return ENVIRONMENT_METHOD, asked, output
+
+
+def _fill_outcomes(
+    target: Float[Tensor, " hypothesis"],
+    function: Callable[[str, str], float],
+    answer: str | None,
+    texts: Sequence[str],
+    is_first: bool,
+) -> int:
+    """Put the outcome reward of an answer under each hypothesis into a tensor.
+
+    Returns:
+        The number of outcomes that cannot be used, which stay 0.
+
+    Raises:
+        ValueError: An outcome cannot be used, and `is_first`.
+    """
+    unusable = 0
+    for i, text in enumerate(texts if answer is not None else ()):
+        try:
+            outcome = float(function(str(answer), text))
+            reason = None if np.isfinite(outcome) else str(outcome)
+        except Exception as error:  # a policy may answer anything
+            outcome, reason = 0.0, repr(error)
+        if reason and is_first:
+            raise ValueError(
+                f"outcome_under must return a finite number for every answer, got {reason} for "
+                f"the answer {answer!r:.80} under {text!r:.80}."
+            )
+        target[i] = 0.0 if reason else outcome
+        unusable += bool(reason)
+    return unusable
+
+
+def _fill(
+    target: Float[Tensor, "batch step hypothesis"],
+    output: Any,
+    places: Sequence[int],
+    sizes: Sequence[int],
+    steps: Sequence[Sequence[Step]],
+    name: str,
+    is_first: bool,
+) -> int:
+    """Put what a function returned for some rollouts into a tensor.
+
+    Returns:
+        The number of steps that have a number which cannot be used. They are left at 0.
+
+    Raises:
+        ValueError: The output has another shape, or `is_first` and a number cannot be used.
+    """
+    if not hasattr(output, "__len__") or len(output) != len(places):
+        count = len(output) if hasattr(output, "__len__") else type(output).__name__
+        raise ValueError(
+            f"{name} must return a list for each of {len(places)} rollouts, got {count}."
+        )
+    unusable = 0
+    for n, of_rollout in zip(places, output, strict=True):
+        shape = len(steps[n]), sizes[n]
+        try:
+            numbers = np.asarray(of_rollout, dtype=np.float32)
+        except (TypeError, ValueError):  # ragged, or no numbers
+            numbers = np.empty(0, dtype=np.float32) if shape[0] else np.empty(1, dtype=np.float32)
+        if numbers.size == 0 and not shape[0]:
+            continue
+        if numbers.shape != shape:
+            raise ValueError(
+                f"{name} must return for each rollout a list of numbers for each step, one for "
+                f"each hypothesis, got {of_rollout!r:.80} for rollout {n} with {shape[0]} steps "
+                f"and {shape[1]} hypotheses."
+            )
+        is_bad = np.isnan(numbers) | (numbers == np.inf)
+        if name == "hypothesis_rewards":
+            is_bad |= numbers == -np.inf
+        is_bad = is_bad.any(axis=1)
+        if is_bad.any() and is_first:
+            step = int(is_bad.argmax())
+            raise ValueError(
+                f"{name} must return numbers that are not infinite (a log-likelihood may be -inf), "
+                f"got {numbers[step]!s:.80} for step {step} of rollout {n}."
+            )
+        numbers = np.where(is_bad[:, None], np.float32(0), numbers)
+        target[n, : shape[0], : shape[1]] = torch.from_numpy(numbers)
+        unusable += int(is_bad.sum())
+    return unusable
+
+
+def steps_of(
+    completion: Completion,
+    token_ids: Sequence[int],
+    step_ends: Sequence[int],
+    turns: Sequence[Turn],
+    tokenizer: Any,
+) -> list[Step]:
+    """Return the steps of a rollout as the user's functions get them.
+
+    Args:
+        completion: The completion: a text, or messages.
+        token_ids: Token ids of the completion.
+        step_ends: Ends of its steps, in tokens.
+        turns: Its turns, if they have messages; none: steps are texts.
+        tokenizer: The model's tokenizer.
+
+    Returns:
+        For each step its text without special tokens; of an agent its messages: the model's, and
+        the results of tools that it saw. If a turn has several steps, each is a message of the
+        model, and the last one has the turn's calls and results.
+    """
+    spans = [*pairwise([0, *step_ends])]
+    if isinstance(completion, str) or not turns:
+        parts = [token_ids[start:end] for start, end in spans]
+        return tokenizer.batch_decode(parts, skip_special_tokens=True)
+    messages: list[list[dict[str, Any]]] = []
+    for message in completion:
+        if message.get("role") == "assistant" or not messages:
+            messages.append([])
+        messages[-1].append(message)
+    messages += [[]] * (len(turns) - len(messages))
+    # a last turn without words has no step: it ends where the step of the turn before it does
+    turn_that_ends = {
+        turn.stop if turn.has_observation else turn.end: (turn, of_turn)
+        for turn, of_turn in reversed([*zip(turns, messages[: len(turns)], strict=True)])
+    }
+    steps = []
+    for start, end in spans:
+        turn, of_turn = turn_that_ends.get(end, (None, []))
+        step = of_turn if turn is None or turn.has_observation else of_turn[:1]
+        if turn is None or start > turn.start:  # a part of a turn
+            words = token_ids[start : end if turn is None else turn.end]
+            text = tokenizer.decode(words, skip_special_tokens=True)
+            step = [{"role": "assistant", **dict(*step[:1]), "content": text}, *step[1:]]
+        steps.append(step)
+    return steps

@@ -1,1 +1,0 @@
-"""Metrics, tables, records and warnings of a run; nothing here changes a weight."""

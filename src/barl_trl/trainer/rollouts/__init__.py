@@ -1,1 +1,0 @@
-"""A rollout batch: its tokens, hypotheses, log-likelihoods and old log-probabilities."""

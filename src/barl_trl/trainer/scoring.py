@@ -1,0 +1,566 @@
+"""From the rollouts of a batch to what credits see of them.
+
+rows -> hypotheses -> steps -> likelihoods -> evidence -> belief -> [`ScoredRollouts`]
+
+A group of rollouts may lie on several processes, and a comparison of answers may time out on one
+process and not on another. So one process merges each group's answers and judges each answer, and
+shares what it found with the others.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from ..credit import Credit
+from ..credit.rollouts import LOG_FLOOR, ScoredRollouts, is_answered
+from ..hypotheses import (
+    GivenHypotheses,
+    HypothesisSet,
+    given_hypotheses,
+    is_truth,
+    merge_hypotheses,
+    truth_answer,
+)
+from ..plausibility.answer_logps import AnswerLogLikelihoods, answer_log_likelihoods
+from ..plausibility.elicitation import Elicitation
+from ..posterior import posterior
+from ..rewards import AccuracyReward, calls_tool, rollout_answers
+from ..steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
+from .config import BARLConfig
+from .evidence import Evidence, Played, TaskFunctions, read_evidence, steps_of
+from .turns import Generated
+
+
+class Scored(NamedTuple):
+    """The hypotheses of this process's rollouts, with their log-likelihoods."""
+
+    answers: list[str | None]
+    """Answer of each rollout of all processes."""
+    sets: list[HypothesisSet | None]
+    """Hypothesis set of each group of all processes."""
+    local_sets: list[HypothesisSet | None]
+    """Hypothesis set of the group of each of this process's rollouts."""
+    step_ends: list[list[int]]
+    """Ends of the reasoning steps of each of this process's rollouts, in completion tokens."""
+    turns: list[list[Turn]]
+    """Turns of each of this process's rollouts."""
+    is_cut_off: list[bool]
+    """Whether each of this process's rollouts might have gone on: it reached the longest completion
+    before its turn ended, or ended in a call of a tool and gave no answer."""
+    likelihoods: AnswerLogLikelihoods
+    """Log-likelihood of each hypothesis at each state of this process's rollouts, in nats; without
+    hypotheses where no answer is scored."""
+    evidence: Evidence | None = None
+    """What the task says of the hypotheses of this process's rollouts; None where nothing is."""
+    given: list[GivenHypotheses | None] | None = None
+    """What the rows of all processes' groups list; None without a column that lists hypotheses."""
+
+
+@dataclass(frozen=True)
+class RolloutBatch:
+    """This process's rollouts of a batch, scored and rewarded, for metrics and records.
+
+    Attributes:
+        inputs: Row of the data set of each rollout.
+        start: Index of the first rollout among those of all processes.
+        generated: The tokens and texts of the rollouts.
+        scored: The hypotheses of the rollouts and their log-likelihoods.
+        rewards_per_func: Rewards of all processes' rollouts, (N, number of reward functions).
+        outcomes: Outcome rewards of all processes' rollouts, (N,), NaN for a missing outcome.
+        reasons: The reason of the grader's verdict on each rollout; None without a grader.
+        began: Time at which the batch began, in seconds of `time.perf_counter`.
+    """
+
+    inputs: list[dict[str, Any]]
+    start: int
+    generated: Generated
+    scored: Scored
+    rewards_per_func: Tensor
+    outcomes: Tensor
+    reasons: list[str] | None
+    began: float
+
+    def local(self, values: Tensor) -> Tensor:
+        """Return this process's part (B, ...) of a tensor (N, ...) of all processes' rollouts."""
+        return values[self.start : self.start + len(self.inputs)]
+
+
+@dataclass(frozen=True)
+class HypothesisScorer:
+    """Form a rollout batch's hypotheses and compute their log-likelihoods.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        credit: The credit, which decides which answers are scored, and how the log-probabilities of
+            an answer's tokens are reduced.
+        args: Settings of elicitation, hypotheses and scoring.
+        answer_extractor: Completion -> its final answer, or None.
+        answer_equivalence: Two answers -> whether they are one hypothesis.
+        step_segmenter: Token ids of a chain of thought -> the ends of its steps.
+        end_ids: Ids of the tokens that end a turn.
+        divides_turns: Whether the segmenter also divides turns that are followed by others; without
+            it each of these is a step.
+        functions: The user's functions that say what the task knows of hypotheses.
+    """
+
+    tokenizer: Any
+    credit: Credit
+    args: BARLConfig
+    answer_extractor: Callable[[str], str | None]
+    answer_equivalence: Callable[[str, str], bool]
+    step_segmenter: StepSegmenter
+    end_ids: Collection[Any]
+    divides_turns: bool = False
+    functions: TaskFunctions = field(default_factory=TaskFunctions)
+
+    @cached_property
+    def elicitation(self) -> Elicitation:
+        """The question for an answer, which is placed after each state."""
+        return Elicitation(self.tokenizer, self.args.elicitation)
+
+    @cached_property
+    def special_tokens(self) -> set[str]:
+        """Texts of the tokenizer's special tokens, which no answer may contain."""
+        added = self.tokenizer.added_tokens_decoder.values()
+        special = {token.content for token in added if token.special}
+        return {*self.tokenizer.all_special_tokens, *special}
+
+    def score(
+        self,
+        model: nn.Module,
+        generated: Generated,
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        start: int,
+        group_size: int,
+        score_completions: bool = False,
+        completion_temperature: float = 1.0,
+        max_tokens: int | None = None,
+        is_first: bool = False,
+    ) -> Scored:
+        """Form the hypotheses of all processes' rollouts, and score them for this process's.
+
+        All processes must call this together.
+
+        Args:
+            model: The policy, a causal language model.
+            generated: This process's rollouts.
+            rows: Row of the data set of each of these rollouts.
+            start: Index of the first of these rollouts among those of all processes.
+            group_size: Rollouts per prompt.
+            score_completions: Whether the same pass also scores the completions' own tokens.
+            completion_temperature: Temperature of the completions' own log-probabilities.
+            max_tokens: Most tokens of a forward pass, padding included; None: as fit into memory.
+            is_first: Whether this is the first batch, in which a user's functions may return no
+                number that cannot be used.
+
+        Raises:
+            ValueError: A user's function returned something else than it must.
+        """
+        places = range(start, start + len(rows))
+        answers, sets, given = self._hypotheses(generated, rows, places, group_size)
+        local_sets = [sets[n // group_size] for n in places]
+        local_answers = [answers[n] for n in places]
+        turns = generated.turns or [
+            turns_of(ids, [1] * len(ids), self.end_ids) for ids in generated.completion_ids
+        ]
+        step_ends, turn_starts = self._steps(generated, turns)
+        likelihoods = self._likelihoods(
+            model,
+            generated,
+            step_ends,
+            turn_starts,
+            local_sets,
+            score_completions=score_completions,
+            completion_temperature=completion_temperature,
+            max_tokens=max_tokens,
+        )
+        is_cut_off = [
+            might_go_on(ids, spans, self.end_ids) or (answer is None and calls_tool(completion))
+            for ids, spans, answer, completion in zip(
+                generated.completion_ids, turns, local_answers, generated.completions, strict=True
+            )
+        ]
+        if self.args.last_state == "answer" and self.args.scores_answers:
+            members = self._members(sets, answers, places, group_size)
+            is_open = [
+                is_cut and answer is None
+                for is_cut, answer in zip(is_cut_off, local_answers, strict=True)
+            ]
+            ends = _certain_ends(likelihoods.answer_logps, local_sets, members, step_ends, is_open)
+            likelihoods = likelihoods._replace(answer_logps=ends)
+        evidence = None
+        is_told = self.args.belief != "model" or self.functions != TaskFunctions()
+        is_told = is_told or any(one is not None and one.weights for one in sets)
+        if self.credit.hypotheses == "rollouts" and is_told:
+            evidence = read_evidence(
+                self.functions,
+                self._played(generated, rows, step_ends, turns),
+                local_sets,
+                local_answers,
+                uses_observations=self.args.belief != "model",
+                is_first=is_first,
+                num_steps=likelihoods.state_mask.shape[1] - 1,
+                device=likelihoods.state_mask.device,
+            )
+        lists = given if self.args.hypotheses_column else None
+        return Scored(
+            answers, sets, local_sets, step_ends, turns, is_cut_off, likelihoods, evidence, lists
+        )
+
+    def _hypotheses(
+        self,
+        generated: Generated,
+        rows: Sequence[Mapping[str, Any]],
+        places: range,
+        group_size: int,
+    ) -> tuple[list[str | None], list[HypothesisSet | None], list[GivenHypotheses | None]]:
+        """Merge each group's answers into hypotheses on one process, and share the hypotheses.
+
+        Returns:
+            The answer of every rollout, and of every group the hypothesis set and what its row
+            lists; all of all processes.
+        """
+        local_answers = rollout_answers(
+            generated.completions, self.answer_extractor, generated.given_answers
+        )
+        # the row of a group's first rollout is that of all
+        of_rows = [
+            self._of_row(row) if n % group_size == 0 else (None, None)
+            for n, row in zip(places, rows, strict=True)
+        ]
+        pairs = gather_object(list(zip(local_answers, of_rows, strict=True)))
+        answers = [answer for answer, _ in pairs]
+        told = [of_row for _, of_row in pairs[::group_size]]
+        rank, world = PartialState().process_index, PartialState().num_processes
+        merged = {
+            g: merge_hypotheses(
+                told[g][0],
+                answers[g * group_size : (g + 1) * group_size]
+                if self.credit.hypotheses == "rollouts"
+                else [],
+                equivalent=self.answer_equivalence,
+                given=told[g][1],
+                is_closed=self.args.belief != "model",
+                max_answer_chars=self.args.max_answer_chars,
+                max_hypotheses=self.args.max_hypotheses,
+                special_tokens=self.special_tokens,
+            )
+            for g in range(rank, len(told), world)
+        }
+        shared = gather_object([merged])
+        sets = [shared[g % world][g] for g in range(len(told))]
+        return answers, sets, [given for _, given in told]
+
+    def _of_row(self, row: Mapping[str, Any]) -> tuple[str | None, GivenHypotheses | None]:
+        """Return the true answer of a row, None where none is needed, and what the row lists."""
+        truth: str | None = truth_answer(row.get(self.args.solution_column))
+        if not self.credit.needs_truth and not is_truth(truth):
+            truth = None
+        column = self.args.hypotheses_column
+        if column is None or self.credit.hypotheses != "rollouts":
+            return truth, None
+        given = given_hypotheses(
+            row.get(column),
+            None if self.args.prior_column is None else row.get(self.args.prior_column, ()),
+            max_chars=self.args.max_answer_chars,
+            special_tokens=self.special_tokens,
+        )
+        return truth, given
+
+    def _steps(
+        self, generated: Generated, turns: Sequence[Sequence[Turn]]
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the ends of each rollout's steps, and where an agent's turns begin, in tokens."""
+        step_ends, turn_starts = [], []
+        masks = generated.masks or [[1] * len(ids) for ids in generated.completion_ids]
+        for completion, ids, mask, spans in zip(
+            generated.completions, generated.completion_ids, masks, turns, strict=True
+        ):
+            is_whole = len(spans) > 1 or calls_tool(completion)
+            is_whole = is_whole or any(turn.has_observation for turn in spans)
+            segmenter = None if is_whole and not self.divides_turns else self.step_segmenter
+            step_ends.append(turn_step_ends(ids, mask, spans, segmenter))
+            starts = [0] if generated.has_tools or is_whole else []
+            turn_starts.append(starts + [turn.stop for turn in spans if turn.has_observation])
+        return step_ends, turn_starts
+
+    def _likelihoods(
+        self,
+        model: nn.Module,
+        generated: Generated,
+        step_ends: Sequence[Sequence[int]],
+        turn_starts: Sequence[Sequence[int]],
+        local_sets: Sequence[HypothesisSet | None],
+        *,
+        score_completions: bool,
+        completion_temperature: float,
+        max_tokens: int | None,
+    ) -> AnswerLogLikelihoods:
+        """Ask for every hypothesis's answer at every state of this process's rollouts."""
+        is_asked = self.args.scores_answers
+        rollouts = [
+            self.elicitation.rollout(
+                prompt_ids,
+                completion_ids if score_completions else completion_ids[: [0, *ends][-1]],
+                ends,
+                hypotheses.answers if hypotheses and is_asked else (),
+                score_completion=score_completions,
+                mask=mask,
+                turn_starts=starts,
+            )
+            for prompt_ids, completion_ids, mask, ends, starts, hypotheses in zip(
+                generated.prompt_ids,
+                generated.completion_ids,
+                generated.masks or [None] * len(step_ends),
+                step_ends,
+                turn_starts,
+                local_sets,
+                strict=True,
+            )
+        ]
+        likelihoods = answer_log_likelihoods(
+            model,
+            rollouts,
+            elicitation_ids=self.elicitation.token_ids,
+            reduction=self.credit.answer_likelihood,
+            method=self.args.scoring_method,
+            temperature=self.args.plausibility_temperature,
+            completion_temperature=completion_temperature,
+            max_tokens=max_tokens,
+        )
+        if is_asked:
+            return likelihoods
+        # no column for a hypothesis tells that no answer was scored
+        return likelihoods._replace(
+            answer_logps=likelihoods.answer_logps[..., :0],
+            hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
+        )
+
+    def _members(
+        self,
+        sets: Sequence[HypothesisSet | None],
+        answers: Sequence[str | None],
+        places: range,
+        group_size: int,
+    ) -> list[int | None]:
+        """Return the hypothesis that each rollout answers, also if the truth alone is one."""
+        members: list[int | None] = []
+        for n in places:
+            one, answer = sets[n // group_size], answers[n]
+            if one is not None and one.members:
+                members.append(one.members[n % group_size])
+            else:
+                is_right = one and answer and self.answer_equivalence(one.answers[0], answer)
+                members.append(0 if is_right else None)
+        return members
+
+    def _played(
+        self,
+        generated: Generated,
+        rows: Sequence[Mapping[str, Any]],
+        step_ends: Sequence[Sequence[int]],
+        turns: Sequence[Sequence[Turn]],
+    ) -> Played:
+        """Return what the user's functions get of the rollouts."""
+        if self.functions == TaskFunctions() and generated.environments is None:
+            return Played([], [], [], {})  # nothing is asked
+        has_turns = generated.has_tools or generated.masks
+        parts = zip(generated.completions, generated.completion_ids, step_ends, turns, strict=True)
+        steps = [
+            steps_of(completion, ids, ends, spans if has_turns else (), self.tokenizer)
+            for completion, ids, ends, spans in parts
+        ]
+        # as TRL passes them to reward functions
+        names = [name for name in rows[0] if name not in ("prompt", "completion", "completion_ids")]
+        return Played(
+            [row["prompt"] for row in rows],
+            generated.completions,
+            steps,
+            {name: [row[name] for row in rows] for name in names},
+            generated.environments,
+        )
+
+
+def _certain_ends(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    local_sets: Sequence[HypothesisSet | None],
+    members: Sequence[int | None],
+    step_ends: Sequence[Sequence[int]],
+    is_open: Sequence[bool],
+) -> Float[Tensor, "batch state hypothesis"]:
+    """Return log-likelihoods with each rollout's own answer certain at its last state.
+
+    A rollout that gave no answer then believes in none. One that is open, cut off before it
+    answered, keeps what was measured.
+    """
+    logps = answer_logps.clone()
+    for row, one, member, ends, is_kept in zip(
+        logps, local_sets, members, step_ends, is_open, strict=True
+    ):
+        if one is not None and not is_kept:
+            row[len(ends), : len(one.answers)] = LOG_FLOOR
+            if member is not None:
+                row[len(ends), member] = 0.0
+    return logps
+
+
+def share_verdicts(reward: AccuracyReward, generated: Generated, solutions: Sequence[Any]) -> None:
+    """Judge each answer of all processes' rollouts on one process, and share the verdicts.
+
+    Args:
+        reward: The reward, whose grader remembers the verdicts.
+        generated: This process's rollouts.
+        solutions: Solution of each of these rollouts.
+    """
+    rank, world = PartialState().process_index, PartialState().num_processes
+    if world == 1:
+        return
+    local = reward.pairs(generated.completions, solutions, generated.given_answers)
+    pairs = [pair for pair in dict.fromkeys(gather_object(local)) if None not in pair]
+    for verdicts in gather_object([reward.grader.verify_all(pairs[rank::world])]):
+        reward.grader.remember(verdicts)
+
+
+def model_belief(
+    answer_logps: Float[Tensor, "batch state hypothesis"],
+    *,
+    beta: float,
+    has_truth: Bool[Tensor, " batch"],
+    **evidence: Any,
+) -> Float[Tensor, "batch state hypothesis"]:
+    """Return the paper's posterior: plausibility and consistency, eq. (adv_algo), and the prior.
+
+    Args:
+        answer_logps: Log-likelihood of each hypothesis at each state, in nats.
+        beta: Consistency coefficient, from 0 to `inf`.
+        has_truth: The rollouts whose hypothesis 0 is the truth. Without a truth no reward is
+            observed, so the others have no consistency.
+        **evidence: The other arguments of [`posterior`]. With `observation_logps` it is also the
+            task's belief (`belief="both"`).
+    """
+    return _believed(answer_logps, beta, has_truth, evidence)
+
+
+def task_belief(
+    *, beta: float, has_truth: Bool[Tensor, " batch"], **evidence: Any
+) -> Float[Tensor, "batch state hypothesis"]:
+    """Return the task's posterior: prior, likelihoods of observations, and predicted rewards.
+
+    The model is not asked. Arguments are those of [`model_belief`].
+    """
+    return _believed(None, beta, has_truth, evidence)
+
+
+def _believed(
+    answer_logps: Tensor | None, beta: float, has_truth: Tensor, evidence: dict[str, Any]
+) -> Tensor:
+    weights = posterior(answer_logps, beta=beta, **evidence)
+    if has_truth.all():
+        return weights
+    without = posterior(answer_logps, beta=0.0, **evidence)
+    return torch.where(has_truth[:, None, None], weights, without)
+
+
+def scored_rollouts(
+    accelerator: Any,
+    scored: Scored,
+    outcomes: Float[Tensor, " batch"],
+    *,
+    group_size: int,
+    beta: float,
+    belief: str = "model",
+    costs: Float[Tensor, " batch"] | None = None,
+    outcome_scale: float = 1.0,
+    needs_truth: bool = True,
+) -> ScoredRollouts:
+    """Gather the scores of all processes, and compute the belief at every state.
+
+    Args:
+        accelerator: The trainer's accelerator; None means that there is one process.
+        scored: The hypotheses of this process's rollouts and their log-likelihoods.
+        outcomes: Outcome rewards of all processes' rollouts, (N,), NaN for a missing outcome.
+        group_size: Rollouts per prompt.
+        beta: Consistency coefficient of the posterior, from 0 to `inf`.
+        belief: Where the belief comes from: `"model"`, `"task"` or `"both"`. With `"task"` the
+            plausibilities are the task's own: a hypothesis is as plausible as it is believed.
+        costs: The part of the outcome rewards that does not depend on what is true, (N,).
+        outcome_scale: Outcome reward of a right answer.
+        needs_truth: Whether a rollout without a true answer or without an outcome is not judged.
+
+    Returns:
+        The rollouts of all processes, in the order of the processes, padded to the most states and
+        hypotheses of any rollout.
+    """
+    logps, state_mask, hypothesis_mask, *_ = scored.likelihoods
+    device = logps.device
+    if belief == "task":
+        sizes = [0 if one is None else len(one.answers) for one in scored.local_sets]
+        numbers = torch.arange(max([1, *sizes]), device=device)
+        hypothesis_mask = numbers < torch.tensor(sizes, device=device)[:, None]
+    cut_off = torch.tensor(scored.is_cut_off, device=device)
+    tensors: Any = [
+        logps,
+        state_mask,
+        hypothesis_mask,
+        cut_off,
+        *(scored.evidence or [None] * 4)[:4],
+    ]
+    if accelerator is not None and accelerator.num_processes > 1:
+        tensors = [None if one is None else _gathered(accelerator, one) for one in tensors]
+    logps, state_mask, hypothesis_mask, cut_off, log_prior, observed, rewards, under = tensors
+    sets = [scored.sets[n // group_size] for n in range(len(outcomes))]
+    is_judged = torch.tensor([one is not None for one in sets], device=outcomes.device)
+    if needs_truth:
+        is_judged &= outcomes.isfinite()
+    weights = torch.zeros_like(logps)
+    if hypothesis_mask.shape[1]:
+        evidence = {
+            "beta": beta,
+            "has_truth": torch.tensor([not one or one.has_truth for one in sets], device=device),
+            "rewards": rewards,
+            "log_prior": log_prior,
+            "observation_logps": observed if belief != "model" else None,
+            "state_mask": state_mask,
+            "hypothesis_mask": hypothesis_mask,
+        }
+        weights = task_belief(**evidence) if belief == "task" else model_belief(logps, **evidence)
+    if belief == "task":
+        exists = state_mask[..., None] & hypothesis_mask[:, None]
+        logps = weights.log().masked_fill(~exists, 0.0)
+    rollouts = ScoredRollouts(
+        outcomes=outcomes.masked_fill(~is_judged, 0.0).nan_to_num(),
+        is_judged=is_judged,
+        is_cut_off=cut_off,
+        groups=torch.arange(len(outcomes), device=outcomes.device) // group_size,
+        state_mask=state_mask,
+        answer_logps=logps,
+        hypothesis_mask=hypothesis_mask,
+        belief=weights,
+        members=[
+            one.members[n % group_size] if one and one.members else None
+            for n, one in enumerate(sets)
+        ],
+        rewards=rewards,
+        outcomes_under=None if under is None else under * outcome_scale,
+        costs=costs,
+    )
+    if under is None and outcome_scale != 1.0:
+        return replace(rollouts, outcomes_under=is_answered(rollouts) * outcome_scale)
+    return rollouts
+
+
+def _gathered(accelerator: Any, local: Tensor) -> Tensor:
+    """Pad a tensor of each process to a common shape, and join them along the first dimension."""
+    for dim in range(1, local.ndim):
+        local = accelerator.pad_across_processes(local, dim=dim).to(local.dtype)
+    if local.shape[-1:] == (0,):  # no answer was scored
+        return local.new_zeros(len(local) * accelerator.num_processes, *local.shape[1:])
+    return accelerator.gather(local)

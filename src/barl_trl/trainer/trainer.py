@@ -1,0 +1,537 @@
+"""`BARLTrainer`: TRL's `GRPOTrainer`, which weights every token by its step's posterior-weighted
+value.
+"""
+
+import logging
+import os
+import textwrap
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object, send_to_device
+from datasets import Dataset, IterableDataset
+from peft import PeftModel
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.integrations import is_deepspeed_zero3_enabled
+from trl.extras.profiling import profiling_context
+
+from ..credit.token_weights import token_weights
+from ..plausibility.budget import scoring_token_budget
+from ..plausibility.model_traits import causal_lm, depends_on_left_padding, gather_head_with_model
+from ..rewards import AccuracyReward, RewardFunc, accuracy_reward, resolve_rewards
+from ..steps import StepSegmenter, fixed_size_steps
+from .checks import (
+    answer_equivalence_of,
+    answer_extractor_of,
+    check_trainer_arguments,
+    refuse_unusable_tokenizer,
+)
+from .config import BARLConfig
+from .evaluation import check_benchmarks, evaluate_benchmarks, metrics_of_set
+from .evidence import TaskFunctions
+from .hub import complete_card
+from .metrics import BatchLog
+from .progress import rows_alone
+from .recorder import RolloutRecorder
+from .resume import ResumeMixin
+from .scoring import HypothesisScorer, RolloutBatch, Scored, scored_rollouts, share_verdicts
+from .turns import (
+    ROLLOUT_ANSWER,
+    Episode,
+    Generated,
+    episodes_of,
+    read_generated,
+    tell_ends,
+)
+
+logger = logging.getLogger(__name__)
+
+FIRST_RATIO = "barl/first_ratio"
+"""Name of the metric of the importance ratio in the first optimizer step."""
+_MOST_FIRST_RATIO = {torch.bfloat16: 1.15}
+"""Largest first ratio that rounding explains, by dtype; 1.01 in other dtypes. SmolLM2 has 1.000003
+in float32 and 1.03 in bfloat16; outside of this project ratios of 1.002 to 1.05 were measured."""
+
+
+class Rows(list[dict[str, Any]]):
+    """The rows of a batch, which go to the device as they are if they have no tensors.
+
+    accelerate would look at every text of every list in them: with a thousand hypotheses in each
+    row this takes longer than the belief over them.
+    """
+
+    def to(self, device: Any, **kwargs: Any) -> "Rows":
+        """Return the rows with their tensors on a device."""
+        has_tensors = any(hasattr(cell, "to") for row in self for cell in row.values())
+        return Rows(send_to_device([*self], device, **kwargs)) if has_tensors else self
+
+
+class _PlayedError(Exception):
+    """Ends TRL's method once the rollouts of a batch are generated."""
+
+
+def _is_no_missing_reward(record: logging.LogRecord) -> bool:
+    return "All reward functions returned None" not in str(record.msg)
+
+
+def _fields_of(n: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of one rollout; by TRL's rule all rollouts share what is no list."""
+    return {
+        name: values[n] if isinstance(values, list) else values
+        for name, values in fields.items()
+        if not isinstance(values, list) or n < len(values)
+    }
+
+
+class BARLTrainer(ResumeMixin):
+    """Trainer for Bayes-Adaptive RL for LLM Reasoning (BARL,
+    https://huggingface.co/papers/2505.20561).
+
+    The only change from [`~trl.GRPOTrainer`] is the weight of the tokens in the policy gradient.
+    The answers of a prompt's rollouts and the true answer are hypotheses. The tokens of each
+    reasoning step get the step's value under the posterior over these hypotheses, instead of one
+    group-relative advantage for the whole completion. Generation, rewards, loss, vLLM, KL, PEFT
+    and evaluation are inherited unchanged.
+
+    So is TRL's loop of tools and environments. In a rollout of several turns a step is a turn of
+    the model and the observation behind it, and only the model's own tokens have weights.
+
+    ```
+    generate (TRL) -> reward (TRL) -> score -> token_weights -> loss (TRL)
+    ```
+
+    What it relies on in TRL: `_generate(prompts)` returns token ids, masks, completions and
+    columns; `_calculate_rewards` comes after it and returns the rewards of all processes;
+    `_generate_and_score_completions(inputs)` calls both, and returns `completion_mask`,
+    `advantages` and, with vLLM, `importance_sampling_ratio`. Between them it asks
+    `_get_per_token_logps_and_entropies` for old log-probabilities if the rollouts may be stale or
+    vLLM's ratio is corrected. The loss takes `advantages` of shape (B, L). `contract.py` lists the
+    names.
+
+    Args:
+        model: A causal language model, or its id on the Hub or folder, from which it is loaded.
+        reward_funcs: Functions of completions and the data set's columns, reward models or their
+            ids on the Hub, or names that [`get_reward_func`] knows, such as the name of a grader.
+            Their weighted sum is the outcome reward. None are needed where the environment has a
+            reward.
+        args: The settings. Defaults to a [`BARLConfig`] with the default of every field.
+        train_dataset: Prompts, with the true answers in the column `args.solution_column`.
+        eval_dataset: Prompts that are evaluated as they are sampled in training, or a dict of
+            several such sets by name.
+        processing_class: A tokenizer. Defaults to the model's.
+        answer_extractor: Completion -> its final answer, or `None` without one; or a grader's name.
+            It forms the hypotheses; `reward_funcs` must read the same answers. Defaults to the
+            extraction of the first grader among `reward_funcs`, else to [`extract_answer`].
+        answer_equivalence: Two answers -> whether they are one hypothesis; or a grader's name.
+            Defaults to the verdict of the first grader among `reward_funcs`, else of the default
+            grader.
+        step_segmenter: Token ids of a chain of thought -> the ends of its reasoning steps. Defaults
+            to steps of `args.step_size` tokens. Where there are several turns, it gets the words
+            of each; by default each is a step.
+        observation_likelihood: What the task says of observations: columns of rollouts -> for each
+            rollout, step and hypothesis the log-likelihood of what the step brought, in nats; 0 if
+            the hypothesis says that this is what is seen, -inf if it cannot be. It is called with
+            `prompts`, `completions`, `hypotheses` (of each rollout its texts, the truth first),
+            `steps` (of each rollout the text of each step, or with tools the messages of each
+            step), the data set's other columns and, with an environment, `environments`. An
+            environment may have the method `_observation_log_likelihoods(hypotheses, steps)`
+            instead. It needs `args.belief` to be `"task"` or `"both"`.
+        hypothesis_rewards: Called in the same way, it returns the rewards that each hypothesis
+            predicts for each step, those of the truth, the observed ones, first. They take the
+            place of the progress rewards in the consistency, eq. (error), and in the values.
+        outcome_under: Answer, hypothesis -> the outcome reward if the hypothesis is true. Defaults
+            to 1 for the hypothesis that the rollout answers, 0 for others.
+        benchmarks: Benchmark name -> its problems, with the columns `prompt` and `solution`, which
+            are solved greedily whenever TRL evaluates. The first of `reward_funcs` that has a
+            grader judges them, else the default grader. They need no `eval_dataset`.
+        **kwargs: The other arguments of [`~trl.GRPOTrainer`]. Images are refused. With `tools`, an
+            `environment_factory` or a `rollout_func` it trains agents: an environment may tell the
+            answer of a rollout with its attribute `answer`, a `rollout_func` with its field
+            `answer`.
+
+    Raises:
+        ValueError: BARL cannot honour a setting or a data set, or an earlier run has left something
+            in `output_dir` (raised before any model is loaded), or the model has an image processor
+            (raised after it is loaded).
+        TypeError: `args` is not a [`BARLConfig`].
+        ImportError: `args.use_vllm` without vLLM.
+        RuntimeError: A grader's process cannot be started.
+
+    Example:
+    ```python
+    >>> trainer = BARLTrainer(
+    ...     "Qwen/Qwen2.5-Math-1.5B", "accuracy_reward", train_dataset=dataset
+    ... )  # doctest: +SKIP
+    ```
+    """
+
+    _tag_names = ["trl", "barl"]
+    _name = "BARL"
+    _paper = {
+        "title": "Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning",
+        "id": "2505.20561",
+        "citation": textwrap.dedent("""\
+            @inproceedings{zhang2026beyond,
+                title     = {{Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning}},
+                author    = {Shenao Zhang and Yaqing Wang and Yinxiao Liu and Tianqi Liu and Peter Grabowski and Eugene Ie and Zhaoran Wang and Yunxuan Li},
+                booktitle = {International Conference on Learning Representations (ICLR)},
+                year      = 2026, eprint = {arXiv:2505.20561},
+            }"""),  # noqa: E501
+    }
+
+    args: BARLConfig
+    model: Any
+    num_generations: int
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | PreTrainedModel | PeftModel,
+        reward_funcs: RewardFunc | str | Sequence[RewardFunc | str] | None = None,
+        args: BARLConfig | None = None,
+        train_dataset: Dataset | IterableDataset | None = None,
+        eval_dataset: Dataset | IterableDataset | dict[str, Any] | None = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        *,
+        answer_extractor: Callable[[str], str | None] | str | None = None,
+        answer_equivalence: Callable[[str, str], bool] | str | None = None,
+        step_segmenter: StepSegmenter | None = None,
+        observation_likelihood: Callable[..., Any] | None = None,
+        hypothesis_rewards: Callable[..., Any] | None = None,
+        outcome_under: Callable[[str, str], float] | None = None,
+        benchmarks: Mapping[str, Dataset] | None = None,
+        **kwargs: Any,
+    ):
+        if args is None:
+            name = model.config._name_or_path if isinstance(model, nn.Module) else os.fspath(model)
+            args = BARLConfig(f"{name.split('/')[-1]}-BARL")
+        answer_extractor = answer_extractor_of(answer_extractor)
+        answer_equivalence = answer_equivalence_of(answer_equivalence)
+        functions = TaskFunctions(observation_likelihood, hypothesis_rewards, outcome_under)
+        keywords = {
+            "answer_extractor": answer_extractor,
+            "answer_equivalence": answer_equivalence,
+            "step_segmenter": step_segmenter,
+            "processing_class": processing_class,
+            **functions._asdict(),
+        } | kwargs
+        check_trainer_arguments(model, args, reward_funcs, train_dataset, eval_dataset, keywords)
+        self._said: set[Hashable] = set()
+        self.benchmarks = dict(benchmarks or {})
+        check_benchmarks(self.benchmarks)
+        if self.benchmarks and eval_dataset is None:
+            eval_dataset = {}  # `Trainer` refuses to evaluate without a data set
+        length: Any = args.max_completion_length
+        rewards = resolve_rewards(reward_funcs or [], args.extraction, max_completion_length=length)
+        self._choose_judge(rewards if isinstance(rewards, list) else [rewards], args)
+        self.credit = args.own_credit
+        super().__init__(
+            os.fspath(model) if isinstance(model, os.PathLike) else model,
+            rewards,
+            args,
+            train_dataset,
+            eval_dataset=eval_dataset,
+            processing_class=processing_class,
+            **kwargs,
+        )
+        if self._is_vlm:
+            raise ValueError(
+                "processing_class must be a tokenizer, got a processor: BARLTrainer is text-only."
+            )
+        self.data_collator: Any = Rows
+        refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
+        tell_ends(self)
+        self._say_once("unused", args.unused())
+        grader = self._judge.grader
+        self.reads_boxes = answer_extractor is None and grader.extraction == "boxed"
+        if answer_equivalence is None:
+            grader.start()
+        self.scorer = HypothesisScorer(
+            self._tokenizer,
+            self.credit,
+            args,
+            answer_extractor or grader.extract_answer,
+            answer_equivalence or grader.equivalent,
+            step_segmenter or partial(fixed_size_steps, step_size=args.step_size),
+            end_ids=self.turn_end_ids,
+            divides_turns=step_segmenter is not None,
+            functions=functions,
+        )
+        self._is_cost = torch.tensor([getattr(f, "is_cost", False) for f in self.reward_funcs])
+        if is_deepspeed_zero3_enabled():
+            gather_head_with_model(self.model)
+        self._depends_on_padding = depends_on_left_padding(self.model)
+        self._scoring_max_tokens = args.scoring_max_tokens
+        self._only_plays = self._asks_for_old_logps = False
+        self._generated = Generated([], [], [])
+        self._inputs: list[dict[str, Any]] = []
+        self._rewards_per_func, self._reasons = torch.empty(0), None
+        self._scored: Scored | None = None
+        self._first_inputs: dict[str, Tensor] | None = None
+        self._batch_log = BatchLog(self)
+        self.add_callback(self._batch_log)
+        self._recorder = RolloutRecorder(self) if args.log_beliefs else None
+        if self._recorder is not None:
+            self.add_callback(self._recorder)
+        rows_alone(self)
+
+    def _choose_judge(self, rewards: Sequence[Any], args: BARLConfig) -> None:
+        """Choose the grader of answers and benchmarks, and start the graders' processes."""
+        self._accuracy_rewards = [one for one in rewards if isinstance(one, AccuracyReward)]
+        default = resolve_rewards(accuracy_reward, args.extraction)
+        self._judge: AccuracyReward = (self._accuracy_rewards or [default])[0]
+        for judge in [*self._accuracy_rewards, *([self._judge] if self.benchmarks else [])]:
+            judge.grader.start()
+
+    def _say_once(self, about: Hashable, text: str | None) -> None:
+        """Log a warning on the main process, once per subject.
+
+        Args:
+            about: The subject; later texts about the same subject are not logged.
+            text: The warning; None or an empty text logs nothing.
+        """
+        if text and about not in self._said and self.accelerator.is_main_process:
+            self._said.add(about)
+            logger.warning(text)
+
+    @property
+    def turn_end_ids(self) -> list[int]:
+        """Ids of the tokens that end a turn, and of the padding."""
+        ids: list[Any] = [*self.eos_token_ids, self._tokenizer.pad_token_id]
+        return ids
+
+    # a rollout batch, in the order in which TRL calls
+
+    def _generate_and_score_completions(self, inputs):
+        began = time.perf_counter()
+        self._inputs, self._scored = inputs, None
+        output = super()._generate_and_score_completions(inputs)
+        if "importance_sampling_ratio" in output:
+            self._batch_log.log_clipped_ratios(output)
+        if self.model.training:
+            output["advantages"] = self._token_weights(output, began)
+        else:
+            self._batch_log.log_table([{}] * len(inputs))
+        return output
+
+    def _generate(self, prompts):
+        output = super()._generate(prompts)
+        prompt_ids, completion_ids, masks, _, logprobs, columns, *images = output
+        self._generated = read_generated(self, output)
+        if self._only_plays:
+            raise _PlayedError(prompts)
+        told = self._generated.given_answers
+        columns = columns if told is None else columns | {ROLLOUT_ANSWER: told}
+        if any("answer" in row for row in self._inputs):
+            columns.pop("answer", None)  # the data's stays; what was told is in `rollout_answer`
+        own = {name: columns[name] for name in columns if name not in (ROLLOUT_ANSWER, "answer")}
+        self._inputs = [row | _fields_of(n, own) for n, row in enumerate(self._inputs)]
+        for reward in self._accuracy_rewards:
+            share_verdicts(reward, self._generated, [row.get("solution") for row in self._inputs])
+        # TRL asks for old log-probabilities under these conditions; what it asks for afterwards is
+        # the reference's
+        passes = (self.args.steps_per_generation or 1) * self.num_iterations
+        is_stale = self.args.gradient_accumulation_steps % passes != 0
+        is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
+        is_asked = (is_stale or is_corrected) and not self._depends_on_padding
+        self._asks_for_old_logps = self.model.training and is_asked and self.args.scores_answers
+        completions = self._generated.completions
+        return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
+
+    def _get_per_token_logps_and_entropies(
+        self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+    ):
+        if self._asks_for_old_logps:  # one pass scores the answers and the completions' own tokens
+            self._asks_for_old_logps = False
+            self._scored = self._score(score_completions=True)
+            logps = self._scored.likelihoods.completion_logps
+            return nn.functional.pad(logps, (0, logits_to_keep - logps.shape[1])), None, None
+        output = super()._get_per_token_logps_and_entropies(
+            model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+        )
+        inputs, self._first_inputs = self._first_inputs, None
+        if inputs is not None:
+            self._log_first_ratio(output[0].detach(), inputs)
+        return output
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        # that all rewards of a rollout are None is no mistake if no outcome is needed
+        trl_logger = logging.getLogger("trl.trainer.grpo_trainer")
+        if not self.credit.needs_truth:
+            trl_logger.addFilter(_is_no_missing_reward)
+        try:
+            rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        finally:
+            trl_logger.removeFilter(_is_no_missing_reward)
+        self._rewards_per_func = self._batch_log.check_rewards(rewards)
+        self._reasons = self._pending_extra_logs.get("verdict", [])[: len(inputs)] or None
+        return self._rewards_per_func
+
+    def _token_weights(self, output: dict[str, Any], began: float) -> Tensor:
+        """Weight this process's completion tokens, log the rollout batch, and record it if wanted.
+
+        Args:
+            output: What TRL's `_generate_and_score_completions` returned.
+            began: When the batch began, in seconds of `time.perf_counter`.
+
+        Returns:
+            The token weights, (B, L).
+        """
+        scored, rewards = self._scored or self._score(), self._rewards_per_func
+        weights = self.reward_weights.to(rewards.device)
+        is_cost = self._is_cost.to(rewards.device)
+        outcomes = (rewards * weights).nansum(dim=1)
+        outcomes = outcomes.masked_fill(rewards.isnan().all(dim=1), torch.nan)
+        batch = RolloutBatch(
+            self._inputs,
+            self._start,
+            self._generated,
+            scored,
+            rewards,
+            outcomes,
+            self._reasons,
+            began,
+        )
+        rollouts = scored_rollouts(
+            self.accelerator,
+            scored,
+            outcomes,
+            group_size=self.num_generations,
+            beta=self.args.consistency_beta,
+            belief=self.args.belief,
+            costs=(rewards * weights * is_cost).nansum(dim=1) if is_cost.any() else None,
+            outcome_scale=self._outcome_scale,
+            needs_truth=self.credit.needs_truth,
+        )
+        # tokens that the model wrote, up to the one that ends its last turn
+        ends = torch.tensor([[0, *ends][-1] for ends in scored.step_ends])
+        mask = (output["completion_mask"] * output.get("tool_mask", 1)).bool()
+        mask &= (torch.arange(mask.shape[1]) <= ends[:, None]).to(mask.device)
+        reduce: Any = self.accelerator.reduce
+        weighed = token_weights(
+            rollouts,
+            self.credit,
+            self.args.settings,
+            scored.step_ends,
+            mask,
+            start=self._start,
+            sum_over_processes=partial(reduce, reduction="sum"),
+        )
+        local_rollouts = rollouts.rows(self._start, self._start + len(self._inputs))
+        self._batch_log.log_rollouts(batch, local_rollouts, weighed)
+        if self._recorder is not None:
+            self._recorder.record(batch, local_rollouts, weighed, output)
+        return weighed.weights
+
+    def _score(self, *, score_completions: bool = False) -> Scored:
+        """Form this process's hypotheses and score their answers at every state.
+
+        Args:
+            score_completions: Whether the same pass also scores the completions' own tokens.
+        """
+        started = time.perf_counter()
+        with profiling_context(self, "score_hypotheses"), self.accelerator.autocast():
+            budget = self._scoring_max_tokens or scoring_token_budget(self.model)
+            scored = self.scorer.score(
+                self.model,
+                self._generated,
+                self._inputs,
+                start=self._start,
+                group_size=self.num_generations,
+                score_completions=score_completions,
+                completion_temperature=self.temperature,
+                max_tokens=budget,
+                is_first=self.state.global_step == 0,
+            )
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+        metrics = self._metrics["train"]
+        metrics["barl/scoring_seconds"].append(time.perf_counter() - started)
+        # where one process ran out of memory, no process tries as many tokens again
+        used_and_allowed = gather_object([(scored.likelihoods.max_tokens, budget)])
+        halved = [used for used, allowed in used_and_allowed if used < allowed]
+        self._scoring_max_tokens = min(halved, default=self._scoring_max_tokens)
+        return scored
+
+    @property
+    def _start(self) -> int:
+        """Index of this process's first rollout among those of all processes."""
+        return self.accelerator.process_index * len(self._inputs)
+
+    @property
+    def _outcome_scale(self) -> float:
+        """The outcome reward of a right answer: the weight of the reward that is no cost."""
+        weights = self.reward_weights.cpu()[~self._is_cost]
+        return weights.item() if len(weights) == 1 else 1.0
+
+    def _compute_loss(self, model, inputs):
+        is_first = self.model.training and self._step < self.args.gradient_accumulation_steps
+        self._first_inputs = inputs if is_first and "old_per_token_logps" in inputs else None
+        return super()._compute_loss(model, inputs)
+
+    def _log_first_ratio(self, logps: Tensor, inputs: dict[str, Tensor]) -> None:
+        """Log how far the importance ratios of the run's first micro-batches are from 1.
+
+        It is e to the root mean square, over the tokens, of the ratio's logarithm. Both
+        log-probabilities of a ratio must come from the same kind of forward pass.
+
+        Args:
+            logps: Log-probabilities in the loss, (B, L), in nats.
+            inputs: The micro-batch, with `old_per_token_logps` of shape (B, L).
+        """
+        mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+        squares = ((logps - inputs["old_per_token_logps"]) * mask).square().sum()
+        totals: Any = self.accelerator.reduce(torch.stack([squares, mask.sum()]), "sum")
+        ratio = (totals[0] / totals[1].clamp(min=1)).sqrt().exp().item()
+        self._metrics["train"][FIRST_RATIO].append(ratio)
+        dtype: Any = torch.bfloat16 if self.args.bf16 else causal_lm(self.model).dtype
+        if ratio > _MOST_FIRST_RATIO.get(dtype, 1.01):
+            self._say_once(
+                FIRST_RATIO,
+                f"{FIRST_RATIO} must be 1 within rounding, got {ratio:.3g}: the loss sees other "
+                "log-probabilities than scoring did. Set dropout to 0; if there is none, let one "
+                "optimizer step train on each rollout batch (num_iterations=1 and "
+                "steps_per_generation=gradient_accumulation_steps).",
+            )
+
+    # evaluation and the Hub
+
+    def play(self, rows: Sequence[dict[str, Any]]) -> list[Episode]:
+        """Play an episode with each of some rows of a data set, by TRL's own loop.
+
+        Nothing is rewarded or logged. All processes must call this together where TRL generates on
+        all of them together.
+
+        Args:
+            rows: The rows, with the columns that environments take.
+        """
+        was_training, number = self.model.training, self.num_generations_eval
+        metrics = {name: [*values] for name, values in self._metrics["eval"].items()}
+        self.model.eval()
+        self._only_plays, self.num_generations_eval = True, 1
+        prompts = []
+        try:
+            self._generate_and_score_completions([dict(row) for row in rows])
+        except _PlayedError as played:
+            [prompts] = played.args
+        finally:
+            self._only_plays, self.num_generations_eval = False, number
+            self._metrics["eval"].clear()
+            self._metrics["eval"].update(metrics)
+            self.model.train(was_training)
+        return episodes_of(prompts, self._generated, self)
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):  # noqa: D102
+        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        metrics |= metrics_of_set(self, metrics, metric_key_prefix)
+        if eval_dataset is None and self.benchmarks:
+            metrics |= evaluate_benchmarks(self, metric_key_prefix)
+        return metrics
+
+    def create_model_card(self, model_name=None, dataset_name=None, tags=None):  # noqa: D102
+        super().create_model_card(model_name, dataset_name, tags)
+        if self.is_world_process_zero():
+            complete_card(self)

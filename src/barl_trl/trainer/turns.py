@@ -1,0 +1,389 @@
+"""What TRL generated, as one record: tokens, turns, and the answers that agents gave.
+
+TRL runs the loop of tools and environments, or a `rollout_func` does. What they return is read
+here, and which tokens end the model's turns is decided here.
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import compress, takewhile
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from accelerate.utils import gather_object
+from trl import is_conversational
+
+from ..hypotheses import plain_text
+from ..rewards import Completion, GivenAnswer, calls_tool
+from ..steps import Turn, might_go_on, turns_of
+
+ROLLOUT_ANSWER = "rollout_answer"
+"""Column in which reward functions get the answers that agents gave, [`GivenAnswer`]s."""
+
+
+class Generated(NamedTuple):
+    """This process's generated rollouts, one item of each list per rollout."""
+
+    prompt_ids: list[list[int]]
+    completion_ids: list[list[int]]
+    completions: list[Any]
+    """The completions as texts or messages."""
+    masks: list[list[int]] | None = None
+    """1 for each completion token that the model wrote, else 0; None if it wrote all."""
+    turns: list[list[Turn]] | None = None
+    """The turns of each completion; None: each completion is one turn."""
+    given_answers: list[GivenAnswer | None] | None = None
+    """Answers that environments or a `rollout_func` tell; None: all are read from completions."""
+    has_tools: bool = False
+    """Whether the model could call tools, so that its prompts, too, are starts of turns."""
+    environments: list[Any] | None = None
+    """The environment of each rollout, as it is at the rollout's end."""
+
+
+class Episode(NamedTuple):
+    """What an agent did with one problem."""
+
+    prompt: Completion
+    """The text or messages with which it began, with what the environment's `reset` told."""
+    completion: Completion
+    """The messages of all turns, or the text if there are no tools."""
+    text: str
+    """What the model wrote in all turns, with line breaks for what others wrote."""
+    token_ids: list[int]
+    """Token ids of the completion, with what others wrote."""
+    own_tokens: list[int]
+    """1 for each token of the completion that the model wrote, 0 for the others."""
+    num_tokens: int
+    """Number of tokens that the model wrote, without the one that ends its last turn."""
+    is_cut_off: bool
+    """Whether it ended within a turn, or with a call and without an answer."""
+    given_answer: GivenAnswer | None
+    """The answer that its environment or the `rollout_func` tells; None: the completion has it."""
+
+
+def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
+    """Read what TRL's `_generate` returned.
+
+    An environment says which answer an agent gave with its attribute or property `answer`, a
+    `rollout_func` with its field `answer`; None is no answer.
+
+    It logs, if some tokens may not be the model's, `barl/turns_per_rollout`; and with tools the
+    shares of rollouts that end in a call, `barl/ended_in_call`, because they were
+    `barl/at_turn_limit` or there was `barl/no_room_for_result`, and that end in a text that looks
+    like a call but is none, `barl/malformed_calls`.
+
+    Args:
+        trainer: A [`BARLTrainer`].
+        output: Token ids of prompts and completions, the mask of the tokens that the model wrote
+            (None: all), completions, log-probabilities, the columns that a `rollout_func` adds, and
+            two lists of images.
+
+    Raises:
+        ValueError: A tool returned an image, or a `rollout_func` does not mark what others wrote.
+    """
+    prompt_ids, completion_ids, masks, completions, _, columns, *images = output
+    if any(map(any, images[-1])):
+        raise ValueError(
+            "tools must return texts, got an image: BARLTrainer is text-only. Return a "
+            "description, or train with trl.GRPOTrainer."
+        )
+    end_ids, tokenizer = trainer.turn_end_ids, trainer._tokenizer
+    own_masks = masks or [[1] * len(ids) for ids in completion_ids]
+    turns = [
+        turns_of(ids, mask, end_ids, runs_are_turns=bool(trainer.tools))
+        for ids, mask in zip(completion_ids, own_masks, strict=True)
+    ]
+    if masks or trainer.rollout_func is not None:  # else TRL has cut completions behind their end
+        _refuse_unmasked(completion_ids, own_masks, turns, end_ids)
+    if masks and not trainer.tools:  # TRL's completions hold the text of others, too
+        completions = [
+            _own_completion(*rollout, tokenizer)
+            for rollout in zip(completions, completion_ids, masks, turns, strict=True)
+        ]
+    given: list[GivenAnswer | None] | None = None
+    if trainer.environments:
+        told = [hasattr(environment, "answer") for environment in trainer.environments]
+        if any(told):
+            given = [
+                _given(environment.answer) if tells else None
+                for environment, tells in zip(trainer.environments, told, strict=True)
+            ]
+    elif "answer" in columns:
+        given = [*map(_given, columns["answer"])]
+    generated = Generated(
+        prompt_ids,
+        completion_ids,
+        completions,
+        masks,
+        turns,
+        given,
+        has_tools=bool(trainer.tools),
+        environments=trainer.environments,
+    )
+    if masks:
+        _log_turns(trainer, generated, turns)
+    return generated
+
+
+def episodes_of(prompts: Sequence[Completion], generated: Generated, trainer: Any) -> list[Episode]:
+    """Return what an agent did with each prompt."""
+    masks = generated.masks or [[1] * len(ids) for ids in generated.completion_ids]
+    given = generated.given_answers or [None] * len(masks)
+    episodes = []
+    for prompt, completion, ids, mask, turns, told in zip(
+        prompts,
+        generated.completions,
+        generated.completion_ids,
+        masks,
+        generated.turns or (),
+        given,
+        strict=True,
+    ):
+        own_mask = mask[: turns[-1].end] if turns else []
+        is_unanswered = told is None or told.answer is None
+        episodes.append(
+            Episode(
+                prompt,
+                completion,
+                _own_text(ids[: len(own_mask)], own_mask, trainer._tokenizer),
+                ids,
+                mask,
+                sum(own_mask),
+                might_go_on(ids, turns, trainer.turn_end_ids)
+                or (is_unanswered and calls_tool(completion)),
+                told,
+            )
+        )
+    return episodes
+
+
+def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn]]) -> None:
+    completions, completion_ids = generated.completions, generated.completion_ids
+    shares: dict[str, list[float]] = {"turns_per_rollout": [*map(len, turns)]}
+    if generated.has_tools:
+        tokenizer = trainer._tokenizer
+        opening = call_opening(tokenizer, trainer.chat_template)
+        calls = shares["ended_in_call"] = [*map(calls_tool, completions)]
+        at_limit = [len(spans) > trainer.max_tool_calling_iterations for spans in turns]
+        shares["at_turn_limit"] = [
+            is_call and is_last for is_call, is_last in zip(calls, at_limit, strict=True)
+        ]
+        shares["no_room_for_result"] = [
+            (is_call and not is_last) or (bool(spans) and spans[-1].has_observation)
+            for is_call, is_last, spans in zip(calls, at_limit, turns, strict=True)
+        ]
+        shares["malformed_calls"] = [
+            not calls_tool(completion)
+            and bool(opening)
+            and bool(spans)
+            and not spans[-1].has_observation
+            and str(opening) in tokenizer.decode(ids[spans[-1].start :])
+            for completion, ids, spans in zip(completions, completion_ids, turns, strict=True)
+        ]
+    metrics = trainer._metrics["train" if trainer.model.training else "eval"]
+    for name, values in shares.items():
+        metrics[f"barl/{name}"].append(fmean(gather_object(values)))
+
+
+def _refuse_unmasked(
+    completion_ids: Sequence[Sequence[int]],
+    masks: Sequence[Sequence[int]],
+    turns: Sequence[Sequence[Turn]],
+    end_ids: Collection[int],
+) -> None:
+    """Refuse completions in which tokens of the model follow the end of its turn at once.
+
+    Raises:
+        ValueError: A `rollout_func` returned such a completion.
+    """
+    for n, (ids, mask, spans) in enumerate(zip(completion_ids, masks, turns, strict=True)):
+        for _, end, stop, _ in spans:
+            behind = compress(ids[end:stop], mask[end:stop])
+            if any(token not in end_ids for token in behind):
+                raise ValueError(
+                    f"rollout_func must mark in env_mask what the model did not write, got rollout "
+                    f"{n} with an end of turn at token {end} of {len(ids)} and tokens of the model "
+                    "behind it. Give 1 for each token that the model wrote in its turns, up to the "
+                    "one that ends the turn, and 0 for all others, such as a user's message."
+                )
+
+
+def _own_completion(
+    completion: Completion,
+    ids: Sequence[int],
+    mask: Sequence[int],
+    turns: Sequence[Turn],
+    tokenizer: Any,
+) -> Completion:
+    """Return a completion in which the text of the model stands apart from that of others.
+
+    A text becomes that of the last turn, "" if another's text follows it. Messages become one
+    message for each turn, with the role "tool" for what stands behind it. In a turn, line breaks
+    stand for the tokens that others put into it.
+
+    Args:
+        completion: TRL's completion of a `rollout_func`: a text, or messages.
+        ids: Token ids of the completion.
+        mask: 1 for each token that the model wrote, 0 for the others.
+        turns: The turns of the completion.
+        tokenizer: The model's tokenizer.
+    """
+    if 0 not in mask:
+        return completion
+    messages = []
+    for start, end, stop, has_observation in turns:
+        text = _own_text(ids[start:end], mask[start:end], tokenizer)
+        messages.append({"role": "assistant", "content": text})
+        if has_observation:
+            others = [
+                token for token, own in zip(ids[end:stop], mask[end:stop], strict=True) if not own
+            ]
+            text = tokenizer.decode(others, skip_special_tokens=True)
+            messages.append({"role": "tool", "content": text.strip()})
+    if not isinstance(completion, str):
+        return messages
+    is_last_own = messages and messages[-1]["role"] == "assistant"
+    return messages[-1]["content"] if is_last_own else ""
+
+
+def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
+    """Return the word with which the chat template begins a call of a tool; None if none does.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        chat_template: The chat template; None is the tokenizer's own.
+    """
+    message: dict[str, Any] = {"role": "assistant", "content": ""}
+    call = {"type": "function", "function": {"name": "made-up", "arguments": {}}}
+    user = {"role": "user", "content": "?"}
+    try:
+        plain, calling = (
+            tokenizer.apply_chat_template([user, last], tokenize=False, chat_template=chat_template)
+            for last in (message, message | {"tool_calls": [call]})
+        )
+    except Exception:  # whatever a template makes of a call that it was not written for
+        return None
+    pairs = zip(plain, calling, strict=False)
+    same = "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    before = calling.partition("made-up")[0]
+    words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
+    return words[0] if words else None
+
+
+def _given(answer: Any) -> GivenAnswer:
+    return GivenAnswer(None if answer is None else plain_text(answer))
+
+
+def _own_text(ids: Sequence[int], mask: Sequence[int], tokenizer: Any) -> str:
+    """Return the text of the tokens that the model wrote, with line breaks for other tokens."""
+    runs: list[list[int]] = [[]]
+    for token, is_own in zip(ids, mask, strict=True):
+        if is_own:
+            runs[-1].append(token)
+        elif runs[-1]:
+            runs.append([])
+    return "\n".join(tokenizer.batch_decode([run for run in runs if run], skip_special_tokens=True))
+
+
+# what ends a turn
+
+
+def tell_ends(trainer: Any) -> None:
+    """Let the token with which the chat template ends an assistant's message end completions, too.
+
+    TRL ends completions with the EOS tokens of the tokenizer and of the model. This function also
+    gives the template's token to generation, to the saved `generation_config`, and to
+    `eos_token_ids`, which tells whether a completion was cut off.
+
+    Args:
+        trainer: A [`~trl.GRPOTrainer`].
+
+    Raises:
+        ValueError: The tokenizer has no chat template for messages, no token ends a message in the
+            template, or `args.generation_kwargs` leaves that token out.
+    """
+    tokenizer, eos_token_ids = trainer._tokenizer, trainer.eos_token_ids
+    ends = completion_ends(trainer.args, tokenizer, trainer.train_dataset, eos_token_ids)
+    if ends == eos_token_ids:
+        return
+    trainer.eos_token_ids = trainer.model.generation_config.eos_token_id = ends
+    if trainer.use_vllm:
+        kwargs = trainer.vllm_generation.generation_kwargs
+        trainer.vllm_generation.generation_kwargs = kwargs | {"stop_token_ids": ends}
+    else:
+        trainer.generation_kwargs["eos_token_id"] = ends
+        trainer.generation_config.eos_token_id = ends
+    trainer._say_once(
+        "ends",
+        f"completions also end with {_named(ends[len(eos_token_ids) :], tokenizer)}, as the chat "
+        "template or generation_kwargs say.",
+    )
+
+
+def completion_ends(args: Any, tokenizer: Any, dataset: Any, end_ids: Sequence[Any]) -> list[int]:
+    """Return the ids of the tokens that end completions.
+
+    These are `end_ids`, the end token of the chat template if prompts are messages, and the tokens
+    that `args.generation_kwargs` name.
+
+    Args:
+        args: The settings, a [`BARLConfig`].
+        tokenizer: The model's tokenizer.
+        dataset: The training set, whose first row tells whether prompts are messages.
+        end_ids: Ids of tokens that end a turn anyway.
+
+    Raises:
+        ValueError: The template ends messages with text, or `generation_kwargs` leaves out the
+            template's end token.
+    """
+    kwargs: Any = args.generation_kwargs or {}
+    template_kwargs: Any = args.chat_template_kwargs or {}
+    ends = [*end_ids]
+    if is_conversational(next(iter(dataset))):
+        ends = turn_ends(tokenizer, end_ids, **template_kwargs)
+    users_ends = kwargs.get("stop_token_ids" if args.use_vllm else "eos_token_id") or []
+    users_ends = [users_ends] if isinstance(users_ends, int) else users_ends
+    missing = [token for token in ends[len(end_ids) :] if token not in users_ends]
+    if users_ends and missing and not args.use_vllm:
+        raise ValueError(
+            f"generation_kwargs must leave out eos_token_id, or name "
+            f"{_named(missing, tokenizer)} in it, got {users_ends}: the chat template ends an "
+            "assistant's message with that."
+        )
+    return [*dict.fromkeys([*ends, *users_ends])]
+
+
+def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) -> list[int]:
+    """Return the ids of the tokens that end a turn: `end_ids`, and the chat template's end token.
+
+    The chat template of a base model may end turns with another token than the model's EOS: the
+    first added token after an assistant's message. If a token of `end_ids` follows the message,
+    too, that token ends the turn, and none is added.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        end_ids: Ids of tokens that end a turn anyway, such as the EOS.
+        **template_kwargs: Variables of the chat template.
+
+    Raises:
+        ValueError: The template ends a message with mere text, which cannot end a completion.
+    """
+    said = "made-up"
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": said}]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, **template_kwargs)
+    behind = text.rpartition(said)[2] if said in text else ""
+    ids, added = tokenizer.encode(behind, add_special_tokens=False), tokenizer.added_tokens_decoder
+    if not behind.strip() or set(ids) & set(end_ids):
+        return [*end_ids]
+    added_ids = [token for token in ids if token in added]
+    if not added_ids:
+        raise ValueError(
+            f"chat_template must end an assistant's message with one token of its own, got "
+            f"{behind!r}, which is text: nothing would end a completion. Write the tokenizer's "
+            "eos_token behind the message."
+        )
+    return [*end_ids, added_ids[0]]
+
+
+def _named(ids: Sequence[int], tokenizer: Any) -> str:
+    names = tokenizer.convert_ids_to_tokens(ids)
+    return ", ".join(f"{name} ({token})" for name, token in zip(names, ids, strict=True))

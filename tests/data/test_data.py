@@ -1,0 +1,445 @@
+"""Problems: from rows of any file to `prompt` and `solution`, with a report of what became of them."""
+
+import json
+
+import pytest
+from datasets import Dataset
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from barl_trl.data import (
+    PAPER_SYSTEM_PROMPT,
+    SUSPICIONS,
+    DataReport,
+    contamination,
+    load_problems,
+)
+from barl_trl.hypotheses import why_inadmissible
+from barl_trl.rewards import accuracy_reward
+
+from ..mangled import mangled
+from ..paths import ROOT
+from .problems import CHECKED, GSM8K, MATH, reasons, solutions
+
+EXAMPLES = ROOT / "examples" / "problems.jsonl"
+ROW = '{"problem": "p", "answer": "1"}'
+
+
+# Files of every kind: their columns, and their cells as the text that they have
+
+
+@pytest.mark.parametrize(
+    ("row", "solution"),
+    [
+        ({"problem": "p", "answer": "1"}, "1"),
+        ({"question": "p", "answer": "2 * 9\n#### 18"}, "18"),
+        ({"prompt": "p", "solution": r"So \boxed{3}."}, "3"),
+        ({"problem": "p", "solution": r"So \boxed{3}.", "answer": "4"}, "4"),
+        ({"question": "p", "solution": ["So."], "final_answer": ["$5$"]}, "5"),
+        ({"Problem": "p", "Answer": "6"}, "6"),
+    ],
+)
+def test_columns_of_the_usual_data_sets_are_found(write, row, solution):
+    assert solutions(write("p.jsonl", row)) == [solution]
+
+
+def test_columns_can_be_named(write):
+    path = write("p.jsonl", {"problem": "no", "answer": "no", "q": "1?", "gold": "1"})
+    data, _ = load_problems(path, problem_column="q", answer_column="gold")
+    assert data[:] == {"prompt": [[{"role": "user", "content": "1?"}]], "solution": ["1"]}
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        ({"problem": "p", "answers": "1"}, {}),
+        ({"problem": "p", "answer": "1"}, {"problem_column": "problme"}),
+        ({"question": "1+1?", "answer": "2"}, {"answer_column": "question"}),
+    ],
+)
+def test_a_missing_column_is_refused(write, row, options):
+    with pytest.raises(ValueError, match="_column must be a column of the data set"):
+        load_problems(write("p.jsonl", row), **options)
+
+
+@pytest.mark.parametrize(
+    ("answer", "solution"),
+    [
+        (27.0, "27"),
+        (27, "27"),
+        (0.5, "0.5"),
+        (-3, "-3"),
+        (1e-7, "0.0000001"),
+        (True, "True"),
+        (["$x$"], "x"),
+        ([7], "7"),
+        ("2024-01-01", "2024-01-01"),
+        ("NA", "NA"),
+        (10**30 + 1, str(10**30 + 1)),
+    ],
+)
+def test_an_answer_is_the_text_that_the_file_has(write, answer, solution):
+    assert solutions(write("p.jsonl", {"problem": "p", "answer": answer})) == [solution]
+
+
+def test_answers_of_mixed_types_far_apart_are_read(write):
+    rows = [{"problem": "x" * 2000, "answer": i} for i in range(6000)]
+    last = {"problem": "p", "answer": r"\frac{1}{2}"}
+    data, report = load_problems(write("p.jsonl", *rows, last))
+    assert report.kept == 6001
+    assert data[-1]["solution"] == r"\frac{1}{2}"
+
+
+def test_decimals_keep_their_digits(write):
+    assert solutions(write("p.jsonl", '{"problem": "p", "answer": 0.10}')) == ["0.10"]
+
+
+def test_a_number_too_large_to_write_out_keeps_its_exponent(write):
+    assert solutions(write("p.jsonl", '{"problem": "p", "answer": 1e999999999}')) == [
+        "1E+999999999"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "read"),
+    [
+        ([[[1, 2], [3, 4]], None], [[[1, 2], [3, 4]], None]),
+        ([{"size": 1, "p": 0.3}, {"size": 2}], [{"size": 1, "p": 0.3}, {"size": 2, "p": None}]),
+        ([["a"], []], [["a"], []]),
+        ([[0.5, 1], 1, None], [[0.5, 1], [1], None]),  # one alone beside lists of some
+        ([[1, "b"], ["c"]], [["1", "b"], ["c"]]),
+        ([[10**30], [0.5]], [["1" + 30 * "0"], ["0.5"]]),
+        ([{"a": 1}, {"a": [1]}, "b"], ['{"a": 1}', '{"a": [1]}', '"b"']),
+        ([[{"a": 10**30}], None], ['[{"a": 1' + 30 * "0" + "}]", None]),
+        ([[{"role": "user", "content": "p", "name": "n"}]] * 2,) * 2,
+        ([1, 0.5], ["1", "0.5"]),
+    ],
+)
+def test_other_columns_keep_lists_and_objects(write, cells, read):
+    """Kinds that have no type in common become texts."""
+    rows = [{"problem": "p", "answer": "1", "other": cell} for cell in cells]
+    data, _ = load_problems(write("p.jsonl", *rows), keep_columns=True)
+    assert data["other"][:] == read
+
+
+def test_a_column_nested_too_deeply_for_arrow_is_json_text(write):
+    deep = "[" * 200 + "]" * 200
+    path = write("p.jsonl", '{"problem": "p", "answer": "1", "other": ' + deep + "}")
+    assert load_problems(path, keep_columns=True)[0]["other"][:] == [deep]
+
+
+def test_json_arrays_csv_parquet_and_folders_are_read(tmp_path, write):
+    rows = [{"problem": "p", "answer": "1"}, {"problem": "q", "answer": "2/3"}]
+    Dataset.from_list(rows).to_parquet(tmp_path / "p.parquet")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    Dataset.from_list(rows).to_parquet(folder / "train.parquet")
+    paths = [
+        write("p.json", json.dumps(rows, indent=1)),
+        write("lines.json", *rows),
+        write("p.csv", "problem,answer", "p,1", "q,2/3"),
+        str(tmp_path / "p.parquet"),
+        str(folder),
+    ]
+    assert [solutions(path) for path in paths] == [["1", "2/3"]] * 5
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("a.jsonl", [f'{{"problem": "p", "answer": {n}}}' for n in ("0.10", "1" + 30 * "0")]),
+        ("a.csv", ["problem,answer", "p,007", "p,NA"]),
+    ],
+)
+def test_answers_in_a_folder_are_the_text_that_its_files_have(tmp_path, write, name, lines):
+    (tmp_path / "folder").mkdir()
+    write(f"folder/{name}", *lines)
+    assert solutions(str(tmp_path / "folder")) == solutions(write(name, *lines))
+
+
+def test_a_folder_has_the_splits_that_its_files_name(tmp_path, write):
+    (tmp_path / "folder").mkdir()
+    for name, answers in {"train-1": [0, 1], "train-2": [2], "test": [3]}.items():
+        write(f"folder/{name}.jsonl", *({"problem": "p", "answer": n} for n in answers))
+    folder = str(tmp_path / "folder")
+    assert solutions(folder) == ["0", "1", "2"]
+    assert solutions(folder, split="train[1:]+test") == ["1", "2", "3"]
+    with pytest.raises(ValueError, match="tset"):
+        load_problems(folder, split="tset")
+
+
+def test_numbers_of_a_parquet_file_become_text(tmp_path):
+    path = tmp_path / "amc.parquet"
+    Dataset.from_dict({"question": ["a", "b", "c"], "answer": [27.0, 0.5, 1e20]}).to_parquet(path)
+    data, report = load_problems(str(path))
+    assert data["solution"][:] == ["27", "0.5"]
+    assert reasons(report) == ["no_answer"], "1e20 may have been any integer near it"
+
+
+def test_quotes_line_breaks_and_names_of_missing_values_in_csv_are_text(write):
+    path = write("p.csv", "problem,answer", '"two\nlines, one cell",007', "p,NA")
+    data, _ = load_problems(path, conversational=False)
+    assert data[:] == {"prompt": ["two\nlines, one cell", "p"], "solution": ["007", "NA"]}
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_rows(write):
+    row = {"problem": "p", "answer": "1"}
+    path = write("p.jsonl", "\ufeff" + json.dumps(row), "", row)
+    assert solutions(path) == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("p.jsonl", [ROW, '{"problem": "q", "ans']),
+        ("p.jsonl", ["5", ROW]),
+        ("p.jsonl", [ROW, "[" * 100_000]),
+        ("p.csv", ["problem,answer", "p,1", "p,1,2"]),
+        ("p.csv", ["problem,answer", "p,1", "p"]),
+        ("p.csv", ["problem,answer", "p,1", "p," + "9" * 200_000]),
+    ],
+)
+def test_a_line_that_is_no_row_is_skipped_counted_and_named(write, caplog, name, lines):
+    _, report = load_problems(write(name, *lines))
+    assert (report.rows, report.kept, reasons(report)) == (2, 1, ["no_problem"])
+    assert f"{name}:" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("p.json", b'[{"problem": "q",'),
+        ("p.jsonl", b""),
+        ("p.jsonl", b'{"problem": "p"'),
+        ("p.txt", b"p"),
+        ("p.parquet", b"no"),
+        ("p.jsonl", '{"problem": "Zürich", "answer": "1"}'.encode("latin-1")),
+    ],
+)
+def test_a_broken_file_is_refused_by_its_name(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=name):
+        load_problems(str(tmp_path / name))
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "json"])
+def test_any_mangled_file_is_read_or_named(tmp_path, kind, data):
+    lines = {"csv": "problem,answer\np,1\nq,2\n", "json": '[{"problem": "p", "answer": 1}]'}
+    path = tmp_path / f"rows.{kind}"
+    path.write_bytes(data.draw(mangled(lines.get(kind, 2 * f"{ROW}\n").encode())))
+    said = str(path)
+    try:
+        load_problems(str(path))
+    except ValueError as error:
+        said = str(error)
+    assert str(path) in said or "_column must be" in said
+
+
+def test_a_missing_file_is_not_looked_for_on_the_hub():
+    with pytest.raises(FileNotFoundError):
+        load_problems("no/such.jsonl")
+
+
+def test_a_split_may_be_a_slice_of_the_file(write):
+    path = write("p.jsonl", *({"problem": "p", "answer": i} for i in range(10)))
+    assert solutions(path, split="train[:2]+train[-1:]") == ["0", "1", "9"]
+    with pytest.raises(ValueError, match="test"):
+        load_problems(path, split="test")
+
+
+# Prompts, true answers and the report
+
+
+def test_a_problem_becomes_a_conversation_and_its_true_answer(write):
+    path = write("p.jsonl", {"problem": "1 + 1?", "answer": "2", "level": 1})
+    data, report = load_problems(path)
+    assert data[:] == {"prompt": [[{"role": "user", "content": "1 + 1?"}]], "solution": ["2"]}
+    assert report == DataReport(rows=1, skipped=[], suspicious=[])
+
+
+def test_the_system_prompt_comes_first(write):
+    path = write("p.jsonl", {"problem": "1 + 1?", "answer": "2"})
+    data, _ = load_problems(path, system_prompt=PAPER_SYSTEM_PROMPT)
+    assert data[0]["prompt"] == [
+        {"role": "system", "content": PAPER_SYSTEM_PROMPT},
+        {"role": "user", "content": "1 + 1?"},
+    ]
+
+
+def test_a_plain_prompt_is_the_format_with_the_problem_in_it(write):
+    path = write("p.jsonl", {"problem": r"Simplify $\frac{2}{4}$.", "answer": "1/2"})
+    data, _ = load_problems(path, conversational=False)
+    assert data[0]["prompt"] == r"Simplify $\frac{2}{4}$."
+    data, _ = load_problems(path, conversational=False, prompt_format=r"{problem} Use \boxed{}.")
+    assert data[0]["prompt"] == r"Simplify $\frac{2}{4}$. Use \boxed{}."
+
+
+def test_prompt_options_that_would_be_lost_are_refused(write):
+    path = write("p.jsonl", {"problem": "1", "answer": "1"})
+    with pytest.raises(ValueError, match="prompt_format must have"):
+        load_problems(path, prompt_format="Solve:")
+    with pytest.raises(ValueError, match="system_prompt must be None without messages"):
+        load_problems(path, system_prompt="Think.", conversational=False)
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.parquet"])
+def test_messages_are_a_prompt_as_they_stand(write, tmp_path, name):
+    system, user, said = (
+        {"role": role, "content": text}
+        for role, text in [("system", "Be short."), ("user", "1+1?"), ("assistant", "2")]
+    )
+    prompts = [[user], [system, user], [user, said, user], [user, said], []]
+    rows = [{"prompt": prompt, "solution": "2"} for prompt in prompts]
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        Dataset.from_list(rows).to_parquet(path)
+    else:
+        write(name, *rows)
+    own = {"role": "system", "content": "Think."}
+    data, report = load_problems(str(path), system_prompt="Think.")
+    assert data["prompt"][:] == [[own, user], [system, user], [own, user, said, user]]
+    assert reasons(report) == ["no_problem"] * 2, "the last word is not the user's"
+    with pytest.raises(ValueError, match=r"0 of 5 rows kept \(skipped: 4 messages, 1 no_problem\)"):
+        load_problems(str(path), conversational=False)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"problem": " ", "answer": "1"}, "no_problem"),
+        ({"answer": "1"}, "no_problem"),
+        ({"problem": 7, "answer": ""}, "no_answer"),
+        ({"problem": "p"}, "no_answer"),
+        ({"problem": "p", "answer": None}, "no_answer"),
+        ({"problem": "p", "answer": float("nan")}, "no_answer"),
+        ({"problem": "p", "answer": ["1", "2"]}, "no_answer"),
+        ({"problem": "p", "answer": {"value": 1}}, "no_answer"),
+        ('{"problem": "p", "answer": "\\ud800"}', "no_answer"),
+        ({"problem": "p", "answer": "{1"}, "unbalanced"),
+        ({"problem": "p", "answer": "1\u200b2"}, "control_characters"),
+        ({"problem": "p", "answer": "1" * 513}, "too_long"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_skipped_and_counted(write, row, reason):
+    data, report = load_problems(write("p.jsonl", {"problem": "p", "answer": "1"}, row))
+    assert data["solution"][:] == ["1"]
+    assert (report.rows, report.kept, reasons(report)) == (2, 1, [reason])
+
+
+def test_the_report_is_one_line(write):
+    path = write("p.jsonl", {"problem": "p", "answer": "1"}, {"problem": "p", "answer": "{"})
+    _, report = load_problems(path)
+    assert str(report) == "1 of 2 rows kept (skipped: 1 unbalanced)"
+
+
+def test_without_any_usable_row_the_reasons_are_named(write):
+    path = write("p.jsonl", {"problem": "p", "answer": "{"}, {"problem": "p", "answer": ""})
+    with pytest.raises(ValueError, match=r"0 of 2 rows kept \(skipped: 1 no_answer, 1 unb"):
+        load_problems(path)
+
+
+def test_all_examples_are_usable_different_and_short():
+    data, report = load_problems(str(EXAMPLES), conversational=False)
+    assert report.kept == report.rows >= 220
+    assert len(set(data["prompt"])) == report.rows
+    assert all(why_inadmissible(answer, max_chars=64) is None for answer in data["solution"])
+
+
+def test_the_true_answers_of_the_examples_are_rewarded_and_others_are_not():
+    answers = solutions(str(EXAMPLES))
+    right = accuracy_reward([rf"\boxed{{{answer}}}" for answer in answers], answers)
+    wrong = accuracy_reward([r"\boxed{123456}"] * len(answers), answers)
+    assert (set(right), set(wrong)) == ({1.0}, {0.0})
+
+
+def test_rows_without_an_answer_stay_where_none_is_needed(write):
+    rows = [{"problem": "1 + 1?", "answer": "2"}, {"problem": "Which?", "answer": None}]
+    data, report = load_problems(write("p.jsonl", *rows), keep_unanswered=True)
+    assert data["solution"][:] == ["2", None] and not report.skipped
+    lists = {"texts": ["1", "b"], "weights": [0.5, 2], "numbers": [1, 2**60]}
+    alone = write("q.jsonl", {"problem": "Which?"} | lists)
+    data, _ = load_problems(alone, keep_unanswered=True, keep_columns=True)
+    assert data[0]["solution"] is None
+    assert {name: data[0][name] for name in lists} == lists
+    with pytest.raises(ValueError, match="answer_column"):
+        load_problems(alone)
+
+
+# Rows that are left out on request, and rows that deserve a look
+
+
+@pytest.fixture
+def big_math(write):
+    """A file with Big-Math's columns."""
+    rows = [("1+1?", "2"), (" 1+1? ", "3"), (GSM8K, "72"), ("2+2?", "4"), (MATH, "(x+1)/2")]
+    return write("p.jsonl", *({"prompt": p, "solution": a, "source": "a"} for p, a in rows))
+
+
+def test_later_rows_with_the_same_problem_are_left_out(big_math):
+    data, report = load_problems(big_math, deduplicate=True)
+    assert data["solution"][:] == ["2", "72", "4", "(x+1)/2"]
+    assert [finding[:2] for finding in report.skipped] == [(2, "duplicate")]
+    assert not report.suspicious
+
+
+def test_evaluation_problems_are_counted_always_and_left_out_on_request(big_math):
+    sets = {"gsm8k": [GSM8K], "math": [MATH], "math500": [MATH]}
+    data, report = load_problems(big_math, evaluation_sets=sets)
+    assert len(data) == 5
+    assert [finding[:2] for finding in report.contaminated] == [(3, "gsm8k"), (5, "math+math500")]
+    assert "kept, but in evaluation sets: 1 gsm8k, 1 math+math500" in str(report)
+    data, report = load_problems(big_math, evaluation_sets=sets, decontaminate=["math"])
+    assert data["solution"][:] == ["2", "3", "72", "4"]
+    assert [finding[:2] for finding in report.skipped] == [(5, "in math+math500")]
+    assert [finding.reason for finding in report.contaminated] == ["gsm8k"]
+    with pytest.raises(ValueError, match="decontaminate must name evaluation_sets"):
+        load_problems(big_math, decontaminate=["a"])
+
+
+AIME = (
+    "Each vertex of a regular octagon is independently colored red or blue with equal probability. "
+    "The probability is $\\frac{m}{n}$, where $m$ and $n$ are relatively prime positive integers. "
+    "Find $m+n$."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        (GSM8K.upper().replace(",", " ;"), "gsm8k"),
+        ("Solve this problem. " + GSM8K.replace("altogether in April and May", "then"), "gsm8k"),
+        (r"Simplify \dfrac {x + 1} 2", "math+both"),
+        (r"Simplify $\dfrac{x-1}{2}$.", None),  # a sign is a word
+        (r"Simplify $\dfrac{x+1}{2}$ and $x$.", None),  # short ones only as a whole
+        (
+            "Two dice are thrown. The probability is $\\frac{m}{n}$, where $m$ and $n$ are "
+            "relatively prime positive integers. Find $m+n$.",
+            None,
+        ),  # a turn of phrase is no problem
+        ("Natalia sold clips to 48 of her friends.", None),
+        ("", None),
+    ],
+)
+def test_sets_that_a_text_is_in(text, sets):
+    held_out = {"gsm8k": [GSM8K], "aime": [AIME], "math": [MATH], "both": [MATH]}
+    assert contamination([text], held_out) == [sets]
+
+
+def test_the_check_finds_rows_that_cannot_be_used_and_rows_that_deserve_a_look(write):
+    path = write("p.jsonl", *({"problem": p, "answer": a} for p, a, _ in CHECKED))
+    data, report = load_problems(path)
+    found = {finding.row: finding.reason for finding in report.skipped + report.suspicious}
+    assert found == {row: reason for row, (*_, reason) in enumerate(CHECKED, 1) if reason}
+    assert len(data) == report.kept == len(CHECKED) - len(report.skipped)
+    assert {finding.reason for finding in report.suspicious} == set(SUSPICIONS)
+    assert not load_problems(path, most_parsed=0)[1].suspicious
+    assert [one.row for one in load_problems(path, most_parsed=1)[1].suspicious] == [3, 4, 7, 9]
+
+
+def test_a_problem_without_an_answer_is_no_suspicion_and_contradicts_none(write):
+    rows = [{"problem": "P ", "answer": answer} for answer in (None, "", "1", "2", "1")]
+    _, report = load_problems(write("p.jsonl", *rows), keep_unanswered=True)
+    found = [finding.reason for finding in report.suspicious]
+    assert found == ["duplicate", "duplicate", "contradiction", "duplicate"]

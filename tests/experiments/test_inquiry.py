@@ -1,0 +1,143 @@
+"""The games of finding out: replies, beliefs, controls; and the experiment in short."""
+
+import json
+import math
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barl_trl import BARLConfig
+from barl_trl.credit import find_credit
+from barl_trl.credit.bayes import bayes
+from barl_trl.synthetic import number as shipped
+from experiments import tools
+from experiments.inquiry import arms, pretrained
+from experiments.inquiry.__main__ import main
+from experiments.inquiry.arms import ARMS
+from experiments.inquiry.dialogue import DIALOGUES
+from experiments.inquiry.environments import NumberGame
+from experiments.inquiry.games import CONDITIONS, make_task
+from experiments.inquiry.inquiry import animals, code, letter_marks, number, words
+from experiments.inquiry.references import (
+    greedy_question,
+    optimal_number_accuracy,
+    reference_play,
+)
+
+from ..credit.scored import batches, check, rows, scored
+from ..tiny import tiny_model, tiny_tokenizer
+
+five_letters = st.text("abc", min_size=5, max_size=5)
+
+
+@given(guess=five_letters, secret=five_letters)
+def test_each_letter_is_marked_as_often_as_the_secret_has_it(guess, secret):
+    marks = letter_marks(guess, secret)
+    assert [m == "+" for m in marks] == [a == b for a, b in zip(guess, secret, strict=True)]
+    for letter in "abc":
+        marked = sum(m != "-" for a, m in zip(guess, marks, strict=True) if a == letter)
+        assert marked == min(guess.count(letter), secret.count(letter))
+
+
+@pytest.mark.parametrize("inquiry", [number(error_rate=0.2), code(), words(40), animals()])
+def test_replies_come_as_often_as_their_likelihoods_say(inquiry):
+    question, secret, rng = inquiry.questions[3], inquiry.hypotheses[5], random.Random(0)
+    logs = [inquiry.log_likelihoods(question, reply) for reply in inquiry.replies]
+    np.testing.assert_allclose(np.exp(logs).sum(axis=0), 1)
+    counts = Counter(inquiry.reply(question, secret, rng) for _ in range(2000))
+    for reply, log in zip(inquiry.replies, logs, strict=True):
+        p = math.exp(log[inquiry.places[secret]])
+        assert abs(counts[reply] / 2000 - p) <= 4 * math.sqrt(p * (1 - p) / 2000)
+
+
+def test_the_game_of_numbers_is_the_packages():
+    assert number().rows(50, seed=3) == shipped.number_rows(50, seed=3)
+    one, other = NumberGame(), shipped.NumberGame()
+    for game in (one, other):
+        game.reset(solution="9")
+    for n in (5, 12, 99, 9):
+        assert one.at_least(n) == other.at_least(n)
+    assert [*np.flatnonzero(one.belief) + 1] == [*range(other.least, other.most + 1)]
+
+
+@pytest.mark.parametrize("questions", [1, 2])
+def test_greedy_information_reaches_the_best_accuracy(questions):
+    play = reference_play(number(4), greedy_question, questions, games=4)
+    assert play.accuracy == optimal_number_accuracy(4, questions)
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions_change_what_they_say(name):
+    condition = CONDITIONS[name]
+    task = make_task("number", condition, seed=3, count=200, tests=100)
+    prompts = {row["prompt"][0]["content"] for row in task.rows}
+    assert len(prompts) == (condition.num_prompts or len(prompts))
+    secrets, tested = ({row["solution"] for row in of} for of in (task.rows, task.test_rows))
+    assert bool(secrets & tested) is not condition.halves_secrets
+    game = task.environment()
+    assert game.inquiry.error_rate == (condition.error_rate or 0.0)
+    assert game.redraws == condition.redraws
+    assert ("prior" in task.rows[0]) == condition.has_wrong_prior
+    assert len(task.rewards) == 1 + bool(condition.price)
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_the_trainer_takes_the_settings_of_every_arm(name, tmp_path):
+    args = BARLConfig(tmp_path, use_cpu=True, bf16=False, **ARMS[name].fields)
+    assert find_credit(args.credit).needs_truth or not ARMS[name].needs_truth
+
+
+@given(batches(all_judged=True))
+def test_controls_are_the_last_belief_the_outcome_and_the_information_alone(rollouts):
+    given_rollouts = scored(rollouts)
+    last = [[r.belief[-1][0]] * len(r.logps) for r in rollouts]
+    check(rows(arms.final_belief.function(given_rollouts), rollouts), last)
+    outcomes = [[r.outcome] * len(r.logps) for r in rollouts]
+    check(rows(arms.outcome_batch.function(given_rollouts), rollouts), outcomes)
+    both, none = (bayes(given_rollouts, information_weight=c).steps for c in (1.0, 0.0))
+    found = arms.information.function(given_rollouts).steps
+    np.testing.assert_allclose(found, both - none, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_experiment_in_short(tmp_path):
+    options = ["--quick", "--parts", "code", "--arms", "grpo", "bayes-0.3", "--seeds", "1"]
+    options += ["--output_dir", str(tmp_path)]
+    main(options)
+    page = (tmp_path / "quick" / "report.md").read_text()
+    assert "guessing at once 0.5 %" in page and "| Bayes return, c = 0.3 | 1 |" in page
+    path = tmp_path / "quick" / "code" / "many" / "bayes-0.3-tuned-1.json"
+    record, before = json.loads(path.read_text()), path.stat().st_mtime_ns
+    assert [point["step"] for point in record["curve"]] == [*range(9)]
+    main(options)
+    assert path.stat().st_mtime_ns == before  # what is done is not done again
+
+
+@pytest.mark.slow
+def test_a_model_plays_in_words_from_the_warm_start_to_the_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretrained, "TESTS", 8)
+    steps = ["Is it at least 14?\nyes\n", "Is it at least 99?\nno\n", "It is 15.\n"]
+    (logs,) = DIALOGUES["number"].observation_likelihood([["15", "3", "16"]], [steps])
+    assert logs.tolist() == [[0, -math.inf, 0], [0, 0, 0], [0, 0, 0]]
+    tokenizer = tiny_tokenizer()
+    tiny_model(tokenizer).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    warm = tmp_path / "number" / "warm" / "warm.json"
+    pretrained.warm_up(warm, str(tmp_path), "number", 30)
+    for arm in pretrained.COMPARED:
+        path = tmp_path / "number" / f"{arm}-0.json"
+        pretrained.train_into(path, warm.parent, "number", arm, 0, 2)
+    record = json.loads(path.read_text())
+    assert len(record["rewards"]) == 2 and record["before"]["accuracy"] <= 1
+    assert "Bayes return, c = 0.3 is ahead by" in pretrained.report(tmp_path, 1)
+
+
+def test_differences_are_paired_by_seed():
+    found = tools.paired([50.0, 70.0, 60.0], [40.0, 50.0, 55.0, 1.0])
+    error = math.sqrt(sum((gain - 35 / 3) ** 2 for gain in (10, 20, 5)) / 2 / 3)
+    assert found.mean == pytest.approx(35 / 3)
+    assert found.high - found.mean == pytest.approx(4.30265 * error, rel=1e-5)  # Student's t, 2

@@ -1,0 +1,78 @@
+"""Folders of records in, the folder of a page out."""
+
+import json
+import re
+
+import pytest
+
+from barl_trl.inspector import site
+from barl_trl.inspector.site import write_page
+from barl_trl.trainer.records import file_name
+
+from .rollouts import make_batch, metadata_of, write_records, write_run
+
+
+def shard(output, name):
+    text = (output / "data" / f"{name}.js").read_text()
+    return json.loads(re.fullmatch(r'barl\.receive\("[\w-]+",(.*)\);\n', text)[1])
+
+
+def test_small_run_is_one_file(tmp_path):
+    write_run(tmp_path / "run")
+    assert write_page([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page") == 36
+    assert [path.name for path in (tmp_path / "page").iterdir()] == ["index.html"]
+
+
+@pytest.mark.parametrize("limit", ["SINGLE_FILE_ROLLOUTS", "SINGLE_FILE_CHARACTERS"])
+def test_larger_run_is_a_folder(tmp_path, monkeypatch, limit):
+    monkeypatch.setattr(site, limit, 30)
+    write_run(tmp_path / "run")
+    write_page([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page")
+    index = shard(tmp_path / "page", "index")
+    [run] = index["runs"]
+    assert (run["name"], run["rollouts"]) == ("run", 36)
+    heads = shard(tmp_path / "page", "a-list")["heads"]
+    groups = [
+        g for name in {h[-1] for h in heads} for g in shard(tmp_path / "page", name)["groups"]
+    ]
+    assert sum(len(group["rollouts"]) for group in groups) == 36
+
+
+def test_page_that_is_made_again_leaves_nothing_of_the_old_and_touches_nothing_else(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 30)
+    write_run(tmp_path / "run")
+    output = tmp_path / "page"
+    (output / "data").mkdir(parents=True)
+    (output / "data" / "a-09999.js").write_text("old")
+    (output / "data" / "mine.txt").write_text("mine")
+    write_page([tmp_path / "run" / "beliefs"], ["run"], output)
+    assert not (output / "data" / "a-09999.js").exists()
+    assert (output / "data" / "mine.txt").read_text() == "mine"
+
+
+def test_settings_are_those_that_values_were_computed_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 0)
+    write_run(tmp_path / "run", metadata=metadata_of(consistency_beta=float("inf")))
+    write_records(tmp_path / "responses" / "beliefs" / file_name(0), make_batch(0), {})
+    folders = [tmp_path / name / "beliefs" for name in ("run", "responses")]
+    write_page(folders, ["run", "responses"], tmp_path / "page")
+    run, responses = (run["settings"] for run in shard(tmp_path / "page", "index")["runs"])
+    assert (run["consistency_beta"], run["answer_likelihood"]) == ("inf", "mean")
+    assert responses == {}
+
+
+def test_two_runs_are_joined(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 30)
+    for name in "ab":
+        write_run(tmp_path / name)
+    folders = [tmp_path / name / "beliefs" for name in "ab"]
+    write_page(folders, ["one", "two"], tmp_path / "page")
+    assert shard(tmp_path / "page", "pairs") == {"other": list(range(36)), "same": [1] * 36}
+
+
+def test_later_schema_is_refused(tmp_path):
+    write_run(tmp_path / "run", steps=[0], version=99)
+    with pytest.raises(ValueError, match="update barl-trl"):
+        write_page([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page")

@@ -1,0 +1,280 @@
+"""Files of rollout records: whole, in order, with a schema that the documentation has, too. And the
+texts of their tokens.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from barl_trl.trainer import records as rollout_records
+from barl_trl.trainer.recorder import TokenTexts
+from barl_trl.trainer.records import (
+    SCHEMA,
+    VERSION,
+    file_name,
+    forget_from,
+    likeliest,
+    read_file,
+    read_metadata,
+    read_records,
+    record_files,
+    record_table,
+)
+
+from ..inspector.rollouts import make_record, write_records
+from ..mangled import mangled, reads_or_names_the_file
+from ..paths import ROOT
+from ..tiny import tiny_tokenizer
+
+
+def record(step=0, **known):
+    return {
+        "step": step,
+        "group": 0,
+        "rollout": 0,
+        "prompt_id": "0" * 12,
+        "prompt": "1+1?",
+        "token_ids": [1, 2],
+        "tokens": ["a", "b"],
+        "step_ends": [2],
+        "rewards": [1.0],
+        "outcome": 1.0,
+    } | known
+
+
+FULL = record(
+    solution="2",
+    token_logps=[-0.5, -1.0],
+    importance_ratios=[1.0, 1.5],
+    token_weights=[0.25, 0.0],
+    step_values=[0.5],
+    advantage=-1.0,
+    answer="3",
+    hypotheses=["2", "3"],
+    member=1,
+    answer_logps=[[-1.0, float("-inf")], [-2.0, -0.5]],
+    posterior=[[1.0, 0.0], [0.25, 0.75]],
+    reason="numbers",
+    is_cut_off=False,
+    scored_tokens=40,
+    own_tokens=[1, 0],
+    turn_ends=[2],
+    observed_tools=[["look", "look"]],
+    ended_in_call=False,
+    has_truth=True,
+    cost=-0.5,
+    outcomes_under=[0.0, 0.25],
+    predicted_rewards=[[0.5, -1.0]],
+)
+
+
+def test_records_are_read_as_they_were_written(tmp_path):
+    path = tmp_path / file_name(3)
+    write_records(path, [FULL, record()], {"credit": "barl"})
+    assert [*read_records(tmp_path)] == [FULL, dict.fromkeys(SCHEMA.names) | record()]
+    assert read_metadata(path) == {"version": VERSION, "credit": "barl"}
+    columns = {name: [row[name] for row in (FULL, FULL)] for name in FULL}
+    rollout_records.write_records(path, [record_table(columns)], {})
+    assert [*read_records(tmp_path)] == [FULL, FULL]
+    assert [*read_records(tmp_path, columns=["answer"])] == [{"answer": "3"}] * 2
+
+
+def test_a_column_that_all_have_cannot_be_left_out():
+    columns = {name: [value] for name, value in FULL.items()} | {"tokens": None}
+    with pytest.raises(ValueError, match="tokens must be known"):
+        record_table(columns)
+
+
+def test_files_are_in_order_and_those_of_steps_that_are_done_again_go(tmp_path):
+    places = [(5, 0), (100_000, 0), (20, 10), (20, 0), (20, 2)]
+    for n, place in enumerate(places):
+        write_records(tmp_path / file_name(*place), [record(place[0], group=n)], {})
+    for name in ("rollouts_new.parquet", "rollouts_00030.partial"):
+        (tmp_path / name).touch()
+    os.mkfifo(tmp_path / file_name(7))  # is not waited for
+    assert [step for step, _ in record_files(tmp_path)] == [5, 20, 20, 20, 100_000]
+    assert [found["group"] for found in read_records(tmp_path)] == [0, 3, 4, 2, 1]
+    forget_from(tmp_path, 8)
+    names = [file_name(5), file_name(7), "rollouts_new.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    forget_from(tmp_path / "nowhere", 0)
+
+
+# Killed
+
+WRITER = """
+import sys
+from pathlib import Path
+from barl_trl.trainer.records import file_name, record_table, write_records
+from tests.trainer.test_records import FULL
+table = record_table({name: [value] * 4000 for name, value in FULL.items()})
+for step in range(10**6):
+    write_records(Path(sys.argv[1]) / file_name(step), [table], {})
+    print(step, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
+    """It is killed again and again, until it was in the middle of a file."""
+    left, attempt = [], 0
+    while not left:
+        folder, attempt = tmp_path / str(attempt), attempt + 1
+        command = [sys.executable, "-c", WRITER, str(folder)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+        for _ in range(2):
+            process.stdout.readline()  # it writes another one
+        while process.poll() is None and not [*folder.glob("*.partial")]:
+            time.sleep(0.0005)
+        process.kill()
+        process.communicate()
+        files = record_files(folder)
+        assert [step for step, _ in files] == [*range(len(files))] and len(files) >= 2
+        assert all(len(pq.read_table(path)) == 4000 for _, path in files)
+        left = [*folder.glob("*.partial")]
+        assert attempt < 20, "it was never killed in the middle of a file"
+
+
+# Documentation
+
+
+def section():
+    page = (ROOT / "docs" / "inspector.md").read_text()
+    return page.split("\n## The files\n")[1].split("\n## ")[0]
+
+
+def test_the_page_says_what_each_column_of_the_schema_means():
+    rows = re.findall(r"^\| (`\w+`.*?) \|", section(), re.MULTILINE)
+    assert [name for row in rows for name in re.findall(r"`(\w+)`", row)] == SCHEMA.names
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    path = tmp_path / file_name(0)
+    write_records(path, [make_record(0)], {})
+    column = pq.ParquetFile(path).metadata.row_group(0).column(SCHEMA.get_field_index("token_ids"))
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size - 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{path} must be a file of rollout records, got .*CRC"):
+        read_file(path)
+
+
+def test_files_of_others_and_of_later_versions_are_named(tmp_path):
+    path = tmp_path / file_name(0)
+    write_records(path, [make_record(0)], {})
+    table = pq.read_table(path)
+    contents = [
+        table.drop_columns(["step"]),
+        table.set_column(0, "step", table["step"].cast("int64")),
+        table.replace_schema_metadata({b"barl_trl": b'{"version": "1"}'}),
+        table.replace_schema_metadata({b"barl_trl": b"[1]"}),
+        table.replace_schema_metadata(None),
+    ]
+    for content in contents:
+        pq.write_table(content, path)
+        with pytest.raises(ValueError, match=f"{path} must be a file of rollout records, got "):
+            read_file(path)
+    write_records(path, [make_record(0)], {"version": VERSION + 1})
+    with pytest.raises(ValueError, match=f"got version {VERSION + 1}, and"):
+        [*read_records(tmp_path)]
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_mangled_file_is_read_or_named(tmp_path, data):
+    path = tmp_path / file_name(0)
+    write_records(path, [make_record(0)], {})
+    reads_or_names_the_file(read_file, path, data.draw(mangled(path.read_bytes())))
+
+
+def test_the_page_reads_without_torch():
+    script = "import sys, barl_trl.trainer.records; print({'torch', 'trl'} & {*sys.modules})"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert found.stdout == "set()\n", found.stderr
+
+
+@pytest.mark.parametrize(("version", "lacking"), [(1, 8), (2, 4)])
+def test_a_file_of_an_older_version_is_read_without_what_it_lacks(tmp_path, version, lacking):
+    path, added = tmp_path / file_name(0), SCHEMA.names[-lacking:]
+    table = pa.Table.from_pylist([FULL], SCHEMA).drop_columns(added)
+    rollout_records.write_records(path, [table], {"version": version})
+    assert read_file(path) == ({"version": version}, [FULL | dict.fromkeys(added)])
+    assert [*read_records(tmp_path, columns=[added[0]])] == [{added[0]: None}]
+
+
+def test_no_record_says_where_a_model_lies_on_this_machine(tmp_path):
+    path = tmp_path / file_name(0)
+    for model, shown in (("/home/me/runs/tiny", "tiny"), ("org/tiny", "org/tiny")):
+        write_records(path, [make_record(0)], {"model": model})
+        assert b"/home/me" not in path.read_bytes()
+        assert read_file(path)[0]["model"] == shown
+
+
+# Which of many hypotheses are shown
+
+
+@pytest.mark.parametrize("size", [0, 1, 12])
+def test_a_dozen_are_all_shown(size):
+    assert likeliest(np.zeros((2, size)), 0) == [*range(size)]
+
+
+def test_of_more_the_most_believed_at_any_state_and_those_that_always_are():
+    belief = np.full((2, 40), 0.001)
+    belief[0, 20:25], belief[1, 30:33] = 0.2, 0.3
+    assert likeliest(belief) == [0, 1, *range(20, 25), *range(30, 33)]
+    assert likeliest(belief, 39, None, 30) == [0, 1, *range(20, 25), *range(30, 33), 39]
+
+
+# Texts of tokens
+
+
+def metaspace_tokenizer():
+    """As Llama 2's: a space in front of words, which decoding takes from the first; bytes."""
+    words = ["▁", "▁a", "▁of", "a", "b", *(f"<0x{n:02X}>" for n in range(256))]
+    vocabulary = {"<unk>": 0} | {word: n for n, word in enumerate(words, 1)}
+    merges = [("▁", "a")]
+    core = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True))
+    core.pre_tokenizer = pre_tokenizers.Metaspace()
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    core.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)])
+    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>")
+
+
+TOKENIZERS = {"bytes": tiny_tokenizer(), "metaspace": metaspace_tokenizer()}
+TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=4)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(TEXTS)
+def test_texts_joined_are_the_completion(name, texts):
+    tokenizer = TOKENIZERS[name]
+    rows = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    column = TokenTexts(tokenizer).column(rows)
+    assert [*map(len, column)] == [*map(len, rows)]
+    assert ["".join(row) for row in column] == [tokenizer.decode(ids) for ids in rows]
+
+
+def test_a_character_of_several_tokens_is_with_its_last(tokenizer):
+    ids = tokenizer.encode("é = 2")
+    [texts] = TokenTexts(tokenizer).column([ids])
+    assert texts[:3] == ["", "é", " "]
+
+
+def test_what_is_no_character_is_one_in_no_row_but_its_own(tokenizer):
+    """Rows of a batch are apart: half a character does not end in the next row."""
+    first, second = tokenizer.encode("é")
+    texts = TokenTexts(tokenizer)
+    lost = "\N{REPLACEMENT CHARACTER}"
+    expected = [[lost], [lost], ["", "é"], []]
+    assert texts.column([[first], [second], [first, second], []]) == expected
