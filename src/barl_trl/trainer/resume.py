@@ -29,7 +29,6 @@ from trl import GRPOTrainer
 logger = get_logger(__name__)
 
 _END = "complete.json"
-_TEXTS = {".json", ".jinja", ".md", ".txt"}  # a user may edit these, which changes their sizes
 _RESULTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin")
 _RESULTS += ("adapter_model.safetensors", "trainer_state.json", "training_args.bin")
 _RECORDS = ("beliefs/rollouts_*.parquet", "completions/completions_*.parquet")
@@ -131,10 +130,14 @@ def last_checkpoint(folder: str | Path, max_steps: int = -1) -> tuple[str | None
     return None, faults
 
 
+def _end_of(checkpoint: str) -> dict[str, Any]:
+    return json.loads(Path(checkpoint, _END).read_text(encoding="utf-8"))
+
+
 def _fault(checkpoint: str, max_steps: int) -> str | None:
     """Return why a run of `max_steps` cannot resume exactly from a checkpoint; None if it can."""
     try:
-        end = json.loads(Path(checkpoint, _END).read_text(encoding="utf-8"))
+        end = _end_of(checkpoint)
         for name, size in end["sizes"].items():
             if Path(checkpoint, name).stat().st_size != size:
                 return f"a part of {name} is missing"
@@ -146,7 +149,7 @@ def _fault(checkpoint: str, max_steps: int) -> str | None:
         return f"{_END} is damaged, or of another version"
 
 
-def run_settings(trainer: Any) -> dict[str, Any]:
+def _run_settings(trainer: Any) -> dict[str, Any]:
     """Return the settings that change the trained weights, as JSON values, without secrets."""
     model, rows = trainer.accelerator.unwrap_model(trainer.model), trainer.train_dataset
     adapter = getattr(model, "peft_config", {}).get("default")
@@ -163,6 +166,25 @@ def run_settings(trainer: Any) -> dict[str, Any]:
     settings = trainer.args.to_dict() | others
     settings = {name: value for name, value in settings.items() if not _FREE.fullmatch(name)}
     return json.loads(json.dumps(settings, default=str))
+
+
+def _refuse_other_settings(trainer: Any, checkpoint: str) -> None:
+    """Name the settings that differ from a checkpoint's; refuse those that make it inexact."""
+    saved = _end_of(checkpoint)["settings"]
+    changed = {
+        name: " -> ".join(textwrap.shorten(str(one), 80) for one in (saved[name], value))
+        for name, value in _run_settings(trainer).items()
+        if name in saved and saved[name] != value
+    }
+    texts = ", ".join(f"{name} {text}" for name, text in changed.items())
+    if changed.keys() & _EXACT and not trainer.args.allow_inexact_resume:
+        raise ValueError(
+            f"settings must be those of {checkpoint} to resume from it exactly, got {texts}: take "
+            "those, or say with --allow_inexact_resume true that it is meant."
+        )
+    if changed:
+        kept = "; those of the optimizer stay" * bool(changed.keys() & _OF_OPTIMIZER)
+        logger.warning(f"{checkpoint} was trained with other settings: {texts}{kept}.")
 
 
 def _reference(trainer: Any, checkpoint: str | Path) -> tuple[Path, list[torch.Tensor]]:
@@ -280,7 +302,8 @@ class ResumeMixin(GRPOTrainer):
         is_cleared = args.overwrite_output_dir and self._own_folder != args.output_dir
         try:
             checkpoint = find_checkpoint(args, resume, is_own=self._own_folder == args.output_dir)
-            self.refuse_checkpoint(checkpoint)
+            if checkpoint is not None and Path(checkpoint, _END).exists():  # else TRL's, allowed
+                _refuse_other_settings(self, checkpoint)
             if args.should_save:
                 held.enter_context(one_writer(folder))
             is_cleared = is_cleared and args.should_save and not _is_in(folder, checkpoint)
@@ -294,30 +317,6 @@ class ResumeMixin(GRPOTrainer):
         if is_cleared:
             clear(folder)
         return checkpoint
-
-    def refuse_checkpoint(self, checkpoint: str | None) -> None:
-        """Name the settings that differ from a checkpoint's; refuse those that make it inexact.
-
-        Raises:
-            ValueError: No exact resume is possible, and `allow_inexact_resume` is not set.
-        """
-        if checkpoint is None or not Path(checkpoint, _END).exists():  # TRL's, which was allowed
-            return
-        saved = json.loads(Path(checkpoint, _END).read_text(encoding="utf-8"))["settings"]
-        changed = {
-            name: " -> ".join(textwrap.shorten(str(one), 80) for one in (saved[name], value))
-            for name, value in run_settings(self).items()
-            if name in saved and saved[name] != value
-        }
-        texts = ", ".join(f"{name} {text}" for name, text in changed.items())
-        if changed.keys() & _EXACT and not self.args.allow_inexact_resume:
-            raise ValueError(
-                f"settings must be those of {checkpoint} to resume from it exactly, got {texts}: "
-                "take those, or say with --allow_inexact_resume true that it is meant."
-            )
-        if changed:
-            kept = "; those of the optimizer stay" * bool(changed.keys() & _OF_OPTIMIZER)
-            logger.warning(f"{checkpoint} was trained with other settings: {texts}{kept}.")
 
     def _run_epoch(self, *args, **kwargs):
         # transformers takes a step before it asks whether the run is at its end
@@ -343,11 +342,11 @@ class ResumeMixin(GRPOTrainer):
         self.accelerator.wait_for_everyone()
         if not args.should_save:
             return
-        files = [p for p in folder.rglob("*") if p.is_file() and p.suffix not in _TEXTS]
+        files = [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(_END)]
         end = {
             "step": step,
             "is_exact": self.is_between_batches and not args.save_only_model,
-            "settings": run_settings(self),
+            "settings": _run_settings(self),
             "sizes": {str(path.relative_to(folder)): path.stat().st_size for path in files},
         }
         partial = folder / f"{_END}.partial"
