@@ -8,6 +8,7 @@ import textwrap
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ from .hub import complete_card
 from .metrics import BatchLog
 from .progress import rows_alone
 from .recorder import RolloutRecorder
-from .resume import ResumeMixin
+from .resume import ResumeMixin, left_in
 from .scoring import HypothesisScorer, RolloutBatch, Scored, scored_rollouts, share_verdicts
 from .turns import (
     ROLLOUT_ANSWER,
@@ -439,6 +440,7 @@ class BARLTrainer(ResumeMixin):
         used_and_allowed = gather_object([(scored.likelihoods.max_tokens, budget)])
         halved = [used for used, allowed in used_and_allowed if used < allowed]
         self._scoring_max_tokens = min(halved, default=self._scoring_max_tokens)
+        metrics["barl/scoring_max_tokens"].append(min(used_and_allowed)[0])
         return scored
 
     @property
@@ -510,6 +512,8 @@ class BARLTrainer(ResumeMixin):
         return episodes_of(prompts, self._generated, self)
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):  # noqa: D102
+        if not left_in(Path(str(self.args.output_dir))):  # tables of completions will be its own
+            self._own_folder = self.args.output_dir
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         metrics |= metrics_of_set(self, metrics, metric_key_prefix)
         if eval_dataset is None and self.benchmarks:
