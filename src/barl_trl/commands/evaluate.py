@@ -1,7 +1,5 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
-
-
 import json
 import os
 from dataclasses import dataclass, field
@@ -150,7 +148,7 @@ def _parsed(name: str, value: Any) -> Any:
 def run(argv: list[str]) -> None:
     """Parse options, evaluate, and print the results."""
     (args,) = RecipeParser(EvaluateArguments, prog="barl evaluate").parse_args_and_config(argv)
-    results = evaluate(args, ["barl", "evaluate", *argv], print)
+    results = evaluate(args, ["barl", "evaluate", *argv])
     if os.environ.get("RANK", "0") != "0":
         return
     title = f"{Path(results['model']).name}, {args.drawing}"

@@ -105,13 +105,12 @@ def choose_template(
             a system prompt or variables.
     """
     template = _chosen(name, tokenizer)
-    given = {"system_prompt": system_prompt, "chat_template_kwargs": variables}
-    for option, value in given.items():
-        if template.plain and value is not None:
-            raise ValueError(
-                f"{option} must be left out with the template {template.name!r}, got {value!r}: it "
-                "is plain text. Write it into a template of your own, a text with {problem}."
-            )
+    given = [system_prompt, variables]
+    if template.plain and given != [None, None]:
+        raise ValueError(
+            f"system_prompt and chat_template_kwargs must be left out with {template.name!r}, got "
+            f"{given}: it is plain text. Write what you want into a text with {{problem}}."
+        )
     if system_prompt is not None:
         template = replace(template, system_prompt=system_prompt)
     return replace(template, variables={**template.variables, **(variables or {})})
@@ -123,11 +122,19 @@ def _chosen(name: str, tokenizer: Any) -> Template:
     fitting = [one for one in _TEMPLATES if one.marker and one.marker in str(chat)]
     family = fitting[0] if len(fitting) == 1 else None
     if name == "auto" and PROMPT in tokenizer.init_kwargs:
-        return _as_trained(tokenizer.init_kwargs[PROMPT], family)
-    if name == "auto" and chat is None:
-        return TEMPLATES["plain"]
-    if name == "auto" and family is not None:
-        return family
+        noted = tokenizer.init_kwargs[PROMPT]
+        plain, variables = noted["prompt_template"], noted["chat_template_kwargs"]
+        base = (not plain and family) or Template("")
+        return replace(
+            base,
+            name="as trained",
+            plain=plain,
+            system_prompt=noted["system_prompt"],
+            user="{problem}",
+            variables={**base.variables, **variables},
+        )
+    if name == "auto" and (family or chat is None):
+        return family or TEMPLATES["plain"]
     if "{problem}" in name:
         return Template(name, plain=name)
     if name not in TEMPLATES or (chat is None and not TEMPLATES[name].plain):
@@ -138,17 +145,3 @@ def _chosen(name: str, tokenizer: Any) -> Template:
             "user's message."
         )
     return TEMPLATES[name]
-
-
-def _as_trained(record: Mapping[str, Any], family: Template | None) -> Template:
-    """Return the template that training noted in a tokenizer."""
-    plain = record["prompt_template"]
-    base = (not plain and family) or Template("")
-    return replace(
-        base,
-        name="as trained",
-        plain=plain,
-        system_prompt=record["system_prompt"],
-        user="{problem}",
-        variables={**base.variables, **record["chat_template_kwargs"]},
-    )
