@@ -256,7 +256,7 @@ def test_a_problem_becomes_a_conversation_and_its_true_answer(write):
     path = write("p.jsonl", {"problem": "1 + 1?", "answer": "2", "level": 1})
     data, report = load_problems(path)
     assert data[:] == {"prompt": [[{"role": "user", "content": "1 + 1?"}]], "solution": ["2"]}
-    assert report == DataReport(rows=1, skipped=[], suspicious=[])
+    assert report == DataReport(rows=1, skipped=[], suspicious=[], contaminated=[])
 
 
 def test_the_system_prompt_comes_first(write):

@@ -2,8 +2,11 @@
 
 import argparse
 import json
+import re
 import sys
+from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +39,13 @@ def file_of(option: str, value: str) -> Path:
     for path in (Path(value), FOLDERS[option] / f"{value}.yaml"):
         if path.is_file():
             return path
-    nearest = get_close_matches(Path(value).stem, names(option), n=1)
-    hint = f"did you mean {nearest[0]}?" if nearest else "`barl recipes` lists them."
+    hint = _hint(Path(value).stem, names(option))
     raise ValueError(f"--{option} must be a YAML file or a shipped name, got {value}: {hint}")
+
+
+def _hint(name: str, allowed: Iterable[str]) -> str:
+    nearest = get_close_matches(name, [*allowed], n=1)
+    return f"did you mean {nearest[0]}?" if nearest else "`barl recipes` lists them."
 
 
 class RecipeParser(OneLineParser, TrlParser):
@@ -58,10 +65,9 @@ class RecipeParser(OneLineParser, TrlParser):
             words += word.split("=", 1) if word.startswith("--config=") else [word]
         if "--config" in words:
             place = words.index("--config") + 1
-            if place == len(words) or words[place].startswith("--"):
-                self.error("--config must be followed by a recipe, got nothing.")
-            words[place] = str(file_of("config", words[place]))
-            _refuse_twice(words[place])
+            recipe = file_of("config", "".join(words[place : place + 1]) or "no recipe")
+            words[place] = str(recipe)
+            _refuse_twice(recipe)
         return super().parse_args_and_config(words, **kwargs)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -93,10 +99,10 @@ class RecipeParser(OneLineParser, TrlParser):
         return super().set_defaults_with_config(**config)
 
 
-def _refuse_twice(path: str) -> None:
+def _refuse_twice(path: Path) -> None:
     """Refuse what is no YAML, or has an option twice, of which YAML would take the last one."""
     try:
-        root = yaml.compose(Path(path).read_text(encoding="utf-8"), yaml.SafeLoader)
+        root = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ValueError(f"{path} must be YAML, got another text: {error}") from None
     keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
@@ -115,29 +121,20 @@ def run(argv: list[str]) -> None:
     options = parser.parse_args(argv)
     if options.name is not None:
         every = {name: option for option in FOLDERS for name in names(option)}
-        option = every.get(options.name, "config")
         if options.name not in every:
-            near = get_close_matches(options.name, every, n=1)
-            hint = f"did you mean {near[0]}?" if near else "`barl recipes` lists them."
-            raise ValueError(f"NAME must be a shipped name, got {options.name}: {hint}")
-        sys.stdout.write(file_of(option, options.name).read_text(encoding="utf-8"))
+            raise ValueError(
+                f"NAME must be a shipped name, got {options.name}: {_hint(options.name, every)}"
+            )
+        path = FOLDERS[every[options.name]] / f"{options.name}.yaml"
+        sys.stdout.write(path.read_text(encoding="utf-8"))
         return
     for option, title in _TITLES.items():
         print(f"{title}\n")
         width = max(map(len, names(option))) + 2
         for name in names(option):
-            print(f"  {name:{width}}{_first_comment(FOLDERS[option] / f'{name}.yaml')}")
+            text = (FOLDERS[option] / f"{name}.yaml").read_text(encoding="utf-8")
+            comment = "".join(takewhile(lambda line: line[:2] == "# ", text.splitlines(True)))
+            sentence = re.sub(r"(?m)^# ", "", comment).partition(".\n")[0].split()
+            print(f"  {name:{width}}{' '.join(sentence)}.")
         print()
     print("barl recipes NAME > my.yaml: a copy to change.")
-
-
-def _first_comment(path: Path) -> str:
-    """Return the sentence with which a file begins."""
-    comment = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("# "):
-            break
-        comment.append(line.removeprefix("# "))
-        if line.endswith("."):
-            break
-    return " ".join(comment)
