@@ -172,6 +172,8 @@ def load_problems(
         answers = [text if answer_column and is_truth(text) else "" for text in answers]
     rows = zip(cells, problems, answers, strict=True)
     reasons = [_why_skipped(*row, conversational, keep_unanswered) for row in rows]
+    if unknown := {*decontaminate} - {*(evaluation_sets or ())}:
+        raise ValueError(f"decontaminate must name evaluation_sets, got {sorted(unknown)}.")
     found_in = contamination(_without(problems, reasons), evaluation_sets or {})
     seen = set[str]()
     for place, (key, sets) in enumerate(zip(map(_key, problems), found_in, strict=True)):

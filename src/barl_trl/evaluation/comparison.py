@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .responses import ResponsesByProblem
+from .responses import Response, ResponsesByProblem
 from .statistics import pass_at_k, student_quantile, student_tail
 
 TOKEN_RATIO = "token ratio"
@@ -199,19 +199,13 @@ def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, ArmValues]:
             differently.
     """
     arms = {name: [run.get(benchmark, {}) for run in runs] for name, runs in runs_by_arm.items()}
-    asked = [
-        (name, {number: responses[0].problem for number, responses in run.items()})
-        for name, runs in arms.items()
-        for run in runs
-    ]
-    for name, problems in asked:
-        if problems != asked[0][1]:
-            raise ValueError(
-                f"all runs must have answered the same problems of {benchmark}, got "
-                f"{len(problems)} in a run of {name}, and {len(asked[0][1])}, or others, in the "
-                "first."
-            )
+    first, *_ = (run for runs in arms.values() for run in runs)
     for name, runs in arms.items():
+        if any({*map(_asked, run.items())} != {*map(_asked, first.items())} for run in runs):
+            raise ValueError(
+                f"all runs must have answered the same problems of {benchmark}, got other ones in "
+                f"a run of {name} than the {len(first)} of the first."
+            )
         drawings = [one.drawing for run in runs for of_one in run.values() for one in of_one]
         noted = [drawing for drawing in drawings if drawing is not None]  # older files do not say
         if any(drawing != noted[0] for drawing in noted):
@@ -219,19 +213,20 @@ def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, ArmValues]:
                 f"an arm's runs must have drawn tokens alike, got {noted[0]} and another in {name}:"
                 " name them as two arms."
             )
-    lengths = (len(of_one) for runs in arms.values() for run in runs for of_one in run.values())
-    ks = np.arange(1, min(lengths) + 1)
-    return {name: _arm_values(runs, ks) for name, runs in arms.items()}
+    most = min(len(one) for runs in arms.values() for run in runs for one in run.values())
+    ks, values = np.arange(1, most + 1), {}
+    for name, runs in arms.items():
+        passed, tokens = [], []
+        for run in map(dict.values, runs):
+            counts = [(len(of_one), sum(one.reward == 1 for one in of_one)) for of_one in run]
+            passed.append([[pass_at_k(*count, int(k)) for k in ks] for count in counts])
+            tokens.append([np.mean([one.tokens for one in of_one]) * ks for of_one in run])
+        values[name] = ArmValues(np.array(passed), np.array(tokens))
+    return values
 
 
-def _arm_values(runs: Sequence[ResponsesByProblem], ks: np.ndarray) -> ArmValues:
-    passed, tokens = [], []
-    for run in runs:
-        counts = [(len(of_one), sum(one.reward == 1 for one in of_one)) for of_one in run.values()]
-        passed.append([[pass_at_k(*count, int(k)) for k in ks] for count in counts])
-        lengths = [np.mean([one.tokens for one in of_one]) for of_one in run.values()]
-        tokens.append(np.outer(lengths, ks))
-    return ArmValues(np.array(passed), np.array(tokens))
+def _asked(item: tuple[int, Sequence[Response]]) -> tuple[int, str]:
+    return item[0], item[1][0].problem
 
 
 def comparison_rows(runs_by_arm: Runs) -> list[dict[str, Any]]:
@@ -272,8 +267,8 @@ def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
         for metric, (ours, theirs) in pairs.items()
     }
     if most > 1:
-        found = tokens_at_equal_accuracy(arm, base) or (None, None, None)
-        metrics[TOKEN_RATIO] = dict(zip(("ratio", "low", "high"), found, strict=True))
+        ratio, low, high = tokens_at_equal_accuracy(arm, base) or (None, None, None)
+        metrics[TOKEN_RATIO] = {"ratio": ratio, "low": low, "high": high}
     return metrics
 
 
@@ -281,8 +276,8 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw a forest plot: a panel for each metric, with a line for each benchmark and arm."""
     from matplotlib.figure import Figure
 
-    metrics = list(dict.fromkeys(row["metric"] for row in rows))
-    places = list(dict.fromkeys((row["benchmark"], row["arm"]) for row in rows))
+    metrics = [*dict.fromkeys(row["metric"] for row in rows)]
+    places = [*dict.fromkeys((row["benchmark"], row["arm"]) for row in rows)]
     size = max(4.2, 3.3 * len(metrics)), 1.2 + 0.35 * len(places)
     figure = Figure(size, layout="constrained")
     axes = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]

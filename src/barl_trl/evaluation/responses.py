@@ -1,8 +1,4 @@
-"""Response files of `barl evaluate`.
-
-A folder holds the responses of one model under one way of sampling. Its file `<benchmark>.jsonl`
-has one JSON line per response.
-"""
+"""Response files of `barl evaluate`: `<benchmark>.jsonl` has one JSON line per response."""
 
 import json
 import logging
@@ -187,10 +183,8 @@ def read_responses(
 class ResponseFile:
     """A response file to which responses are added; those in it are `responses`, by key.
 
-    A last line that a killed run cut off is removed from it, if this process is its writer.
-
-    Raises:
-        ValueError: The file is no response file. It is left as it is.
+    Its writer removes a last line that a killed run cut off. What is no response file is left as it
+    is, and raises a ValueError.
     """
 
     def __init__(self, path: Path, *, is_writer: bool = True):

@@ -53,12 +53,9 @@ def summarize(
 def consensus(responses: Sequence[Response], equivalent: Equivalent) -> float:
     """Return the probability that the right answer wins the vote of the responses to a problem.
 
-    The answer that most responses give wins. If t answers share the lead, each wins with
-    probability 1 / t. Responses without an answer do not vote. If none votes, the probability is 0.
-
-    All answers that the grader rewarded are one class. Each distinct wrong answer joins the first
-    class whose shortest answer it matches both ways, as hypotheses do in training. An answer whose
-    grading timed out or crashed counts as wrong.
+    If t answers share the lead, each wins with probability 1 / t. Responses without an answer do
+    not vote. All answers that the grader rewarded are one class. Each distinct wrong answer joins
+    the first class whose shortest answer it matches both ways, as hypotheses do in training.
     """
     wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
     classes: Counter[str] = Counter()
@@ -74,10 +71,7 @@ def consensus(responses: Sequence[Response], equivalent: Equivalent) -> float:
 def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the results to add to: new ones, or those of an earlier run with the same settings.
 
-    Batch size and the code that trained may differ; the versions of both runs are joined.
-
-    Raises:
-        ValueError: The earlier run in this folder had other settings.
+    A ValueError says that the settings differ. The versions of both runs are joined.
     """
     path = folder / "results.json"
     if not path.exists():
@@ -103,8 +97,8 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 def text_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "left") -> str:
     """Return rows (column title -> text) as lines of aligned text below a title.
 
-    Control characters are escaped: a name may command a terminal. `align` is the alignment of all
-    columns but the first: `"left"` or `"right"`.
+    Control characters are escaped: a name may command a terminal. `align` (`"left"`, `"right"`) is
+    that of all columns but the first.
     """
     lines = [[*map(_printable, cells)] for cells in (rows[0], *(row.values() for row in rows))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

@@ -13,25 +13,15 @@ PROMPT = "barl_prompt"
 
 @dataclass(frozen=True)
 class Template:
-    """How a problem becomes a prompt.
-
-    Attributes:
-        name: Name of the template in result files.
-        plain: The prompt as text with `{problem}` in it; None: by the tokenizer's chat template.
-        system_prompt: Content of the system message. None or "": no system message.
-        user: Content of the user message, with `{problem}` in it.
-        ends: Tokens that end a turn, beside those that tokenizer and chat template name.
-        variables: Variables of the chat template.
-        marker: A token in the chat templates of the family, by which it is recognised.
-    """
+    """How a problem becomes a prompt."""
 
     name: str
-    plain: str | None = None
-    system_prompt: str | None = None
+    plain: str | None = None  # the prompt as text with {problem}; None: by the chat template
+    system_prompt: str | None = None  # "" is none, too
     user: str = "{problem}"
-    ends: tuple[str, ...] = ()
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    marker: str = ""
+    ends: tuple[str, ...] = ()  # tokens that end a turn beside the tokenizer's
+    variables: Mapping[str, Any] = field(default_factory=dict)  # of the chat template
+    marker: str = ""  # a token in the chat templates of the family, by which it is recognised
 
     def messages(self, problem: str) -> list[dict[str, str]]:
         """Return the messages of the prompt; the template must not be plain."""
@@ -93,16 +83,12 @@ def choose_template(
     system_prompt: str | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Template:
-    """Return the template with a name, or the one that fits a tokenizer.
+    """Return the template with a name, or the one that fits a tokenizer, or raise a ValueError.
 
     The name is one of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: the template that
     `barl train` noted in the tokenizer; else that of the family whose marker stands in the chat
     template, which fine-tuned models keep under any name; else `plain`. System prompt and variables
     replace the template's own; "" is no system message.
-
-    Raises:
-        ValueError: There is no such template, or it does not fit the tokenizer, or has no place for
-            a system prompt or variables.
     """
     template = _chosen(name, tokenizer)
     given = [system_prompt, variables]
