@@ -1,7 +1,10 @@
-"""Runs on every process: three groups of four rollouts, of which two processes share the second.
+"""Runs on every process: credits, and verdicts, of which two processes share what they know.
 
-Those of the first process are long and have many hypotheses, those of the second are short and have
-few.
+Credits: three groups of four rollouts, of which two processes share the second. Those of the first
+process are long and have many hypotheses, those of the second are short and have few.
+Verdicts: five groups of two, of which they share the third. The processes judge differently, as
+where a comparison times out on one of them alone: to the first every answer is right, and the same
+as any other.
 """
 
 import json
@@ -10,6 +13,13 @@ from pathlib import Path
 
 from accelerate import PartialState
 
+from barl_trl import BARLConfig
+from barl_trl.credit import CREDITS as CREDITS_BY_NAME
+from barl_trl.graders import Grader, Verdict, extract_answer
+from barl_trl.rewards import AccuracyReward
+from barl_trl.steps import fixed_size_steps
+from barl_trl.trainer.scoring import HypothesisScorer, share_verdicts
+from barl_trl.trainer.turns import Generated
 from tests.tiny import tiny_model, tiny_tokenizer
 
 from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer
@@ -22,6 +32,9 @@ ROWS = [
     for prompt, solution in [("How long?", "9"), ("1+1?", "2"), ("No truth?", "")]
     for _ in range(4)
 ]
+TRUTHS = ["1", "1", "2", "2", "3", "3", "4", "4", "", ""]
+ANSWERS = ["1", "1", "2", "02", "3", "03", None, "04", "5", "5"]
+ANSWERED = ["no idea" if answer is None else rf"\boxed{{{answer}}}" for answer in ANSWERS]
 
 
 def loudness(completions, **_):
@@ -29,41 +42,84 @@ def loudness(completions, **_):
     return [None if text == "no idea" else sum(map(ord, text)) % 7 / 7 for text in completions]
 
 
+def weighed(folder, state, credit):
+    """The rollouts' weights, and what is logged of them."""
+    tokenizer, size = tiny_tokenizer(), len(ROWS) // state.num_processes
+    start = state.process_index * size
+    args = config(
+        folder / credit,
+        credit=credit,
+        log_beliefs=True,
+        value_normalization="none",
+        per_device_train_batch_size=size,
+        max_completion_length=256,
+    )
+    made = trainer(
+        tiny_model(tokenizer),
+        tokenizer,
+        args,
+        rows=PROBLEMS * 2,
+        reward_funcs=loudness,
+        rollout_func=given_rollouts(GIVEN, cut_off=[LONG[0], COMPLETIONS["1+1?"][3]]),
+    )
+    made.model.train()
+    output = made._generate_and_score_completions(ROWS[start : start + size])
+    weights = [
+        row[mask.bool()].tolist()
+        for row, mask in zip(output["advantages"], output["completion_mask"], strict=True)
+    ]
+    metrics = {
+        name.removeprefix("barl/"): values[-1]
+        for name, values in made._metrics["train"].items()
+        if name.startswith("barl/") and "_seconds" not in name
+    }
+    return weights, metrics
+
+
+def verdicts(folder, state):
+    """What a process judged, and knows in the end."""
+    is_first, size = state.process_index == 0, len(ANSWERS) // state.num_processes
+    own = slice(state.process_index * size, (state.process_index + 1) * size)
+    judged = []
+
+    def judge(truth, answer):
+        judged.append([truth, answer])
+        return Verdict(is_first, "equal" if is_first else "timeout")
+
+    reward = AccuracyReward(Grader("own", "1", extract_answer, judge), "accuracy_reward")
+    generated = Generated([], [], ANSWERED[own])
+    share_verdicts(reward, generated, TRUTHS[own])
+    judged_ahead = list(judged)
+    rewards = reward(ANSWERED, TRUTHS)
+    scorer = HypothesisScorer(
+        tiny_tokenizer(),
+        CREDITS_BY_NAME["barl"],
+        BARLConfig(str(folder), use_cpu=True, bf16=False),
+        extract_answer,
+        lambda a, b: is_first,
+        fixed_size_steps,
+        end_ids=[],
+    )
+    rows = [{"solution": truth} for truth in TRUTHS[own]]
+    answers, sets, _ = scorer._hypotheses(generated, rows, range(len(ANSWERS))[own], 2)
+    return {
+        "judged ahead": judged_ahead,
+        "judged": judged,
+        "rewards": rewards,
+        "answers": answers,
+        "hypotheses": [hypotheses and hypotheses.answers for hypotheses in sets],
+    }
+
+
 def main(folder: str) -> None:
-    state, tokenizer = PartialState(cpu=True), tiny_tokenizer()
-    size = len(ROWS) // state.num_processes
-    start, weights, metrics = state.process_index * size, {}, {}
-    for credit in CREDITS:
-        args = config(
-            Path(folder) / credit,
-            credit=credit,
-            log_beliefs=True,
-            value_normalization="none",
-            per_device_train_batch_size=size,
-            max_completion_length=256,
-        )
-        barl_trainer = trainer(
-            tiny_model(tokenizer),
-            tokenizer,
-            args,
-            rows=PROBLEMS * 2,
-            reward_funcs=loudness,
-            rollout_func=given_rollouts(GIVEN, cut_off=[LONG[0], COMPLETIONS["1+1?"][3]]),
-        )
-        barl_trainer.model.train()
-        output = barl_trainer._generate_and_score_completions(ROWS[start : start + size])
-        weights[credit] = [
-            row[mask.bool()].tolist()
-            for row, mask in zip(output["advantages"], output["completion_mask"], strict=True)
-        ]
-        logged = barl_trainer._metrics["train"].items()
-        metrics[credit] = {
-            name.removeprefix("barl/"): values[-1]
-            for name, values in logged
-            if name.startswith("barl/") and "_seconds" not in name
-        }
-    (Path(folder) / f"{state.process_index}.json").write_text(json.dumps(weights))
-    (Path(folder) / f"metrics-{state.process_index}.json").write_text(json.dumps(metrics))
+    state, path = PartialState(cpu=True), Path(folder)
+    found = {credit: weighed(path, state, credit) for credit in CREDITS}
+    result = {
+        "weights": {credit: weights for credit, (weights, _) in found.items()},
+        "metrics": {credit: metrics for credit, (_, metrics) in found.items()},
+        "verdicts": verdicts(path, state),
+    }
+    (path / f"{state.process_index}.json").write_text(json.dumps(result))
     state.destroy_process_group()
 
 

@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,8 +12,6 @@ from trl import GRPOTrainer
 from barl_trl.rewards import accuracy_reward
 
 from .. import reference
-from ..distributed.launching import launch
-from ..paths import ROOT
 from ..tiny import tiny_model
 from . import by_hand
 from .playing import Keeping, agent_config, agent_tokenizer, call, played, speaking
@@ -54,9 +50,6 @@ def agent(
     )
 
 
-FAMILIES = ["qwen2_5", "qwen3", "llama3_1"]
-
-
 def plays(family="qwen2_5"):
     def c(key):
         return call("look", family, key=key)
@@ -69,58 +62,30 @@ def plays(family="qwen2_5"):
     ]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_steps_are_turns_and_only_the_models_tokens_have_weights(tmp_path, family):
+@pytest.mark.parametrize("family", ["qwen2_5", "qwen3", "llama3_1"])
+def test_only_the_models_tokens_have_weights_and_those_are_by_hand(tmp_path, family):
+    """Steps are turns: states at the prompt, behind each result, and at the last word."""
     trainer = agent(tmp_path, family, tools=[look], value_normalization="none", step_size=99)
     output = played(trainer, ROWS, plays(family))
-    scored, generated = trainer.scored, trainer.generated
+    scored, generated, model = trainer.scored, trainer.generated, trainer.model
     assert trainer.script.calls == [4, 3, 1]
     assert [*map(len, scored.turns)] == [2, 3, 1, 2]
     assert scored.answers == ["12", None, "7", "2"]
-    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
-    for n, (ids, mask) in enumerate(zip(generated.completion_ids, generated.masks, strict=True)):
-        weights = output["advantages"][n][: len(ids)]
-        assert not weights[[k for k, own in enumerate(mask) if not own]].any()
-        starts = [k for k in range(1, len(ids)) if mask[k] and not mask[k - 1]]
-        ends = scored.step_ends[n]
-        assert ends == [*starts, len(ids) - 1]
-        for start, end in zip([0, *ends], ends, strict=False):
-            own = [weights[k].item() for k in range(start, end) if mask[k]]
-            assert len({*own}) == 1
-
-
-@pytest.mark.parametrize("credit", ["barl", "belief_critic", "delta_belief"])
-def test_whitening_is_over_the_models_tokens(tmp_path, credit):
-    fields = {"credit": credit, "value_normalization": "batch", "step_size": 99}
-    trainer = agent(tmp_path, tools=[look], **fields)
-    output = played(trainer, ROWS, plays())
-    own = (output["completion_mask"] * output["tool_mask"]).bool()
-    weights = output["advantages"][own]
-    assert weights.mean().item() == pytest.approx(0, abs=1e-5)
-    assert weights.std().item() == pytest.approx(1, abs=1e-2)
-
-
-def test_weights_are_those_by_hand(tmp_path):
-    """States at the prompt, behind each result, and at the last word; plain loops over them."""
-    trainer = agent(tmp_path, tools=[look], value_normalization="none", step_size=99)
-    output = played(trainer, ROWS, plays())
     outcomes = trainer._rewards_per_func[:, 0].tolist()
-    (answers,) = {found.answers for found in trainer.scored.sets}
+    assert outcomes == [1.0, 0.0, 0.0, 0.0]
+    (answers,) = {found.answers for found in scored.sets}
     assert set(answers) == {"12", "7", "2"}
     bare = by_hand.ELICITATION.removeprefix("\n")
-    for n, (ids, mask) in enumerate(
-        zip(trainer.generated.completion_ids, trainer.generated.masks, strict=True)
-    ):
+    for n, (ids, mask) in enumerate(zip(generated.completion_ids, generated.masks, strict=True)):
         starts = [k for k in range(1, len(ids)) if mask[k] and not mask[k - 1]]
-        prompt = trainer.generated.prompt_ids[n]
+        assert scored.step_ends[n] == [*starts, len(ids) - 1]
+        prompt = generated.prompt_ids[n]
         states = [([*prompt, *ids[:k]], bare) for k in (0, *starts)]
         states.append(([*prompt, *ids[:-1]], by_hand.ELICITATION))
         logps = [
             [
-                by_hand.answer_logp(
-                    trainer.model, trainer._tokenizer, state, answer, elicitation=question
-                )
-                for answer in answers
+                by_hand.answer_logp(model, trainer._tokenizer, state, text, elicitation=question)
+                for text in answers
             ]
             for state, question in states
         ]
@@ -134,25 +99,13 @@ def test_weights_are_those_by_hand(tmp_path):
         assert got == pytest.approx(expected, abs=1e-5)
 
 
-def test_what_others_say_changes_no_step_and_no_elicitation(tmp_path):
-    trainer = agent(tmp_path, "qwen3", tools=[look], step_size=99)
-    played(trainer, ROWS, plays())
-    asked = trainer.scorer.elicitation
-    prompts, generated = trainer.generated.prompt_ids, trainer.generated
-    for n in range(4):
-        ends, mask = trainer.scored.step_ends[n], generated.masks[n]
-        assert all(end == len(mask) or mask[end] for end in ends)
-        starts = [0, *(turn.stop for turn in trainer.scored.turns[n] if turn.has_observation)]
-        rollout = asked.rollout(
-            prompts[n], generated.completion_ids[n], ends, ["1"], mask=mask, turn_starts=starts
-        )
-        texts = [
-            trainer._tokenizer.decode(rollout.elicitation(state, asked.token_ids))
-            for state in range(len(ends) + 1)
-        ]
-        bare = "Based on the above reasoning, the final answer is \\boxed"
-        last = "\n" + bare  # within the last turn
-        assert texts == [bare] * len(ends) + [last]
+def test_whitening_is_over_the_models_tokens(tmp_path):
+    trainer = agent(tmp_path, tools=[look], value_normalization="batch", step_size=99)
+    output = played(trainer, ROWS, plays())
+    own = (output["completion_mask"] * output["tool_mask"]).bool()
+    weights = output["advantages"][own]
+    assert weights.mean().item() == pytest.approx(0, abs=1e-5)
+    assert weights.std().item() == pytest.approx(1, abs=1e-2)
 
 
 def test_old_logps_are_those_of_trl(tmp_path):
@@ -222,32 +175,16 @@ GAMES = [
 ]
 
 
-def test_an_environment_tells_answers_and_rewards(tmp_path):
-    trainer = agent(tmp_path, reward_funcs=[], environment_factory=Guess)
-    played(trainer, ROWS, GAMES)
-    assert trainer.scored.answers == ["12", "9", None, "12"]
-    assert trainer._rewards_per_func.tolist() == [[1.0], [0.0], [0.0], [1.0]]
-    assert trainer.scored.sets[0].members == (0, 1, None, 0)
-
-
-def test_our_rewards_read_the_same_answers(tmp_path):
-    trainer = agent(tmp_path, environment_factory=Guess)
-    played(trainer, ROWS, GAMES)
-    assert trainer._rewards_per_func.tolist() == [
-        [1.0, 1.0],
-        [0.0, 0.0],
-        [0.0, 0.0],
-        [1.0, 1.0],
-    ]
-
-
-def test_a_reward_function_may_take_the_answers(tmp_path):
+def test_an_environment_tells_answers_and_rewards_and_reward_functions_read_them(tmp_path):
     def told(completions, rollout_answer, **kwargs):
         return [float(given.answer is not None) for given in rollout_answer]
 
-    trainer = agent(tmp_path, reward_funcs=told, environment_factory=Guess)
+    trainer = agent(tmp_path, reward_funcs=[accuracy_reward, told], environment_factory=Guess)
     played(trainer, ROWS, GAMES)
-    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert trainer.scored.answers == ["12", "9", None, "12"]
+    assert trainer.scored.sets[0].members == (0, 1, None, 0)
+    rewards = [[1.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+    assert trainer._rewards_per_func.tolist() == rewards
 
 
 def test_an_environment_without_an_answer_leaves_it_to_the_last_message(tmp_path):
@@ -313,13 +250,6 @@ def _tools_of(row, trainer):
     return map(json.loads, lines)
 
 
-def test_a_row_must_choose_an_environment_that_there_is(tmp_path):
-    rows = [row | {"environment": "gone"} for row in ROWS]
-    trainer = agent(tmp_path, rows=rows, environment_factory=SEVERAL)
-    with pytest.raises(ValueError, match="'gone'`, which is not among the environments"):
-        played(trainer, rows, GAMES)
-
-
 def chatting(parts, **columns):
     """A `rollout_func` whose rollouts are lists of parts: texts are the model's, pairs are not."""
 
@@ -381,25 +311,7 @@ def test_a_rollout_func_of_several_turns(tmp_path, conversational):
         assert seen == [r"\boxed{12}", r"\boxed{7}", r"\boxed{9}", ""]
 
 
-def test_a_rollout_func_may_tell_the_answers(tmp_path):
-    told = ["12", None, 9, "12"]
-    trainer = agent(tmp_path, rollout_func=chatting(CHATS, answer=told))
-    trainer.model.train()
-    trainer._generate_and_score_completions([dict(row) for row in ROWS])
-    assert trainer.scored.answers == ["12", None, "9", "12"]
-    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
-
-
-def test_answers_that_are_told_need_no_box(tmp_path, caplog):
-    trainer = agent(tmp_path, rollout_func=chatting(CHATS, answer=[None] * 4))
-    trainer.model.train()
-    trainer._generate_and_score_completions([dict(row) for row in ROWS])
-    trainer.log({})
-    assert trainer.scored.answers == [None] * 4
-    assert "have no answer" not in caplog.text
-
-
-def test_what_a_rollout_func_tells_leaves_the_data_as_they_are(tmp_path):
+def test_a_rollout_func_may_tell_the_answers_and_leaves_the_data_as_they_are(tmp_path):
     """And a field that is no list is that of every rollout, as in TRL."""
     seen = []
 
@@ -408,12 +320,14 @@ def test_what_a_rollout_func_tells_leaves_the_data_as_they_are(tmp_path):
         return [0.0] * len(completions)
 
     rows = [row | {"answer": "12"} for row in ROWS]
-    told = ["12", None, "9", "12"]
-    rollout_func = chatting(CHATS, answer=told, game=3)
-    trainer = agent(tmp_path, reward_funcs=own, rows=rows, rollout_func=rollout_func)
+    rollout_func = chatting(CHATS, answer=["12", None, 9, "12"], game=3)
+    rewards = [accuracy_reward, own]
+    trainer = agent(tmp_path, reward_funcs=rewards, rows=rows, rollout_func=rollout_func)
     trainer.model.train()
     trainer._generate_and_score_completions([dict(row) for row in rows])
-    assert seen == [(["12"] * 4, told, [3] * 4)]
+    told = ["12", None, "9", "12"]
+    assert trainer.scored.answers == told and seen == [(["12"] * 4, told, [3] * 4)]
+    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
     assert [row["game"] for row in trainer._inputs] == [3] * 4
 
 
@@ -458,24 +372,6 @@ def test_edges_of_the_loop(tmp_path):
     assert weighed == [sum(mask) for mask in trainer.generated.masks]
 
 
-def picture(key: int) -> str:
-    """Show a picture.
-
-    Args:
-        key: A key.
-
-    Returns:
-        The picture.
-    """
-    return [{"type": "image", "image": key}]
-
-
-def test_a_tool_that_returns_an_image_is_refused(tmp_path):
-    trainer = agent(tmp_path, tools=[picture])
-    with pytest.raises(ValueError, match="tools must return texts, got an image: BARLTrainer is"):
-        played(trainer, ROWS, [[call("picture", key=1), "So."]] * 4)
-
-
 @pytest.mark.parametrize("room", [0, -1], ids=["fits exactly", "does not fit"])
 def test_a_result_at_the_length_limit(tmp_path, room):
     script = [[call("look", key=0), r"\boxed{12}"]] * 4
@@ -493,18 +389,6 @@ def test_a_result_at_the_length_limit(tmp_path, room):
     assert trainer._metrics["train"]["barl/ended_in_call"][-1] == float(room < 0)
 
 
-# What stays equal
-
-
-def test_no_tools_are_as_before(tmp_path):
-    def weights(**kwargs):
-        trainer = agent(tmp_path, **kwargs)
-        return played(trainer, ROWS, [[r"So \boxed{12}"], ["no"], ["1 <think> 2"], ["3…"]])
-
-    expected, got = weights(), weights(tools=[])
-    assert torch.equal(expected["advantages"], got["advantages"])
-
-
 def test_credit_grpo_is_trls_grpo_with_the_same_tools(tmp_path):
     weights = []
     for cls, own in ((Keeping, {"credit": "grpo"}), (GRPOTrainer, {})):
@@ -513,38 +397,6 @@ def test_credit_grpo_is_trls_grpo_with_the_same_tools(tmp_path):
         advantages = output["advantages"].reshape(4, -1)  # TRL's is one for each rollout
         weights.append(advantages * output["completion_mask"] * output["tool_mask"])
     torch.testing.assert_close(weights[0], weights[1], atol=1e-5, rtol=0)
-
-
-@pytest.fixture(scope="module")
-def on_processes(tmp_path_factory):
-    """Token weights of the worker's agents on one process and on two, and all their metrics."""
-    folder = tmp_path_factory.mktemp("processes")
-    launch("cpu/ddp.yaml", "tests.trainer.agents_worker", str(folder))
-    first, second = (json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1))
-    (alone := folder / "one").mkdir()
-    launch_one = [sys.executable, "-m", "tests.trainer.agents_worker", str(alone)]
-    subprocess.run(launch_one, check=True, cwd=ROOT)
-    whole = json.loads((alone / "0.json").read_text())
-    weights = {credit: (rows, first[credit] + second[credit]) for credit, rows in whole.items()}
-    return weights, [json.loads(path.read_text()) for path in folder.rglob("metrics-*.json")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("credit", ["barl", "belief_critic", "bayes"])
-def test_a_group_that_straddles_two_processes(on_processes, credit):
-    expected, got = on_processes[0][credit]
-    assert [*map(len, got)] == [*map(len, expected)]
-    for row, want in zip(got, expected, strict=True):
-        assert row == pytest.approx(want, abs=1e-4)
-
-
-@pytest.mark.slow
-def test_benchmarks_of_agents_on_two_processes(on_processes):
-    metrics = on_processes[1]
-    assert len(metrics) == 3
-    for one in metrics:  # the answers are 0, 1, ..., 6, 0, ..., 3, the truths four 3, four 5, 6
-        assert one["eval_games/accuracy"] == pytest.approx(2 / 11)
-        assert one["eval_games/mean_tokens"] == metrics[0]["eval_games/mean_tokens"]
 
 
 def test_what_observations_tell_is_logged_of_a_credit_without_other_hypotheses(tmp_path):
@@ -569,13 +421,9 @@ def test_the_last_state_may_be_the_answer(tmp_path, last_state):
     assert logps[0, 0, 0] < -0.1
 
 
-# Benchmarks
-
-
-@pytest.mark.parametrize("credit", ["barl", "grpo"])
-def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path, credit):
+def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path):
     rows = [row | {"solution": str(12 - n % 3)} for n, row in enumerate(ROWS)]
-    fields = {"per_device_eval_batch_size": 4, "log_completions": True, "credit": credit}
+    fields = {"per_device_eval_batch_size": 4, "log_completions": True}
     kwargs = {"reward_funcs": [], "environment_factory": Chance}
     trainer = agent(tmp_path, benchmarks={"games": Dataset.from_list(rows)}, **fields, **kwargs)
     speaking(trainer.model, trainer._tokenizer, GAMES)

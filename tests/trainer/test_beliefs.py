@@ -90,14 +90,26 @@ def expected_outcomes(prior=(1.0,) * 4):
 
 @pytest.mark.parametrize("way", ["environment", "function"])
 def test_the_return_expected_under_the_tasks_belief_weighs_all_turns(tmp_path, way):
-    """And no forward pass is spent on it."""
-    kwargs = {} if way == "environment" else {"observation_likelihood": likelihood}
-    trainer = game(tmp_path, factory=KnowingGuess if way == "environment" else Guess, **kwargs)
-    output = played(trainer, ROWS, GAMES)
+    """No forward pass is spent on it, and columns may have the names of the function's arguments."""
+    rows, kwargs = ROWS, {}
+    if way == "function":
+        rows = [{"prompt": QUESTION, "solution": "12", "hypotheses": NUMBERS, "steps": 7}] * 4
+        kwargs = {"factory": Guess, "observation_likelihood": likelihood}
+        kwargs |= {"hypotheses_column": "hypotheses"}
+    trainer = game(tmp_path, rows=rows, **kwargs)
+    output = played(trainer, rows, GAMES)
     assert trainer.scored.sets[0].answers == tuple(ORDER)
     assert [*trainer.scored.sets[0].members] == ANSWERS
     check_weights(trainer, output, weights_by_hand(expected_outcomes()))
     assert trainer.scored.likelihoods.num_tokens == 0
+    metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
+    # the third rollout asks nothing; the others have 2, 1 and 3 results of tools
+    assert metrics["barl/entropy_before"] == pytest.approx(math.log(4))
+    assert metrics["barl/entropy_after"] == pytest.approx((math.log(3) + 2 * math.log(4)) / 4)
+    assert metrics["barl/truth_mass_after"] == pytest.approx((1 / 3 + 2 / 4 + 1) / 4)
+    for name in ("observations_contradicted", "truth_not_given", "scoring_tokens"):
+        assert metrics[f"barl/{name}"] == 0
+    assert "barl/discrepancy" not in metrics
 
 
 def test_without_labels_the_bayes_return_has_the_same_weights(tmp_path):
@@ -112,11 +124,12 @@ def test_without_labels_the_bayes_return_has_the_same_weights(tmp_path):
     check_weights(trainer, output, weights_by_hand(expected_outcomes()))
 
 
-def test_the_prior_is_that_of_the_column(tmp_path):
-    trainer = game(tmp_path, prior_column="prior")
-    output = played(trainer, ROWS, GAMES)
-    prior = [4.0, 1.0, 2.0, 3.0]
-    check_weights(trainer, output, weights_by_hand(expected_outcomes(prior)))
+@pytest.mark.parametrize("scale", [1, 1e-60, 1e60])
+def test_the_prior_is_that_of_the_column(tmp_path, scale):
+    rows = [row | {"prior": [scale * weight for weight in PRIOR]} for row in ROWS]
+    trainer = game(tmp_path, rows=rows, prior_column="prior")
+    output = played(trainer, rows, GAMES)
+    check_weights(trainer, output, weights_by_hand(expected_outcomes([4.0, 1.0, 2.0, 3.0])))
 
 
 def test_information_is_paid_to_the_step_that_gains_it(tmp_path):
@@ -174,20 +187,6 @@ def test_both_beliefs_multiply(tmp_path):
         assert [*map(pytest.approx, expected)] == got
 
 
-def test_metrics_say_what_observations_did(tmp_path):
-    trainer = game(tmp_path)
-    played(trainer, ROWS, GAMES)
-    metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
-    # the third rollout asks nothing; the others have 2, 1 and 3 results of tools
-    assert metrics["barl/entropy_before"] == pytest.approx(math.log(4))
-    assert metrics["barl/entropy_after"] == pytest.approx((math.log(3) + 2 * math.log(4)) / 4)
-    assert metrics["barl/truth_mass_after"] == pytest.approx((1 / 3 + 2 / 4 + 1) / 4)
-    assert metrics["barl/observations_contradicted"] == 0
-    assert metrics["barl/truth_not_given"] == 0
-    assert metrics["barl/scoring_tokens"] == 0
-    assert "barl/discrepancy" not in metrics
-
-
 def test_an_observation_that_no_hypothesis_allows_leaves_the_belief_and_is_counted(tmp_path):
     def impossible(hypotheses, steps, **columns):
         return [
@@ -210,7 +209,7 @@ def rotten(hypotheses, steps, **columns):
 
 def test_numbers_that_cannot_be_used_are_refused_first_and_counted_later(tmp_path):
     trainer = game(tmp_path, factory=Guess, observation_likelihood=rotten)
-    with pytest.raises(ValueError, match=r"got \[nan nan nan nan\] for step 0 of rollout 0"):
+    with pytest.raises(ValueError, match="step 0 of rollout 0"):
         played(trainer, ROWS, GAMES)
     trainer.state.global_step = 1
     output = played(trainer, ROWS, GAMES)
@@ -219,18 +218,10 @@ def test_numbers_that_cannot_be_used_are_refused_first_and_counted_later(tmp_pat
     assert trainer._metrics["train"]["barl/observations_unusable"][-1] == pytest.approx(10 / 6)
 
 
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ([[[0.0] * 4]] * 3, "a list for each of 4 rollouts, got 3"),
-        ([[[0.0] * 4]] * 4, "for rollout 0 with 3 steps and 4 hypotheses"),
-        ([["many"] * 3] * 4, "for rollout 0 with 3 steps and 4 hypotheses"),
-        (None, "a list for each of 4 rollouts, got NoneType"),
-    ],
-)
-def test_what_has_another_shape_is_refused_with_the_rollout(tmp_path, output, message):
+@pytest.mark.parametrize("output", [[[[0.0] * 4]] * 3, [[[0.0] * 4]] * 4, [["many"] * 3] * 4, None])
+def test_what_has_another_shape_is_refused(tmp_path, output):
     trainer = game(tmp_path, factory=Guess, observation_likelihood=lambda **columns: output)
-    with pytest.raises(ValueError, match=f"observation_likelihood must return .*{message}"):
+    with pytest.raises(ValueError, match="observation_likelihood must return"):
         played(trainer, ROWS, GAMES)
 
 
@@ -252,21 +243,13 @@ def test_rows_that_list_nothing_or_lack_the_truth_are_counted(tmp_path):
     assert metrics["barl/dropped/not_given"] == 1 / 8
 
 
-def test_without_true_answers_the_votes_are_the_prior(tmp_path, caplog):
-    """And no metric speaks of a truth; nothing is warned of."""
+def test_without_true_answers_the_votes_are_the_prior(tmp_path):
+    """And no metric speaks of a truth."""
     rows = [{"prompt": QUESTION, "solution": None}] * 4
-    trainer = agent(
-        tmp_path,
-        rows=rows,
-        tools=[look],
-        credit="bayes",
-        belief="task",
-        step_size=99,
-    )
+    fields = {"credit": "bayes", "belief": "task", "step_size": 99}
+    trainer = agent(tmp_path, rows=rows, tools=[look], **fields)
     votes = [[call("look", key=1), rf"\boxed{{{k}}}"] for k in (5, 9, 5, 5)]
-    with caplog.at_level("WARNING"):
-        output = played(trainer, rows, votes)
-    assert "returned None" not in caplog.text
+    output = played(trainer, rows, votes)
     assert not trainer.scored.sets[0].has_truth
     check_weights(trainer, output, weights_by_hand([0.75, 0.25, 0.75, 0.75]))
     metrics = trainer._metrics["train"]
@@ -360,8 +343,10 @@ def test_predicted_rewards_take_the_place_of_progress(tmp_path):
         assert got == pytest.approx(values, abs=1e-6)
 
 
-@pytest.mark.parametrize("credit", ["barl", "progress", "rloo", "belief_critic", "bayes", "rlpr"])
-@pytest.mark.parametrize("belief", ["model", "task"])
+@pytest.mark.parametrize(
+    ("credit", "belief"),
+    [("barl", "model"), ("barl", "task"), ("belief_critic", "model"), ("bayes", "task")],
+)
 def test_a_batch_without_any_usable_hypothesis_has_no_weights(tmp_path, credit, belief):
     own = {"observation_likelihood": None} if belief == "model" else {}
     trainer = text_trainer(tmp_path, credit=credit, belief=belief, hypotheses_column=None, **own)
@@ -373,34 +358,12 @@ def test_a_batch_without_any_usable_hypothesis_has_no_weights(tmp_path, credit, 
     assert not output["advantages"].any()
 
 
-def test_a_column_may_have_the_name_of_an_argument(tmp_path):
-    rows = [{"prompt": QUESTION, "solution": "12", "hypotheses": NUMBERS, "steps": 7}] * 4
-    trainer = game(
-        tmp_path,
-        rows=rows,
-        factory=Guess,
-        hypotheses_column="hypotheses",
-        observation_likelihood=likelihood,
-    )
-    output = played(trainer, rows, GAMES)
-    check_weights(trainer, output, weights_by_hand(expected_outcomes()))
-
-
-@pytest.mark.parametrize("scale", [1e-60, 1e60])
-def test_priors_of_any_size_are_taken(tmp_path, scale):
-    rows = [row | {"prior": [scale * weight for weight in PRIOR]} for row in ROWS]
-    trainer = game(tmp_path, rows=rows, prior_column="prior")
-    output = played(trainer, rows, GAMES)
-    prior = [4.0, 1.0, 2.0, 3.0]
-    check_weights(trainer, output, weights_by_hand(expected_outcomes(prior)))
-
-
 def test_an_answer_that_a_users_function_cannot_read_is_refused_first_and_counted_later(tmp_path):
     def near(answer, hypothesis):
         return 1 / (int(answer) - 9)
 
     trainer = game(tmp_path, outcome_under=near)
-    with pytest.raises(ValueError, match=r"got ZeroDivisionError.* for the answer '9' under '12'"):
+    with pytest.raises(ValueError, match="ZeroDivisionError"):
         played(trainer, ROWS, GAMES)
     trainer.state.global_step = 1
     output = played(trainer, ROWS, GAMES)

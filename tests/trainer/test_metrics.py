@@ -1,22 +1,21 @@
-"""What is logged, against plain loops over the records of the same run."""
+"""What is logged, against plain loops over the records of the same run, and what is printed."""
 
 import copy
-import json
 import math
+import re
 from statistics import fmean
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from datasets import Dataset
+from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from barl_trl import extract_answer
 from barl_trl.trainer.metrics import LOW
+from barl_trl.trainer.progress import ProgressRows
 from barl_trl.trainer.records import FOLDER, read_records
 
 from .. import reference
-from . import by_hand, credit_worker
 from .rollouts import (
     CASES,
     COMPLETIONS,
@@ -133,17 +132,6 @@ def test_metrics_are_what_loops_over_the_records_say(model, tokenizer, tmp_path,
         assert metrics["value_spread_equal_outcome"] > 0
 
 
-@pytest.mark.parametrize("credit", credit_worker.CREDITS)
-def test_two_processes_log_as_one_does(both_in, one_in, credit):
-    first, second = (json.loads((both_in / f"metrics-{n}.json").read_text()) for n in range(2))
-    assert first == second
-    records = [*read_records(both_in / credit / FOLDER)]
-    assert_logged(first[credit], expected(records, credit))
-    one = json.loads((one_in / "metrics-0.json").read_text())[credit]
-    timeless = [name for name in one if "scoring_" not in name]  # a shared prompt is fed by both
-    assert [first[credit][name] for name in timeless] == pytest.approx([*map(one.get, timeless)])
-
-
 def test_the_table_has_barls_columns_and_mean_weights(
     model, tokenizer, tmp_path, expected_weights, capsys
 ):
@@ -168,84 +156,58 @@ def test_the_table_has_barls_columns_and_mean_weights(
 # Lines
 
 
-def said(caplog, about):
-    return [record.getMessage() for record in caplog.records if about in record.getMessage()]
-
-
 @pytest.mark.parametrize("name", LOW)
 def test_a_metric_that_stays_low_is_explained_once(model, tokenizer, tmp_path, caplog, name):
     (bound, batches), _ = LOW[name]
     log = trainer(model, tokenizer, config(tmp_path))._batch_log
-
-    def after(values):
-        for value in values:
-            log._advise({name: value}, [1])
-        return len(said(caplog, f"barl/{name} is"))
-
-    assert after([0.0] * (batches - 1) + [bound] + [0.0] * (batches - 1)) == 0
-    assert after([0.0]) == 1
-    assert after([0.0] * 2 * batches) == 1
+    for value in [0.0] * (batches - 1) + [bound] + [0.0] * (batches - 1):
+        log._advise({name: value}, [1])
+    assert f"barl/{name} is" not in caplog.text
+    for _ in range(2 * batches):
+        log._advise({name: 0.0}, [1])
+    assert caplog.text.count(f"barl/{name} is") == 1
 
 
 @pytest.mark.parametrize(
-    ("credit", "turns", "about"),
+    ("credit", "turns", "is_named"),
     [
-        ({"credit": "barl"}, [2, 2], "credit='barl' with several turns"),
-        ({"credit": "barl"}, [0, 1], None),
-        ({"credit": "information_gain"}, [1, 3], "gain_normalization='joint'"),
-        ({"credit": "information_gain"}, [3, 3], None),
-        ({"credit": "delta_belief"}, [1, 2], "credit='delta_belief'"),
-        ({"credit": "progress", "credit_baseline": "step"}, [1, 2], "credit_baseline='step'"),
-        ({"credit": "belief_critic"}, [1, 2], None),
-        ({"credit": "delta_belief"}, [0, 1], None),
+        ({"credit": "barl"}, [2, 2], True),
+        ({"credit": "barl"}, [0, 1], False),
+        ({"credit": "information_gain"}, [1, 3], True),
+        ({"credit": "information_gain"}, [3, 3], False),
+        ({"credit": "delta_belief"}, [1, 2], True),
+        ({"credit": "progress", "credit_baseline": "step"}, [1, 2], True),
+        ({"credit": "belief_critic"}, [1, 2], False),
     ],
 )
 def test_credits_that_mislead_with_turns_are_named(
-    model, tokenizer, tmp_path, caplog, credit, turns, about
+    model, tokenizer, tmp_path, caplog, credit, turns, is_named
 ):
-    log = trainer(model, tokenizer, config(tmp_path, **credit))._batch_log
-    log._advise({}, turns)
-    assert [about in text for text in said(caplog, "turns")] == [True] * (about is not None)
-
-
-def test_a_loss_of_0_and_missing_answers_are_explained_once(model, tokenizer, tmp_path, caplog):
-    trainer(model, tokenizer, config(tmp_path, max_steps=3)).train()
-    assert len(said(caplog, "loss stays near 0")) == 1
-    assert [text[:4] for text in said(caplog, "have no answer")] == ["25 %"]
-
-
-def test_boxes_are_not_missed_where_answers_are_read_in_other_ways(
-    model, tokenizer, tmp_path, caplog
-):
-    weights_of(trainer(model, tokenizer, config(tmp_path), answer_extractor=extract_answer))
-    assert not said(caplog, "have no answer")
+    trainer(model, tokenizer, config(tmp_path, **credit))._batch_log._advise({}, turns)
+    assert ("turns" in caplog.text) == is_named
 
 
 def test_sequences_longer_than_the_models_positions(model, tokenizer, tmp_path, caplog):
     trainer(model, tokenizer, config(tmp_path, max_completion_length=513))
-    assert len(said(caplog, "513 tokens are more than the model's 512 positions")) == 1
+    assert "positions" in caplog.text
     caplog.clear()
     texts = {prompt: ["1" * 600] for prompt in COMPLETIONS}
     made = trainer(model, tokenizer, config(tmp_path), rollout_func=given_rollouts(texts))
-    assert not said(caplog, "positions")
+    assert "positions" not in caplog.text
     weights_of(made, ROWS[:1] * 8)
-    assert len(said(caplog, "605 tokens are more than the model's 512 positions")) == 1
+    assert "positions" in caplog.text
 
 
 # Rewards
 
 
 @pytest.mark.parametrize("missing", [None, math.nan])
-def test_rewards_that_are_all_missing_are_said(model, tokenizer, tmp_path, caplog, missing):
-    made = trainer(
-        model,
-        tokenizer,
-        config(tmp_path, max_steps=2),
-        reward_funcs=lambda completions, **_: [missing] * len(completions),
-    )
+def test_rewards_that_are_all_missing_train_nothing(model, tokenizer, tmp_path, caplog, missing):
+    rewards = {"reward_funcs": lambda completions, **_: [missing] * len(completions)}
+    made = trainer(model, tokenizer, config(tmp_path), **rewards)
     made.train()
-    assert len(said(caplog, "no rollout of a batch of 8 has a reward")) == 1
-    assert made.state.log_history[1]["grad_norm"] == 0
+    assert "has a reward" in caplog.text
+    assert made.state.log_history[0]["grad_norm"] == 0
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -254,96 +216,68 @@ def test_infinite_rewards_are_refused_at_first_and_counted_later(model, tokenize
         is_ill = trainer_state.global_step >= first
         return [-math.inf if is_ill and n == 0 else 1.0 for n in range(len(completions))]
 
-    args = config(tmp_path, max_steps=3, learning_rate=0.0)
+    args = config(tmp_path, max_steps=2, learning_rate=0.0)
     made = trainer(model, tokenizer, args, reward_funcs=reward)
     if not first:
-        with pytest.raises(ValueError, match="reward must return finite rewards, got -inf"):
+        with pytest.raises(ValueError, match="finite"):
             made.train()
         return
     made.train()
-    one, two, three = made.state.log_history[:3]
+    one, two, *_ = made.state.log_history
     assert "infinite_rewards" not in one
-    assert two["infinite_rewards"] == three["infinite_rewards"] == 1 / 8
-    assert two["reward"] == 1.0
+    assert two["infinite_rewards"] == 1 / 8 and two["reward"] == 1.0
 
 
-# Clipped ratios, without vLLM: the rollouts and their log-probabilities are given
+# Rows that a training run prints
 
-DIFFERENCES = [0.0, -0.9, 0.7, 1.5, math.log(3) + 0.01, -2.4]
-"""Trainer's minus sampler's log-probability, of a completion's tokens in turn."""
-MODES = ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
-
-
-def differences(num_tokens):
-    return [DIFFERENCES[k % len(DIFFERENCES)] for k in range(num_tokens)]
+LOGS = {"loss": 1e-9, "reward": 0.25, "barl/truth_mass": 0.4321}
+LOGS |= {"completions/mean_length": 143.6, "completions/clipped_ratio": 0.25}
 
 
-def corrected_trainer(model, tokenizer, args):
-    """A trainer whose rollouts come with the log-probabilities of another sampler."""
+@pytest.fixture
+def rows(tmp_path, capsys):
+    """Feeds logs to the callback; returns the lines."""
+    state = TrainerState(max_steps=200, is_world_process_zero=True)
+    args, callback = TrainingArguments(str(tmp_path), use_cpu=True, bf16=False), ProgressRows()
+    callback.on_train_begin(args, state, TrainerControl())
 
-    def rollout_func(prompts, trainer):
-        rollouts = given_rollouts()(prompts, trainer)
-        texts = [tokenizer.decode(ids[:-1]) for ids in rollouts["completion_ids"]]
-        with torch.no_grad():
-            logps = [
-                by_hand.completion_logps(model, tokenizer, prompt, text)
-                for prompt, text in zip(prompts, texts, strict=True)
-            ]
-        return rollouts | {
-            "logprobs": [(row - torch.tensor(differences(len(row)))).tolist() for row in logps]
-        }
+    def run(*logs, **changed):
+        vars(state).update(changed)
+        for log in logs:
+            state.global_step += 1
+            callback.on_log(args, state, TrainerControl(), logs=log)
+        return capsys.readouterr().out.splitlines()
 
-    made = trainer(copy.deepcopy(model), tokenizer, args, rollout_func=rollout_func)
-    # as of a trainer with vLLM that has handed over its first weights
-    made.use_vllm, made._last_loaded_step = True, 0
-    return made
+    return run
 
 
-def ratios(mode, num_tokens):
-    """Per token, before and after the bound 3."""
-    logs = differences(num_tokens)
-    if mode.startswith("sequence"):
-        logs = [sum(logs)] * num_tokens
-    raw = [math.exp(x) for x in logs]
-    return raw, [min(r, 3.0) if mode.endswith("truncate") else r * (r <= 3.0) for r in raw]
+def test_a_row_for_each_logged_step_by_the_main_process(rows, monkeypatch):
+    header, row, *others = rows(*[LOGS] * 26)
+    assert " ".join(header.split()) == "step reward truth mass tokens cut off left"
+    assert row.split()[:-1] == ["1/200", "0.250", "0.432", "144", "25%"]
+    assert re.fullmatch(r"\d+:\d\d:\d\d", row.split()[-1])
+    assert others.count(header) == 1
+    assert {len(line) for line in (header, row, *others)} == {len(header)}
+    assert rows(LOGS | {"barl/truth_mass": None})[0].split()[2] == "-"
+    evaluation = {"eval_loss": 0.0, "eval_search/accuracy": 0.45, "eval_reward": None}
+    lines = rows(evaluation, {"train_runtime": 3725.0}, {"mine": 1.0})
+    assert [line.strip() for line in lines] == [
+        "at 28  search/accuracy 0.45",
+        "29 steps in 1:02:05",
+    ]
+    assert rows(LOGS, is_world_process_zero=False) == []
+
+    def broken(*texts, **options):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("builtins.print", broken)
+    rows(LOGS, is_world_process_zero=True)  # nobody reads the console, and the run goes on
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
-    model, tokenizer, tmp_path, expected_weights, mode
-):
-    """The ratios are recorded, and the share that the bound changed is logged."""
-    args = config(
-        tmp_path,
-        vllm_importance_sampling_mode=mode,
-        value_normalization="none",
-        loss_type="grpo",
-        optim="sgd",
-        learning_rate=1.0,
-        lr_scheduler_type="constant",
-        max_grad_norm=1e9,
-        log_beliefs=True,
-    )
-    made = corrected_trainer(model, tokenizer, args)
-    made.train()
-    loss, clipped, records = 0.0, [], read_records(tmp_path / FOLDER)
-    for (prompt, completion, _), weights, record in zip(
-        CASES, expected_weights, records, strict=True
-    ):
-        logps = by_hand.completion_logps(model, tokenizer, prompt, completion)
-        raw, ratio = ratios(mode, len(logps))
-        np.testing.assert_allclose(record["importance_ratios"], ratio, rtol=1e-3)
-        clipped += [r > 3.0 for r in raw]
-        loss = loss - (logps * torch.tensor(weights) * torch.tensor(ratio)).mean() / len(CASES)
-    loss.backward()
-    for before, after in zip(model.parameters(), made.model.parameters(), strict=True):
-        torch.testing.assert_close(before - after, before.grad, atol=1e-5, rtol=1e-4)
-    share = made.state.log_history[0]["sampling/importance_sampling_ratio/frac_clipped"]
-    assert share == pytest.approx(fmean(clipped)) and 0 < share < 1
-
-
-def test_evaluation_logs_its_own_share(model, tokenizer, tmp_path):
-    made = corrected_trainer(model, tokenizer, config(tmp_path))
-    made.eval_dataset = made.train_dataset
-    metrics = made.evaluate()
-    assert 0 < metrics["eval_sampling/importance_sampling_ratio/frac_clipped"] < 1
+@pytest.mark.parametrize("disable_tqdm", [True, False])
+def test_a_trainer_with_rows_prints_nothing_else(model, tokenizer, tmp_path, capfd, disable_tqdm):
+    args = config(tmp_path, max_steps=2, disable_tqdm=disable_tqdm)
+    trainer(model, tokenizer, args, callbacks=[ProgressRows()]).train()
+    shown = capfd.readouterr()
+    assert "\r" not in shown.out + shown.err and "grad_norm" not in shown.out
+    assert [line.split()[0] for line in shown.out.splitlines()] == ["step", "1/2", "2/2", "2"]

@@ -87,13 +87,9 @@ def test_records_are_read_as_they_were_written(tmp_path):
     columns = {name: [row[name] for row in (FULL, FULL)] for name in FULL}
     rollout_records.write_records(path, [record_table(columns)], {})
     assert [*read_records(tmp_path)] == [FULL, FULL]
-    assert [*read_records(tmp_path, columns=["answer"])] == [{"answer": "3"}] * 2
-
-
-def test_a_column_that_all_have_cannot_be_left_out():
-    columns = {name: [value] for name, value in FULL.items()} | {"tokens": None}
     with pytest.raises(ValueError, match="tokens must be known"):
-        record_table(columns)
+        record_table(columns | {"tokens": None})
+    assert [*read_records(tmp_path, columns=["answer"])] == [{"answer": "3"}] * 2
 
 
 def test_files_are_in_order_and_those_of_steps_that_are_done_again_go(tmp_path):
@@ -146,48 +142,36 @@ def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
         assert attempt < 20, "it was never killed in the middle of a file"
 
 
-# Documentation
-
-
-def section():
-    page = (ROOT / "docs" / "inspector.md").read_text()
-    return page.split("\n## The files\n")[1].split("\n## ")[0]
-
-
 def test_the_page_says_what_each_column_of_the_schema_means():
-    rows = re.findall(r"^\| (`\w+`.*?) \|", section(), re.MULTILINE)
+    page = (ROOT / "docs" / "inspector.md").read_text()
+    section = page.split("\n## The files\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`\w+`.*?) \|", section, re.MULTILINE)
     assert [name for row in rows for name in re.findall(r"`(\w+)`", row)] == SCHEMA.names
 
 
-def test_a_damaged_file_is_named(tmp_path):
-    path = tmp_path / file_name(0)
-    write_records(path, [make_record(0)], {})
-    column = pq.ParquetFile(path).metadata.row_group(0).column(SCHEMA.get_field_index("token_ids"))
-    content = bytearray(path.read_bytes())
-    content[column.data_page_offset + column.total_compressed_size - 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"{path} must be a file of rollout records, got .*CRC"):
-        read_file(path)
-
-
-def test_files_of_others_and_of_later_versions_are_named(tmp_path):
+def test_files_that_are_damaged_of_others_or_of_later_versions_are_named(tmp_path):
     path = tmp_path / file_name(0)
     write_records(path, [make_record(0)], {})
     table = pq.read_table(path)
+    column = pq.ParquetFile(path).metadata.row_group(0).column(SCHEMA.get_field_index("token_ids"))
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size - 2] ^= 1
     contents = [
+        content,
         table.drop_columns(["step"]),
         table.set_column(0, "step", table["step"].cast("int64")),
         table.replace_schema_metadata({b"barl_trl": b'{"version": "1"}'}),
         table.replace_schema_metadata({b"barl_trl": b"[1]"}),
         table.replace_schema_metadata(None),
+        table.replace_schema_metadata({b"barl_trl": f'{{"version": {VERSION + 1}}}'.encode()}),
     ]
     for content in contents:
-        pq.write_table(content, path)
-        with pytest.raises(ValueError, match=f"{path} must be a file of rollout records, got "):
+        if isinstance(content, bytearray):
+            path.write_bytes(content)
+        else:
+            pq.write_table(content, path)
+        with pytest.raises(ValueError, match=str(path)):
             read_file(path)
-    write_records(path, [make_record(0)], {"version": VERSION + 1})
-    with pytest.raises(ValueError, match=f"got version {VERSION + 1}, and"):
-        [*read_records(tmp_path)]
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -221,18 +205,14 @@ def test_no_record_says_where_a_model_lies_on_this_machine(tmp_path):
         assert read_file(path)[0]["model"] == shown
 
 
-# Which of many hypotheses are shown
-
-
 @pytest.mark.parametrize("size", [0, 1, 12])
-def test_a_dozen_are_all_shown(size):
+def test_a_dozen_hypotheses_are_all_shown(size):
     assert likeliest(np.zeros((2, size)), 0) == [*range(size)]
 
 
 def test_of_more_the_most_believed_at_any_state_and_those_that_always_are():
     belief = np.full((2, 40), 0.001)
     belief[0, 20:25], belief[1, 30:33] = 0.2, 0.3
-    assert likeliest(belief) == [0, 1, *range(20, 25), *range(30, 33)]
     assert likeliest(belief, 39, None, 30) == [0, 1, *range(20, 25), *range(30, 33), 39]
 
 
@@ -265,16 +245,8 @@ def test_texts_joined_are_the_completion(name, texts):
     assert ["".join(row) for row in column] == [tokenizer.decode(ids) for ids in rows]
 
 
-def test_a_character_of_several_tokens_is_with_its_last(tokenizer):
-    ids = tokenizer.encode("é = 2")
-    [texts] = TokenTexts(tokenizer).column([ids])
-    assert texts[:3] == ["", "é", " "]
-
-
-def test_what_is_no_character_is_one_in_no_row_but_its_own(tokenizer):
-    """Rows of a batch are apart: half a character does not end in the next row."""
+def test_a_character_of_several_tokens_is_with_its_last_and_never_of_two_rows(tokenizer):
     first, second = tokenizer.encode("é")
-    texts = TokenTexts(tokenizer)
     lost = "\N{REPLACEMENT CHARACTER}"
     expected = [[lost], [lost], ["", "é"], []]
-    assert texts.column([[first], [second], [first, second], []]) == expected
+    assert TokenTexts(tokenizer).column([[first], [second], [first, second], []]) == expected

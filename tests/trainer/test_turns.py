@@ -1,7 +1,6 @@
 """Completions end as the chat template says, and hold what the model itself wrote."""
 
 import copy
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +18,7 @@ from barl_trl.trainer.turns import tell_ends, turn_ends
 
 from ..base_model import save_base_model, search_messages
 from ..tiny import tiny_tokenizer
+from .playing import Keeping
 from .rollouts import config, trainer, weights_of
 
 # The layout of Qwen2.5-Math's base models
@@ -40,27 +40,21 @@ def ends(tokenizer):
     return tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
 
 
-@pytest.mark.parametrize("credit", ["barl", "grpo"])
 def test_a_base_models_completions_end_where_its_template_ends_a_message(
-    base_model, tmp_path, caplog, credit
+    base_model, tmp_path, caplog
 ):
     benchmarks = {"mine": search_messages(4)}
     settings = {"max_completion_length": 96, "eval_strategy": "steps", "eval_steps": 1}
-    args = config(tmp_path, credit=credit, **settings)
-    base = base_trainer(base_model, args, benchmarks=benchmarks)
+    base = base_trainer(base_model, config(tmp_path, **settings), benchmarks=benchmarks)
     base.train()
     log = {name: value for row in base.state.log_history for name, value in row.items()}
     assert log["completions/clipped_ratio"] == 0
     assert log["reward"] > 0
     assert log["eval_mine/mean_tokens"] < 96
-    (said,) = (text for text in caplog.messages if "completions also end" in text)
-    assert said.startswith("completions also end with <|im_end|> (359), as the chat template or")
-
+    assert "completions also end with <|im_end|> (359)" in caplog.text
     base.save_model(str(tmp_path))
-    base.create_model_card()
     expected = ends(base.processing_class)
     assert GenerationConfig.from_pretrained(tmp_path).eos_token_id == expected
-    assert f"| eos_token_id | `{expected}` |" in (tmp_path / "README.md").read_text()
     assert log["barl/no_answer"] < 0.5
     assert set(expected) <= set(base.scorer.end_ids)
 
@@ -82,7 +76,7 @@ def test_vllm_is_told(base_model, tmp_path):
     assert given == {"seed": 1}  # it is that of the settings
 
 
-@pytest.mark.parametrize("given", [5, [5], [5, 360]])
+@pytest.mark.parametrize("given", [5, [5, 360]])
 def test_ends_that_a_user_names_are_known_to_all(base_model, tmp_path, given):
     args = config(tmp_path, generation_kwargs={"eos_token_id": given})
     base = base_trainer(base_model, args, conversational=False)
@@ -96,8 +90,7 @@ def test_ends_that_leave_out_the_templates_are_refused(base_model, tmp_path, is_
     args = config(tmp_path, generation_kwargs={"eos_token_id": [360]})
     tokenizer = AutoTokenizer.from_pretrained(base_model)
     model, given = (base_model, None) if is_loaded else ("nowhere", tokenizer)
-    message = re.escape("or name <|im_end|> (359) in it, got [360]: the chat template ends")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="the chat template ends"):
         base_trainer(model, args, processing_class=given)
 
 
@@ -132,24 +125,10 @@ def playing(*parts, masked=True):
 
 
 def test_turns_that_no_mask_tells_apart_are_refused(model, tokenizer, tmp_path):
-    parts = ["Is it 3?<|im_end|>", r"\boxed{2}<|im_end|>"]
-    first = len(tokenizer.encode("Is it 3?"))
-    whole = len(say(tokenizer, *parts)[0])
-    barl_trainer = trainer(
-        model, tokenizer, config(tmp_path), rows=ROWS, rollout_func=playing(*parts, masked=False)
-    )
-    message = (
-        "rollout_func must mark in env_mask what the model did not write, got rollout 0 with an "
-        f"end of turn at token {first} of {whole} and tokens of the model behind it"
-    )
-    with pytest.raises(ValueError, match=message):
-        barl_trainer.train()
-
-
-class Keeping(BARLTrainer):
-    def _score(self, **options):
-        self.kept = super()._score(**options)
-        return self.kept
+    rollout_func = playing("Is it 3?<|im_end|>", r"\boxed{2}<|im_end|>", masked=False)
+    made = trainer(model, tokenizer, config(tmp_path), rows=ROWS, rollout_func=rollout_func)
+    with pytest.raises(ValueError, match="env_mask"):
+        made.train()
 
 
 @pytest.mark.parametrize("conversational", [False, True], ids=["text", "messages"])
@@ -180,7 +159,7 @@ def test_answers_and_rewards_are_read_from_the_models_own_text(
     weights = weights_of(barl_trainer, inputs)
     text = "So \\boxed{2}\n ends."
     assert seen == [[{"role": "assistant", "content": text}] if conversational else text] * 8
-    assert barl_trainer.kept.answers == ["2"] * 8
+    assert barl_trainer.scored.answers == ["2"] * 8
     assert barl_trainer._rewards_per_func[:, 0].tolist() == [1.0] * 4 + [0.0] * 4
     _, mask = say(tokenizer, *parts)
     assert [[bool(w) for w in row] for row in weights[4:]] == [[*map(bool, mask)]] * 4
@@ -220,8 +199,7 @@ def test_a_base_models_turn_ends_as_its_template_says(tokenizer, chat, ends):
     assert found(tokenizer, chat) == ends
 
 
-def test_a_turn_that_ends_in_the_eos_has_no_other_end(tokenizer):
-    assert found(tokenizer, "qwen2_5.jinja", eos="<|im_end|>") == []
+MESSAGES = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
 @pytest.mark.parametrize(
@@ -234,23 +212,16 @@ def test_a_turn_that_ends_in_the_eos_has_no_other_end(tokenizer):
     ],
 )
 def test_the_first_token_of_its_own_ends_a_turn(tokenizer, behind, ends):
-    assert found(tokenizer, "{% for m in messages %}{{ m.content }}{% endfor %}" + behind) == ends
+    assert found(tokenizer, MESSAGES + behind) == ends
 
 
-def test_variables_of_the_template_count(tokenizer):
-    chat = "{% for m in messages %}{{ m.content }}{{ close }}{% endfor %}"
-    assert found(tokenizer, chat, close="<|shut|>") == ["<|shut|>"]
-
-
-def test_a_template_without_the_message_says_nothing(tokenizer):
+def test_ends_of_other_templates(tokenizer):
+    assert found(tokenizer, "qwen2_5.jinja", eos="<|im_end|>") == []
+    with_variable = MESSAGES.replace("content }}", "content }}{{ close }}")
+    assert found(tokenizer, with_variable, close="<|shut|>") == ["<|shut|>"]
     assert found(tokenizer, "{{ messages[0]['content'] }}<|shut|>") == []
-
-
-def test_text_that_ends_a_turn_is_refused(tokenizer):
-    chat = "{% for m in messages %}{{ m.content }}\n### End\n{% endfor %}"
-    message = r"chat_template must end an assistant's message with one token .* got '\\n### End\\n'"
-    with pytest.raises(ValueError, match=message):
-        found(tokenizer, chat)
+    with pytest.raises(ValueError, match="chat_template"):  # it ends a turn with text
+        found(tokenizer, MESSAGES.replace("content }}", "content }}\n### End\n"))
 
 
 # Steps as a user's functions get them

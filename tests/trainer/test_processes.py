@@ -1,0 +1,104 @@
+"""Two processes weigh, log and record what one does, and know the same verdicts."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from barl_trl.trainer.records import FOLDER, read_records
+
+from ..distributed.launching import launch
+from ..paths import ROOT
+from . import by_hand, credit_worker
+from .test_metrics import assert_logged, expected
+
+
+@pytest.fixture(scope="module")
+def both_in(tmp_path_factory):
+    """The folder of two processes."""
+    folder = tmp_path_factory.mktemp("both")
+    launch("cpu/ddp.yaml", "tests.trainer.credit_worker", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one_in(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("one")
+    credit_worker.main(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def both(both_in):
+    return [json.loads((both_in / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def one(one_in):
+    return json.loads((one_in / "0.json").read_text())
+
+
+def close_to(value):
+    """A value whose numbers are those of others, but for rounding."""
+    if isinstance(value, list):
+        return [*map(close_to, value)]
+    return round(value, 4) + 0.0 if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("credit", credit_worker.CREDITS)
+def test_two_processes_weigh_log_and_record_as_one_does(both_in, one_in, both, one, credit):
+    weights = one["weights"][credit]
+    assert len({len(row) for row in weights}) > 6, "ragged"
+    assert [any(row) for row in weights] == [True] * 6 + [False] + [True] + [False] * 4
+    by_hand.assert_equal([row for two in both for row in two["weights"][credit]], weights)
+    found, alone = ([*read_records(folder / credit / FOLDER)] for folder in (both_in, one_in))
+    logged, second = (two["metrics"][credit] for two in both)
+    assert logged == second
+    assert_logged(logged, expected(found, credit))
+    own = one["metrics"][credit]
+    timeless = [name for name in own if "scoring_" not in name]  # a shared prompt is fed by both
+    assert [logged[name] for name in timeless] == pytest.approx([*map(own.get, timeless)])
+    assert [record["rollout"] for record in found] == [*range(12)]
+    for record, want in zip(found, alone, strict=True):
+        # a first state that a group shares is fed once on each process
+        tokens = record.pop("scored_tokens"), want.pop("scored_tokens")
+        assert tokens[0] == tokens[1] or (tokens[0] > tokens[1] and record["rollout"] == 6)
+        for name, value in record.items():
+            np.testing.assert_equal(close_to(value), close_to(want[name]))
+
+
+def test_every_answer_is_judged_by_one_process_once_and_known_to_all(both, one):
+    first, second = (two["verdicts"]["judged"] for two in both)
+    assert sorted(first) == [["1", "1"], ["2", "02"], ["3", "03"]]
+    assert sorted(second) == [["2", "2"], ["3", "3"], ["4", "04"]]
+    right, wrong, no_answer, no_truth = 1.0, 0.0, 0.0, None
+    rewards = [right, right, wrong, right, wrong, right, no_answer, wrong, no_truth, no_truth]
+    for found in (two["verdicts"] for two in both):
+        assert found["rewards"] == rewards
+        assert found["answers"] == credit_worker.ANSWERS
+        assert found["hypotheses"] == [["1"], ["2", "02"], ["3"], ["4", "04"], None]
+    alone = one["verdicts"]
+    assert alone["judged ahead"] == []  # nobody to share with
+    assert alone["rewards"] == [1.0] * 6 + [0.0, 1.0, None, None]
+    assert alone["hypotheses"] == [["1"], ["2"], ["3"], ["4"], None]
+
+
+# Agents
+
+
+@pytest.mark.slow
+def test_agents_whose_group_straddles_two_processes_and_their_benchmarks(tmp_path):
+    launch("cpu/ddp.yaml", "tests.trainer.agents_worker", str(tmp_path))
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    (alone := tmp_path / "one").mkdir()
+    launch_one = [sys.executable, "-m", "tests.trainer.agents_worker", str(alone)]
+    subprocess.run(launch_one, check=True, cwd=ROOT)
+    for credit, weights in json.loads((alone / "0.json").read_text()).items():
+        by_hand.assert_equal(first[credit] + second[credit], weights, atol=1e-4)
+    metrics = [json.loads(path.read_text()) for path in tmp_path.rglob("metrics-*.json")]
+    assert len(metrics) == 3
+    for one in metrics:  # the answers are 0, 1, ..., 6, 0, ..., 3, the truths four 3, four 5, 6
+        assert one["eval_games/accuracy"] == pytest.approx(2 / 11)
+        assert one["eval_games/mean_tokens"] == metrics[0]["eval_games/mean_tokens"]

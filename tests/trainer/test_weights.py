@@ -1,0 +1,356 @@
+"""Token weights of rollouts that are given, with every credit, checked by plain loops."""
+
+import copy
+import math
+from functools import cache, partial
+
+import numpy as np
+import pytest
+import torch
+from trl import GRPOTrainer
+
+from barl_trl import BARLTrainer
+from barl_trl.credit import CREDITS, Credit
+from barl_trl.credit.outcome import for_all_steps
+from barl_trl.rewards import accuracy_reward
+from barl_trl.steps import delimited_steps
+from barl_trl.trainer.records import FOLDER, read_records
+from barl_trl.trainer.scoring import scored_rollouts
+
+from .. import reference
+from ..credit.scored import scored
+from ..tiny import tiny_model, tiny_tokenizer
+from . import by_hand
+from .rollouts import (
+    CASES,
+    COMPLETIONS,
+    HYPOTHESES,
+    OUTCOMES,
+    PROBLEMS,
+    ROWS,
+    STATED,
+    config,
+    given_rollouts,
+    trainer,
+    weights_of,
+)
+
+GUESS = CASES[1][1]
+CUT_OFF = [GUESS, CASES[6][1]]
+
+# What each computes where the configuration gives nothing but its name: its plain loops, the
+# likelihood of answers, and the baseline.
+OWN = {
+    "barl": (reference.barl, "mean", "none"),
+    "progress": (reference.progress, "mean", "none"),
+    "grpo": (reference.grpo, "mean", "none"),
+    "rloo": (reference.outcome, "mean", "leave_one_out"),
+    "gae": (partial(reference.gae, gae_lambda=1.0), "mean", "none"),
+    "gae_posterior": (partial(reference.gae_posterior, gae_lambda=1.0), "mean", "none"),
+    "belief_critic": (
+        partial(reference.belief_critic, gae_lambda=0.7, bootstrap_cut_off=True),
+        "mean",
+        "none",
+    ),
+    "information_gain": (reference.information_gain, "mean", "none"),
+    "delta_belief": (reference.delta_belief, "sum", "none"),
+    "bayes": (reference.bayes, "mean", "leave_one_out"),
+    "rlpr": (reference.rlpr, "token_mean", "none"),
+    "likelihood": (reference.likelihood, "sum", "leave_one_out"),
+}
+OPTIONS = [
+    ("barl", {"outcome_mode": "hypothesis"}),
+    ("progress", {"progress_space": "log"}),
+    ("information_gain", {"progress_space": "log"}),
+    ("gae", {"gae_lambda": 0.5}),
+    ("gae_posterior", {"gae_lambda": 0.0}),
+    ("belief_critic", {"gae_lambda": 1.0, "bootstrap_cut_off": False}),
+    ("bayes", {"information_weight": 0.5}),
+]
+
+
+@cache
+def given(likelihood="mean"):
+    """The given rollouts, of which two were cut off."""
+    tokenizer = tiny_tokenizer()
+    model = tiny_model(tokenizer)
+    return by_hand.scored_rollouts(model, tokenizer, cut_off=CUT_OFF, reduction=likelihood)
+
+
+def expected_of(tokenizer, twin, likelihood, baseline):
+    """Their weights, before whitening."""
+    rollouts = given(likelihood)
+    values = reference.subtract_baseline(twin(rollouts), rollouts, baseline)
+    rows = [
+        by_hand.over_tokens(tokenizer, completion, row)
+        for row, (_, completion, _) in zip(values, CASES, strict=True)
+    ]
+    return [row[:-1] if r.is_cut_off else row for row, r in zip(rows, rollouts, strict=True)]
+
+
+def credited(model, tokenizer, tmp_path, **settings):
+    args = config(tmp_path, value_normalization="none", **settings)
+    rollout_func = given_rollouts(cut_off=CUT_OFF)
+    return trainer(model, tokenizer, args, rollout_func=rollout_func)
+
+
+# Credits
+
+
+@pytest.mark.parametrize(
+    ("credit", "settings"),
+    [
+        *[(credit, {}) for credit in CREDITS],
+        *[(credit, {"credit_options": options}) for credit, options in OPTIONS],
+        *[("progress", {"answer_likelihood": one}) for one in ("sum", "token_mean")],
+        *[("rloo", {"credit_baseline": one}) for one in ("none", "group")],
+        *[("barl", {"credit_baseline": one}) for one in ("batch", "leave_one_out", "step")],
+    ],
+)
+def test_tokens_have_the_values_of_their_steps(model, tokenizer, tmp_path, credit, settings):
+    got = weights_of(credited(model, tokenizer, tmp_path, credit=credit, **settings))
+    twin, likelihood, baseline = OWN[credit]
+    expected = expected_of(
+        tokenizer,
+        partial(twin, **settings.get("credit_options", {})),
+        settings.get("answer_likelihood", likelihood),
+        settings.get("credit_baseline", baseline),
+    )
+    by_hand.assert_equal(got, expected, atol=1e-4)
+
+
+def brevity(completions, **_):
+    """A reward, but none for one completion."""
+    return [None if text == "no idea" else -len(text) / 10 for text in completions]
+
+
+def test_grpo_is_trls(model, tokenizer, tmp_path):
+    args = config(tmp_path, credit="grpo", optim="sgd", learning_rate=1.0, max_grad_norm=1e9)
+    own, trls = (
+        trainer(copy.deepcopy(model), tokenizer, args, cls=cls, reward_funcs=brevity)
+        for cls in (BARLTrainer, GRPOTrainer)
+    )
+    got = weights_of(own)
+    trls.model.train()
+    advantages = trls._generate_and_score_completions(ROWS)["advantages"].tolist()
+    assert advantages[2] == 0
+    by_hand.assert_equal(
+        got, [[a] * len(row) for a, row in zip(advantages, got, strict=True)], atol=1e-6
+    )
+    own.train()
+    trls.train()
+    for parameter, expected in zip(own.model.parameters(), trls.model.parameters(), strict=True):
+        torch.testing.assert_close(parameter, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("credit", ["grpo", "progress"])
+def test_without_scores_there_is_no_pass_that_scores_and_no_belief_to_log(
+    model, tokenizer, tmp_path, credit
+):
+    made = credited(model, tokenizer, tmp_path, credit=credit)
+    with_gradient = []
+    model.register_forward_pre_hook(lambda *_: with_gradient.append(torch.is_grad_enabled()))
+    made.train()
+    assert (with_gradient == [True]) == (credit == "grpo")
+    log = made.state.log_history[0]
+    assert ("barl/scoring_tokens" in log) == (credit == "progress")
+    assert not {"barl/posterior_entropy", "barl/truth_mass"} & log.keys()
+
+
+def by_step_size(rollouts, *, step_size):
+    return for_all_steps(rollouts.outcomes * step_size, rollouts)
+
+
+BY_STEP_SIZE = Credit(
+    by_step_size, hypotheses="none", credit_baseline="group", value_normalization="none"
+)
+
+
+@pytest.mark.parametrize(("name", "mean"), [("by_step_size", 0), ("BY_STEP_SIZE", 4)])
+def test_a_credit_of_the_users_own_gets_the_settings_it_names(
+    model, tokenizer, tmp_path, name, mean
+):
+    made = credited(model, tokenizer, tmp_path, credit=f"{__name__}.{name}")
+    for row, (_, _, outcome) in zip(weights_of(made), CASES, strict=True):
+        assert set(row) == {8 * outcome - mean}
+    assert ("barl/truth_mass" in made._metrics["train"]) == (name == "by_step_size")
+
+
+# What credits see
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_rollouts_are_scored_and_believed_as_by_hand(model, tokenizer, tmp_path, is_whole):
+    """Without a usable truth or an outcome one is not judged."""
+
+    def all_but_the_guess(completions, **_):
+        return [None if text == GUESS else 0.5 for text in completions]
+
+    rollout_func = given_rollouts(cut_off=CUT_OFF)
+    rewards = {} if is_whole else {"reward_funcs": all_but_the_guess}
+    made = trainer(model, tokenizer, config(tmp_path), rollout_func=rollout_func, **rewards)
+    weights_of(made, ROWS if is_whole else ROWS[:4] + [r | {"solution": None} for r in ROWS[4:]])
+    rewards = made._rewards_per_func
+    outcomes = rewards.nansum(dim=1).masked_fill(rewards.isnan().all(dim=1), torch.nan)
+    found = scored_rollouts(made.accelerator, made._score(), outcomes, group_size=4, beta=1.0)
+    expected = given()
+    if not is_whole:
+        unjudged = {"outcome": 0.0, "is_judged": False}
+        expected = [r._replace(outcome=0.5) for r in expected]
+        expected[1] = expected[1]._replace(**unjudged)
+        expected[4:] = [
+            r._replace(logps=[[] for _ in r.logps], member=None, **unjudged) for r in expected[4:]
+        ]
+    expected = scored(expected, dtype=torch.float32)
+    assert found.members == expected.members
+    for name, want in vars(expected).items():
+        if name != "members":
+            torch.testing.assert_close(getattr(found, name), want, atol=1e-4, rtol=0)
+
+
+# The paper's
+
+
+@pytest.mark.parametrize(
+    ("method", "reduction", "beta", "temperature"),
+    [
+        ("shared_prefix", "mean", 1.0, 1.0),
+        ("shared_prefix", "sum", math.inf, 1.0),
+        ("reencode", "mean", 0.0, 2.0),
+    ],
+)
+def test_every_token_has_the_posterior_weighted_value_of_its_step(
+    model, tokenizer, tmp_path, method, reduction, beta, temperature
+):
+    args = config(
+        tmp_path,
+        value_normalization="none",
+        scoring_method=method,
+        answer_likelihood=reduction,
+        consistency_beta=beta,
+        plausibility_temperature=temperature,
+    )
+    got = weights_of(trainer(model, tokenizer, args))
+    likelihood = {"reduction": reduction, "temperature": temperature}
+    by_hand.assert_equal(got, by_hand.weights(model, tokenizer, beta=beta, **likelihood))
+
+
+def test_whitening_over_the_batch_and_within_groups(model, tokenizer, tmp_path, expected_weights):
+    for normalization, groups in [("batch", [range(8)]), ("group", [range(4), range(4, 8)])]:
+        args = config(tmp_path, value_normalization=normalization)
+        got = weights_of(trainer(model, tokenizer, args))
+        for group in groups:
+            flat = np.concatenate([expected_weights[b] for b in group])
+            want = [(np.array(expected_weights[b]) - flat.mean()) / flat.std() for b in group]
+            by_hand.assert_equal([got[b] for b in group], want, atol=1e-3)
+
+
+def test_statements_are_hypotheses_and_rewarded_where_they_are_asked_for(
+    model, tokenizer, tmp_path
+):
+    args = config(tmp_path, extraction="stated", value_normalization="none")
+    got = weights_of(trainer(model, tokenizer, args, rollout_func=given_rollouts(STATED)))
+    expected = [
+        by_hand.token_weights(model, tokenizer, prompt, text, HYPOTHESES[prompt], outcome)
+        for prompt in STATED
+        for text, outcome in zip(STATED[prompt], OUTCOMES[prompt], strict=True)
+    ]
+    by_hand.assert_equal(got, expected)
+
+
+def test_outcome_reward_is_the_weighted_sum_of_the_reward_functions(model, tokenizer, tmp_path):
+    def short(completions, **kwargs):
+        return [-len(c) / 10 for c in completions]
+
+    args = config(tmp_path, value_normalization="none", reward_weights=[2.0, 0.5])
+    got = weights_of(trainer(model, tokenizer, args, reward_funcs=[accuracy_reward, short]))
+    expected = [
+        by_hand.token_weights(model, tokenizer, p, c, HYPOTHESES[p], 2 * v - len(c) / 20)
+        for p, c, v in CASES
+    ]
+    by_hand.assert_equal(got, expected)
+
+
+def test_what_is_not_the_models_or_behind_the_end_of_the_turn_is_not_weighed(
+    model, tokenizer, tmp_path, expected_weights
+):
+    behind = [tokenizer.pad_token_id, tokenizer.eos_token_id]
+
+    def rollout_func(prompts, trainer):
+        output = given_rollouts()(prompts, trainer)
+        ids = [row + behind for row in output["completion_ids"]]
+        masks = [[1] * len(row) for row in ids]
+        masks[0][2:4] = [0, 0]
+        return output | {"completion_ids": ids, "env_mask": masks}
+
+    args = config(tmp_path, value_normalization="none")
+    got = weights_of(trainer(model, tokenizer, args, rollout_func=rollout_func))
+    expected_weights[0][2:4] = [0.0, 0.0]
+    by_hand.assert_equal(got, [row + [0.0] * len(behind) for row in expected_weights])
+
+
+def test_truncated_completions_are_scored_up_to_their_last_token(
+    model, tokenizer, tmp_path, expected_weights
+):
+    rollouts = given_rollouts(cut_off=[completion for _, completion, _ in CASES])
+    for masked in (False, True):
+        args = config(tmp_path, value_normalization="none", mask_truncated_completions=masked)
+        got = weights_of(trainer(model, tokenizer, args, rollout_func=rollouts))
+        expected = [row[:-1] for row in expected_weights]
+        expected[5] = [0.0]  # an empty completion is its end of turn alone
+        by_hand.assert_equal(got, [[], [], [], [], [], expected[5], [], []] if masked else expected)
+
+
+# Hypotheses and steps
+
+
+def test_answer_extractor_and_equivalence_are_the_users(model, tokenizer, tmp_path):
+    made = trainer(
+        model,
+        tokenizer,
+        config(tmp_path, log_beliefs=True),
+        answer_extractor=lambda text: text.split()[-1] if text else None,
+        answer_equivalence=lambda a, b: False,
+    )
+    weights_of(made)
+    first, *_ = read_records(tmp_path / FOLDER)
+    assert first["hypotheses"] == ["2", r"\boxed{2}", r"\boxed{3}", "idea", r"\boxed{2.0}"]
+
+
+def test_answers_that_become_no_hypothesis_are_dropped_and_counted(model, tokenizer, tmp_path):
+    answers = {"long": "123456", "special": "<|im_start|>", "five": "5", "six": "6"}
+    settings = {"max_answer_chars": 5, "max_hypotheses": 2, "per_device_train_batch_size": 4}
+    made = trainer(
+        model,
+        tokenizer,
+        config(tmp_path, log_beliefs=True, **settings),
+        rows=PROBLEMS[:1],
+        rollout_func=given_rollouts({"1+1?": list(answers)}),
+        answer_extractor=answers.get,
+    )
+    weights_of(made, ROWS[:4])
+    reasons = ("too_long", "special_token", "over_max_hypotheses")
+    dropped = [made._metrics["train"][f"barl/dropped/{reason}"] for reason in reasons]
+    assert dropped == [[0.25]] * 3
+    first, *_ = read_records(tmp_path / FOLDER)
+    assert first["hypotheses"] == ["2", "5"]
+
+
+def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):
+    segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=",")
+    args = config(tmp_path, value_normalization="none")
+    got = weights_of(trainer(model, tokenizer, args, step_segmenter=segmenter))
+    comma = tokenizer.encode(COMPLETIONS["1+1?"][3]).index(tokenizer.encode(",")[0])
+    assert len(set(got[3][: comma + 1])) == 1
+    assert len(set(got[3][comma + 1 : -1])) == 1
+    assert got[3][comma] != got[3][comma + 1]
+
+
+@pytest.mark.parametrize("ends", [[4], [4, 4, 99], [99]])
+def test_a_wrong_step_segmenter_is_named(model, tokenizer, tmp_path, ends):
+    def segmenter(ids):
+        return [4] if len(ids) == 4 else ends  # four tokens are tried first
+
+    made = trainer(model, tokenizer, config(tmp_path), step_segmenter=segmenter)
+    with pytest.raises(ValueError, match="step_segmenter"):
+        weights_of(made)
