@@ -45,7 +45,7 @@ def navigation(entries: list[Any] | None = None) -> Iterator[str]:
 def help_text(found: re.Match) -> str:
     """Return what a command's help prints, as a block of code."""
     program, *options = found[1].split()
-    module = ["-m", "barl_trl.cli"] if program == "barl" else []
+    module = ["-m", "barl_trl"] if program == "barl" else []
     command = [sys.executable, *module, *options]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     return f"```text\n{printed.rstrip()}\n```"

@@ -138,7 +138,7 @@ def test_what_graders_read_can_be_set_for_all_of_them():
     assert (reward.__name__, others) == ("accuracy_reward", given[2:])
     assert accuracy_reward(["The answer is 2."], ["2"]) == [0.0], "the given one is as before"
     assert resolve_rewards(reward).grader.extraction == "stated"
-    with pytest.raises(ValueError, match="left at 'boxed' with the grader qwen, got 'stated'"):
+    with pytest.raises(ValueError, match="for qwen, got 'stated'"):
         resolve_rewards(["qwen"], "stated")
 
 

@@ -127,7 +127,7 @@ def test_a_link_to_nothing_ends_the_build(repository):
 def test_help_is_shown_as_it_is_printed(repository):
     (repository / "README.md").write_text("<!-- barl recipes --help -->\n")
     site_pages.gather(["README.md"])
-    command = [sys.executable, "-m", "barl_trl.cli", "recipes", "--help"]
+    command = [sys.executable, "-m", "barl_trl", "recipes", "--help"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert (repository / "out" / "README.md").read_text() == f"```text\n{printed.rstrip()}\n```\n"
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
-from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -127,10 +126,8 @@ def load_problems(
     """Load problems with their true answers, in the form in which a trainer takes them.
 
     Args:
-        path_or_id: A JSONL, JSON, CSV or Parquet file, a folder of such files, or the id of a data
-            set on the Hub.
-        split: Split to load; may be a slice such as `"train[:100]"`. The split of a file is called
-            `train`.
+        path_or_id: A JSONL, JSON, CSV or Parquet file, a folder of such, or an id on the Hub.
+        split: Split to load, or slices such as `"train[:100]"`. That of a file is `train`.
         config: Configuration of a Hub data set, such as `"main"`.
         problem_column: Column of the problem, text or messages. None: the first of `problem`,
             `question` and `prompt`, in any case.
@@ -138,22 +135,20 @@ def load_problems(
             `answer`, `final_answer` and `solution`.
         system_prompt: Content of a system message before each problem, such as
             [`PAPER_SYSTEM_PROMPT`]; messages that begin with a system message keep theirs.
-        prompt_format: Text of the user message, or of the plain prompt, with `{problem}` in it. In
-            messages, the problem is what the user says last.
-        conversational: Whether `prompt` is a list of messages, to which the chat template applies,
-            or plain text.
+        prompt_format: Text of the (last) user message, or of the prompt, with `{problem}` in it.
+        conversational: Whether `prompt` is a list of messages, for the chat template, or a text.
         most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
             read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
         keep_columns: Whether the other columns stay, for environments, tools and rewards.
-        keep_unanswered: Whether rows without a usable true answer stay, with the solution None, for
-            credits that need none. Then there need be no column of answers.
+        keep_unanswered: Whether rows without a usable true answer stay, with the solution None;
+            there need be no column of answers then.
         deduplicate: Whether to leave out rows whose problem an earlier row has.
         evaluation_sets: Evaluation problems by the name of their set: occurrences are counted.
         decontaminate: Names of the evaluation sets whose problems are left out.
 
     Returns:
-        The data set with the columns `prompt` and `solution` (the bare true answer), before the
-        others if they are kept, and what became of the rows.
+        The data set with `prompt`, `solution` (the bare true answer) and what columns are kept, and
+        what became of the rows.
 
     Raises:
         FileNotFoundError: If there is no such file, or no such data set on the Hub.
@@ -177,14 +172,7 @@ def load_problems(
     if unknown := {*decontaminate} - {*(evaluation_sets or ())}:
         raise ValueError(f"decontaminate must name evaluation_sets, got {sorted(unknown)}.")
     found_in = contamination(_without(problems, reasons), evaluation_sets or {})
-    seen = set[str]()
-    for place, sets in enumerate(found_in):
-        key = _key(problems[place])
-        if sets and {*sets.split("+")} & {*decontaminate}:
-            reasons[place] = f"in {sets}"
-        elif deduplicate and not reasons[place]:
-            reasons[place] = "duplicate" if key in seen else None
-            seen.add(key)
+    reasons = _left_out(problems, reasons, found_in, deduplicate, decontaminate)
     suspected = _suspicions(_without(problems, reasons), answers, most_parsed)
     all_reasons = reasons, suspected, _without(found_in, reasons)
     report = DataReport(len(raw), *(_findings(one, answers) for one in all_reasons))
@@ -432,6 +420,24 @@ def _why_skipped(
     return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
 
 
+def _left_out(
+    problems: Sequence[str],
+    reasons: Sequence[str | None],
+    found_in: Sequence[str | None],
+    deduplicate: bool,
+    decontaminate: Collection[str],
+) -> list[str | None]:
+    """Return why rows are skipped, also those that are left out on request."""
+    output, seen = [*reasons], set[str]()
+    for place, (problem, sets) in enumerate(zip(problems, found_in, strict=True)):
+        if sets and {*sets.split("+")} & {*decontaminate}:
+            output[place] = f"in {sets}"
+        elif deduplicate and not output[place]:
+            output[place] = "duplicate" if _key(problem) in seen else None
+            seen.add(_key(problem))
+    return output
+
+
 def _without(texts: Sequence[str | None], reasons: Sequence[str | None]) -> list[Any]:
     """Return the texts of the rows that are not left out, "" for the others."""
     return ["" if reason else text for text, reason in zip(texts, reasons, strict=True)]
@@ -490,9 +496,8 @@ def contamination(
     """Return the names of the evaluation sets that each problem is in, joined by +; None for none.
 
     A problem is in a set if its words are those of one there, or if both share a run of 10 words
-    and most of the evaluation problem's words stand in the problem: 60 % of them, in their order.
-    (The "find m + n" sentence of competitions is half of some problems.) Signs of arithmetic are
-    words, other punctuation is none.
+    and 60 % of the evaluation problem's words stand in the problem. (The "find m + n" sentence of
+    competitions is half of some problems.) Signs of arithmetic are words, other punctuation is not.
     """
     held_out = [(name, _words(text)) for name, texts in evaluation_sets.items() for text in texts]
     places = defaultdict[str, set[int]](set)  # of all words of a problem, and of its runs of 10
@@ -502,7 +507,8 @@ def contamination(
     found: list[str | None] = []
     for own in map(_words, problems):
         near = {place for run in places.keys() & _runs(own) for place in places[run]}
-        same = (k for k in sorted(near) if _is_mostly_in(held_out[k][1], own))
+        shares = {k: (Counter(held_out[k][1]) & Counter(own)).total() for k in sorted(near)}
+        same = [k for k, share in shares.items() if share > 0.6 * len(held_out[k][1])]
         found.append("+".join(dict.fromkeys(held_out[k][0] for k in same)) or None)
     return found
 
@@ -514,11 +520,3 @@ def _words(text: str) -> list[str]:
 def _runs(of: Sequence[str]) -> set[str]:
     runs = {" ".join(of[k : k + 10]) for k in range(len(of) - 9)}
     return runs | ({f"all: {' '.join(of)}"} if of else set())
-
-
-def _is_mostly_in(theirs: Sequence[str], own: Sequence[str]) -> bool:
-    least = 0.6 * len(theirs)
-    if (Counter(theirs) & Counter(own)).total() <= least:  # fast, in any order of the words
-        return False
-    blocks = SequenceMatcher(None, theirs, own, autojunk=False).get_matching_blocks()
-    return sum(block.size for block in blocks) > least

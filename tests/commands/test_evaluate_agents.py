@@ -200,7 +200,7 @@ def test_two_processes_share_what_one_has_left(evaluate, model, tmp_path):
     settings = {"model": model, "benchmarks": f"mine={tmp_path / 'mine.jsonl'}"} | options
     settings |= {"max_tokens": 300, "template": "qwen2.5-math", "output_dir": folder}
     words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-    process = launch("cpu/ddp.yaml", "barl_trl.cli", "evaluate", *words)
+    process = launch("cpu/ddp.yaml", "barl_trl", "evaluate", *words)
     assert process.stdout.count("template: qwen2.5-math") == 1
     responses = read_response_file(folder / "mine.jsonl")
     assert responses[0] == expected[0]

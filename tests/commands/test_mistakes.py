@@ -2,7 +2,6 @@
 
 import shlex
 import subprocess
-import sys
 
 import pytest
 import transformers
@@ -11,6 +10,7 @@ from barl_trl.commands import cli
 from barl_trl.synthetic.search import TINY_MODEL_DIR
 
 from ..paths import ROOT
+from ..preloaded import PRELOADED
 
 FILES = {
     "good.yaml": f"""
@@ -216,7 +216,7 @@ def test_a_secret_in_a_mistake_is_not_said(folder, capsys):
     "run", ["train --step_sze 8", "train --config good.yaml --dataset_name row\x1b[2J.jsonl"]
 )
 def test_a_process_says_no_more_and_commands_no_terminal(folder, run):
-    command = [sys.executable, "-m", "barl_trl", *run.split(" ")]
+    command = [*PRELOADED, "barl_trl", *run.split(" ")]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()

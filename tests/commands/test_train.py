@@ -1,8 +1,10 @@
 """`barl train` from a recipe to a saved model, as users start it."""
 
 import json
+import os
 import re
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -368,3 +370,32 @@ def test_processes_share_the_benchmarks(tmp_path, search_recipe):
     expected = evaluated("cpu.yaml", "--per_device_train_batch_size", "4")
     for config in ("cpu/ddp.yaml", "cpu/zero3.yaml"):
         assert evaluated(config) == pytest.approx(expected)
+
+
+BARL = [sys.executable, "-m", "barl_trl"]
+POOR = 'mount -t tmpfs -o ro none /dev/shm && ulimit -n 64 && exec "$@"'
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0,
+    reason="the user may not mount",
+)
+def test_a_run_needs_no_home_no_shared_memory_and_few_files(tmp_path, search_recipe):
+    folder = tmp_path / "ünï 漢字 🎲" / ("ä" * 100)
+    path = search_recipe(output_dir=str(folder), log_beliefs=True, max_steps=1)
+    home = {"HOME": "/proc/nowhere", "XDG_CACHE_HOME": ""}
+    for command in (
+        [*BARL, "train", "--config", path, "--accelerate_config", "cpu/ddp"],
+        [*BARL, "inspect", str(folder)],
+    ):
+        done = subprocess.run(
+            ["unshare", "--mount", "bash", "-c", POOR, "barl", *command],
+            cwd=tmp_path,
+            env=os.environ | home,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    assert (folder / "model.safetensors").exists()
+    assert (folder / "inspect" / "index.html").exists()

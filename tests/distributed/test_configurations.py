@@ -44,7 +44,7 @@ def assert_trained(folder):
     ],
 )
 def test_barl_train_starts(tmp_path, recipe, config, options):
-    command = ["barl_trl.cli", "train", "--config", recipe()]
+    command = ["barl_trl", "train", "--config", recipe()]
     launch(config, *command, options=options, deadline=900)
     assert_trained(tmp_path / "out")
 
@@ -60,7 +60,7 @@ def port():
 def test_two_machines(tmp_path, recipe, port):
     """Each with a launcher of its own, as docs/launching.md has it."""
     meeting = ["--main_process_ip", "127.0.0.1", "--main_process_port", port]
-    arguments = ["barl_trl.cli", "train", "--config", recipe()]
+    arguments = ["barl_trl", "train", "--config", recipe()]
     with ThreadPoolExecutor() as pool:
         machines = [
             pool.submit(

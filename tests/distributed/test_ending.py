@@ -14,7 +14,7 @@ sys.path.insert(0, {str(ROOT)!r})
 sys.setswitchinterval(100)  # a thread of gloo's gets Python's lock where it is given up, only
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from barl_trl.commands.train.run import _process_group_outliving_ddp
+from barl_trl.commands.train import _process_group_outliving_ddp
 
 def run():
     model = DistributedDataParallel(torch.nn.Linear(4, 4))

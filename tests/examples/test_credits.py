@@ -4,19 +4,18 @@ import math
 from itertools import pairwise
 
 import pytest
-import torch
 from datasets import Dataset
 from examples import credits
 from hypothesis import given, settings
 
 from barl_trl import BARLConfig, BARLTrainer
 from barl_trl.credit import Credit, find_credit
-from barl_trl.credit.token_weights import token_weights, weigh_steps
+from barl_trl.credit.token_weights import weigh_steps
 from barl_trl.rewards import accuracy_reward
 from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 
 from .. import reference
-from ..credit.scored import batches, check, check_against, group, rows, scored
+from ..credit.scored import batches, check, check_against, rows, scored
 from ..paths import ROOT
 from ..reference import mean, of_group, standardized
 
@@ -105,28 +104,6 @@ def test_rollouts_that_are_not_judged_move_no_others(name, rollouts):
     judged = [r.is_judged for r in rollouts]
     found, other = (rows(weigh_steps(scored(rs), credit, {}), rs) for rs in (rollouts, moved))
     check(found, other, judged)
-
-
-def steps_of(name, rollouts):
-    return rows(getattr(credits, name).function(scored(rollouts)), rollouts)
-
-
-def test_reinforce_pp_has_the_groups_mean_and_the_batchs_deviation():
-    """Of rollouts of two tokens each: by hand, the mean is 0 and the variance 3 / 16."""
-    rollouts = [*group(1.0, 0.0), *group(1.0, 1.0, 1.0, 0.0, number=1)]
-    mask = torch.ones(6, 2, dtype=torch.bool)
-    weighed = token_weights(scored(rollouts), credits.reinforce_pp, {}, [[2]] * 6, mask)
-    deviations = torch.tensor([0.5, -0.5, 0.25, 0.25, 0.25, -0.75], dtype=torch.float64)
-    expected = deviations / (deviations**2).mean().sqrt()
-    torch.testing.assert_close(weighed.weights, expected[:, None].expand(6, 2))
-
-
-@settings(max_examples=30)
-@given(batches(all_judged=True))
-def test_oppo_sums_to_the_outcome_less_the_prior(rollouts):
-    for r, row in zip(rollouts, steps_of("oppo", rollouts), strict=True):
-        others = [min(max(o.outcome, 0), 1) for o in of_group(r, rollouts) if o is not r]
-        assert sum(row) == pytest.approx(r.outcome - (1 + sum(others)) / (2 + len(others)))
 
 
 def test_one_trains(tmp_path, monkeypatch):

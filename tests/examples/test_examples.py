@@ -135,18 +135,6 @@ MAX_STEPS, MAX_COMPLETION_LENGTH, OUTPUT = 2, 48, Path("outputs/colab")
 """
 
 
-@pytest.mark.parametrize(
-    ("capability", "dtype"), [((7, 5), "float16"), ((8, 9), "bfloat16"), (None, "float32")]
-)
-def test_precision_is_what_the_gpu_computes_in(monkeypatch, capability, dtype):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
-    names = {}
-    exec(next(source for source in CODE if "has_gpu =" in source), names)
-    assert names["dtype"] == dtype
-
-
 def test_the_colab_notebook_trains_an_adapter_and_shows_the_page(tmp_path, monkeypatch, capsys):
     """The installation is left out, and the cell of settings is another."""
     assert "**This notebook has not been run on a GPU.**" in COLAB.cells[0].source

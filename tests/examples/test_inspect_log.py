@@ -57,12 +57,6 @@ def test_every_response_is_read_back(folder, tmp_path):
     log = read_eval_log(written)
     assert (log.status, log.eval.task, log.eval.model) == ("success", "math500", "out/barl")
     assert (log.eval.config.epochs, log.eval.dataset.samples) == (3, 4)
-    assert log.eval.dataset.sample_ids == [0, 1, 2, 3]
-    config = log.eval.model_generate_config
-    assert (config.temperature, config.max_tokens, config.seed) == (1.0, 99, 3)
-    assert log.eval.packages == RESULTS["versions"]
-    assert log.eval.metadata["runs"] == RESULTS["runs"]
-    assert log.stats.model_usage["out/barl"].output_tokens == sum(r.tokens for r in responses)
     samples = sorted(log.samples, key=lambda sample: (sample.id, sample.epoch))
     for sample, one in zip(samples, responses, strict=True):
         assert (sample.id, sample.epoch) == (one.problem_id, one.sample + 1)
@@ -96,16 +90,3 @@ def test_metrics_are_ours_and_those_that_inspect_ai_computes(folder, tmp_path):
         ]
         assert their_accuracy()(theirs) == pytest.approx(estimate.mean)
         assert stderr()(theirs) == pytest.approx(estimate.standard_error)
-
-
-def test_a_run_that_was_killed_is_exported_as_far_as_it_came(folder, tmp_path):
-    from inspect_ai.log import list_eval_logs, read_eval_log
-
-    path, _ = folder
-    (path / "results.json").write_text(json.dumps(RESULTS | {"benchmarks": {}, "runs": []}))
-    lines = (path / "math500.jsonl").read_text().splitlines(keepends=True)
-    (path / "math500.jsonl").write_text("".join(lines[:7]))
-    export(path, tmp_path / "my logs")
-    (found,) = list_eval_logs(str(tmp_path / "my logs"))
-    log = read_eval_log(found)
-    assert (log.status, len(log.samples)) == ("cancelled", 7)

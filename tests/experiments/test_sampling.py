@@ -45,15 +45,6 @@ def test_at_a_low_temperature_it_is_greedy_with_every_rows_own_end_and_limit(mod
     assert expected[2] == free[2][:2]  # the end of a turn is in the completion, a limit is not
 
 
-def test_a_row_that_is_over_is_not_fed_again(model, prompts):
-    fed = []
-    model.register_forward_pre_hook(
-        lambda _, args, kwargs: fed.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
-    )
-    sampled(model, prompts, [1, 2, 2, 4])
-    assert fed == [(4, max(map(len, prompts))), (3, 1), (1, 1), (1, 1)]
-
-
 # The model's own distribution
 
 COPIES = 4000

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-MILLION = 10**6
+MILLION = 200_000  # what is quadratic takes minutes
 TRUTH = "42"
 HANGS = "9^{9^{9}}"  # for a comparison that no refusal stands before
 

@@ -17,16 +17,19 @@ from hypothesis import strategies as st
 from barl_trl.graders import (
     GRADERS,
     default,
+    extract_answer,
     get_grader,
     normal_form,
     nouns,
     numbers,
     qwen,
+    released,
 )
+from barl_trl.hypotheses import truth_answer
 from barl_trl.rewards import AccuracyReward
 
 from ..paths import ROOT
-from .hostile_texts import HOSTILE, PIECES, SHORTER, TRUTH, soup
+from .hostile_texts import HOSTILE, MILLION, PIECES, SHORTER, TRUTH, soup
 
 LONG = 30_000
 # No refusal stands before these: the process that compares reaches its limit.
@@ -206,23 +209,84 @@ def test_no_answer_made_to_please_is_accepted(tricks):
     assert not any(verdict.is_failure for verdict in verdicts.values())
 
 
+# Time is linear in the text
+
+
 @pytest.mark.parametrize(
-    ("gold", "answer"),
+    "text",
     [
-        ("42", "x=40+2=42"),
-        (r"10\text{ kg}", r"10\text{ kilograms}"),
-        ("10_2", "10_{2}"),
-        (r"1 \text{ or } 2", r"x=2 \text{ or } x=1"),
-        ("x=1", r"x=\frac{2}{2}"),
-        (r"\frac{1}{2^{99}}", "2^{-99}"),
-        (r"\pi", "3.141593"),
-        ("[0,1]", r"0 \le x \le 1"),
-        (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{bmatrix}1\\2.0\end{bmatrix}"),
-        (r"50\%", "0.5"),
-        (r"\text{east}", "East"),
-        (r"\infty", r"+\infty"),
-        ("10!", "3628800"),
+        "{" * MILLION,
+        r"\boxed{" * (MILLION // 7),
+        r"\boxed{" * (MILLION // 14) + "}" * (MILLION // 14),
+        r"\boxed" + " " * MILLION,
+        "\\" * MILLION,
+        r"\boxed{" + "9" * MILLION + "}",
+        "answer" + " " * LONG,
+        "answer to " * (LONG // 10),
+        "answer:\n" * (LONG // 8),
+        "answer is 4. " * (LONG // 13),
+        r"answer: \(" * (LONG // 10),
+        r"answer: {{}" * (LONG // 11),
+        "answer: " + r"\[" * (LONG // 2),
+        "answer: " + "{a}" * (LONG // 3) + "{",
+        "answer: " + "$$ $" * (LONG // 4),
+        "answer: " + ", " * (LONG // 2) + "because",
+        "#### " + "a " * (LONG // 2) + "aa",
+        "#### " * (LONG // 5),
+        "<answer>" * (LONG // 8),
+        "<answer></answer>" * (LONG // 17),
+        "**4 " * (LONG // 4),
+        "**" + r"\a" * (LONG // 2) + " aa**",
+        r"\boxed " * (LONG // 7),
+        "9,999" * (LONG // 5),
+        "-9/" * (LONG // 3),
+        "</think>" * (LONG // 8),
     ],
 )
-def test_it_is_the_trick_that_is_refused(gold, answer):
-    assert get_grader("math_verify").verify(gold, answer)
+def test_extraction_is_linear_in_the_text(text):
+    start = time.process_time()
+    extract_answer(text, "last_number")  # which reads all the others
+    truth_answer(text)
+    assert time.process_time() - start < 5, "of CPU time; what is quadratic takes minutes"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        r"\{x|" * 500 + r"\le" * 660,
+        *(
+            piece * (4000 // len(piece))
+            for piece in (r"\{x|", r"\le", r"\text{", "√(", "[a,", "0.1")
+        ),
+        r"\{" + "a" * 1000 + "|" * 1000,
+        "$" + "a" * 4000,
+        "**" * 2000,
+    ],
+)
+def test_the_form_of_a_hostile_text_takes_no_seconds(hostile):
+    """It took 2.4 s, and eight times as long for twice as much."""
+    for size in (1000, 2000, 4000, 100_000):
+        start = time.process_time()
+        normal_form.normal_form((hostile * (1 + size // len(hostile)))[:size])
+        assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    "piece", ["1", "{", "-", " ", "\n", ",", "a ", r"\boxed{", "he answer is ", "答案是", r"\text{"]
+)
+@pytest.mark.parametrize("before", ["", r"\boxed{"])
+def test_qwens_extraction_is_linear_in_the_text(before, piece):
+    text = before + piece * (MILLION // len(piece))
+    start = time.process_time()
+    answer = qwen.extract_answer(text)
+    assert time.process_time() - start < 20
+    qwen.verify("1", answer or "")
+    assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("piece", [*PIECES, r"\frac1", "\\frac\\", r"\sqrt2", r"\\%", "1/", " ."])
+def test_the_released_rule_takes_no_quadratic_time(piece):
+    text = piece * (MILLION // len(piece))
+    start = time.process_time()
+    released.verify(text, released.extract_answer(rf"\boxed{{{text}"))
+    assert time.process_time() - start < 20  # quadratic time would be an hour

@@ -159,7 +159,7 @@ def test_agents(tmp_path):
 def evaluate(folder, model, backend, *options):
     """`barl evaluate`; the responses to `examples/problems.jsonl`, as texts with their lengths."""
     problems = f"problems={ROOT / 'examples' / 'problems.jsonl'}"
-    command = [sys.executable, "-m", "barl_trl.cli", "evaluate", "--model", model, "--limit", "20"]
+    command = [sys.executable, "-m", "barl_trl", "evaluate", "--model", model, "--limit", "20"]
     command += ["--backend", backend, "--benchmarks", problems, "--template", "plain"]
     command += ["--max_tokens", "24", "--output_dir", str(folder), *options]
     if backend == "vllm":

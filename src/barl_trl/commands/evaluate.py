@@ -1,15 +1,11 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
-
-
 import json
 import os
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any, Literal
-
-from trl import TrlParser
 
 from ..evaluation.benchmarks import BENCHMARKS
 from ..evaluation.evaluator import evaluate
@@ -18,12 +14,10 @@ from ..evaluation.results import sample_rows, table_rows, text_table
 from ..evaluation.templates import TEMPLATES
 from ..graders import GRADERS
 from ..graders.extraction import Extraction
+from ..trainer.config import option
+from .recipes import RecipeParser
 
 _COUNTS = ("num_samples", "max_tokens", "batch_size", "limit", "max_tool_calling_iterations")
-
-
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
 
 
 @dataclass
@@ -38,65 +32,65 @@ class EvaluateArguments:
             "Under any other name, PATH has your own problems (JSONL, JSON, CSV or parquet)."
         }
     )
-    backend: Literal["transformers", "vllm"] = _option(
+    backend: Literal["transformers", "vllm"] = option(
         "transformers", "Engine that generates the responses."
     )
-    model_init_kwargs: dict[str, Any] | str | None = _option(
+    model_init_kwargs: dict[str, Any] | str | None = option(
         None,
         "More arguments of `from_pretrained`, or of `vllm.LLM`, as JSON: for instance "
         "'{\"tensor_parallel_size\": 2}'.",
     )
-    template: str = _option(
+    template: str = option(
         "auto",
         f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: the prompt of "
         "the training, if `barl train` made the checkpoint; else by the tokenizer's chat template; "
         "`plain` without one.",
     )
-    system_prompt: str | None = _option(
+    system_prompt: str | None = option(
         None, "System prompt that replaces the template's; '' for none."
     )
-    chat_template_kwargs: dict[str, Any] | str | None = _option(
+    chat_template_kwargs: dict[str, Any] | str | None = option(
         None,
         "Variables of the chat template, as JSON: for instance '{\"enable_thinking\": false}' for "
         "Qwen3. `auto` takes those of the training, if `barl train` made the checkpoint.",
     )
-    temperature: float | None = _option(
+    temperature: float | None = option(
         None, "Sampling temperature. Without it, decoding is greedy."
     )
-    top_p: float | None = _option(
+    top_p: float | None = option(
         None, "Sample from the likeliest tokens whose probabilities add up to this."
     )
-    top_k: int | None = _option(None, "Sample from this many of the likeliest tokens.")
-    min_p: float | None = _option(
+    top_k: int | None = option(None, "Sample from this many of the likeliest tokens.")
+    min_p: float | None = option(
         None, "Sample from tokens with at least this share of the likeliest token's probability."
     )
-    num_samples: int = _option(1, "Responses to each problem. Greedy decoding allows one.")
-    max_tokens: int = _option(2048, "Most tokens of a response.")
-    tools: list[str] | None = _option(
+    num_samples: int = option(1, "Responses to each problem. Greedy decoding allows one.")
+    max_tokens: int = option(2048, "Most tokens of a response.")
+    tools: list[str] | None = option(
         None,
         "Tools that the model may call, by dotted path, as `barl train` takes them. TRL's loop "
         "plays whole episodes, and `max_tokens` counts all that follows the prompt, also what "
         "tools return.",
     )
-    environment_factory: str | None = _option(
+    environment_factory: str | None = option(
         None,
         "Environment of an agent, by the dotted path of its class or of a function that makes one. "
         "Its public methods are tools; `reset` gets the row of the problem; its `answer`, if it "
         "has one, is judged.",
     )
-    max_tool_calling_iterations: int | None = _option(
+    max_tool_calling_iterations: int | None = option(
         None, "Most turns with calls of tools in an episode. Without it, max_tokens ends them."
     )
-    seed: int = _option(0, "Seed of all samples.")
-    batch_size: int = _option(64, "Responses that are generated at a time. Fewer need less memory.")
-    limit: int | None = _option(None, "Evaluate only the first LIMIT rows of each benchmark.")
-    grader: str = _option(
+    seed: int = option(0, "Seed of all samples.")
+    batch_size: int = option(64, "Responses that are generated at a time. Fewer need less memory.")
+    limit: int | None = option(None, "Evaluate only the first LIMIT rows of each benchmark.")
+    grader: str = option(
         "math_verify", f"Grader that reads and judges answers: {', '.join(GRADERS)}."
     )
-    extraction: Extraction = _option(
+    extraction: Extraction = option(
         "boxed", "Which text is read as the answer: the last box alone, or also a stated answer."
     )
-    output_dir: str = _option(
+    output_dir: str = option(
         "outputs/evaluation",
         "Folder of the responses and results. The same command continues a run that was killed. "
         "You can add benchmarks later.",
@@ -153,8 +147,7 @@ def _parsed(name: str, value: Any) -> Any:
 
 def run(argv: list[str]) -> None:
     """Parse options, evaluate, and print the results."""
-    arguments: Any = (EvaluateArguments,)
-    (args,) = TrlParser(arguments, prog="barl evaluate").parse_args_and_config(argv)
+    (args,) = RecipeParser(EvaluateArguments, prog="barl evaluate").parse_args_and_config(argv)
     results = evaluate(args, ["barl", "evaluate", *argv], print)
     if os.environ.get("RANK", "0") != "0":
         return

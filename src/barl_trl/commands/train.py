@@ -33,17 +33,12 @@ from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ..evaluation.provenance import record_training
 from ..rewards import callable_at, get_reward_func
 from ..trainer import BARLConfig, BARLTrainer
+from ..trainer.config import option
 from ..trainer.progress import ProgressRows
 from ..trainer.resume import find_checkpoint, last_checkpoint, left_in
 from .recipes import RecipeParser, file_of
 
 _logger = logging.getLogger(__name__)
-
-
-def _option(default: Any, text: str) -> Any:
-    if isinstance(default, list):
-        return field(default_factory=lambda: [*default], metadata={"help": text})
-    return field(default=default, metadata={"help": text})
 
 
 # fmt: off
@@ -53,43 +48,44 @@ class ScriptArguments:
 
     dataset_name: str = field(metadata={
         "help": "Dataset (required): Hub id, or local JSONL, JSON, CSV or parquet file or folder."})
-    dataset_config: str | None = _option(None, "Configuration of a Hub dataset.")
-    dataset_train_split: str = _option("train", "Split to train on, or a part as `train[100:]`.")
-    dataset_test_split: str | None = _option(None,
+    dataset_config: str | None = option(None, "Configuration of a Hub dataset.")
+    dataset_train_split: str = option("train", "Split to train on, or a part as `train[100:]`.")
+    dataset_test_split: str | None = option(None,
         "Split of TRL's own evaluation, which samples as training does, if `eval_strategy` is set. "
         "None: `test`, or none with `eval_benchmarks`.")
-    problem_column: str | None = _option(None,
+    problem_column: str | None = option(None,
         "Column of the problems. Not needed if it is named problem, question or prompt.")
-    answer_column: str | None = _option(None,
+    answer_column: str | None = option(None,
         "Column of the true answers. Not needed if it is named answer, final_answer or solution.")
-    system_prompt: str | None = _option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
-    prompt_template: str | None = _option(None,
+    system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
+    prompt_template: str | None = option(None,
         "Prompt for models without a chat template: plain text with `{problem}` in it. In a shell, "
         "$'{problem}\\n' ends it with a line break.")
-    max_prompt_length: int | None = _option(None,
+    max_prompt_length: int | None = option(None,
         "Most tokens of a prompt. Rows with longer prompts are left out and counted.")
-    reward_funcs: list[str] = _option(["accuracy_reward"],
+    reward_funcs: list[str] = field(default_factory=lambda: ["accuracy_reward"], metadata={"help":
         "Reward functions, by name (`accuracy_reward`, `math_verify`, `qwen`, `string`, "
         "`format_reward`, `think_format_reward`, `get_soft_overlong_punishment`) or dotted path. "
-        "May be `[]` in a recipe where the environment has a reward.")
-    tools: list[str] = _option([], "Tools that the model may call, by dotted path.")
-    environment_factory: str | None = _option(None,
+        "May be `[]` in a recipe where the environment has a reward."})
+    tools: list[str] = field(default_factory=list,
+        metadata={"help": "Tools that the model may call, by dotted path."})
+    environment_factory: str | None = option(None,
         "Environment of an agent, by the dotted path of its class or of a function that makes one.")
-    rollout_func: str | None = _option(None,
+    rollout_func: str | None = option(None,
         "Function that makes the rollouts, by dotted path, as `GRPOTrainer` takes it.")
-    observation_likelihood: str | None = _option(None,
+    observation_likelihood: str | None = option(None,
         "Function that says how likely observations are under each hypothesis, by dotted path.")
-    hypothesis_rewards: str | None = _option(None,
+    hypothesis_rewards: str | None = option(None,
         "Function that says which rewards each hypothesis predicts, by dotted path.")
-    outcome_under: str | None = _option(None,
+    outcome_under: str | None = option(None,
         "Function that says the outcome reward of an answer under a hypothesis, by dotted path.")
-    eval_benchmarks: str | None = _option(None,
+    eval_benchmarks: str | None = option(None,
         "Benchmarks that are evaluated greedily every `eval_steps` steps, named as in `barl "
         "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`.")
-    decontaminate: str | None = _option(None,
+    decontaminate: str | None = option(None,
         "Evaluation sets whose problems are left out of training, named likewise.")
-    deduplicate: bool = _option(False, "Leave out rows that repeat the problem of an earlier row.")
-    save_on_interrupt: bool = _option(False,
+    deduplicate: bool = option(False, "Leave out rows that repeat the problem of an earlier row.")
+    save_on_interrupt: bool = option(False,
         "On Ctrl-C or SIGTERM, end the optimizer step and save a checkpoint. A second signal ends "
         "the run at once.")
 
@@ -119,8 +115,6 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
          f"learning_rate must be at least 0, got {args.learning_rate}."),
         (script.eval_benchmarks and args.eval_strategy == "no",
          "eval_strategy must be set with eval_benchmarks, got no: add --eval_strategy steps."),
-        (args.solution_column != "solution",
-         f"solution_column must be left out, got {args.solution_column}: name answer_column."),
         (template is not None and script.system_prompt != PAPER_SYSTEM_PROMPT,
          f"system_prompt must be left out with prompt_template, got {script.system_prompt!r}."),
         (template is not None and "{problem}" not in template,
@@ -198,14 +192,14 @@ def _print_help(parser: RecipeParser, *, lists_all: bool) -> None:
     for action in parser._actions:
         if not lists_all and action.dest not in (*own, "model_name_or_path", "output_dir"):
             action.help = argparse.SUPPRESS
-    for option, text in {
+    for name, text in {
         "--config": "a YAML file of options, or a name that `barl recipes` lists",
         "--help-all": "list every option, also TRL's",
         "--accelerate_config": "how processes share the work: a name that `barl recipes` lists, or "
         "a file that `accelerate config` made",
         "--num_processes": "number of processes, one for each device",
     }.items():
-        parser.add_argument(option, help=text, metavar="", default=argparse.SUPPRESS)
+        parser.add_argument(name, help=text, metavar="", default=argparse.SUPPRESS)
     parser.print_help()
 
 
@@ -377,9 +371,8 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
 def _process_group_outliving_ddp() -> Iterator[None]:
     """Let the process group end here, after what was trained in it, and before the interpreter.
 
-    DDP holds the group, too. If DDP freed it, which happens under Python's lock, it would wait for
-    ever for a thread of gloo's, which needs the lock to free its last tensor. If the interpreter
-    ended it, it would abort.
+    DDP holds the group, too. If DDP freed it, under Python's lock, it would wait for ever for a
+    thread of gloo's that needs the lock. If the interpreter ended it, it would abort.
     """
     group = torch.distributed.group.WORLD
     try:

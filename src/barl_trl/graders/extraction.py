@@ -42,16 +42,12 @@ _NUMBER = re.compile(
 def extract_answer(text: str, extraction: Extraction = "boxed") -> str | None:
     r"""Return the answer of a completion, or None. Time is linear in the text.
 
-    `"boxed"`: the last `\boxed{…}` or `\fbox{…}`, raw; of nested ones the outermost that is closed.
-    It may be empty. Braces are balanced, escapes respected (`\{` is no brace).
-
-    `"stated"`: where no box has content, the first of these kinds that there is: "the answer is 42"
-    ("final answer is", "answer: 42"), `#### 42`, `<answer>42</answer>`, `**42**`, `\boxed 42`. The
-    last of a kind counts, a number or formula before words. `"last_number"`: where nothing is
-    stated either, the last number of the text.
-
-    If the last box is never closed there is no answer. What stands in front of the last `</think>`
-    counts only where nothing stands behind it.
+    `"boxed"`: the last `\boxed{…}` or `\fbox{…}`, raw, perhaps empty; of nested ones the outermost
+    that is closed. If the last is never closed there is no answer. `"stated"`: where no box has
+    content, the first of these kinds that there is: "the answer is 42" ("final answer is",
+    "answer: 42"), `#### 42`, `<answer>42</answer>`, `**42**`, `\boxed 42`. The last of a kind
+    counts, a number or formula before words. `"last_number"`: where nothing is stated either, the
+    last number. What stands before the last `</think>` counts only where nothing stands behind it.
 
     Example:
         >>> extract_answer(r"First \boxed{1}, no: \boxed{\frac{1}{2}}.")

@@ -36,13 +36,11 @@ class Grader:
 
     Args:
         name: The name by which recipes and result files know it.
-        version: It changes whenever a verdict may change, and stands in result files beside the
-            name.
+        version: It changes whenever a verdict may change, and stands in result files.
         extract_answer: Completion -> its final answer, or None.
         judge: True answer, answer -> verdict. Up to 65536 verdicts are remembered.
         uses_processes: Whether it compares answers in child processes.
-        extraction: How [`~barl_trl.graders.extract_answer`] reads answers; None if the grader has
-            a way of its own.
+        extraction: How [`~barl_trl.graders.extract_answer`] reads; None: it has a way of its own.
     """
 
     name: str
@@ -63,11 +61,7 @@ class Grader:
         return {"name": self.name, "version": self.version, **other}
 
     def with_extraction(self, extraction: Extraction) -> "Grader":
-        """Return the grader that reads answers in another way.
-
-        Raises:
-            ValueError: If there is no such way, or the grader does not take it.
-        """
+        """Return the grader that reads answers in another way, if it takes it (a ValueError)."""
         if extraction == (self.extraction or "boxed"):
             return self
         if self.extraction is None or extraction not in EXTRACTIONS:
@@ -82,11 +76,7 @@ class Grader:
             compare.start()
 
     def verify(self, gold: str, answer: str) -> Verdict:
-        """Return whether an answer is the true one, both bare.
-
-        Raises:
-            RuntimeError: If a process that compares cannot be started.
-        """
+        """Return whether an answer is the true one, both bare."""
         pair = gold, answer
         if (verdict := self._verdicts.get(pair)) is None:
             verdict = self.judge(*pair)

@@ -1,7 +1,7 @@
 """Comparisons in child processes, which can be killed: the parent's end. It needs POSIX.
 
-math-verify's time-outs are signals, for the main thread only. Pools of libraries build on
-multiprocessing, which starts none in a data loader's worker, and runs unguarded scripts again.
+math-verify's time-outs are signals, for the main thread only. Libraries' pools are multiprocessing,
+which starts none in a data loader's worker, and runs unguarded scripts again.
 """
 
 import contextlib

@@ -25,9 +25,8 @@ _BASE = re.compile(r"(?<=[0-9A-F])_\{?(\d+)\}?")
 def extract_answer(text: str) -> str | None:
     r"""Return the answer of a completion, normalised; None if nothing is left of it.
 
-    The first of these that occurs decides: Minerva's "final answer is $…$. I hope", the last
-    `boxed` (braces matched; without a brace up to `$`), what follows the last "he answer is", the
-    last "final answer is", the first 答案是; else the last number. Time is linear in the text.
+    The first of these decides: Minerva's "final answer is $…$. I hope", the last `boxed`, the last
+    "he answer is", the last "final answer is", the first 答案是; else the last number.
     """
     answer = re.sub(r"\n\s*", "", _raw_answer(text.replace("ки", "")).strip())  # a slip of Qwen's
     return _lenient_form(answer.removeprefix(":").removesuffix(".").removesuffix("/")) or None

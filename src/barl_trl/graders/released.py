@@ -31,10 +31,7 @@ _RULES = (
 
 
 def extract_answer(text: str) -> str:
-    r"""Return what the last `\boxed{…}` holds, as it stands; escaped braces count as braces.
-
-    Without a closed last box it is the cleaned-up line after the last `####`, else the whole text.
-    """
+    r"""Return what the last `\boxed{…}` holds, else the line after the last `####`, else all."""
     _, marker, box = text.rpartition(r"\boxed{")
     depths = list(accumulate((character == "{") - (character == "}") for character in box))
     if marker and -1 in depths:
