@@ -216,7 +216,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         "nothing.")
     allow_inexact_resume: bool = option(False,
         "Resume although other settings than those of the checkpoint (batches, `seed`, data set, "
-        "method) make an exact resume impossible. The checkpoint's remaining rollouts are dropped.")
+        "processes) make an exact resume impossible.")
     # fmt: on
 
     def __post_init__(self):
