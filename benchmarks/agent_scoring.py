@@ -4,8 +4,8 @@
 agent plays the game of numbers of `barl_trl.synthetic.number` in TRL's loop, 64 rollouts of a
 step, with each credit in turn, in one process run. The learning rate is 0 and the seed the same, so
 that all credits score the same rollouts. The share is the quotient of medians over the steps
-of `barl/scoring_seconds` and `step_time`; the first step is left out. What checks scoring against a
-plain pass (`barl/check_seconds`, ever more rarely) is not in it. Tokens are what the model was fed.
+of `barl/scoring_seconds` and `step_time`; the first step, in which the model is compared with
+re-encoding, is left out. Tokens are what the model was fed.
 """
 
 import argparse

@@ -3,7 +3,6 @@ hand.
 """
 
 from collections import defaultdict
-from copy import copy
 
 from datasets import Dataset
 
@@ -86,13 +85,6 @@ def given_rollouts(completions=COMPLETIONS, cut_off=()):
         }
 
     return rollout_func
-
-
-def make_trainer(credit, *, args, **kwargs):
-    """A trainer with another credit, on otherwise equal settings."""
-    args = copy(args)
-    args.credit = credit
-    return BARLTrainer(args=args, **kwargs)
 
 
 def trainer(model, tokenizer, args, *, rows=PROBLEMS, cls=BARLTrainer, **kwargs):

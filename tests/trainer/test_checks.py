@@ -145,7 +145,7 @@ def test_rewards_that_cannot_be_called_or_told_apart(tmp_path, reward_funcs, tex
 def test_settings_that_contradict_arguments(tmp_path, model, tokenizer):
     stated = {"extraction": "stated"}
     refused(tmp_path, "extraction must be left at", fields=stated, answer_extractor=str.strip)
-    refused(tmp_path, "extraction must be left at", fields=stated, reward_funcs="qwen")
+    refused(tmp_path, "extraction must be", fields=stated, reward_funcs="qwen")
     refused(tmp_path, "step_segmenter must return", step_segmenter=lambda ids: ["a"])
     prefix = PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
     refused(tmp_path, "gradient_checkpointing must be False", peft_config=prefix)

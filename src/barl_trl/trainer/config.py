@@ -358,11 +358,6 @@ def own_fields() -> tuple[Field, ...]:
     return tuple(one for one in fields(BARLConfig) if one.name in BARLConfig.__annotations__)
 
 
-def help_of(name: str) -> str:
-    """Return the help text of one of BARL's fields."""
-    return BARLConfig.__dataclass_fields__[name].metadata["help"]
-
-
 def _nearest(value: int, unit: int) -> str:
     lower = value // unit * unit
     return f"the nearest are {' or '.join(str(one) for one in (lower, lower + unit) if one)}"

@@ -25,6 +25,7 @@ _PARAMETERS = {
         "train": "resume_from_checkpoint ...",
         "evaluate": "eval_dataset ignore_keys metric_key_prefix",
         "_save_checkpoint": "model trial",
+        "create_model_card": "model_name dataset_name tags",
     },
     "trl.extras.profiling": {"profiling_context": "trainer name"},
     "transformers.integrations.sdpa_attention": {
