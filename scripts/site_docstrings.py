@@ -30,7 +30,7 @@ def page_has(path: str) -> bool:
 
 
 def linked(text: str, owner: griffe.Object) -> str:
-    """Return a docstring in which names in brackets are links, or code where the page lacks them."""
+    """Return a docstring in which names in brackets are links, or code if the page lacks them."""
 
     def link(found: re.Match) -> str:
         name = found[2] or found[1]

@@ -74,7 +74,7 @@ def faults(members: Iterable[griffe.Object]) -> list[str]:
 
 
 def speaks_for_itself(member: griffe.Object) -> bool:
-    """Return whether a docstring of its own is not needed: the class's has it, or the page does not show it.
+    """Return whether no docstring of its own is needed: the class has it, or it is not shown.
 
     Attributes that the constructor does not take are not shown without a docstring.
     """
