@@ -1,4 +1,4 @@
-"""Public names: each must be on the reference page, documented, with typed parameters.
+"""Public names: each must be on the reference page, with typed parameters.
 
 Public is what `__all__` of the package and of its areas lists, and what a code block of the
 documentation imports.
@@ -58,39 +58,17 @@ def shown_members(package: griffe.Module) -> list[griffe.Object]:
 
 
 def faults(members: Iterable[griffe.Object]) -> list[str]:
-    """Return what of the members has no docstring, and which parameters have no type."""
-    found = []
-    for member in members:
-        if not member.has_docstring and not speaks_for_itself(member):
-            found.append(f"{member.path} must have a docstring.")
-        if isinstance(member, griffe.Function):
-            untyped = [
-                parameter.name
-                for parameter in member.parameters
-                if parameter.annotation is None and parameter.name not in ("self", "cls")
-            ]
-            found += [f"{member.path}: {name} must have a type." for name in untyped]
-    return found
+    """Return which parameters of what is shown have no type; ruff asks for the docstrings.
 
-
-def speaks_for_itself(member: griffe.Object) -> bool:
-    """Return whether no docstring of its own is needed: the class has it, or it is not shown.
-
-    Attributes that the constructor does not take are not shown without a docstring.
+    Methods without a docstring override another library's, and are not shown.
     """
-    owner = member.parent
-    if not isinstance(owner, griffe.Class):
-        return False
-    is_taken = member.name in {parameter.name for parameter in owner.parameters}
-    in_args = member.name in parameters_of(owner)
-    return member.name == "__init__" or (member.is_attribute and (in_args or not is_taken))
-
-
-def parameters_of(owner: griffe.Class) -> set[str]:
-    """Return the parameters that the docstring of a class describes."""
-    sections = owner.docstring.parsed if owner.docstring else []
-    kinds = (griffe.DocstringSectionKind.parameters, griffe.DocstringSectionKind.attributes)
-    return {entry.name for section in sections if section.kind in kinds for entry in section.value}
+    return [
+        f"{member.path}: {parameter.name} must have a type."
+        for member in members
+        if isinstance(member, griffe.Function) and member.has_docstring
+        for parameter in member.parameters
+        if parameter.annotation is None and parameter.name not in ("self", "cls")
+    ]
 
 
 def without_page(package: griffe.Module, names: Iterable[tuple[str, str]]) -> list[str]:
