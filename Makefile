@@ -42,14 +42,14 @@ test-browser: setup  ## run the tests of the inspector's page in Debian's Chromi
 
 test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest versions allowed
 	# transformers 5.17 resumes on several processes on GPUs only
-	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train*.py \
+	$(LOWEST) $(PYTEST) tests/trainer tests/plausibility tests/commands/test_train.py \
 		tests/evaluation/test_generation.py \
 		--deselect tests/trainer/test_exact_resume.py::test_killed_on_two_processes
 
 test-newest: .venv-newest/installed  ## run what touches transformers with the newest one, and the newest PEFT
-	$(NEWEST) $(PYTEST) tests/plausibility tests/commands/test_train_run.py \
+	$(NEWEST) $(PYTEST) tests/plausibility tests/commands/test_train.py \
 		tests/evaluation/test_generation.py tests/experiments/test_sampling.py \
-		$(addprefix tests/trainer/test_,agents.py barl_trainer.py evaluation_in_training.py contract.py) \
+		$(addprefix tests/trainer/test_,agents.py trainer.py evaluation_in_training.py contract.py) \
 		--deselect tests/trainer/test_contract.py::test_the_installed_versions_are_silent
 
 docs: setup build/example-run/inspect/index.html  ## build the site into build/site; anything that is amiss is an error

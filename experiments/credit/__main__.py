@@ -38,7 +38,7 @@ PARTS = {
     "D": Part("Few problems, many epochs", 8, THREE, "memorisation"),
     "E": Part("The demo's task", 20, THREE, "standard"),
 }
-"""The parts by letter: those of docs/credit.md. Part A, gradients on the demo's model, was removed
+"""The parts by letter, as in docs/evidence.md. Part A, gradients on the demo's model, was removed
 with its code after the commit f1a696a."""
 
 

@@ -43,7 +43,7 @@ ARMS = {
     "information_gain": Arm("information_gain"),
     "delta_belief": Arm("delta_belief"),
 }
-"""What docs/credit.md compares."""
+"""What docs/evidence.md compares."""
 
 
 def file_name(arm: str) -> str:

@@ -58,7 +58,7 @@ MORE_ARMS = {"rl-entropy": TripletArm("RL, entropy bonus", (), _ENTROPY_BONUS)} 
     f"{name}-literal": TripletArm(f"{arm.title}, literal", arm.triplets, literal=True)
     for name, arm in ARMS.items()
 }
-"""More arms for docs/triplets.md: RL with BARL's entropy bonus, and the paper read literally."""
+"""More arms for docs/paper.md: RL with BARL's entropy bonus, and the paper read literally."""
 
 REFERENCES = {
     "uniform policy, a repeat": 0.523953447,

@@ -317,12 +317,9 @@ def _closed(
     if strangers := listed.count(None) - admissible.count(None):
         dropped["not_given"] = strangers
     kept = _most_frequent([[t] for t in texts], weights, most, is_first_kept=truth is not None)
-    answers = tuple(text for (text,) in kept)
-    members = _members(listed, kept, dropped)
-    kept_weights = tuple(weights[text] for text in answers)
-    return HypothesisSet(
-        answers, members, dict(dropped), kept_weights, truth is not None, lists_truth
-    )
+    answers, members = tuple(text for (text,) in kept), _members(listed, kept, dropped)
+    prior = tuple(weights[text] for text in answers)
+    return HypothesisSet(answers, members, dict(dropped), prior, truth is not None, lists_truth)
 
 
 def _listed_as(
@@ -367,9 +364,8 @@ def _most_frequent(
 ) -> list[list[str]]:
     """Keep the most frequent classes, and the first one if it is the truth's, in their order."""
     frequency = [sum(counts[form] for form in forms) for forms in classes]
-    places = sorted(
-        range(len(classes)), key=lambda i: (not (is_first_kept and i == 0), -frequency[i])
-    )
+    order = range(len(classes))
+    places = sorted(order, key=lambda i: (not (is_first_kept and i == 0), -frequency[i]))
     return [classes[i] for i in sorted(places[:most])]
 
 

@@ -73,18 +73,12 @@ class AccuracyReward:
         log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
     ) -> list[float | None]:
-        """Judge completions. TRL passes the columns of rows, and what logs; the trainer the rest.
+        """Judge completions: texts, or lists of messages, of which the last one is judged.
 
-        Args:
-            completions: Completions: texts, or lists of messages, of which the last one is judged.
-            solution: The true answer of each: bare, in the last box of a text, or after `####`.
-            rollout_answer: Answers that environments or a `rollout_func` tell; None for none.
-            log_extra: Logs `"solution"`, `"answer"` and `"verdict"` (what decided) as columns.
-            log_metric: Logs the share of comparisons that failed.
-            **kwargs: The other columns, which are not used.
-
-        Returns:
-            1.0 or 0.0 for each; None, which TRL leaves out, where a true answer cannot be used.
+        `solution` has the true answers: bare, in the last box of a text, or after `####`. The
+        trainer gives `rollout_answer`, what environments or a `rollout_func` tell. TRL logs columns
+        `"solution"`, `"answer"` and `"verdict"` (what decided). A completion whose true answer
+        cannot be used gets None, which TRL leaves out.
         """
         pairs = self.pairs(completions, solution, rollout_answer)
         verdicts = self.grader.grade(pairs)
@@ -139,7 +133,7 @@ def format_reward(completions: Sequence[Completion], **kwargs: Any) -> list[floa
 
 
 def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> RewardFunc:
-    """Return the reward function with a name.
+    """Return the reward function with a name; a ValueError says that there is none.
 
     Args:
         name: `"accuracy_reward"` (the default grader's), `"math_verify"`, `"qwen"` or `"string"` (a
@@ -148,9 +142,6 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
             `"my_lib.rewards.my_reward"`, also in the working directory.
         max_completion_length: Tokens at which the soft overlong punishment is full; it begins at
             four fifths of them.
-
-    Raises:
-        ValueError: If there is no function of that name, or it cannot be imported or called.
     """
     if name in GRADERS:
         return AccuracyReward(GRADERS[name], name)

@@ -1,4 +1,4 @@
-"""Problems: from rows of any file to `prompt` and `solution`, with a report of what became of them."""
+"""Problems: from rows of any file to `prompt` and `solution`, and what became of the others."""
 
 import json
 

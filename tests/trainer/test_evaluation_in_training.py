@@ -17,7 +17,7 @@ from barl_trl.rewards import accuracy_reward, format_reward
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems, search_rows
 from barl_trl.trainer.evaluation import check_benchmarks
 
-from .rollouts import config, trainer
+from .rollouts import config
 
 HELD_OUT = list(islice(problems(3, held_out=True), 5))
 BENCHMARKS = {
@@ -157,33 +157,16 @@ def test_benchmarks_that_cannot_be_evaluated_are_refused(rows):
         check_benchmarks(BENCHMARKS | {"mine": Dataset.from_list(rows)})
 
 
-@pytest.fixture
-def no_grader_starts(monkeypatch):
+def test_graders_that_are_needed_start_before_a_model_is_loaded(monkeypatch, tmp_path):
+    """The default grader, too, where it judges benchmarks or merges hypotheses."""
     monkeypatch.setattr(grader, "compare", ProcessPool())
     monkeypatch.setattr(sys, "executable", "/bin/false")
-
-
-@pytest.mark.parametrize(
-    "kwargs",
-    [
-        {"reward_funcs": ["string", "qwen"]},
-        {"reward_funcs": format_reward, "benchmarks": BENCHMARKS},
-    ],
-)
-def test_a_grader_that_cannot_start_is_said_before_a_model_is_loaded(
-    no_grader_starts, tmp_path, kwargs
-):
     rows = Dataset.from_list(search_rows(2, seed=0))
-    with pytest.raises(RuntimeError, match="grader's process must start"):
-        BARLTrainer("nowhere", args=config(tmp_path), train_dataset=rows, **kwargs)
-
-
-def test_the_default_grader_must_start_only_where_it_merges_hypotheses(
-    no_grader_starts, model, tokenizer, tmp_path
-):
-    def make(**kwargs):
-        return trainer(model, tokenizer, config(tmp_path), reward_funcs=format_reward, **kwargs)
-
-    with pytest.raises(RuntimeError, match="grader's process must start"):
-        make()
-    make(answer_equivalence=str.__eq__)
+    equivalence = {"reward_funcs": format_reward, "answer_equivalence": str.__eq__}
+    for kwargs in ({"reward_funcs": ["string", "qwen"]}, equivalence | {"benchmarks": BENCHMARKS}):
+        with pytest.raises(RuntimeError, match="grader"):
+            BARLTrainer("nowhere", args=config(tmp_path), train_dataset=rows, **kwargs)
+    model = str(TINY_MODEL_DIR)
+    with pytest.raises(RuntimeError, match="grader"):
+        BARLTrainer(model, format_reward, config(tmp_path), rows)
+    BARLTrainer(model, args=config(tmp_path), train_dataset=rows, **equivalence)

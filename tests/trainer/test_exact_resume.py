@@ -122,14 +122,16 @@ def test_a_run_that_is_at_its_end_is_not_trained_on(tmp_path):
     """Neither at the end of a rollout batch nor within one."""
     for max_steps in (4, 6):
         folder = tmp_path / str(max_steps)
-        ended = train(folder, max_steps=max_steps, lr_scheduler_type="constant")
+        limit = {"save_total_limit": 1, "lr_scheduler_type": "constant"}
+        ended = train(folder, max_steps=max_steps, **limit)
         for resume in ("auto", str(folder / f"checkpoint-{max_steps}")):
             again = train(folder, max_steps=max_steps, resume=resume)
             assert again.state.global_step == max_steps
             assert_equal(again.model, ended.model)
     with pytest.raises(ValueError, match="must be a complete checkpoint"):
         train(folder, max_steps=8, resume=str(folder / "checkpoint-6"))
-    # the last one from which a longer run resumes exactly
+    # the last one from which a longer run resumes exactly, which is kept
+    assert steps(folder) == [4, 6]
     longer = {"max_steps": 8, "lr_scheduler_type": "constant"}
     assert_equal(
         train(folder, resume="true", **longer).model, train(tmp_path / "8", **longer).model
@@ -207,7 +209,11 @@ def test_a_kill_while_a_checkpoint_is_written(tmp_path, monkeypatch, module, fun
     assert steps(broken) == [4, 8]
     checkpoint, [fault] = last_checkpoint(broken)
     assert checkpoint == str(broken / "checkpoint-4") and "checkpoint-8: complete.json" in fault
-    assert_equal(train(broken, max_steps=12, resume="auto", **settings).model, whole.model)
+    resumed = train(broken, max_steps=12, resume="auto", **settings | {"save_total_limit": None})
+    assert_equal(resumed.model, whole.model)
+    for step in (12, 8):  # which was written again
+        assert last_checkpoint(broken) == (str(broken / f"checkpoint-{step}"), [])
+        shutil.rmtree(broken / f"checkpoint-{step}")
 
 
 def test_what_was_written_last_is_kept_whatever_is_newer_or_of_a_later_step(tmp_path):
@@ -243,8 +249,8 @@ def test_training_stops_behind_a_rollout_batch_if_asked(tmp_path, asked, is_save
 
 def test_a_launched_process_whose_launcher_is_gone_ends(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    run = made(tmp_path, max_steps=2)
+    run = made(tmp_path, max_steps=2, save_steps=1)
     monkeypatch.setattr("os.getppid", lambda: 1)  # the kernel's answer where the parent is gone
     with pytest.raises(SystemExit, match="what launched this process has ended"):
         run.train()
-    assert run.state.global_step == 1
+    assert run.state.global_step == 1 and steps(tmp_path) == []

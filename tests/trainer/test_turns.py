@@ -14,7 +14,7 @@ from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import Turn
 from barl_trl.synthetic.search import search_rows
-from barl_trl.trainer.evidence import Played, steps_of
+from barl_trl.trainer.evidence import steps_of
 from barl_trl.trainer.turns import tell_ends, turn_ends
 
 from ..base_model import save_base_model, search_messages
@@ -305,15 +305,3 @@ def test_steps_of_an_agents_only_turn_are_messages_too():
     turns = [Turn(0, len(ids), len(ids), False)]
     found = steps_of([SAYS], ids, [cut, len(ids)], turns, tokenizer)
     assert found == [[SAYS | {"content": text}] for text in ("Is it 1? no\n", "2.")]
-
-
-def test_a_function_gets_the_columns_of_the_rollouts_that_it_is_asked_about():
-    played = Played(["p", "q"], ["c", "d"], [[], ["s"]], {"hint": [1, 2]}, ["e", "f"])
-    assert played.of([1], [["1"], ["2", "3"]]) == {
-        "hypotheses": [["2", "3"]],
-        "prompts": ["q"],
-        "completions": ["d"],
-        "steps": [["s"]],
-        "hint": [2],
-        "environments": ["f"],
-    }

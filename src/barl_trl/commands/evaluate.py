@@ -1,7 +1,5 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
-
-
 import json
 import os
 from dataclasses import dataclass, field

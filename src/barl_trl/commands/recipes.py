@@ -114,12 +114,7 @@ def run(argv: list[str]) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the one to print")
     options = parser.parse_args(argv)
     if options.name is not None:
-        every = {name: option for option in FOLDERS for name in names(option)}
-        option = every.get(options.name, "config")
-        if options.name not in every:
-            near = get_close_matches(options.name, every, n=1)
-            hint = f"did you mean {near[0]}?" if near else "`barl recipes` lists them."
-            raise ValueError(f"NAME must be a shipped name, got {options.name}: {hint}")
+        option = next((one for one in FOLDERS if options.name in names(one)), "config")
         sys.stdout.write(file_of(option, options.name).read_text(encoding="utf-8"))
         return
     for option, title in _TITLES.items():

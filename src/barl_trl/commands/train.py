@@ -346,7 +346,7 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         stop.ask()
-        trainer.accelerator.print("A checkpoint is saved after this step. Again ends at once.")
+        trainer.accelerator.print("A checkpoint is saved after these rollouts. Again ends at once.")
 
     for number in (signal.SIGINT, signal.SIGTERM) if is_saved else ():
         signal.signal(number, ask)

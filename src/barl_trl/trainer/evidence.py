@@ -38,28 +38,9 @@ class TaskFunctions(NamedTuple):
     """Answer, hypothesis -> the outcome reward of the answer if the hypothesis is true."""
 
 
-class Played(NamedTuple):
-    """What the user's functions get of this process's rollouts, one item for each rollout."""
-
-    prompts: Sequence[Any]
-    completions: Sequence[Completion]
-    steps: Sequence[Sequence[Step]]
-    columns: Mapping[str, Sequence[Any]]
-    """The other columns of the rollouts' rows."""
-    environments: Sequence[Any] | None = None
-
-    def of(self, places: Sequence[int], texts: Sequence[list[str]]) -> dict[str, Any]:
-        """Return the keywords of a user's function for some of the rollouts.
-
-        Args:
-            places: The rollouts.
-            texts: Hypotheses of each of all rollouts.
-        """
-        lists = {**self.columns, "prompts": self.prompts, "completions": self.completions}
-        lists |= {"steps": self.steps, "hypotheses": texts}  # a column of that name is not passed
-        if self.environments is not None:
-            lists["environments"] = self.environments
-        return {name: [values[place] for place in places] for name, values in lists.items()}
+Lists = Mapping[str, Sequence[Any]]
+"""What the user's functions get of this process's rollouts, one item for each rollout: `prompts`,
+`completions`, `steps`, the data's other columns and, if there are any, `environments`."""
 
 
 class Evidence(NamedTuple):
@@ -79,7 +60,7 @@ class Evidence(NamedTuple):
 
 def read_evidence(
     functions: TaskFunctions,
-    played: Played,
+    lists: Lists,
     local_sets: Sequence[HypothesisSet | None],
     answers: Sequence[str | None],
     *,
@@ -92,7 +73,7 @@ def read_evidence(
 
     Args:
         functions: The user's functions.
-        played: The rollouts.
+        lists: What the functions get of the rollouts.
         local_sets: Hypotheses of each rollout; None where there are none, which asks nothing.
         answers: Answer of each rollout.
         uses_observations: Whether the belief takes the likelihoods of observations.
@@ -114,16 +95,18 @@ def read_evidence(
         if weights := getattr(local_sets[n], "weights", ()):
             logs = torch.tensor(weights, dtype=torch.float64).log()
             log_prior[n, : sizes[n]] = (logs - logs.max()).float()
+    # a column named `hypotheses` is not passed
+    given, steps = {**lists, "hypotheses": texts}, lists.get("steps", ())
     observed, predicted, outcomes, unusable = torch.zeros(shape), None, None, 0
     if uses_observations and usable:
-        name, asked, output = _observation_logps(functions, played, usable, texts)
-        unusable += _fill(observed, output, asked, sizes, played.steps, name, is_first)
+        name, asked, output = _observation_logps(functions, given, usable)
+        unusable += _fill(observed, output, asked, sizes, steps, name, is_first)
     if functions.hypothesis_rewards is not None:
         predicted = torch.zeros(shape)
         asked = [n for n in usable if getattr(local_sets[n], "has_truth", False)]
-        output = functions.hypothesis_rewards(**played.of(asked, texts)) if asked else []
+        output = functions.hypothesis_rewards(**_of(given, asked)) if asked else []
         name = "hypothesis_rewards"
-        unusable += _fill(predicted, output, asked, sizes, played.steps, name, is_first)
+        unusable += _fill(predicted, output, asked, sizes, steps, name, is_first)
     if functions.outcome_under is not None:
         outcomes = torch.zeros(shape[0], shape[2])
         for n in usable:
@@ -136,20 +119,23 @@ def read_evidence(
     return Evidence(log_prior.to(device), observed.to(device), predicted, outcomes, unusable)
 
 
+def _of(lists: Lists, places: Sequence[int]) -> dict[str, list[Any]]:
+    """Return the keywords of a user's function for some of the rollouts."""
+    return {name: [values[place] for place in places] for name, values in lists.items()}
+
+
 def _observation_logps(
-    functions: TaskFunctions,
-    played: Played,
-    usable: Sequence[int],
-    texts: Sequence[list[str]],
+    functions: TaskFunctions, lists: Lists, usable: Sequence[int]
 ) -> tuple[str, Sequence[int], Any]:
     """Return who says what observations mean, of which rollouts, and what it says."""
     if functions.observation_likelihood is not None:
-        output = functions.observation_likelihood(**played.of(usable, texts))
+        output = functions.observation_likelihood(**_of(lists, usable))
         return "observation_likelihood", usable, output
-    environments = played.environments or []
-    asked = [n for n in usable if environments and hasattr(environments[n], ENVIRONMENT_METHOD)]
+    owners = lists.get("environments", [None] * len(lists["hypotheses"]))
+    asked = [n for n in usable if hasattr(owners[n], ENVIRONMENT_METHOD)]
     output = [
-        getattr(environments[n], ENVIRONMENT_METHOD)(texts[n], played.steps[n]) for n in asked
+        getattr(owners[n], ENVIRONMENT_METHOD)(lists["hypotheses"][n], lists["steps"][n])
+        for n in asked
     ]
     return ENVIRONMENT_METHOD, asked, output
 

@@ -30,11 +30,12 @@ from ..hypotheses import (
 )
 from ..plausibility.answer_logps import AnswerLogLikelihoods, answer_log_likelihoods
 from ..plausibility.elicitation import Elicitation
+from ..plausibility.queries import Rollout
 from ..posterior import posterior
 from ..rewards import AccuracyReward, calls_tool, rollout_answers
 from ..steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
 from .config import BARLConfig
-from .evidence import Evidence, Played, TaskFunctions, read_evidence, steps_of
+from .evidence import Evidence, Lists, TaskFunctions, read_evidence, steps_of
 from .turns import Generated
 
 
@@ -172,16 +173,21 @@ class HypothesisScorer:
             turns_of(ids, [1] * len(ids), self.end_ids) for ids in generated.completion_ids
         ]
         step_ends, turn_starts = self._steps(generated, turns)
-        likelihoods = self._likelihoods(
+        likelihoods = answer_log_likelihoods(
             model,
-            generated,
-            step_ends,
-            turn_starts,
-            local_sets,
-            score_completions=score_completions,
+            self._asked(generated, step_ends, turn_starts, local_sets, score_completions),
+            elicitation_ids=self.elicitation.token_ids,
+            reduction=self.credit.answer_likelihood,
+            method=self.args.scoring_method,
+            temperature=self.args.plausibility_temperature,
             completion_temperature=completion_temperature,
             max_tokens=max_tokens,
         )
+        if not self.args.scores_answers:  # no column for a hypothesis tells that nothing was asked
+            likelihoods = likelihoods._replace(
+                answer_logps=likelihoods.answer_logps[..., :0],
+                hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
+            )
         is_cut_off = [
             might_go_on(ids, spans, self.end_ids) or (answer is None and calls_tool(completion))
             for ids, spans, answer, completion in zip(
@@ -202,7 +208,7 @@ class HypothesisScorer:
         if self.credit.hypotheses == "rollouts" and is_told:
             evidence = read_evidence(
                 self.functions,
-                self._played(generated, rows, step_ends, turns),
+                self._told(generated, rows, step_ends, turns),
                 local_sets,
                 local_answers,
                 uses_observations=self.args.belief != "model",
@@ -292,26 +298,21 @@ class HypothesisScorer:
             turn_starts.append(starts + [turn.stop for turn in spans if turn.has_observation])
         return step_ends, turn_starts
 
-    def _likelihoods(
+    def _asked(
         self,
-        model: nn.Module,
         generated: Generated,
         step_ends: Sequence[Sequence[int]],
         turn_starts: Sequence[Sequence[int]],
         local_sets: Sequence[HypothesisSet | None],
-        *,
         score_completions: bool,
-        completion_temperature: float,
-        max_tokens: int | None,
-    ) -> AnswerLogLikelihoods:
-        """Ask for every hypothesis's answer at every state of this process's rollouts."""
-        is_asked = self.args.scores_answers
-        rollouts = [
+    ) -> list[Rollout]:
+        """Return the rollouts, asked for every hypothesis's answer at every state."""
+        return [
             self.elicitation.rollout(
                 prompt_ids,
                 completion_ids if score_completions else completion_ids[: [0, *ends][-1]],
                 ends,
-                hypotheses.answers if hypotheses and is_asked else (),
+                hypotheses.answers if hypotheses and self.args.scores_answers else (),
                 score_completion=score_completions,
                 mask=mask,
                 turn_starts=starts,
@@ -326,23 +327,6 @@ class HypothesisScorer:
                 strict=True,
             )
         ]
-        likelihoods = answer_log_likelihoods(
-            model,
-            rollouts,
-            elicitation_ids=self.elicitation.token_ids,
-            reduction=self.credit.answer_likelihood,
-            method=self.args.scoring_method,
-            temperature=self.args.plausibility_temperature,
-            completion_temperature=completion_temperature,
-            max_tokens=max_tokens,
-        )
-        if is_asked:
-            return likelihoods
-        # no column for a hypothesis tells that no answer was scored
-        return likelihoods._replace(
-            answer_logps=likelihoods.answer_logps[..., :0],
-            hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
-        )
 
     def _members(
         self,
@@ -362,31 +346,30 @@ class HypothesisScorer:
                 members.append(0 if is_right else None)
         return members
 
-    def _played(
+    def _told(
         self,
         generated: Generated,
         rows: Sequence[Mapping[str, Any]],
         step_ends: Sequence[Sequence[int]],
         turns: Sequence[Sequence[Turn]],
-    ) -> Played:
+    ) -> Lists:
         """Return what the user's functions get of the rollouts."""
         if self.functions == TaskFunctions() and generated.environments is None:
-            return Played([], [], [], {})  # nothing is asked
+            return {}  # nothing is asked
         has_turns = generated.has_tools or generated.masks
         parts = zip(generated.completions, generated.completion_ids, step_ends, turns, strict=True)
-        steps = [
-            steps_of(completion, ids, ends, spans if has_turns else (), self.tokenizer)
-            for completion, ids, ends, spans in parts
-        ]
-        # as TRL passes them to reward functions
+        # as TRL passes columns to reward functions
         names = [name for name in rows[0] if name not in ("prompt", "completion", "completion_ids")]
-        return Played(
-            [row["prompt"] for row in rows],
-            generated.completions,
-            steps,
-            {name: [row[name] for row in rows] for name in names},
-            generated.environments,
-        )
+        lists = {name: [row[name] for row in rows] for name in names} | {
+            "prompts": [row["prompt"] for row in rows],
+            "completions": generated.completions,
+            "steps": [
+                steps_of(completion, ids, ends, spans if has_turns else (), self.tokenizer)
+                for completion, ids, ends, spans in parts
+            ],
+        }
+        told = generated.environments
+        return lists if told is None else lists | {"environments": told}
 
 
 def _certain_ends(
@@ -496,8 +479,7 @@ def scored_rollouts(
         needs_truth: Whether a rollout without a true answer or without an outcome is not judged.
 
     Returns:
-        The rollouts of all processes, in the order of the processes, padded to the most states and
-        hypotheses of any rollout.
+        The rollouts of all processes, padded to the most states and hypotheses of any rollout.
     """
     logps, state_mask, hypothesis_mask, *_ = scored.likelihoods
     device = logps.device

@@ -100,14 +100,11 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
             for rollout in zip(completions, completion_ids, masks, turns, strict=True)
         ]
     given: list[GivenAnswer | None] | None = None
-    if trainer.environments:
-        told = [hasattr(environment, "answer") for environment in trainer.environments]
-        if any(told):
-            given = [
-                _given(environment.answer) if tells else None
-                for environment, tells in zip(trainer.environments, told, strict=True)
-            ]
-    elif "answer" in columns:
+    if trainer.environments and any(hasattr(one, "answer") for one in trainer.environments):
+        given = [
+            _given(one.answer) if hasattr(one, "answer") else None for one in trainer.environments
+        ]
+    elif "answer" in columns and not trainer.environments:
         given = [*map(_given, columns["answer"])]
     generated = Generated(
         prompt_ids,
@@ -290,9 +287,10 @@ def _own_text(ids: Sequence[int], mask: Sequence[int], tokenizer: Any) -> str:
 def tell_ends(trainer: Any) -> None:
     """Let the token with which the chat template ends an assistant's message end completions, too.
 
-    TRL ends completions with the EOS tokens of the tokenizer and of the model. This function also
-    gives the template's token to generation, to the saved `generation_config`, and to
-    `eos_token_ids`, which tells whether a completion was cut off.
+    TRL ends completions with the EOS tokens of the tokenizer and of the model. If prompts are
+    messages, this function also gives the template's token, and those that `generation_kwargs`
+    name, to generation, to the saved `generation_config`, and to `eos_token_ids`, which tells
+    whether a completion was cut off.
 
     Args:
         trainer: A [`~trl.GRPOTrainer`].
@@ -301,8 +299,21 @@ def tell_ends(trainer: Any) -> None:
         ValueError: The tokenizer has no chat template for messages, no token ends a message in the
             template, or `args.generation_kwargs` leaves that token out.
     """
-    tokenizer, eos_token_ids = trainer._tokenizer, trainer.eos_token_ids
-    ends = completion_ends(trainer.args, tokenizer, trainer.train_dataset, eos_token_ids)
+    args, tokenizer, eos_token_ids = trainer.args, trainer._tokenizer, trainer.eos_token_ids
+    ends = [*eos_token_ids]
+    if is_conversational(next(iter(trainer.train_dataset))):
+        ends = turn_ends(tokenizer, eos_token_ids, **(args.chat_template_kwargs or {}))
+    kwargs = args.generation_kwargs or {}
+    users_ends = kwargs.get("stop_token_ids" if args.use_vllm else "eos_token_id") or []
+    users_ends = [users_ends] if isinstance(users_ends, int) else users_ends
+    missing = [token for token in ends[len(eos_token_ids) :] if token not in users_ends]
+    if users_ends and missing and not args.use_vllm:
+        raise ValueError(
+            f"generation_kwargs must leave out eos_token_id, or name "
+            f"{_named(missing, tokenizer)} in it, got {users_ends}: the chat template ends an "
+            "assistant's message with that."
+        )
+    ends = [*dict.fromkeys([*ends, *users_ends])]
     if ends == eos_token_ids:
         return
     trainer.eos_token_ids = trainer.model.generation_config.eos_token_id = ends
@@ -317,39 +328,6 @@ def tell_ends(trainer: Any) -> None:
         f"completions also end with {_named(ends[len(eos_token_ids) :], tokenizer)}, as the chat "
         "template or generation_kwargs say.",
     )
-
-
-def completion_ends(args: Any, tokenizer: Any, dataset: Any, end_ids: Sequence[Any]) -> list[int]:
-    """Return the ids of the tokens that end completions.
-
-    These are `end_ids`, the end token of the chat template if prompts are messages, and the tokens
-    that `args.generation_kwargs` name.
-
-    Args:
-        args: The settings, a [`BARLConfig`].
-        tokenizer: The model's tokenizer.
-        dataset: The training set, whose first row tells whether prompts are messages.
-        end_ids: Ids of tokens that end a turn anyway.
-
-    Raises:
-        ValueError: The template ends messages with text, or `generation_kwargs` leaves out the
-            template's end token.
-    """
-    kwargs: Any = args.generation_kwargs or {}
-    template_kwargs: Any = args.chat_template_kwargs or {}
-    ends = [*end_ids]
-    if is_conversational(next(iter(dataset))):
-        ends = turn_ends(tokenizer, end_ids, **template_kwargs)
-    users_ends = kwargs.get("stop_token_ids" if args.use_vllm else "eos_token_id") or []
-    users_ends = [users_ends] if isinstance(users_ends, int) else users_ends
-    missing = [token for token in ends[len(end_ids) :] if token not in users_ends]
-    if users_ends and missing and not args.use_vllm:
-        raise ValueError(
-            f"generation_kwargs must leave out eos_token_id, or name "
-            f"{_named(missing, tokenizer)} in it, got {users_ends}: the chat template ends an "
-            "assistant's message with that."
-        )
-    return [*dict.fromkeys([*ends, *users_ends])]
 
 
 def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) -> list[int]:
