@@ -175,6 +175,7 @@ def run(argv: list[str]) -> None:
             trainer.accelerator.print("No GPU was found: the CPU trains.")
         _train(trainer, is_saved=script.save_on_interrupt)
         trainer.save_model(args.output_dir, _internal_call=True)  # else it would push, too
+        trainer.create_model_card(Path(str(args.output_dir)).name)  # PEFT's card says nothing
         trainer.save_state()
         trainer.accelerator.print(f"Model saved to {args.output_dir}.")
         if args.push_to_hub:
