@@ -111,7 +111,8 @@ class ScriptArguments:
     )
     deduplicate: bool = option(False, "Leave out rows that repeat the problem of an earlier row.")
     save_on_interrupt: bool = option(
-        False, "On Ctrl-C or SIGTERM, end the step and save a checkpoint. A second ends at once."
+        False,
+        "On Ctrl-C or SIGTERM, end the rollout batch and save a checkpoint. A second ends at once.",
     )
 
     @property
