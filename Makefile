@@ -49,7 +49,7 @@ test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest ver
 test-newest: .venv-newest/installed  ## run what touches transformers with the newest one, and the newest PEFT
 	$(NEWEST) $(PYTEST) tests/plausibility tests/commands/test_train.py \
 		tests/evaluation/test_generation.py tests/experiments/test_sampling.py \
-		$(addprefix tests/trainer/test_,agents.py barl_trainer.py evaluation_in_training.py contract.py) \
+		$(addprefix tests/trainer/test_,agents.py trainer.py evaluation_in_training.py contract.py) \
 		--deselect tests/trainer/test_contract.py::test_the_installed_versions_are_silent
 
 docs: setup build/example-run/inspect/index.html  ## build the site into build/site; anything that is amiss is an error

@@ -1,7 +1,7 @@
 """What griffe does not see in this package's docstrings: an extension that zensical.toml names.
 
 The fields of a named tuple are its parameters, the help of a configuration's field is its
-docstring, and a name in brackets and backticks leads to the page that has it.
+docstring, and a name in brackets and backticks leads to where the reference page has it.
 """
 
 import re
@@ -13,30 +13,24 @@ import griffe
 
 from barl_trl.trainer.config import BARLConfig
 
-PAGES = Path(__file__).parents[1] / "docs" / "reference"
+PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 DIRECTIVE = re.compile(r"^::: (\S+)", re.MULTILINE)
 NAME = re.compile(r"\[`~?([\w.]+)`\](?!\()(?:\[([\w.]+)\])?")
 
 
 @cache
-def documented() -> dict[str, str]:
-    """Return what reference pages show: paths of modules, classes and functions -> the page."""
-    pages = sorted(PAGES.glob("*.md"))
-    return {
-        path: page.name
-        for page in pages
-        for path in DIRECTIVE.findall(page.read_text(encoding="utf-8"))
-    }
+def documented() -> list[str]:
+    """Return the paths of the modules, classes and functions that the reference page shows."""
+    return DIRECTIVE.findall(PAGE.read_text(encoding="utf-8"))
 
 
-def page_has(path: str) -> str | None:
-    """Return the reference page that shows the object of a path, or None."""
-    known = documented().items()
-    return next((page for shown, page in known if f"{path}.".startswith(f"{shown}.")), None)
+def page_has(path: str) -> bool:
+    """Return whether the reference page shows the object of a path."""
+    return any(f"{path}.".startswith(f"{shown}.") for shown in documented())
 
 
 def linked(text: str, owner: griffe.Object) -> str:
-    """Return a docstring in which names in brackets are links, or code where no page has them."""
+    """Return a docstring in which names in brackets are links, or code if the page lacks them."""
 
     def link(found: re.Match) -> str:
         name = found[2] or found[1]

@@ -1,4 +1,4 @@
-"""Public names: each must be on a reference page, documented, with typed parameters.
+"""Public names: each must be on the reference page, with typed parameters.
 
 Public is what `__all__` of the package and of its areas lists, and what a code block of the
 documentation imports.
@@ -14,7 +14,7 @@ import griffe
 from site_docstrings import SiteDocstrings, documented, members_of, page_has
 
 ROOT = Path(__file__).parents[1]
-AREAS = ("", ".credit", ".data", ".graders", ".plausibility", ".trainer")
+AREAS = ("", ".credit", ".graders", ".plausibility", ".trainer")
 IMPORT = re.compile(r"^from (barl_trl[\w.]*) import ([\w, ]+)$", re.MULTILINE)
 
 
@@ -51,53 +51,31 @@ def read(package: str, folder: Path) -> tuple[griffe.Module, list[str]]:
 
 
 def shown_members(package: griffe.Module) -> list[griffe.Object]:
-    """Return everything that reference pages show of a package."""
+    """Return everything that the reference page shows of a package."""
     paths = [path.removeprefix(f"{package.name}.") for path in documented()]
     shown = [member for path in paths for member in members_of(package[path])]
     return [member for member in shown if not re.search(r"\._(?!_init__)|\.logger$", member.path)]
 
 
 def faults(members: Iterable[griffe.Object]) -> list[str]:
-    """Return what of the members has no docstring, and which parameters have no type."""
-    found = []
-    for member in members:
-        if not member.has_docstring and not speaks_for_itself(member):
-            found.append(f"{member.path} must have a docstring.")
-        if isinstance(member, griffe.Function):
-            untyped = [
-                parameter.name
-                for parameter in member.parameters
-                if parameter.annotation is None and parameter.name not in ("self", "cls")
-            ]
-            found += [f"{member.path}: {name} must have a type." for name in untyped]
-    return found
+    """Return which parameters of what is shown have no type; ruff asks for the docstrings.
 
-
-def speaks_for_itself(member: griffe.Object) -> bool:
-    """Return whether a docstring of its own is not needed: the class's has it, or no page shows it.
-
-    Attributes that the constructor does not take are not shown without a docstring.
+    Methods without a docstring override another library's, and are not shown.
     """
-    owner = member.parent
-    if not isinstance(owner, griffe.Class):
-        return False
-    is_taken = member.name in {parameter.name for parameter in owner.parameters}
-    in_args = member.name in parameters_of(owner)
-    return member.name == "__init__" or (member.is_attribute and (in_args or not is_taken))
-
-
-def parameters_of(owner: griffe.Class) -> set[str]:
-    """Return the parameters that the docstring of a class describes."""
-    sections = owner.docstring.parsed if owner.docstring else []
-    kinds = (griffe.DocstringSectionKind.parameters, griffe.DocstringSectionKind.attributes)
-    return {entry.name for section in sections if section.kind in kinds for entry in section.value}
+    return [
+        f"{member.path}: {parameter.name} must have a type."
+        for member in members
+        if isinstance(member, griffe.Function) and member.has_docstring
+        for parameter in member.parameters
+        if parameter.annotation is None and parameter.name not in ("self", "cls")
+    ]
 
 
 def without_page(package: griffe.Module, names: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the public names that no reference page shows."""
+    """Return the public names that the reference page lacks."""
     paths = [f"{module}.{name}".partition(".")[2] for module, name in names]
     lost = [path for path in paths if not page_has(package[path].canonical_path)]
-    return [f"barl_trl.{path} must be on a page of docs/reference." for path in sorted(lost)]
+    return [f"barl_trl.{path} must be on docs/reference.md." for path in sorted(lost)]
 
 
 def refuse_faults() -> None:

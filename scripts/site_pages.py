@@ -1,7 +1,7 @@
 """Gathers the pages of the site from the repository: those of the navigation, and what they link.
 
 Pages keep their places, so that links which work on a code host work on the site. Only links to a
-module lead to its reference page instead. `make docs` builds the site from what is gathered.
+module lead to the reference instead. `make docs` builds the site from what is gathered.
 """
 
 import re
@@ -21,14 +21,14 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "barl_trl"
 OUTPUT = ROOT / "build" / "pages"
 EXAMPLE = ROOT / "build" / "example-run" / "inspect" / "index.html"
-KATEX = PACKAGE / "report" / "inspector" / "assets" / "vendor" / "katex.min.js"
+KATEX = PACKAGE / "inspector" / "assets" / "vendor" / "katex.min.js"
 ASSETS = Path("docs", "assets")
 MADE = {Path("docs", "inspector-example.html"): EXAMPLE, ASSETS / "katex.min.js": KATEX}
 MADE |= {path.relative_to(ROOT): path for path in (ROOT / ASSETS).iterdir()}
 """Files that only the site has, by their place in it."""
 FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)(?=[)#])")
-HELP = re.compile(r"^<!-- ((?:barl|python -m experiments).* --help) -->$", re.MULTILINE)
+HELP = re.compile(r"^<!-- (barl.* --help) -->$", re.MULTILINE)
 
 
 def navigation(entries: list[Any] | None = None) -> Iterator[str]:
@@ -44,9 +44,7 @@ def navigation(entries: list[Any] | None = None) -> Iterator[str]:
 
 def help_text(found: re.Match) -> str:
     """Return what a command's help prints, as a block of code."""
-    program, *options = found[1].split()
-    module = ["-m", "barl_trl"] if program == "barl" else []
-    command = [sys.executable, *module, *options]
+    command = [sys.executable, "-m", "barl_trl", *found[1].split()[1:]]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     return f"```text\n{printed.rstrip()}\n```"
 
@@ -59,8 +57,8 @@ def linked_place(page: Path, link: str) -> tuple[Path | None, str]:
     up = "../" * (len(page.relative_to(ROOT).parts) - 1)
     if target.is_relative_to(PACKAGE) and target.suffix == ".py":
         module = ".".join(target.relative_to(PACKAGE.parent).with_suffix("").parts)
-        if shown := page_has(module):
-            return None, f"{up}docs/reference/{shown}#{module}"
+        if page_has(module):
+            return None, f"{up}docs/reference.md#{module}"
     if not target.is_file():
         raise SystemExit(f"{page.relative_to(ROOT)} must link files, got {link}: mend the link.")
     return target, link.replace(".ipynb", ".md")

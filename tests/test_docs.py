@@ -32,7 +32,7 @@ def test_every_link_leads_somewhere(page):
 
 def test_the_readme_is_read_in_ten_minutes():
     lines = (ROOT / "README.md").read_text().splitlines()
-    assert len(lines) <= 180
+    assert len(lines) <= 150
 
 
 def test_the_readme_links_every_page():

@@ -153,31 +153,23 @@ def test_the_example_of_agents(user):
     assert max(turns) > 1
 
 
-def test_recipes_and_plans(user):
+def test_recipes_and_help(user):
     assert "qwen2.5-math-1.5b" in user("barl", "recipes")
-    recipe = user("barl", "recipes", "show", "qwen3-0.6b-lora")
+    recipe = user("barl", "recipes", "qwen3-0.6b-lora")
     assert recipe == (ROOT / "recipes" / "qwen3-0.6b-lora.yaml").read_text()
-    planned = user(
-        "barl", "plan", "--config", "qwen3-0.6b-lora", "--model_name_or_path", user.model
-    )
-    assert "32 prompts x 8 rollouts = 256" in planned
     assert "--consistency_beta" in user("barl", "train", "--help")
 
 
 def test_a_script_on_two_processes(user):
     user.copy("train_barl.py")
     user.copy("problems.jsonl")
-    (user.folder / "ddp.yaml").write_text(user("barl", "recipes", "show", "cpu/ddp"))
+    (user.folder / "ddp.yaml").write_text(user("barl", "recipes", "cpu/ddp"))
     chat = user.shipped("barl_trl.synthetic.number", "NUMBER_MODEL_DIR")
     launch = ["launch", "--config_file", "ddp.yaml", "--main_process_port", "0", "train_barl.py"]
     short = ["--max_steps", "2", "--max_completion_length", "24", "--use_cpu"]
     data = ["--model", str(chat), "--data", "problems.jsonl", "--output_dir", "two"]
     user("accelerate", *launch, *data, *short)
-    checkpoint = user.folder / "two" / "checkpoint-2"
-    assert {path.name for path in checkpoint.glob("rollouts_*")} == {
-        "rollouts_0_of_2.pt",
-        "rollouts_1_of_2.pt",
-    }
+    assert (user.folder / "two" / "checkpoint-2" / "complete.json").exists()
     completions = user.folder / "two" / "completions" / "completions_00001.parquet"
     assert parquet.read_table(completions).num_rows == 2 * 8
     assert len(losses(user.state("two/checkpoint-2"))) == 2
@@ -195,7 +187,7 @@ def test_a_lora_run_that_is_stopped_and_resumed(user):
             if re.match(r" *2/30 ", line):
                 process.terminate()
         said = process.stderr.read()
-    assert process.returncode == 128 + 15, said
+    assert process.returncode == 130, said
     [checkpoint] = (user.folder / "lora").glob("checkpoint-*")
     assert f"--resume_from_checkpoint lora/{checkpoint.name}" in said
     done = int(checkpoint.name.removeprefix("checkpoint-"))
@@ -295,7 +287,7 @@ def test_a_users_own_functions_from_one_file(user):
         output_dir="mine-shell",
         max_steps=1,
         reward_funcs=["mine.right_or_half"],
-        method="mine.thrice",
+        credit="mine.thrice",
         belief="task",
         hypotheses_column="candidates",
         observation_likelihood="mine.observed",

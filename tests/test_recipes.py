@@ -25,9 +25,10 @@ def parsed(name):
 
 
 def listed():
-    """The rows of the table in docs/recipes.md, each with its cells by their column."""
-    page = (ROOT / "docs" / "recipes.md").read_text()
-    names, *lines = [line for line in page.splitlines() if line.startswith("| ")]
+    """The rows of the table in docs/launching.md, each with its cells by their column."""
+    page = (ROOT / "docs" / "launching.md").read_text()
+    table = page[page.index("| recipe |") :].partition("\n\n")[0]
+    names, *lines = [line for line in table.splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (names, *lines)]
     return {row[0].strip("`"): dict(zip(cells[0], row, strict=True)) for row in cells[1:]}
 

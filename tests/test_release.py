@@ -24,7 +24,7 @@ def targets():
 
 
 def test_the_page_for_agents_is_short():
-    assert len(AGENTS.splitlines()) <= 80
+    assert len(AGENTS.splitlines()) <= 60
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -41,7 +41,7 @@ def test_the_citation_is_of_this_version():
     changes = (ROOT / "CHANGELOG.md").read_text()
     assert CITATION["version"] == barl_trl.__version__
     assert f"\n## {CITATION['version']} ({CITATION['date-released']})\n" in changes
-    assert changes.index("## Unreleased\n") < changes.index(f"## {CITATION['version']} (")
+    assert changes.index("## Unreleased (") < changes.index(f"## {CITATION['version']} (")
 
 
 def test_the_paper_is_cited_alike():

@@ -11,9 +11,9 @@ import json
 import logging
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,13 @@ _PLACEHOLDER = re.compile(
 )
 
 
+TITLES = {
+    "skipped": "skipped",
+    "suspicious": "kept, but look at",
+    "contaminated": "kept, but in evaluation sets",
+}
+
+
 class Finding(NamedTuple):
     """A row, counted from 1, and what is wrong with it."""
 
@@ -80,7 +87,7 @@ class DataReport:
     rows: int
     skipped: list[Finding]
     suspicious: list[Finding]
-    contaminated: list[Finding] = field(default_factory=list)
+    contaminated: list[Finding]
 
     @property
     def kept(self) -> int:
@@ -95,14 +102,11 @@ class DataReport:
     def __str__(self) -> str:
         """Return the report on one line."""
         said = []
-        for name, findings in {
-            "skipped": self.skipped,
-            "kept, but look at": self.suspicious,
-            "kept, but in evaluation sets": self.contaminated,
-        }.items():
-            counts = sorted(Counter(finding.reason for finding in findings).items())
+        for name in ("skipped", "suspicious", "contaminated"):
+            counts = sorted(Counter(finding.reason for finding in vars(self)[name]).items())
             if counts:
-                said.append(f"{name}: " + ", ".join(f"{count} {one}" for one, count in counts))
+                texts = ", ".join(f"{count} {reason}" for reason, count in counts)
+                said.append(f"{TITLES[name]}: {texts}")
         return f"{self.kept} of {self.rows} rows kept" + (f" ({'; '.join(said)})" if said else "")
 
 
@@ -133,15 +137,14 @@ def load_problems(
             `question` and `prompt`, in any case.
         answer_column: Column of the true answer, bare or in a worked solution. None: the first of
             `answer`, `final_answer` and `solution`.
-        system_prompt: Content of a system message before each problem, such as
-            [`PAPER_SYSTEM_PROMPT`]; messages that begin with a system message keep theirs.
+        system_prompt: System message before each problem, such as [`PAPER_SYSTEM_PROMPT`]; a
+            conversation that begins with one keeps its own.
         prompt_format: Text of the (last) user message, or of the prompt, with `{problem}` in it.
         conversational: Whether `prompt` is a list of messages, for the chat template, or a text.
-        most_parsed: Most true answers that are tried on a grader's parser, to tell which it cannot
-            read; None for all, as `barl data check` does. With 0 no row is suspected of anything.
+        most_parsed: Most true answers that are tried on a grader's parser; None for all. With 0 no
+            row is suspected of anything.
         keep_columns: Whether the other columns stay, for environments, tools and rewards.
-        keep_unanswered: Whether rows without a usable true answer stay, with the solution None;
-            there need be no column of answers then.
+        keep_unanswered: Whether rows without a usable true answer stay, with the solution None.
         deduplicate: Whether to leave out rows whose problem an earlier row has.
         evaluation_sets: Evaluation problems by the name of their set: occurrences are counted.
         decontaminate: Names of the evaluation sets whose problems are left out.
@@ -172,10 +175,20 @@ def load_problems(
     if unknown := {*decontaminate} - {*(evaluation_sets or ())}:
         raise ValueError(f"decontaminate must name evaluation_sets, got {sorted(unknown)}.")
     found_in = contamination(_without(problems, reasons), evaluation_sets or {})
-    reasons = _left_out(problems, reasons, found_in, deduplicate, decontaminate)
+    seen = set[str]()
+    for place, (key, sets) in enumerate(zip(map(_key, problems), found_in, strict=True)):
+        if sets and not {*sets.split("+")}.isdisjoint(decontaminate):
+            reasons[place] = f"in {sets}"
+        elif deduplicate and not reasons[place]:
+            reasons[place] = "duplicate" if key in seen else None
+            seen.add(key)
     suspected = _suspicions(_without(problems, reasons), answers, most_parsed)
-    all_reasons = reasons, suspected, _without(found_in, reasons)
-    report = DataReport(len(raw), *(_findings(one, answers) for one in all_reasons))
+    findings = (
+        [Finding(row, reason, answer) for row, (reason, answer) in numbered if reason]
+        for of in (reasons, suspected, _without(found_in, reasons))
+        for numbered in [enumerate(zip(of, answers, strict=True), 1)]
+    )
+    report = DataReport(len(raw), *findings)
     if not report.kept:
         raise ValueError(
             f"{path_or_id} must have a usable row, got {report} in the columns {problem_column!r} "
@@ -210,19 +223,15 @@ def make_prompt(
 def with_short_prompts(
     dataset: "Dataset", tokenizer: Any, most: int | None, **template_kwargs: Any
 ) -> "Dataset":
-    """Return the rows whose prompt has at most `most` tokens; a warning counts the others.
-
-    Raises:
-        ValueError: No row stays.
-    """
+    """Return the rows whose prompt has at most `most` tokens, or raise a ValueError without any."""
     if most is None:
         return dataset
+    options: Any = {"add_generation_prompt": True, "return_dict": True, **template_kwargs}
 
     def fits(prompt: Any) -> bool:
-        if isinstance(prompt, str):
-            return len(tokenizer(prompt)["input_ids"]) <= most
-        options: Any = {"add_generation_prompt": True, "return_dict": True, **template_kwargs}
-        return len(tokenizer.apply_chat_template(prompt, **options)["input_ids"]) <= most
+        is_text = isinstance(prompt, str)
+        read = tokenizer(prompt) if is_text else tokenizer.apply_chat_template(prompt, **options)
+        return len(read["input_ids"]) <= most
 
     short = dataset.filter(fits, input_columns="prompt")
     if not len(short):
@@ -262,12 +271,7 @@ def _find_column(
     )
 
 
-_FindColumns = Callable[[Sequence[str]], Collection[str | None]]
-
-
-def _read_rows(
-    path_or_id: str, split: str, config: str | None, find_texts: _FindColumns
-) -> "Dataset":
+def _read_rows(path_or_id: str, split: str, config: str | None, find_texts: Any) -> "Dataset":
     """Read a data set as it stands, from a local file or folder or from the Hub.
 
     `find_texts` returns those columns, of all that JSON or CSV files have, that must be texts.
@@ -294,9 +298,7 @@ def _read_rows(
         raise ValueError(f"{path} must be readable, got {error.__cause__ or error}.") from None
 
 
-def _read_text_files(
-    files: Mapping[Any, Sequence[str]], split: str, find_texts: _FindColumns
-) -> "Dataset":
+def _read_text_files(files: Mapping[Any, Any], split: str, find_texts: Any) -> "Dataset":
     """Read JSON arrays, JSON lines or CSV files; a line that is no row has None in all columns."""
     from datasets import Dataset, ReadInstruction
 
@@ -346,13 +348,13 @@ def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
             row = next(reader)
             is_whole = None not in row and None not in row.values()
             yield reader.line_num, row if is_whole else "other cells than the header: unquoted?"
-        except csv.Error as error:
+        except csv.Error as error:  # a cell of more than 128 KiB
             yield reader.line_num, str(error)
         except StopIteration:
             return
 
 
-def messages_of(value: Any) -> list[dict[str, str]] | None:
+def _messages_of(value: Any) -> list[dict[str, str]] | None:
     """Return the roles and texts of the messages that a cell holds; None if it holds none."""
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         return None
@@ -364,7 +366,7 @@ def messages_of(value: Any) -> list[dict[str, str]] | None:
 def _texts(cells: list[Any]) -> list[Any]:
     """Return cells as messages if the first holds some, else as texts; None for other cells."""
     first = next((cell for cell in cells if cell is not None), None)
-    return [*map(messages_of if messages_of(first) else plain_text, cells)]
+    return [*map(_messages_of if _messages_of(first) else plain_text, cells)]
 
 
 def _values(cells: list[Any]) -> Any:
@@ -390,19 +392,17 @@ def _values(cells: list[Any]) -> Any:
 
 def _problem_text(cell: Any) -> str:
     """Return the problem in a cell: its text, or the last message if it is the user's; else ''."""
-    messages = messages_of(cell)
-    if messages:
+    if messages := _messages_of(cell):
         cell = messages[-1]["content"] if messages[-1]["role"] == "user" else None
     return (plain_text(cell) or "").strip()
 
 
 def _with_earlier(cell: Any, prompt: Any) -> Any:
     """Return a prompt behind the earlier messages of its cell, whose system message comes first."""
-    messages = messages_of(cell)
-    if not messages:
+    if not (messages := _messages_of(cell)):
         return prompt
-    has_system = messages[0]["role"] == "system"
-    return [*([] if has_system else prompt[:-1]), *messages[:-1], prompt[-1]]
+    system = [] if messages[0]["role"] == "system" else prompt[:-1]
+    return [*system, *messages[:-1], prompt[-1]]
 
 
 # Rows that are left out, and rows that deserve a look
@@ -411,7 +411,7 @@ def _with_earlier(cell: Any, prompt: Any) -> Any:
 def _why_skipped(
     cell: Any, problem: str, answer: str, conversational: bool, keep_unanswered: bool
 ) -> str | None:
-    if not conversational and messages_of(cell):
+    if not conversational and _messages_of(cell):
         return "messages"
     if not problem:
         return "no_problem"
@@ -420,32 +420,9 @@ def _why_skipped(
     return why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
 
 
-def _left_out(
-    problems: Sequence[str],
-    reasons: Sequence[str | None],
-    found_in: Sequence[str | None],
-    deduplicate: bool,
-    decontaminate: Collection[str],
-) -> list[str | None]:
-    """Return why rows are skipped, also those that are left out on request."""
-    output, seen = [*reasons], set[str]()
-    for place, (problem, sets) in enumerate(zip(problems, found_in, strict=True)):
-        if sets and {*sets.split("+")} & {*decontaminate}:
-            output[place] = f"in {sets}"
-        elif deduplicate and not output[place]:
-            output[place] = "duplicate" if _key(problem) in seen else None
-            seen.add(_key(problem))
-    return output
-
-
 def _without(texts: Sequence[str | None], reasons: Sequence[str | None]) -> list[Any]:
     """Return the texts of the rows that are not left out, "" for the others."""
     return ["" if reason else text for text, reason in zip(texts, reasons, strict=True)]
-
-
-def _findings(reasons: Sequence[str | None], answers: Sequence[str]) -> list[Finding]:
-    numbered = enumerate(zip(reasons, answers, strict=True), 1)
-    return [Finding(row, reason, answer) for row, (reason, answer) in numbered if reason]
 
 
 def _suspicions(

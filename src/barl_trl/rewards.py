@@ -51,12 +51,10 @@ def cost(reward_func: RewardFunc) -> RewardFunc:
 
 
 class AccuracyReward:
-    """Reward 1.0 for a completion whose answer is the true one, 0.0 for any other.
+    """Reward 1.0 for a completion whose answer is the true one to a grader, 0.0 for any other.
 
     A comparison that times out or crashes is "not correct". Their share of the completions is
     logged as `verification_failures`; the first batch with more than 2 % is warned of.
-
-    It finds and judges answers as a [`~barl_trl.graders.Grader`] does, and is logged by its name.
     """
 
     def __init__(self, grader: Grader, name: str):
@@ -86,11 +84,9 @@ class AccuracyReward:
         share = failures.total() / max(len(verdicts), 1)
         if share > 0.02 and not self._has_warned:
             self._has_warned = True
-            logger.warning(
-                "%s of the completions could not be judged and count as wrong: look at their "
-                "answers (`log_completions=True`), or at what else runs on the machine",
-                dict(failures),
-            )
+            text = "%s of the completions could not be judged and count as wrong: look at their "
+            text += "answers (`log_completions=True`), or at what else runs on the machine"
+            logger.warning(text, dict(failures))
         if log_metric is not None:
             log_metric("verification_failures", share)
         if log_extra is not None:
@@ -106,10 +102,9 @@ class AccuracyReward:
         rollout_answer: Sequence[GivenAnswer | None] | None = None,
     ) -> list[tuple[str | None, str | None]]:
         """Return the true answer of each completion, and its own; None where there is none."""
-        truths = [truth_answer(text) for text in solution]
+        truths = [truth if is_truth(truth) else None for truth in map(truth_answer, solution)]
         answers = rollout_answers(completions, self.grader.extract_answer, rollout_answer)
-        usable = [truth if is_truth(truth) else None for truth in truths]
-        return [*zip(usable, answers, strict=True)]
+        return [*zip(truths, answers, strict=True)]
 
 
 accuracy_reward = AccuracyReward(get_grader("math_verify"), "accuracy_reward")
@@ -143,18 +138,17 @@ def get_reward_func(name: str, *, max_completion_length: int | None = 1024) -> R
         max_completion_length: Tokens at which the soft overlong punishment is full; it begins at
             four fifths of them.
     """
-    if name in GRADERS:
-        return AccuracyReward(GRADERS[name], name)
     if name == "get_soft_overlong_punishment" and max_completion_length:
         punishment = resolve_name(f"trl.rewards.{name}")
         return punishment(max_completion_length, max_completion_length // 5)
     # TRL's other rewards of accuracy are left out: they read bare true answers as its first does
     if name == "think_format_reward":
         return resolve_name(f"trl.rewards.{name}")
-    own = {"accuracy_reward": accuracy_reward, "format_reward": format_reward}
+    own: dict[str, Any] = {name: AccuracyReward(grader, name) for name, grader in GRADERS.items()}
+    own |= {"accuracy_reward": accuracy_reward, "format_reward": format_reward}
     if name in own or "." in name:
         return own.get(name) or callable_at(name, "reward function")
-    names = [*GRADERS, *own, "think_format_reward", "get_soft_overlong_punishment"]
+    names = [*own, "think_format_reward", "get_soft_overlong_punishment"]
     near = difflib.get_close_matches(name, names, n=1) or names
     raise ValueError(
         f"reward function must be one of {', '.join(names)} or a dotted path, got {name!r}: did "
@@ -173,14 +167,10 @@ def callable_at(path: str, argument: str) -> Callable[..., Any]:
 def resolve_rewards(
     reward_funcs: Any, extraction: Extraction = "boxed", *, max_completion_length: int | None = 1024
 ) -> Any:
-    """Return reward functions with names replaced by what they name, all else as it is.
+    """Return one or several reward functions with names replaced by what they name.
 
-    A folder, or a name with a `/`, names a reward model, which TRL loads.
-
-    Args:
-        reward_funcs: A reward function or its name, or a list or tuple of them: it becomes a list.
-        extraction: How graders read answers. `"boxed"` leaves each grader its own way.
-        max_completion_length: Tokens at which the soft overlong punishment is full.
+    A folder, or a name with a `/`, names a reward model, which TRL loads. `extraction` is how
+    graders read answers; `"boxed"` leaves each grader its own way.
     """
     options: Any = {"max_completion_length": max_completion_length}
     if isinstance(reward_funcs, list | tuple):
@@ -222,11 +212,7 @@ def rollout_answers(
     answer_extractor: Callable[[str], str | None],
     given: Sequence[GivenAnswer | None] | None = None,
 ) -> list[str | None]:
-    """Return the answer of each rollout; None without one.
-
-    It is what its environment or `rollout_func` tells (`given`, None where they tell none), else
-    what the extractor reads in the text of its last message.
-    """
+    """Return the answer that is given, else what the extractor reads in the last message."""
     told = given or [None] * len(completions)
     return [
         answer_extractor(_final_text(completion)) if other is None else other.answer

@@ -4,25 +4,6 @@ import pytest
 
 from barl_trl.synthetic.search import TINY_MODEL_DIR, search_rows
 
-from ..evaluation.files import problems, write_responses
-
-REWARDS = [[1, 0, 0], [0, 0, 0], [1, 1, 1]]
-
-
-@pytest.fixture
-def folders(tmp_path, model_path):
-    """Two models' samples, and their greedy responses."""
-
-    def write(name, rewards):
-        folder = tmp_path / name
-        write_responses(folder, problems(rewards), benchmark="gsm8k", model=model_path)
-        return write_responses(folder, problems(rewards), model=model_path)
-
-    return {
-        "sampled": [write("barl", REWARDS), write("grpo", [[0, 0, 0]] * 3)],
-        "greedy": [write("greedy-barl", [[1], [0], [1]]), write("greedy-grpo", [[0]] * 3)],
-    }
-
 
 @pytest.fixture
 def search_recipe(tmp_path, recipe):

@@ -58,11 +58,8 @@ def test_results_and_responses_say_all_there_is_to_know(evaluate, tmp_path):
     expected |= {"grader": GRADERS["math_verify"].label}
     assert {name: results[name] for name in expected} == expected
     [made_by] = results["runs"]
-    assert (made_by["dtype"], made_by["attention"], made_by["batch_size"]) == (
-        "float32",
-        "sdpa",
-        64,
-    )
+    made = {"dtype": "float32", "attention": "sdpa", "batch_size": 64}
+    assert made.items() <= made_by.items()
     assert made_by["command"].startswith("barl evaluate --model ")
     row, responses = results["benchmarks"]["search"], records(tmp_path / "out")
     assert row["num_problems"] == len(responses) == 30

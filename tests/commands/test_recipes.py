@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 import yaml
 
 from barl_trl.commands import cli
@@ -12,18 +11,14 @@ from barl_trl.commands.recipes import FOLDERS, file_of, names
 def test_all_are_listed_with_what_they_are_for_and_printed_as_they_are(capsys):
     cli.main(["recipes"])
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line)
-    for option in FOLDERS:
+    for option, folder in FOLDERS.items():
+        found = {file_of(option, name) for name in names(option)}
+        assert found == set(folder.rglob("*.yaml"))
+        assert all(isinstance(yaml.safe_load(path.read_text()), dict) for path in found)
         for name in names(option):
             assert listed[name].endswith(".")
             cli.main(["recipes", name])
             assert capsys.readouterr().out == file_of(option, name).read_text()
-
-
-@pytest.mark.parametrize("option", FOLDERS)
-def test_every_shipped_file_has_a_name(option):
-    found = {file_of(option, name) for name in names(option)}
-    assert found == set(FOLDERS[option].rglob("*.yaml"))
-    assert all(isinstance(yaml.safe_load(path.read_text()), dict) for path in found)
 
 
 def test_a_file_of_the_users_comes_first(tmp_path, monkeypatch):

@@ -320,7 +320,7 @@ def test_a_checkpoint_is_saved_on_a_signal_if_wanted(tmp_path, train, number, ca
         torch.testing.assert_close(parameters[key], value, rtol=0, atol=0)
 
 
-def test_launching_gives_its_options_to_accelerate_and_the_others_to_the_command():
+def test_launching_gives_its_options_to_accelerate_and_the_others_to_the_command(monkeypatch):
     assert _launch_command(["--config", "demo-search", "--learning_rate", "-1"]) is None
     given = ["--config", "demo-search", "--accelerate_config=zero2", "--num_processes", "4"]
     command = _launch_command([*given, "--beta", "0"])
@@ -330,10 +330,7 @@ def test_launching_gives_its_options_to_accelerate_and_the_others_to_the_command
     assert (parsed.num_processes, parsed.training_script) == (4, sys.executable)
     others = ["train", "--config", "demo-search", "--beta", "0"]
     assert parsed.training_script_args == ["-P", "-m", "barl_trl", *others]
-
-
-def test_under_a_launcher_nothing_is_launched_again(monkeypatch):
-    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("RANK", "0")  # under a launcher nothing is launched again
     with pytest.raises(ValueError, match="num_processes"):
         _launch_command(["--num_processes", "2"])
 

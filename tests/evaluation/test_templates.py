@@ -86,17 +86,11 @@ def test_a_trained_model_is_asked_as_in_training(tokenizer_with, tmp_path, chat)
     ).end_ids(loaded)
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"), [("Be brief.", "<|im_start|>system\nBe brief."), ("", "")]
-)
-def test_another_system_prompt(tokenizer_with, text, shown):
+def test_another_system_prompt_and_variables_of_the_chat_template(tokenizer_with):
     tokenizer = tokenizer_with((CHAT_TEMPLATES / "qwen3.jinja").read_text())
-    template = choose_template("auto", tokenizer, system_prompt=text)
-    assert template.prompt(tokenizer, PROBLEM).startswith(shown or "<|im_start|>user")
-
-
-def test_variables_of_the_chat_template(tokenizer_with):
-    tokenizer = tokenizer_with((CHAT_TEMPLATES / "qwen3.jinja").read_text())
+    for text, shown in {"Be brief.": "system\nBe brief.", "": "user"}.items():
+        template = choose_template("auto", tokenizer, system_prompt=text)
+        assert template.prompt(tokenizer, PROBLEM).startswith(f"<|im_start|>{shown}")
     template = choose_template("auto", tokenizer, variables={"enable_thinking": False})
     assert template.prompt(tokenizer, PROBLEM).endswith("<think>\n\n</think>\n\n")
     for option in ({"variables": {"enable_thinking": False}}, {"system_prompt": "Be brief."}):

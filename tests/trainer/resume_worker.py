@@ -95,8 +95,9 @@ def made(
     return trainer
 
 
-def train(folder, *, resume=None, callback=None, **settings):
+def train(folder, *, resume=None, callback=None, is_saved=False, **settings):
     trainer = made(folder, **settings)
+    trainer.stop_together.is_saved = is_saved
     if callback:
         trainer.add_callback(callback)
     trainer.train(resume)

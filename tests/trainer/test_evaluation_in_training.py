@@ -17,7 +17,7 @@ from barl_trl.rewards import accuracy_reward, format_reward
 from barl_trl.synthetic.search import TINY_MODEL_DIR, problems, search_rows
 from barl_trl.trainer.evaluation import check_benchmarks
 
-from .rollouts import config, trainer
+from .rollouts import config
 
 HELD_OUT = list(islice(problems(3, held_out=True), 5))
 BENCHMARKS = {
@@ -138,17 +138,16 @@ def test_benchmarks_that_cannot_be_evaluated_are_refused(rows):
         check_benchmarks(BENCHMARKS | {"mine": Dataset.from_list(rows)})
 
 
-def test_a_grader_that_cannot_start_is_said_before_a_model_is_loaded(
-    monkeypatch, tmp_path, model, tokenizer
-):
-    """That which merges hypotheses too, unless another does."""
+def test_graders_that_are_needed_start_before_a_model_is_loaded(monkeypatch, tmp_path):
+    """The default grader, too, where it judges benchmarks or merges hypotheses."""
     monkeypatch.setattr(grader, "compare", ProcessPool())
     monkeypatch.setattr(sys, "executable", "/bin/false")
     rows = Dataset.from_list(search_rows(2, seed=0))
-    formats = {"reward_funcs": format_reward}
-    for kwargs in ({"reward_funcs": ["string", "qwen"]}, formats | {"benchmarks": BENCHMARKS}):
-        with pytest.raises(RuntimeError, match="grader's process"):
+    equivalence = {"reward_funcs": format_reward, "answer_equivalence": str.__eq__}
+    for kwargs in ({"reward_funcs": ["string", "qwen"]}, equivalence | {"benchmarks": BENCHMARKS}):
+        with pytest.raises(RuntimeError, match="grader"):
             BARLTrainer("nowhere", args=config(tmp_path), train_dataset=rows, **kwargs)
-    with pytest.raises(RuntimeError, match="grader's process"):
-        trainer(model, tokenizer, config(tmp_path), **formats)
-    trainer(model, tokenizer, config(tmp_path), answer_equivalence=str.__eq__, **formats)
+    model = str(TINY_MODEL_DIR)
+    with pytest.raises(RuntimeError, match="grader"):
+        BARLTrainer(model, format_reward, config(tmp_path), rows)
+    BARLTrainer(model, args=config(tmp_path), train_dataset=rows, **equivalence)

@@ -123,7 +123,8 @@ def test_interrupted_and_resumed(tmp_path, model_path, settings, saved):
 def test_a_run_that_is_at_its_end_is_not_trained_on(tmp_path):
     """Here within a rollout batch, from where no longer run resumes exactly."""
     settings, checkpoint = {"lr_scheduler_type": "constant"}, str(tmp_path / "6" / "checkpoint-6")
-    ended = train(tmp_path / "6", max_steps=6, **settings)
+    ended = train(tmp_path / "6", max_steps=6, save_total_limit=1, **settings)
+    assert steps(tmp_path / "6") == [4, 6]  # the last one from which a longer run resumes exactly
     for resume in ("auto", checkpoint):
         again = train(tmp_path / "6", max_steps=6, resume=resume, **settings)
         assert again.state.global_step == 6
@@ -160,7 +161,7 @@ LIMITED = {"use_adaptive_entropy": True, "save_total_limit": 1, "save_steps": 4,
 def limited(tmp_path_factory):
     folder = tmp_path_factory.mktemp("limited")
     whole = train(folder, **LIMITED)
-    assert steps(folder) == [9]
+    assert steps(folder) == [8, 9]  # from 9 no longer run resumes exactly
     return whole.model
 
 
@@ -193,4 +194,29 @@ def test_a_kill_while_a_checkpoint_is_written(
     assert steps(tmp_path) == [4, 8]
     checkpoint, [fault] = last_checkpoint(tmp_path)
     assert checkpoint == str(tmp_path / "checkpoint-4") and "checkpoint-8" in fault
-    assert_equal(train(tmp_path, resume="auto", **LIMITED).model, limited)
+    resumed = train(tmp_path, resume="auto", **LIMITED | {"save_total_limit": None})
+    assert_equal(resumed.model, limited)
+    for step in (9, 8):  # which was written again
+        assert last_checkpoint(tmp_path) == (str(tmp_path / f"checkpoint-{step}"), [])
+        shutil.rmtree(tmp_path / f"checkpoint-{step}")
+
+
+def test_the_best_model_is_one_between_rollout_batches(tmp_path):
+    """Evaluations that choose it wait as checkpoints do."""
+    run = train(
+        tmp_path,
+        **{"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "best", "max_steps": 8},
+        **{"metric_for_best_model": "eval_reward", "load_best_model_at_end": True},
+        **{"per_device_eval_batch_size": 4, "has_evaluation": True},
+    )
+    evaluated = [log["step"] for log in run.state.log_history if "eval_reward" in log]
+    assert evaluated == [4, 8] and run.state.best_global_step in steps(tmp_path)
+
+
+def test_a_launched_process_whose_launcher_is_gone_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    run = made(tmp_path, max_steps=2, save_steps=1)
+    monkeypatch.setattr("os.getppid", lambda: -1)
+    with pytest.raises(SystemExit):
+        run.train()
+    assert run.state.global_step == 1 and steps(tmp_path) == []

@@ -1,1 +1,1 @@
-"""The commands of `barl`, a module or folder each, and `shell`, which has what they share."""
+"""The commands of `barl`, a module each."""

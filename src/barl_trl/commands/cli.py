@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
@@ -63,7 +64,8 @@ def main(argv: list[str] | None = None) -> None:
     command, *options = (sys.argv[1:] if argv is None else argv) or ["--help"]
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PLW1514, SIM115 (closed by `>&-`)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
+        with suppress(OSError):  # of a file that cannot be positioned
+            sys.stdout.reconfigure(errors="replace")  # of a console that is not UTF-8
     try:
         status = _run(command, options)
         sys.stdout.flush()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from glob import glob
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,9 @@ _LEGEND = (
 def run(argv: list[str]) -> None:
     """Compare every arm but the last with the last one: `compare.json`, `compare.png`, tables."""
     parser = OneLineParser(prog="barl compare", description=__doc__)
-    parser.add_argument(
-        "arms",
-        nargs="+",
-        metavar="NAME=DIR[,DIR...]",
-        help="an arm's folders of responses that `barl evaluate` wrote, one for each training "
-        "seed; all arms are compared with the last",
-    )
+    text = "an arm's folders of responses that `barl evaluate` wrote, one for each training seed; "
+    text += "all arms are compared with the last"
+    parser.add_argument("arms", nargs="+", metavar="NAME=DIR[,DIR...]", help=text)
     parser.add_argument("--benchmarks", help="separated by commas (default: those of the last arm)")
     parser.add_argument("--output_dir", type=Path, default=Path("outputs/analysis"))
     options = parser.parse_args(argv)
@@ -42,13 +39,9 @@ def run(argv: list[str]) -> None:
     )
     names = {arm: [str(folder) for folder in of_arm] for arm, of_arm in folders.items()}
     write_json(options.output_dir / "compare.json", {"settings": {"arms": names}, "rows": rows})
-    tables: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        seeds = f"{row['seeds']} against {row['base_seeds']} seeds"
-        title = f"{row['benchmark']}: {row['arm']} and {row['base']} ({seeds})"
-        tables.setdefault(title, []).append(row)
-    for title, of_table in tables.items():
-        print(text_table(title, [_cells(row) for row in of_table]))
+    title = "{benchmark}: {arm} and {base} ({seeds} against {base_seeds} seeds)".format_map
+    for text, of_table in groupby(rows, title):
+        print(text_table(text, [*map(_cells, of_table)]))
     fewest_seeds = min(min(row["seeds"], row["base_seeds"]) for row in rows)
     if fewest_seeds < 2:
         print(

@@ -1,6 +1,6 @@
 """`barl data check`: the rows of a data set that cannot be used, and those that deserve a look."""
 
-from ..data import SUSPICIONS, load_problems
+from ..data import SUSPICIONS, TITLES, load_problems
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from .cli import OneLineParser
 
@@ -14,36 +14,23 @@ def run(argv: list[str]) -> int:
         "are in evaluation sets. The exit status is 1 if there are any.",
     )
     parser.add_argument("action", choices=["check"], metavar="check", help="check a data set")
-    parser.add_argument("data", metavar="FILE", help="a local file or folder, or a Hub id")
+    parser.add_argument("path_or_id", metavar="FILE", help="a local file or folder, or a Hub id")
     parser.add_argument("--split", default="train", help="split to check")
     parser.add_argument("--config", help="configuration of a Hub dataset")
     parser.add_argument("--problem_column", help="column of the problems, if not found by its name")
-    parser.add_argument(
-        "--answer_column", help="column of the true answers, if not found by its name"
+    parser.add_argument("--answer_column", help="column of the true answers, likewise")
+    text = "evaluation sets, named as in `barl evaluate`: lists the rows whose problem is in one"
+    parser.add_argument("--against", metavar="NAME,NAME=FILE", help=text)
+    options = vars(parser.parse_args(argv))
+    del options["action"]
+    held_out = load_benchmarks(
+        parse_benchmarks(options.pop("against"), "against"), option="against"
     )
-    parser.add_argument(
-        "--against",
-        metavar="NAME,NAME=FILE",
-        help="evaluation sets, named as in `barl evaluate`: lists the rows whose problem is in one",
-    )
-    options = parser.parse_args(argv)
-    held_out = load_benchmarks(parse_benchmarks(options.against, "against"), option="against")
-    _, report = load_problems(
-        options.data,
-        split=options.split,
-        config=options.config,
-        problem_column=options.problem_column,
-        answer_column=options.answer_column,
-        most_parsed=None,
-        evaluation_sets={name: benchmark.texts for name, benchmark in held_out.items()},
-    )
-    for title, findings in (
-        ("skipped", report.skipped),
-        ("look at", report.suspicious),
-        ("in evaluation sets", report.contaminated),
-    ):
-        for row, reason, answer in findings:
-            print(f"row {row}: {title}: {reason}: {answer[:80]!r}")
+    sets = {name: benchmark.texts for name, benchmark in held_out.items()}
+    _, report = load_problems(**options, most_parsed=None, evaluation_sets=sets)
+    for name, title in TITLES.items():
+        for row, reason, answer in getattr(report, name):
+            print(f"row {row}: {title.removeprefix('kept, but ')}: {reason}: {answer[:80]!r}")
     for reason in dict.fromkeys(finding.reason for finding in report.suspicious):
         print(f"{reason}: {SUSPICIONS[reason]}")
     print(report)

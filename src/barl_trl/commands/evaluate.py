@@ -37,8 +37,7 @@ class EvaluateArguments:
     )
     model_init_kwargs: dict[str, Any] | str | None = option(
         None,
-        "More arguments of `from_pretrained`, or of `vllm.LLM`, as JSON: for instance "
-        "'{\"tensor_parallel_size\": 2}'.",
+        "Arguments of `from_pretrained` or `vllm.LLM`, as JSON: '{\"tensor_parallel_size\": 2}'.",
     )
     template: str = option(
         "auto",
@@ -54,29 +53,19 @@ class EvaluateArguments:
         "Variables of the chat template, as JSON: for instance '{\"enable_thinking\": false}' for "
         "Qwen3. `auto` takes those of the training, if `barl train` made the checkpoint.",
     )
-    temperature: float | None = option(
-        None, "Sampling temperature. Without it, decoding is greedy."
-    )
-    top_p: float | None = option(
-        None, "Sample from the likeliest tokens whose probabilities add up to this."
-    )
+    temperature: float | None = option(None, "Sampling temperature. Without: greedy decoding.")
+    top_p: float | None = option(None, "Sample from the likeliest tokens of this total share.")
     top_k: int | None = option(None, "Sample from this many of the likeliest tokens.")
     min_p: float | None = option(
         None, "Sample from tokens with at least this share of the likeliest token's probability."
     )
     num_samples: int = option(1, "Responses to each problem. Greedy decoding allows one.")
-    max_tokens: int = option(2048, "Most tokens of a response.")
+    max_tokens: int = option(2048, "Most tokens of a response, or of an agent's whole episode.")
     tools: list[str] | None = option(
-        None,
-        "Tools that the model may call, by dotted path, as `barl train` takes them. TRL's loop "
-        "plays whole episodes, and `max_tokens` counts all that follows the prompt, also what "
-        "tools return.",
+        None, "Tools that the model may call, by dotted path, as `barl train` takes them."
     )
     environment_factory: str | None = option(
-        None,
-        "Environment of an agent, by the dotted path of its class or of a function that makes one. "
-        "Its public methods are tools; `reset` gets the row of the problem; its `answer`, if it "
-        "has one, is judged.",
+        None, "Environment of an agent, by dotted path. Its `answer`, if it has one, is judged."
     )
     max_tool_calling_iterations: int | None = option(
         None, "Most turns with calls of tools in an episode. Without it, max_tokens ends them."
@@ -84,25 +73,21 @@ class EvaluateArguments:
     seed: int = option(0, "Seed of all samples.")
     batch_size: int = option(64, "Responses that are generated at a time. Fewer need less memory.")
     limit: int | None = option(None, "Evaluate only the first LIMIT rows of each benchmark.")
-    grader: str = option(
-        "math_verify", f"Grader that reads and judges answers: {', '.join(GRADERS)}."
-    )
+    grader: str = option("math_verify", f"What reads and judges answers: {', '.join(GRADERS)}.")
     extraction: Extraction = option(
         "boxed", "Which text is read as the answer: the last box alone, or also a stated answer."
     )
     output_dir: str = option(
         "outputs/evaluation",
-        "Folder of the responses and results. The same command continues a run that was killed. "
-        "You can add benchmarks later.",
+        "Folder of the responses and results. The same command continues a run that was killed.",
     )
 
     def __post_init__(self):
         self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
         for name in ("model_init_kwargs", "chat_template_kwargs"):
             setattr(self, name, _parsed(name, getattr(self, name)))
-        temperature = self.temperature or 0.0
-        drawn = {name: getattr(self, name) for name in NO_CUT_OFF}
-        cuts = {n: v for n, v in drawn.items() if v is not None and v != NO_CUT_OFF[n]}
+        temperature = self.drawing.temperature
+        cuts = {name: v for name, v in self.drawing.settings.items() if name in NO_CUT_OFF}
         is_agent = self.tools or self.environment_factory
         rules = {
             "temperature must be a number of 0 or more": 0 <= temperature < inf,
@@ -148,7 +133,7 @@ def _parsed(name: str, value: Any) -> Any:
 def run(argv: list[str]) -> None:
     """Parse options, evaluate, and print the results."""
     (args,) = RecipeParser(EvaluateArguments, prog="barl evaluate").parse_args_and_config(argv)
-    results = evaluate(args, ["barl", "evaluate", *argv], print)
+    results = evaluate(args, ["barl", "evaluate", *argv])
     if os.environ.get("RANK", "0") != "0":
         return
     title = f"{Path(results['model']).name}, {args.drawing}"

@@ -34,21 +34,18 @@ def run(argv: list[str]) -> None:
         help="no page, but the rollouts of one run as a file for verifiers and prime-rl",
     )
     options = parser.parse_args(argv)
-    if options.export and len(options.runs) > 1:
-        raise ValueError(f"RUN must be one folder with --export, got {len(options.runs)}.")
-    if len(options.runs) > 2:
-        raise ValueError(f"RUN must be one folder, or two to compare, got {len(options.runs)}.")
+    if len(options.runs) > (1 if options.export else 2):
+        raise ValueError(
+            f"RUN must be one folder, or two to compare without --export, got {len(options.runs)}."
+        )
     folders = [_folder(one) for one in options.runs]
     output = options.output or options.runs[0] / "inspect"
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"--output must be a folder, got the file {output}: name another.")
-    for place in (output, output / "data", output / "assets"):
-        if place.exists() and any(place.samefile(folder) for folder in folders):
-            raise ValueError(f"--output must not be RUN, got {output}: name another folder.")
-    if (output / "index.html").exists() and not page_files(output):
+    places = [place for place in (output, output / "data", output / "assets") if place.exists()]
+    is_run = any(place.samefile(folder) for place in places for folder in folders)
+    is_others = (output / "index.html").exists() and not page_files(output)
+    if is_run or is_others or (output.exists() and not output.is_dir()):
         raise ValueError(
-            f"--output must be a new folder or an earlier page, got {output} with an index.html of "
-            "others: name another folder."
+            f"--output must be a new folder or an earlier page, got {output}: name another."
         )
     names = _names(options.runs)
     if options.export:
@@ -71,24 +68,18 @@ def _folder(run: Path) -> Path:
     folders = sorted({path.parent for path in _records_within(run)})
     if len(folders) == 1:
         return folders[0]
-    if folders:
-        raise ValueError(
-            f"RUN must have records of one run or benchmark, got {run}: name one of "
-            f"{', '.join(str(folder.parent) for folder in folders)}."
-        )
+    way = ", ".join(str(folder.parent) for folder in folders)
+    way = f"name one of {way}." if way else "train with log_beliefs, or name an evaluation."
     raise ValueError(
-        f"RUN must have records of rollouts, beliefs/rollouts_*.parquet, got {run}: train with "
-        "log_beliefs, or name what barl evaluate wrote."
+        f"RUN must have records of one run or benchmark, beliefs/rollouts_*, got {run}: {way}"
     )
 
 
 def _convert_new_responses(evaluation: Path) -> None:
     """Write records of responses that are newer than their records, if a folder has any."""
     results = evaluation / "results.json"
-    if not results.exists():
-        return
     written = [path.stat().st_mtime for path in _records_within(evaluation)]
-    if min(written, default=0.0) < results.stat().st_mtime:
+    if results.exists() and min(written, default=0.0) < results.stat().st_mtime:
         from ..evaluation.records import convert_responses  # it imports TRL
 
         convert_responses(evaluation)

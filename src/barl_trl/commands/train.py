@@ -39,63 +39,87 @@ from ..trainer.resume import find_checkpoint, last_checkpoint, left_in
 from .recipes import RecipeParser, file_of
 
 _logger = logging.getLogger(__name__)
+_FUNCTIONS = (
+    *("environment_factory", "rollout_func", "observation_likelihood"),
+    *("hypothesis_rewards", "outcome_under"),
+)
 
 
-# fmt: off
 @dataclass
 class ScriptArguments:
     """What `barl train` takes beside [`BARLConfig`] and TRL's `ModelConfig`."""
 
-    dataset_name: str = field(metadata={
-        "help": "Dataset (required): Hub id, or local JSONL, JSON, CSV or parquet file or folder."})
+    dataset_name: str = field(
+        metadata={"help": "Dataset (required): Hub id, or local JSONL, JSON, CSV or parquet."}
+    )
     dataset_config: str | None = option(None, "Configuration of a Hub dataset.")
     dataset_train_split: str = option("train", "Split to train on, or a part as `train[100:]`.")
-    dataset_test_split: str | None = option(None,
+    dataset_test_split: str | None = option(
+        None,
         "Split of TRL's own evaluation, which samples as training does, if `eval_strategy` is set. "
-        "None: `test`, or none with `eval_benchmarks`.")
-    problem_column: str | None = option(None,
-        "Column of the problems. Not needed if it is named problem, question or prompt.")
-    answer_column: str | None = option(None,
-        "Column of the true answers. Not needed if it is named answer, final_answer or solution.")
+        "None: `test`, or none with `eval_benchmarks`.",
+    )
+    problem_column: str | None = option(
+        None, "Column of the problems, if not named problem, question or prompt."
+    )
+    answer_column: str | None = option(
+        None, "Column of the true answers, if not named answer, final_answer or solution."
+    )
     system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
-    prompt_template: str | None = option(None,
+    prompt_template: str | None = option(
+        None,
         "Prompt for models without a chat template: plain text with `{problem}` in it. In a shell, "
-        "$'{problem}\\n' ends it with a line break.")
-    max_prompt_length: int | None = option(None,
-        "Most tokens of a prompt. Rows with longer prompts are left out and counted.")
-    reward_funcs: list[str] = field(default_factory=lambda: ["accuracy_reward"], metadata={"help":
-        "Reward functions, by name (`accuracy_reward`, `math_verify`, `qwen`, `string`, "
-        "`format_reward`, `think_format_reward`, `get_soft_overlong_punishment`) or dotted path. "
-        "May be `[]` in a recipe where the environment has a reward."})
-    tools: list[str] = field(default_factory=list,
-        metadata={"help": "Tools that the model may call, by dotted path."})
-    environment_factory: str | None = option(None,
-        "Environment of an agent, by the dotted path of its class or of a function that makes one.")
-    rollout_func: str | None = option(None,
-        "Function that makes the rollouts, by dotted path, as `GRPOTrainer` takes it.")
-    observation_likelihood: str | None = option(None,
-        "Function that says how likely observations are under each hypothesis, by dotted path.")
-    hypothesis_rewards: str | None = option(None,
-        "Function that says which rewards each hypothesis predicts, by dotted path.")
-    outcome_under: str | None = option(None,
-        "Function that says the outcome reward of an answer under a hypothesis, by dotted path.")
-    eval_benchmarks: str | None = option(None,
+        "$'{problem}\\n' ends it with a line break.",
+    )
+    max_prompt_length: int | None = option(
+        None, "Most tokens of a prompt. Rows with longer prompts are left out and counted."
+    )
+    reward_funcs: list[str] = field(
+        default_factory=lambda: ["accuracy_reward"],
+        metadata={
+            "help": "Reward functions, by name (`accuracy_reward`, `math_verify`, `qwen`, "
+            "`string`, `format_reward`, `think_format_reward`, `get_soft_overlong_punishment`) or "
+            "dotted path. May be `[]` in a recipe where the environment has a reward."
+        },
+    )
+    tools: list[str] = field(
+        default_factory=list,
+        metadata={"help": "Tools that the model may call, by dotted path."},
+    )
+    environment_factory: str | None = option(
+        None, "Environment of an agent: dotted path of its class, or of what makes one."
+    )
+    rollout_func: str | None = option(
+        None, "What makes the rollouts, by dotted path, as `GRPOTrainer` takes it."
+    )
+    observation_likelihood: str | None = option(
+        None, "How likely observations are under each hypothesis: dotted path of a function."
+    )
+    hypothesis_rewards: str | None = option(
+        None, "Which rewards each hypothesis predicts: dotted path of a function."
+    )
+    outcome_under: str | None = option(
+        None, "Outcome reward of an answer under a hypothesis: dotted path of a function."
+    )
+    eval_benchmarks: str | None = option(
+        None,
         "Benchmarks that are evaluated greedily every `eval_steps` steps, named as in `barl "
-        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`.")
-    decontaminate: str | None = option(None,
-        "Evaluation sets whose problems are left out of training, named likewise.")
+        "evaluate`: `math500,gsm8k=data/gsm8k.jsonl,mine=my.csv`.",
+    )
+    decontaminate: str | None = option(
+        None, "Evaluation sets whose problems are left out of training, named likewise."
+    )
     deduplicate: bool = option(False, "Leave out rows that repeat the problem of an earlier row.")
-    save_on_interrupt: bool = option(False,
-        "On Ctrl-C or SIGTERM, end the optimizer step and save a checkpoint. A second signal ends "
-        "the run at once.")
+    save_on_interrupt: bool = option(
+        False,
+        "On Ctrl-C or SIGTERM, end the rollout batch and save a checkpoint. A second ends at once.",
+    )
 
     @property
     def functions(self) -> dict[str, Any]:
         """The user's callables, by the trainer's argument."""
-        names = ("environment_factory", "rollout_func", "observation_likelihood",
-                 "hypothesis_rewards", "outcome_under")
-        given = {name: getattr(self, name) for name in names if getattr(self, name)}
-        found: dict[str, Any] = {name: callable_at(path, name) for name, path in given.items()}
+        paths = {name: vars(self)[name] for name in _FUNCTIONS}
+        found: dict[str, Any] = {n: callable_at(path, n) for n, path in paths.items() if path}
         tools = [callable_at(path, "tools") for path in self.tools]
         return found | ({"tools": tools} if tools else {})
 
@@ -108,23 +132,22 @@ class ScriptArguments:
 def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: ModelConfig) -> None:
     """Refuse what would be ignored in silence, or said only when the model is loaded."""
     template, weights, names = script.prompt_template, args.reward_weights, script.reward_funcs
-    broken = [
-        (model.model_name_or_path is None,
-         "model_name_or_path must be set, got None: a Hub id or a local folder."),
-        (args.learning_rate < 0,
-         f"learning_rate must be at least 0, got {args.learning_rate}."),
-        (script.eval_benchmarks and args.eval_strategy == "no",
-         "eval_strategy must be set with eval_benchmarks, got no: add --eval_strategy steps."),
-        (template is not None and script.system_prompt != PAPER_SYSTEM_PROMPT,
-         f"system_prompt must be left out with prompt_template, got {script.system_prompt!r}."),
-        (template is not None and "{problem}" not in template,
-         f"prompt_template must contain {{problem}}, got {template!r}: the problem is put there."),
-        (weights is not None and len(weights) != len(names),
-         f"reward_weights must have one for each of {names}, got {weights}."),
-    ]
-    for text in [text for is_broken, text in broken if is_broken]:
-        raise ValueError(text)
-# fmt: on
+    rules = {
+        "model_name_or_path must be a Hub id or a local folder": model.model_name_or_path,
+        "learning_rate must be at least 0": args.learning_rate >= 0,
+        "eval_strategy must be set with eval_benchmarks": args.eval_strategy != "no"
+        or not script.eval_benchmarks,
+        "prompt_template must contain {problem}": template is None or "{problem}" in template,
+        "system_prompt must be left out with prompt_template": template is None
+        or script.system_prompt == PAPER_SYSTEM_PROMPT,
+        f"reward_weights must have one for each of {names}": weights is None
+        or len(weights) == len(names),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            name = rule.split(" ")[0]
+            value = next(vars(one)[name] for one in (script, args, model) if name in vars(one))
+            raise ValueError(f"{rule}, got {value!r}.")
 
 
 def run(argv: list[str]) -> None:
@@ -153,6 +176,7 @@ def run(argv: list[str]) -> None:
             trainer.accelerator.print("No GPU was found: the CPU trains.")
         _train(trainer, is_saved=script.save_on_interrupt)
         trainer.save_model(args.output_dir, _internal_call=True)  # else it would push, too
+        trainer.create_model_card(Path(str(args.output_dir)).name)  # PEFT's card says nothing
         trainer.save_state()
         trainer.accelerator.print(f"Model saved to {args.output_dir}.")
         if args.push_to_hub:
@@ -192,14 +216,12 @@ def _print_help(parser: RecipeParser, *, lists_all: bool) -> None:
     for action in parser._actions:
         if not lists_all and action.dest not in (*own, "model_name_or_path", "output_dir"):
             action.help = argparse.SUPPRESS
-    for name, text in {
-        "--config": "a YAML file of options, or a name that `barl recipes` lists",
-        "--help-all": "list every option, also TRL's",
-        "--accelerate_config": "how processes share the work: a name that `barl recipes` lists, or "
-        "a file that `accelerate config` made",
-        "--num_processes": "number of processes, one for each device",
-    }.items():
-        parser.add_argument(name, help=text, metavar="", default=argparse.SUPPRESS)
+    parser.epilog = (
+        "--config: a YAML file of options, or a name that `barl recipes` lists. --help-all: list "
+        "every option, also TRL's. --accelerate_config: how processes share the work, a name that "
+        "`barl recipes` lists, or a file that `accelerate config` made. --num_processes: number of "
+        "processes, one for each device."
+    )
     parser.print_help()
 
 
@@ -215,10 +237,11 @@ def _launch_command(argv: list[str]) -> list[str] | None:
     config, number = options.accelerate_config, options.num_processes
     if config is None and number is None:
         return None
-    if "RANK" in os.environ:
-        raise ValueError("--accelerate_config and --num_processes must be given to the launcher.")
-    if number is not None and number < 1:
-        raise ValueError(f"--num_processes must be at least 1, got {number}.")
+    if "RANK" in os.environ or (number is not None and number < 1):
+        raise ValueError(
+            "--accelerate_config and --num_processes must be left out under another launcher, and "
+            f"be a file and a number above 0, got {config} and {number}."
+        )
     if config is None and number != 1 and not torch.accelerator.is_available():
         config = "cpu/ddp"  # without a GPU accelerate would start one process
     python = [sys.executable, "-P", "-m"]  # no module of the working directory shadows another
@@ -232,10 +255,7 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
     name: Any = model.model_name_or_path
     length: Any = args.max_completion_length
     rewards: Any = [get_reward_func(f, max_completion_length=length) for f in script.reward_funcs]
-    remote: Any = {
-        "revision": model.model_revision,
-        "trust_remote_code": args.trust_remote_code,
-    }
+    remote: Any = {"revision": model.model_revision, "trust_remote_code": args.trust_remote_code}
     sides = {"truncation_side": "left", "padding_side": "left"}
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **remote, **sides)
@@ -248,13 +268,8 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
             f"prompt_template must be set, got None: the tokenizer of {name} has no chat template. "
             'For the problem and a line break write in the recipe: prompt_template: "{problem}\\n".'
         )
-    template_kwargs: Any = args.chat_template_kwargs
-    record_training(
-        tokenizer,
-        system_prompt=script.system_prompt,
-        prompt_template=script.prompt_template,
-        chat_template_kwargs=template_kwargs,
-    )
+    options: Any = args.chat_template_kwargs
+    record_training(tokenizer, script.system_prompt, script.prompt_template, options)
     loading: Any = {"attn_implementation": model.attn_implementation, "dtype": model.dtype}
     args.model_init_kwargs = remote | loading | (args.model_init_kwargs or {})
     data_sets = _data_sets(script, args, tokenizer)
@@ -282,13 +297,11 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
         "prompt_format": script.prompt_template or "{problem}",
         "conversational": not is_plain,
     }
+    keeps_columns = script.keeps_columns
     benchmarks, left_out = (
-        load_benchmarks(
-            parse_benchmarks(getattr(script, option), option),
-            keep_columns=script.keeps_columns,
-            option=option,
-        )
-        for option in ("eval_benchmarks", "decontaminate")
+        load_benchmarks(parse_benchmarks(text, name), keep_columns=keeps_columns, option=name)
+        for name in ("eval_benchmarks", "decontaminate")
+        for text in [vars(script)[name]]
     )
 
     def load(split: str, **selection: Any) -> Dataset:
@@ -300,22 +313,21 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
             answer_column=script.answer_column,
             # the first process looks, and reports, for all of a launch
             most_parsed=MOST_PARSED if args.process_index == 0 else 0,
-            keep_columns=script.keeps_columns or bool(args.hypotheses_column),
+            keep_columns=keeps_columns or bool(args.hypotheses_column),
             keep_unanswered=not args.own_credit.needs_truth,
             **selection,
             **prompt,
         )
         if report.has_findings:
             _logger.warning("%s: %s; the rows: barl data check", script.dataset_name, report)
-        template_kwargs: Any = args.chat_template_kwargs or {}
-        return with_short_prompts(dataset, tokenizer, script.max_prompt_length, **template_kwargs)
+        options: Any = args.chat_template_kwargs or {}
+        return with_short_prompts(dataset, tokenizer, script.max_prompt_length, **options)
 
     def rows(benchmark: Any) -> Dataset:  # with long prompts, too: all of its problems count
-        texts = [make_prompt(problem.text, **prompt) for problem in benchmark.problems]
         return Dataset.from_list(
             [
-                {**problem.columns, "prompt": text, "solution": problem.solution}
-                for text, problem in zip(texts, benchmark.problems, strict=True)
+                {**columns, "prompt": make_prompt(text, **prompt), "solution": solution}
+                for _, text, solution, columns in benchmark.problems
             ]
         )
 
@@ -333,12 +345,7 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
 
 
 def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
-    """Train; with `is_saved`, a first Ctrl-C or SIGTERM leaves a checkpoint.
-
-    Raises:
-        KeyboardInterrupt: The message says what is kept, and how to go on.
-        RuntimeError: Training had begun and failed; the cause is no user's mistake in an option.
-    """
+    """Train, and say how to go on if it fails; with `is_saved`, Ctrl-C leaves a checkpoint."""
     args, stop = trainer.args, trainer.stop_together
     stop.is_saved = is_saved
 
@@ -346,7 +353,7 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         stop.ask()
-        trainer.accelerator.print("A checkpoint is saved after this step. Again ends at once.")
+        trainer.accelerator.print("A checkpoint is saved after these rollouts. Again ends at once.")
 
     for number in (signal.SIGINT, signal.SIGTERM) if is_saved else ():
         signal.signal(number, ask)

@@ -26,18 +26,14 @@ class Source:
     answer_column: str | None = None
 
 
-MATH_SUBJECTS = (
-    *("algebra", "counting_and_probability", "geometry", "intermediate_algebra"),
-    *("number_theory", "prealgebra", "precalculus"),
-)
-"""The configurations of MATH, which are read one after another."""
-
+_MATH_SUBJECTS = ("algebra", "counting_and_probability", "geometry", "intermediate_algebra")
+_MATH_SUBJECTS += ("number_theory", "prealgebra", "precalculus")
 _ASKED, _QUESTION = ("problem", "answer"), ("question", "answer")
 
 BENCHMARKS = {
     "gsm8k": Source("openai/gsm8k", "test", ("main",), *_QUESTION),
     # the answer is in the solution's box
-    "math": Source("EleutherAI/hendrycks_math", "test", MATH_SUBJECTS, "problem", "solution"),
+    "math": Source("EleutherAI/hendrycks_math", "test", _MATH_SUBJECTS, "problem", "solution"),
     "math500": Source("HuggingFaceH4/MATH-500", "test", (None,), *_ASKED),
     "college_math": Source("di-zhang-fdu/College_Math_Test", "test", (None,), *_QUESTION),
     "olympiadbench": Source(
@@ -111,28 +107,28 @@ def parse_benchmarks(text: str | None, option: str = "benchmarks") -> dict[str, 
         if path and not Path(path).exists():
             raise FileNotFoundError(f"{option} must name existing files, got {path}.")
         source = BENCHMARKS.get(name, Source(path))
-        sources[name] = _local(source, Path(path)) if path else source
+        sources[name] = _local(source, path) if path else source
     if text is not None and not sources:
         raise ValueError(f"{option} must name at least one, got {text!r}: for instance gsm8k.")
     return sources
 
 
-def _local(source: Source, path: Path) -> Source:
+def _local(source: Source, path: str) -> Source:
     """Return the source of a local file or folder that has the columns of `source`."""
-    local = replace(source, path=str(path), split="train", configs=(None,))
-    if not path.is_dir():
-        return local
+    if not Path(path).is_dir():
+        return replace(source, path=path, split="train", configs=(None,))
 
     from datasets import get_dataset_config_names, get_dataset_split_names
 
-    names = get_dataset_config_names(str(path))
+    names = get_dataset_config_names(path)
     # A copy of the Hub's repository has its configurations; any other folder has a nameless one.
-    if len(names) > 1 or set(names) & set(source.configs):
-        local = replace(local, configs=source.configs)
-    splits = get_dataset_split_names(str(path), local.configs[0])
+    is_copy = len(names) > 1 or {*names} & {*source.configs}
+    configs = source.configs if is_copy else (None,)
+    splits = get_dataset_split_names(path, configs[0])
     if len(splits) > 1 and source.split not in splits:
         raise ValueError(f"{path} must have the split {source.split}, got {', '.join(splits)}.")
-    return replace(local, split=splits[0] if len(splits) == 1 else source.split)
+    split = splits[0] if len(splits) == 1 else source.split
+    return replace(source, path=path, split=split, configs=configs)
 
 
 def load_benchmarks(
@@ -151,41 +147,30 @@ def load_benchmarks(
         ConnectionError: A data set cannot be had from the Hub.
         ValueError: A column is missing or no row can be used.
     """
-    return {name: _load(source, limit, keep_columns, option) for name, source in sources.items()}
-
-
-def _load(source: Source, limit: int | None, keep_columns: bool, option: str) -> _Benchmark:
-    problems: list[Problem] = []
-    reasons: list[tuple[int, str]] = []
-    num_rows = 0
-    for config in source.configs:
-        data, report = _rows(source, config, keep_columns, option)
-        reasons += [(num_rows + finding.row - 1, finding.reason) for finding in report.skipped]
-        skipped = {finding.row - 1 for finding in report.skipped}
-        kept = (row for row in range(report.rows) if row not in skipped)
-        for row, columns in zip(kept, data, strict=True):
-            *earlier, last = columns.pop("prompt")
-            text, solution = last["content"], columns.pop("solution")
-            if any(message["role"] != "system" for message in earlier):
-                reasons.append((num_rows + row, "messages"))
-            else:
-                problems.append(Problem(num_rows + row, text, solution, columns))
-        num_rows += report.rows
-    if not problems:
-        raise ValueError(
-            f"{option} must have one question in a row, not a conversation, got {source.path}."
-        )
-    end = num_rows if limit is None else limit
-    skipped = Counter(reason for row, reason in reasons if row < end)
-    return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))
-
-
-def _rows(source: Source, config: str | None, keep_columns: bool, option: str) -> Any:
-    """Return the rows of one configuration, and the report on them."""
     from datasets.exceptions import DatasetNotFoundError
 
-    try:
-        return load_problems(
+    loaded = {}
+    for name, source in sources.items():
+        try:
+            loaded[name] = _load(source, limit, keep_columns)
+        except (ConnectionError, DatasetNotFoundError) as error:
+            raise ConnectionError(
+                f"{option} must be reachable on the Hub or local, got {source.path} "
+                f"({error.__cause__ or error}): name a folder with its files as NAME=PATH."
+            ) from None
+        except ValueError as error:
+            raise ValueError(
+                f"{option} must have columns and rows that can be used, got {source.path}: {error}"
+            ) from None
+    return loaded
+
+
+def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
+    problems: list[Problem] = []
+    reasons: dict[int, str] = {}
+    end = 0
+    for config in source.configs:
+        data, report = load_problems(
             source.path,
             split=source.split,
             config=config,
@@ -193,12 +178,18 @@ def _rows(source: Source, config: str | None, keep_columns: bool, option: str) -
             answer_column=source.answer_column,
             keep_columns=keep_columns,
         )
-    except (ConnectionError, DatasetNotFoundError) as error:
-        raise ConnectionError(
-            f"{option} must be reachable on the Hub or local, got {source.path} "
-            f"({error.__cause__ or error}): name a folder with its files as NAME=PATH."
-        ) from None
-    except ValueError as error:
-        raise ValueError(
-            f"{option} must have columns and rows that can be used, got {source.path}: {error}"
-        ) from None
+        start, end = end, end + report.rows
+        reasons |= {start + finding.row - 1: finding.reason for finding in report.skipped}
+        kept = (row for row in range(start, end) if row not in reasons)
+        for row, columns in zip([*kept], data, strict=True):
+            *earlier, last = columns.pop("prompt")
+            solution = columns.pop("solution")
+            if any(message["role"] != "system" for message in earlier):
+                reasons[row] = "messages"
+            else:
+                problems.append(Problem(row, last["content"], solution, columns))
+    if not problems:
+        raise ValueError("each row is a conversation, not one question.")
+    end = end if limit is None else limit
+    skipped = Counter(reason for row, reason in reasons.items() if row < end)
+    return _Benchmark([problem for problem in problems if problem.id < end], dict(skipped))

@@ -13,19 +13,18 @@ Satterthwaite's degrees of freedom.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .responses import ResponsesByProblem
+from .responses import Response, ResponsesByProblem
 from .statistics import pass_at_k, student_quantile, student_tail
 
 TOKEN_RATIO = "token ratio"
 """The metric of a row that compares tokens at equal accuracy."""
 _POWER = 0.8  # probability with which a test detects the smallest detectable difference
-_MOST_SEEDS = 100
 
 Values = np.ndarray
 """Values of an arm by seed and problem, (S, N), or by seed, problem and k, (S, N, K)."""
@@ -56,15 +55,13 @@ def compare(first: Values, second: Values) -> Comparison:
     if first.shape[1] != second.shape[1] or first.shape[1] < 2:
         raise ValueError("both arms must have values on the same problems, two or more.")
     total, df = _variance(first, second)
-    difference, error = float(first.mean() - second.mean()), math.sqrt(total)
+    mean, error = float(first.mean() - second.mean()), math.sqrt(total)
     if not error:
-        return Comparison(difference, error, None, None, None, None)
+        return Comparison(mean, error, None, None, None, None)
     reach = student_quantile(0.975, df) * error
-    p_value = 2 * student_tail(abs(difference) / error, df)
+    p_value = 2 * student_tail(abs(mean) / error, df)
     detectable = reach + student_quantile(_POWER, df) * error
-    return Comparison(
-        difference, error, difference - reach, difference + reach, p_value, detectable
-    )
+    return Comparison(mean, error, mean - reach, mean + reach, p_value, detectable)
 
 
 def seeds_needed(first: Values, second: Values) -> int | None:
@@ -76,7 +73,7 @@ def seeds_needed(first: Values, second: Values) -> int | None:
     if min(len(first), len(second)) < 2:
         return None
     difference = abs(float(first.mean() - second.mean()))
-    for number in range(max(len(first), len(second)), _MOST_SEEDS + 1):
+    for number in range(max(len(first), len(second)), 101):
         total, df = _variance(first, second, number)
         reach = student_quantile(0.975, df) + student_quantile(_POWER, df)
         if 0 < reach * math.sqrt(total) <= difference:
@@ -136,28 +133,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 # Tokens at equal accuracy
 
 
-def bootstrap(
-    arms: Sequence[Values], statistic: Callable[..., Any], *, draws: int = 2000
-) -> np.ndarray:
-    """Compute a statistic of arms' means over seeds and problems drawn with replacement, (draws,).
-
-    The arms' values are (S, N, …) on the same problems; the statistic gets each one's means,
-    (draws, …).
-    """
-    generator = np.random.default_rng(0)
-    problems = _weights(generator, draws, arms[0].shape[1])
-    means = []
-    for arm in arms:
-        seeds = _weights(generator, draws, len(arm))
-        means.append(np.einsum("ds,dp,sp...->d...", seeds, problems, arm, optimize=True))
-    return statistic(*means)
-
-
-def _weights(generator: np.random.Generator, draws: int, number: int) -> np.ndarray:
-    """Draw `number` items with replacement; return the share of each, (draws, number)."""
-    return generator.multinomial(number, np.full(number, 1 / number), size=draws) / number
-
-
 def tokens_at_equal_accuracy(
     first: tuple[Values, Values], second: tuple[Values, Values]
 ) -> tuple[float, float, float] | None:
@@ -168,32 +143,33 @@ def tokens_at_equal_accuracy(
     several k with the same accuracy the smallest counts.
 
     Pass@k and total tokens of each arm are (S, N, K). Returned are the ratio and its 95 % interval
-    by bootstrap; None if one response of an arm is more accurate than all of the other.
+    by bootstrap over seeds and problems; None if one response of an arm is more accurate than all
+    of the other.
     """
-
-    def ratio(*means: np.ndarray) -> np.ndarray:
-        # (draws,) from each arm's mean curve, (draws, K, 2)
-        levels = np.minimum(*(curves[:, -1, 0] for curves in means))
-        tokens = [
-            [
-                np.interp(level, *_rises(curve).T)
-                for level, curve in zip(levels, curves, strict=True)
-            ]
-            for curves in means
-        ]
-        return np.array(tokens[0]) / np.array(tokens[1])
-
     arms = [np.stack(arm, axis=-1) for arm in (first, second)]  # pass@k stays with its tokens
-    means = [arm.mean(axis=(0, 1))[None] for arm in arms]
-    if max(curves[0, 0, 0] for curves in means) > min(curves[0, -1, 0] for curves in means):
+    curves = [arm.mean(axis=(0, 1)) for arm in arms]
+    if max(curve[0, 0] for curve in curves) > min(curve[-1, 0] for curve in curves):
         return None
-    low, high = np.quantile(bootstrap(arms, ratio), [0.025, 0.975])
-    return float(ratio(*means)[0]), float(low), float(high)
+    generator, draws = np.random.default_rng(0), 2000
+
+    def shares(number: int) -> np.ndarray:  # of items drawn with replacement, (draws, number)
+        return generator.multinomial(number, np.full(number, 1 / number), size=draws) / number
+
+    problems = shares(arms[0].shape[1])
+    drawn = [
+        np.einsum("ds,dp,spkv->dkv", shares(len(arm)), problems, arm, optimize=True) for arm in arms
+    ]
+    low, high = np.quantile([*map(_token_ratio, *drawn)], [0.025, 0.975])
+    return _token_ratio(*curves), float(low), float(high)
 
 
-def _rises(curve: np.ndarray) -> np.ndarray:
-    """Return the points of a curve, (K, 2), that are more accurate than the point before."""
-    return curve[np.diff(curve[:, 0], prepend=-1.0) > 1e-9]  # means are rounded
+def _token_ratio(*curves: np.ndarray) -> float:
+    """Return the ratio of two arms' tokens, from their curves of pass@k and tokens, (K, 2)."""
+    level = min(curve[-1, 0] for curve in curves)
+    # points that are more accurate than the one before; means are rounded
+    rises = [curve[np.diff(curve[:, 0], prepend=-1.0) > 1e-9] for curve in curves]
+    ours, theirs = (np.interp(level, *points.T) for points in rises)
+    return float(ours / theirs)
 
 
 # From responses to rows
@@ -222,36 +198,35 @@ def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, ArmValues]:
         ValueError: The runs did not answer the same problems, or those of an arm drew their tokens
             differently.
     """
-    runs = [(name, run.get(benchmark, {})) for name, runs in runs_by_arm.items() for run in runs]
-    _, first = runs[0]
-    problems = {number: responses[0].problem for number, responses in first.items()}
-    for name, run in runs:
-        if {number: responses[0].problem for number, responses in run.items()} != problems:
+    arms = {name: [run.get(benchmark, {}) for run in runs] for name, runs in runs_by_arm.items()}
+    first, *_ = (run for runs in arms.values() for run in runs)
+    for name, runs in arms.items():
+        if any({*map(_asked, run.items())} != {*map(_asked, first.items())} for run in runs):
             raise ValueError(
-                f"all runs must have answered the same problems of {benchmark}, got {len(run)} in "
-                f"a run of {name}, and {len(problems)}, or others, in the first."
+                f"all runs must have answered the same problems of {benchmark}, got other ones in "
+                f"a run of {name} than the {len(first)} of the first."
             )
-    for name, arm_runs in runs_by_arm.items():
-        lists = (one for run in arm_runs for one in run[benchmark].values())
-        drawings = [one.drawing for responses in lists for one in responses]
-        noted = [one for one in drawings if one is not None]  # older files do not say
-        if any(one != noted[0] for one in noted):
+        drawings = [one.drawing for run in runs for of_one in run.values() for one in of_one]
+        noted = [drawing for drawing in drawings if drawing is not None]  # older files do not say
+        if any(drawing != noted[0] for drawing in noted):
             raise ValueError(
                 f"an arm's runs must have drawn tokens alike, got {noted[0]} and another in {name}:"
                 " name them as two arms."
             )
-    most = min(len(responses) for _, run in runs for responses in run.values())
-    values_of: dict[str, list[ArmValues]] = {name: [] for name in runs_by_arm}
-    for name, run in runs:
-        ks = range(1, most + 1)
-        counts = [(len(r), sum(one.reward == 1 for one in r)) for r in run.values()]
-        passed = [[pass_at_k(*count, k) for k in ks] for count in counts]
-        tokens = [np.mean([one.tokens for one in r]) * np.array(ks) for r in run.values()]
-        values_of[name].append(ArmValues(np.array(passed), np.array(tokens)))
-    return {
-        name: ArmValues(*map(np.stack, zip(*seeds, strict=True)))
-        for name, seeds in values_of.items()
-    }
+    most = min(len(one) for runs in arms.values() for run in runs for one in run.values())
+    ks, values = np.arange(1, most + 1), {}
+    for name, runs in arms.items():
+        passed, tokens = [], []
+        for run in map(dict.values, runs):
+            counts = [(len(of_one), sum(one.reward == 1 for one in of_one)) for of_one in run]
+            passed.append([[pass_at_k(*count, int(k)) for k in ks] for count in counts])
+            tokens.append([np.mean([one.tokens for one in of_one]) * ks for of_one in run])
+        values[name] = ArmValues(np.array(passed), np.array(tokens))
+    return values
+
+
+def _asked(item: tuple[int, Sequence[Response]]) -> tuple[int, str]:
+    return item[0], item[1][0].problem
 
 
 def comparison_rows(runs_by_arm: Runs) -> list[dict[str, Any]]:
@@ -270,7 +245,7 @@ def comparison_rows(runs_by_arm: Runs) -> list[dict[str, Any]]:
             for metric, statistics in _metrics(values_of[name], values_of[base]).items():
                 place = {"benchmark": benchmark, "arm": name, "base": base, "metric": metric}
                 rows.append(place | sizes | statistics)
-    for metric in dict.fromkeys(row["metric"] for row in rows):
+    for metric in {row["metric"] for row in rows}:
         tested = [row for row in rows if row["metric"] == metric and row.get("p_value") is not None]
         corrected = holm([row["p_value"] for row in tested])
         for row, p_value in zip(tested, corrected, strict=True):
@@ -292,8 +267,8 @@ def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
         for metric, (ours, theirs) in pairs.items()
     }
     if most > 1:
-        found = tokens_at_equal_accuracy(arm, base) or (None, None, None)
-        metrics[TOKEN_RATIO] = dict(zip(("ratio", "low", "high"), found, strict=True))
+        ratio, low, high = tokens_at_equal_accuracy(arm, base) or (None, None, None)
+        metrics[TOKEN_RATIO] = {"ratio": ratio, "low": low, "high": high}
     return metrics
 
 
@@ -301,8 +276,8 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw a forest plot: a panel for each metric, with a line for each benchmark and arm."""
     from matplotlib.figure import Figure
 
-    metrics = list(dict.fromkeys(row["metric"] for row in rows))
-    places = list(dict.fromkeys((row["benchmark"], row["arm"]) for row in rows))
+    metrics = [*dict.fromkeys(row["metric"] for row in rows)]
+    places = [*dict.fromkeys((row["benchmark"], row["arm"]) for row in rows)]
     size = max(4.2, 3.3 * len(metrics)), 1.2 + 0.35 * len(places)
     figure = Figure(size, layout="constrained")
     axes = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]

@@ -1,7 +1,7 @@
 """Evaluation of a model on benchmarks, from where an earlier run stopped."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from importlib import import_module
@@ -22,7 +22,7 @@ from ..rewards import callable_at
 from ..trainer.hub import redacted
 from ..trainer.resume import one_writer
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
-from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Job, telling
+from .generation import AGENT_ENGINE_FIELDS, Agent, Backend, Completion, Job, telling
 from .json_files import write_json
 from .provenance import TRAINED_BY, checkpoint_id, run_record
 from .responses import Response, ResponseFile, read_response_file
@@ -37,15 +37,12 @@ _RECORDED = (
 """Arguments that `results.json` records as they are."""
 
 
-def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
     """Evaluate on all benchmarks, write everything to the output folder, and return `results.json`.
 
-    Of several processes, which play an agent's episodes together, the first one grades and writes.
-
-    Args:
-        args: An [`~barl_trl.commands.evaluate.EvaluateArguments`].
-        command: The command line, for the record.
-        say: Prints a line.
+    `args` is an [`~barl_trl.commands.evaluate.EvaluateArguments`]; `command` is the command line,
+    for the record. Of several processes, which play an agent's episodes together, the first one
+    grades and writes.
 
     Raises:
         ImportError: vLLM is asked for, and is not installed.
@@ -54,7 +51,7 @@ def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> d
     """
     sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
     _refuse_others_files(sources, folder)
-    run = _Run(args, _agent(args))
+    run = _Run(args)
     # refuses results of other settings, before benchmarks are loaded
     for name, row in open_results(run.settings(), folder)["benchmarks"].items():
         if name in sources and args.limit is not None and args.limit < row["num_problems"]:
@@ -64,7 +61,7 @@ def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> d
             )
     loaded = load_benchmarks(sources, limit=args.limit, keep_columns=run.agent is not None)
     if run.is_first:
-        say(f"template: {run.template.name}")
+        print(f"template: {run.template.name}")
     folder.mkdir(parents=True, exist_ok=True)
     with one_writer(folder) if run.is_first else nullcontext():
         run.start(command)
@@ -73,9 +70,8 @@ def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> d
                 responses = run.respond(name, problems)
                 entry = {"source": asdict(sources[name]), "limit": args.limit, "skipped": skipped}
                 if run.is_first:
-                    summary = summarize(responses, run.grader.equivalent)
-                    run.results["benchmarks"][name] = entry | summary
-                run.save()
+                    entry |= summarize(responses, run.grader.equivalent)
+                    run.save(benchmarks=run.results["benchmarks"] | {name: entry})
         except KeyboardInterrupt:
             kept = f"The responses so far are kept in {folder}. To go on: the same command."
             raise KeyboardInterrupt(kept) from None
@@ -83,18 +79,17 @@ def evaluate(args: Any, command: Sequence[str], say: Callable[[str], None]) -> d
         if run.is_first and run.grader.extraction == "boxed":
             sizes = [row["num_problems"] for row in rows]
             if advice := no_answer_advice(fmean([row["no_answer"] for row in rows], sizes)):
-                run.results["advice"] = advice
-                run.save()
+                run.save(advice=advice)
     return run.results
 
 
 class _Run:
     """A run: the tokenizer, prompts and grader; once started, also the model and the results."""
 
-    def __init__(self, args: Any, agent: tuple[Any, Any] | None):
+    def __init__(self, args: Any):
         transformers.utils.logging.disable_progress_bar()  # this command has its own
         datasets.disable_progress_bars()
-        self.args, self.folder, self.agent = args, Path(args.output_dir), agent
+        self.args, self.folder, self.agent = args, Path(args.output_dir), _agent(args)
         self.is_first = os.environ.get("RANK", "0") == "0"
         self.grader = get_grader(args.grader, args.extraction)
         names = ("revision", "trust_remote_code", "token")
@@ -106,8 +101,8 @@ class _Run:
         self.template = choose_template(
             args.template, self.tokenizer, args.system_prompt, args.chat_template_kwargs
         )
-        if agent:
-            self.template = telling(self.template, self.tokenizer, *agent)
+        if self.agent:
+            self.template = telling(self.template, self.tokenizer, *self.agent)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that `results.json` records: how the responses were made."""
@@ -149,26 +144,35 @@ class _Run:
         self.save()  # not before the model is loaded, which may fail
         self._record = [run_record(command, self.backend.describe())]
 
-    def save(self) -> None:
-        """Write `results.json`."""
+    def save(self, **entries: Any) -> None:
+        """Add entries to `results.json`, and write it."""
+        self.results |= entries
         if self.is_first:
             write_json(self.folder / "results.json", self.results)
 
     def respond(self, name: str, problems: Sequence[Problem]) -> list[Response]:
         """Generate and grade the responses that a benchmark lacks, and return all of them.
 
-        They are in the order of problems and samples.
-
-        Raises:
-            ValueError: The earlier run had other problems or prompts, or drew tokens otherwise.
+        They are in the order of problems and samples. A ValueError says that the earlier run had
+        other problems or prompts, or drew tokens otherwise.
         """
         file = ResponseFile(self.folder / f"{name}.jsonl", is_writer=self.is_first)
-        prompts = {one.id: self.template.prompt(self.tokenizer, one.text) for one in problems}
-        self._refuse_others(file, {one.id: one for one in problems}, prompts)
+        asked = {
+            one.id: (one.text, one.solution, self.template.prompt(self.tokenizer, one.text))
+            for one in problems
+        }
+        for (i, _), one in file.responses.items():
+            is_other = asked.get(i) not in (None, (one.problem, one.solution, one.prompt))
+            if is_other or one.drawing not in (None, self.args.drawing.settings):
+                raise ValueError(
+                    f"{self.folder} must have responses to the same problems, drawn alike, got "
+                    f"another problem or prompt {i} in {name}, or another temperature or cut-off: "
+                    "choose another output_dir."
+                )
         jobs = [
             Job(
                 (problem.id, sample),
-                self.template.encode(self.tokenizer, prompts[problem.id]),
+                self.template.encode(self.tokenizer, asked[problem.id][-1]),
                 # the seed differs between samples but not between machines
                 crc32(f"{self.args.seed} {name} {(problem.id, sample)}".encode()),
                 problem,
@@ -179,32 +183,19 @@ class _Run:
         done = set(file.responses)
         count = sum(job.key in done for job in jobs)
         if count < len(jobs):
-            self.results["runs"] += self._record
+            self.save(runs=self.results["runs"] + self._record)
             self._record = []
-            self.save()
         with tqdm(desc=name, total=len(jobs), initial=count, disable=not self.is_first) as bar:
             for batch in self.backend.complete(jobs, done):
                 if self.is_first:
                     new = [(job, made) for job, made in batch if job.key not in done]
+                    prompts = [asked[job.problem.id][-1] for job, _ in new]
                     file.append(self._graded(name, new, prompts))
                     bar.update(len(new))
         return [file.responses[job.key] for job in jobs] if self.is_first else []
 
-    def _refuse_others(
-        self, file: ResponseFile, by_id: Mapping[int, Problem], prompts: Mapping[int, str]
-    ) -> None:
-        for (i, _), one in file.responses.items():
-            asked = one.problem, one.solution, one.prompt
-            is_other = i in by_id and asked != (by_id[i].text, by_id[i].solution, prompts[i])
-            if is_other or one.drawing not in (None, self.args.drawing.settings):
-                raise ValueError(
-                    f"{self.folder} must have responses to the same problems, drawn alike, got "
-                    f"another problem or prompt {i} in {one.benchmark}, or another temperature or "
-                    "cut-off: choose another output_dir."
-                )
-
     def _graded(
-        self, name: str, new: Sequence[tuple[Job, Any]], prompts: Mapping[int, str]
+        self, name: str, new: Sequence[tuple[Job, Completion]], prompts: Sequence[str]
     ) -> list[Response]:
         answers = [made.answer(self.grader.extract_answer) for _, made in new]
         pairs = [(job.problem.solution, a) for (job, _), a in zip(new, answers, strict=True)]
@@ -216,7 +207,7 @@ class _Run:
                 sample=job.key[1],
                 problem=job.problem.text,
                 solution=job.problem.solution,
-                prompt=prompts[job.problem.id],
+                prompt=prompt,
                 response=made.text,
                 tokens=made.num_tokens,
                 truncated=made.truncated,
@@ -228,21 +219,22 @@ class _Run:
                 token_ids=made.token_ids if made.own_tokens is not None else None,
                 own_tokens=made.own_tokens,
             )
-            for (job, made), answer, verdict in zip(new, answers, verdicts, strict=True)
+            for (job, made), prompt, answer, verdict in zip(
+                new, prompts, answers, verdicts, strict=True
+            )
         ]
 
 
 def _agent(args: Any) -> tuple[Any, Any] | None:
     """Return tools and environment, if the options name any; refuse what cannot be started."""
     processes, uses_vllm = int(os.environ.get("WORLD_SIZE", 1)), args.backend == "vllm"
-    is_agent = args.tools or args.environment_factory
-    sharding = (os.environ.get(f"ACCELERATE_USE_{name}", "false") for name in ("FSDP", "DEEPSPEED"))
+    factory, is_agent = args.environment_factory, args.tools or args.environment_factory
+    names = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+    is_sharded = any(os.environ.get(name, "false") != "false" for name in names)
     unknown = sorted(args.init_kwargs.keys() - AGENT_ENGINE_FIELDS.keys())
     if uses_vllm and find_spec("vllm") is None:
         raise ImportError("--backend vllm needs vLLM: `pip install 'barl-trl[vllm]'`.")
-    if any(value != "false" for value in sharding) or (
-        processes > 1 and (uses_vllm or not is_agent)
-    ):
+    if is_sharded or (processes > 1 and (uses_vllm or not is_agent)):
         raise ValueError(
             "barl evaluate must be one process, which spreads the model over all GPUs; only "
             "episodes of agents without vLLM are shared, and no model is sharded."
@@ -252,11 +244,8 @@ def _agent(args: Any) -> tuple[Any, Any] | None:
             f"model_init_kwargs must be of {', '.join(AGENT_ENGINE_FIELDS)} with vllm and tools, "
             f"got {', '.join(unknown)}."
         )
-    if not is_agent:
-        return None
-    path = args.environment_factory
     tools = [callable_at(one, "tools") for one in args.tools or ()]
-    return tools, path and callable_at(path, "environment_factory")
+    return (tools, factory and callable_at(factory, "environment_factory")) if is_agent else None
 
 
 def _refuse_others_files(sources: Mapping[str, Source], folder: Path) -> None:

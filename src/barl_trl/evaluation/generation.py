@@ -109,20 +109,6 @@ class Completion(NamedTuple):
         text = tokenizer.decode(kept, skip_special_tokens=True)
         return cls(text, len(kept), len(kept) == len(token_ids), kept, said=text)
 
-    @classmethod
-    def of_episode(cls, episode: Any) -> "Completion":
-        """Return an [`~barl_trl.trainer.turns.Episode`]."""
-        return cls(
-            episode.text,
-            episode.num_tokens,
-            episode.is_cut_off,
-            episode.token_ids,
-            said=episode.completion,
-            given_answer=episode.given_answer,
-            messages=[*episode.prompt, *episode.completion],
-            own_tokens=episode.own_tokens,
-        )
-
     def answer(self, extract_answer: Callable[[str], str | None]) -> str | None:
         """Return the environment's answer, or that in the last message; None without one."""
         [answer] = rollout_answers([self.said], extract_answer, [self.given_answer])
@@ -132,11 +118,10 @@ class Completion(NamedTuple):
 class Backend:
     """The engine that completes prompts: transformers' `generate`, vLLM, or TRL's loop of agents.
 
-    For agents `max_tokens` limits all that follows the prompt, as TRL's `max_completion_length`;
-    the processes of a launch share the episodes of each batch; and TRL hands the weights of a model
-    in the main memory to vLLM. The model is a folder or Hub id, also of a LoRA adapter, whose base
-    model is loaded, too. `init_kwargs` are further arguments of `from_pretrained`, or of
-    `vllm.LLM`; for agents with vLLM those of `AGENT_ENGINE_FIELDS`.
+    For agents `max_tokens` limits all that follows the prompt, and the processes of a launch share
+    the episodes of each batch. The model may be a LoRA adapter, whose base model is loaded, too.
+    `init_kwargs` are further arguments of `from_pretrained`, or of `vllm.LLM`; for agents with vLLM
+    those of `AGENT_ENGINE_FIELDS`.
     """
 
     def __init__(
@@ -155,22 +140,21 @@ class Backend:
         self.tokenizer, self.end_ids, self.drawing = tokenizer, list(end_ids), drawing
         self.max_tokens, self.batch_size, self._agent = max_tokens, batch_size, agent
         self._use_vllm = use_vllm
+        self._sampling: dict[str, Any] = (
+            NO_CUT_OFF | drawing.settings if drawing.temperature else {}
+        )
         if use_vllm and agent is None:
             self._start_engine(model, init_kwargs)
             return
         where: Any = "cpu" if use_vllm else "auto"
         if int(os.environ.get("WORLD_SIZE", 1)) > 1:  # not each process's model on all GPUs
             where = {"": PartialState().device}
-        options = {"dtype": "auto", "device_map": where}
-        if use_vllm:
-            options["trust_remote_code"] = bool(init_kwargs.get("trust_remote_code"))
-        else:
-            options |= init_kwargs
-        if use_vllm and find_adapter_config_file(model):  # TRL hands whole weights to the engine
-            adapted: Any = AutoPeftModelForCausalLM.from_pretrained(model, **options)
-            self.model: Any = adapted.merge_and_unload()
-        else:
-            self.model = AutoModelForCausalLM.from_pretrained(model, **options)
+        own = {"trust_remote_code": bool(init_kwargs.get("trust_remote_code"))}
+        options = {"dtype": "auto", "device_map": where} | (own if use_vllm else init_kwargs)
+        is_merged = use_vllm and find_adapter_config_file(model)  # TRL hands over whole weights
+        kind: Any = AutoPeftModelForCausalLM if is_merged else AutoModelForCausalLM
+        loaded = kind.from_pretrained(model, **options)
+        self.model: Any = loaded.merge_and_unload() if is_merged else loaded
         # The configuration that comes with the model may have a repetition penalty or top_p.
         self.model.generation_config = GenerationConfig(eos_token_id=self.end_ids)
         if agent is not None:
@@ -195,9 +179,7 @@ class Backend:
 
     def _player(self, agent: Agent, init_kwargs: dict[str, Any]) -> Any:
         """Make the trainer whose loop plays episodes."""
-        more: dict[str, Any] = {}
-        if self.drawing.temperature:
-            more = NO_CUT_OFF | self.drawing.settings
+        more = dict(self._sampling)
         if self._use_vllm:
             more |= {"use_vllm": True, "vllm_gpu_memory_utilization": 0.9}
             more |= {AGENT_ENGINE_FIELDS[name]: value for name, value in init_kwargs.items()}
@@ -250,24 +232,20 @@ class Backend:
                 yield list(zip(batch, make(batch), strict=True))
 
     def _generate(self, batch: Sequence[Job]) -> list[Completion]:
-        options: dict[str, Any] = {"do_sample": False}
-        if self.drawing.temperature:
-            options = {"do_sample": True, **NO_CUT_OFF, **self.drawing.settings}
         torch.manual_seed(batch[0].seed)
         length, pad = max(len(job.prompt_ids) for job in batch), self.end_ids[0]
         padding = [length - len(job.prompt_ids) for job in batch]
         ids = [[pad] * n + list(job.prompt_ids) for n, job in zip(padding, batch, strict=True)]
-        device = self.model.device
+        mask = [[0] * n + [1] * (length - n) for n in padding]
         with torch.no_grad():
             generated = self.model.generate(
-                input_ids=torch.tensor(ids, device=device),
-                attention_mask=torch.tensor(
-                    [[0] * n + [1] * (length - n) for n in padding], device=device
-                ),
+                input_ids=torch.tensor(ids, device=self.model.device),
+                attention_mask=torch.tensor(mask, device=self.model.device),
                 max_new_tokens=self.max_tokens,
                 pad_token_id=pad,
                 use_cache=True,
-                **options,
+                do_sample=bool(self._sampling),
+                **self._sampling,
             )
         return [*map(self._turn, generated[:, length:].tolist())]
 
@@ -278,13 +256,9 @@ class Backend:
         from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
         engine = self._llm.llm_engine
+        limits = {"max_tokens": self.max_tokens, "stop_token_ids": self.end_ids}
         for number, job in enumerate(jobs):
-            params = SamplingParams(
-                **self.drawing.settings,
-                max_tokens=self.max_tokens,
-                seed=job.seed,
-                stop_token_ids=self.end_ids,
-            )
+            params = SamplingParams(**self.drawing.settings, **limits, seed=job.seed)
             prompt = {"prompt_token_ids": job.prompt_ids}
             engine.add_request(str(number), prompt, params, lora_request=self._lora)
         while engine.has_unfinished_requests():
@@ -298,18 +272,25 @@ class Backend:
         size = math.ceil(len(batch) / state.num_processes)
         start = state.process_index * size
         jobs = [batch[min(n, len(batch) - 1)] for n in range(start, start + size)]
-        rows = [
-            {
-                **job.problem.columns,
-                "prompt": agent.template.messages(job.problem.text),
-                "solution": job.problem.solution,
-            }
-            for job in jobs
-        ]
+        rows = []
+        for text, solution, columns in (job.problem[1:] for job in jobs):
+            rows.append({**columns, "prompt": agent.template.messages(text), "solution": solution})
         set_seed(jobs[0].seed)  # environments may draw numbers, too
         with nullcontext() if self.drawing.temperature else greedy(self._trainer):
             episodes = gather_object(self._trainer.play(rows))
-        return [*map(Completion.of_episode, episodes[: len(batch)])]
+        return [
+            Completion(
+                episode.text,
+                episode.num_tokens,
+                episode.is_cut_off,
+                episode.token_ids,
+                said=episode.completion,
+                given_answer=episode.given_answer,
+                messages=[*episode.prompt, *episode.completion],
+                own_tokens=episode.own_tokens,
+            )
+            for episode in episodes[: len(batch)]
+        ]
 
     def describe(self) -> dict[str, Any]:
         """Return device, dtype, attention and the batch size, for `results.json`."""
@@ -322,12 +303,8 @@ class Backend:
         else:
             device, dtype = self.model.device, self.model.dtype
             attention = self.model.config._attn_implementation
-        facts = {
-            "device": str(device),
-            "dtype": str(dtype).removeprefix("torch."),
-            "attention": attention,
-            "batch_size": self.batch_size,
-        }
+        facts = {"device": str(device), "dtype": str(dtype).removeprefix("torch.")}
+        facts |= {"attention": attention, "batch_size": self.batch_size}
         if self._agent is not None and not self._use_vllm:
             facts["processes"] = self._trainer.accelerator.num_processes
         return facts
@@ -341,9 +318,7 @@ def telling(
 ) -> Template:
     """Return a template whose prompts tell of tools, also of an environment's public methods.
 
-    Raises:
-        ValueError: Prompts of the template do not show tools; or the types or the docstring of a
-            tool do not say what its arguments are.
+    A ValueError says that the template does not show tools, or what a tool lacks.
     """
     environment = environment_factory and environment_factory()
     methods = [

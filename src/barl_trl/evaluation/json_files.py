@@ -1,92 +1,41 @@
-"""Readers of text and JSON files. Their errors are one line that names the file."""
+"""JSON files: read with errors of one line that name the file, and written as a whole."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-_KINDS = {
-    dict: "an object",
-    list: "a list",
-    str: "a text",
-    int: "a whole number",
-    float: "a number",
-}
 
-
-def regular(path: str | Path) -> Path:
-    """Return the path of a regular file, which a reader need not wait for, or of no file.
+def regular(path: Path) -> Path:
+    """Return the path of a regular file, or of none.
 
     Raises:
-        ValueError: The path is a folder, pipe or device.
+        ValueError: It is a folder, pipe or device, on which a reader may wait for ever.
     """
-    path = Path(path)
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} must be a regular file, got a folder, pipe or device: name one.")
     return path
 
 
-def read_text(path: str | Path) -> str:
-    """Return the text of a file.
+def read_object(path: Path, **kinds: type) -> dict[str, Any]:
+    """Return the object in a JSON file, which must have a value of a type for each key in `kinds`.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The path is no regular file, or the file is no UTF-8 text.
+        ValueError: It is no JSON object, or a value is missing or of another type.
     """
+    text = regular(path).read_bytes()
     try:
-        return regular(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8 text, got {error}: convert the file.") from None
-
-
-def parse_json(text: str, **options: Any) -> Any:
-    """Return the value that a JSON text stands for.
-
-    Args:
-        text: The JSON text.
-        **options: Further arguments of `json.loads`.
-
-    Raises:
-        ValueError: The text is no JSON, or is nested too deeply.
-    """
-    try:
-        return json.loads(text, **options)
-    except RecursionError:
-        raise ValueError("it is nested too deeply.") from None
-
-
-def read_json(path: str | Path, **kinds: type) -> Any:
-    """Return the value that a JSON file holds.
-
-    Args:
-        path: The file.
-        **kinds: Type of the value of each key that the file's object must have. Without any, the
-            file may hold any JSON value.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file holds no JSON, or lacks a key, or a key's value is of another type.
-    """
-    text = read_text(path)
-    try:
-        value = parse_json(text)
-    except ValueError as error:
-        fault = str(error).removesuffix(".")
-        raise ValueError(f"{path} must hold JSON, got {fault}: write it again.") from None
-    for key, kind in kinds.items():
-        entry = value.get(key) if isinstance(value, dict) else None
-        is_number = kind is float and isinstance(entry, int)  # 1 may stand for 1.0
-        if not (is_number or isinstance(entry, kind)):
-            raise ValueError(
-                f"{path} must have {key}, {_KINDS[kind]}, got {entry!r:.40}: write it again."
-            )
-    return value
+        content = json.loads(text)
+        wrong = [key for key, kind in kinds.items() if not isinstance(content.get(key), kind)]
+    except (AttributeError, RecursionError, ValueError) as error:
+        raise ValueError(f"{path} must hold a JSON object, got another text: {error}") from None
+    if wrong:
+        kind, value = kinds[wrong[0]].__name__, content.get(wrong[0])
+        raise ValueError(f"{path} must have {wrong[0]}, of type {kind}, got {value!r:.40}.")
+    return content
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write content as JSON, and make the folder if it is missing.
-
-    A process that is killed meanwhile leaves what was there before.
-    """
+    """Write a file, and make its folder. A process that is killed leaves what was there before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

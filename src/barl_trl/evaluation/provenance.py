@@ -22,9 +22,6 @@ from .templates import PROMPT
 TRAINED_BY = "barl_trained_by"
 """Key of `tokenizer_config.json` under which training notes the version of its code."""
 
-_END = 2**24
-"""Number of bytes at the end of each file of weights that enter the checksum."""
-
 
 def checkpoint_id(
     model: str, revision: str | None = None, *, token: str | bool | None = None
@@ -41,14 +38,13 @@ def checkpoint_id(
     checksum = 0
     for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
         with path.open("rb") as weights:
-            weights.seek(max(0, path.stat().st_size - _END))
+            weights.seek(max(0, path.stat().st_size - 2**24))
             checksum = zlib.crc32(weights.read(), checksum)
     return f"{checksum:08x}"
 
 
 def record_training(
     tokenizer: Any,
-    *,
     system_prompt: str | None,
     prompt_template: str | None,
     chat_template_kwargs: Mapping[str, Any] | None,
@@ -63,18 +59,12 @@ def record_training(
         "prompt_template": prompt_template,
         "chat_template_kwargs": redacted(chat_template_kwargs or {}),
     }
-    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": _git_commit()}
-
-
-def _git_commit() -> str | None:
-    """Return the commit of the working directory's repository; None outside of a repository.
-
-    It ends with `-dirty` if files may differ from it: they are not read, because the repository may
-    be a stranger's, and to read a file may run the filters that it names.
-    """
-    commit = _git("rev-parse", "--verify", "--quiet", "HEAD")
-    changes = _git("diff-index", "--ignore-submodules=all", "HEAD")
-    return f"{commit}-dirty" if commit and changes else commit or None
+    commit = _git("rev-parse", "--verify", "--quiet", "HEAD") or None
+    # Files may differ from it: they are not read, because the repository may be a stranger's, and
+    # to read a file may run the filters that it names.
+    if commit and _git("diff-index", "--ignore-submodules=all", "HEAD"):
+        commit += "-dirty"
+    tokenizer.init_kwargs[TRAINED_BY] = {"barl-trl": version("barl-trl"), "commit": commit}
 
 
 def _git(*command: str) -> str:
@@ -93,22 +83,12 @@ def run_record(argv: Sequence[str], made_by: Mapping[str, Any]) -> dict[str, Any
 
     `made_by` is what the backend's `describe` returned.
     """
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": redacted_command(argv),
-        **made_by,
-        "hardware": _hardware(),
-        "python": platform.python_version(),
-    }
-
-
-def _hardware() -> dict[str, Any]:
     cpus = Path("/proc/cpuinfo")
     text = cpus.read_text(encoding="utf-8", errors="replace") if cpus.exists() else ""
     name = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     gpus = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
-    return {
+    hardware = {
         "platform": platform.platform(),
         "cpu": name[1].strip() if name else platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if platform.system() == "Linux" else os.cpu_count(),
@@ -117,4 +97,11 @@ def _hardware() -> dict[str, Any]:
         "gpus": [{"name": g.name, "memory_gib": round(g.total_memory / 2**30, 1)} for g in gpus],
         "driver": collect_env.get_nvidia_driver_version(collect_env.run) if gpus else None,
         "cuda": torch.version.cuda or torch.version.hip,
+    }
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": redacted_command(argv),
+        **made_by,
+        "hardware": hardware,
+        "python": platform.python_version(),
     }

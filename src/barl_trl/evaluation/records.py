@@ -1,7 +1,8 @@
 """Rollout records of the responses to benchmarks, so that `barl inspect` can show them."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,8 @@ from ..credit.outcome import standardized_in_group
 from ..steps import turn_step_ends, turns_of
 from ..trainer.recorder import TokenTexts, turn_columns
 from ..trainer.records import FOLDER, file_name, record_table, write_records
-from .json_files import read_json
+from .json_files import read_object
 from .responses import Response, read_responses
-
-_RESULTS = ("num_samples", "temperature", "max_tokens", "grader")
-"""Settings of `results.json` that the metadata of the records repeats."""
 
 
 def convert_responses(folder: Path) -> list[Path]:
@@ -30,7 +28,7 @@ def convert_responses(folder: Path) -> list[Path]:
     problems, results = read_responses(folder), folder / "results.json"
     if not results.exists():
         raise ValueError(f"folder must have results.json, which names the model, got {folder}.")
-    settings = read_json(results, model=str)
+    settings = read_object(results, model=str)
     try:  # the folder may be a stranger's
         tokenizer = AutoTokenizer.from_pretrained(settings["model"], trust_remote_code=False)
     except (ValueError, OSError) as error:
@@ -38,13 +36,15 @@ def convert_responses(folder: Path) -> list[Path]:
             f"{results} must name a model whose tokenizer can be loaded, and needs no code, got "
             f"{settings['model']} ({error})."
         ) from None
-    more = {name: settings.get(name) for name in _RESULTS}
+    names = ("num_samples", "temperature", "max_tokens", "grader")
+    more = {name: settings.get(name) for name in names}
     texts, paths = TokenTexts(tokenizer), []
     for benchmark, by_problem in problems.items():
-        tables, first = [], 0
-        for responses in by_problem.values():
-            tables.append(response_table(texts, responses, first=first, tokenizer=tokenizer))
-            first += len(responses)
+        firsts = accumulate(map(len, by_problem.values()), initial=0)
+        tables = [
+            response_table(texts, responses, first=first, tokenizer=tokenizer)
+            for responses, first in zip(by_problem.values(), firsts, strict=False)
+        ]
         paths.append(write_responses(folder, benchmark, tables, settings["model"], **more))
     return paths
 
@@ -104,22 +104,12 @@ def _turns(
     responses: Sequence[Response], ids: Sequence[Sequence[int]], end_ids: Sequence[int]
 ) -> dict[str, Any]:
     """Return the columns of agents' turns. A step is a turn."""
-    masks = [
-        response.own_tokens or [1] * len(tokens)
-        for response, tokens in zip(responses, ids, strict=True)
-    ]
-    turns = [
-        turns_of(*rollout, end_ids, runs_are_turns=True) for rollout in zip(ids, masks, strict=True)
-    ]
-    ends = [
-        turn_step_ends(*rollout, step_segmenter=None)
-        for rollout in zip(ids, masks, turns, strict=True)
-    ]
-    completions = [_behind_the_prompt(response.messages or ()) for response in responses]
+    masks, turns, ends, completions = [], [], [], []
+    for response, tokens in zip(responses, ids, strict=True):
+        masks.append(response.own_tokens or [1] * len(tokens))
+        turns.append(turns_of(tokens, masks[-1], end_ids, runs_are_turns=True))
+        ends.append(turn_step_ends(tokens, masks[-1], turns[-1], step_segmenter=None))
+        messages = response.messages or []
+        asked = [n for n, message in enumerate(messages) if message["role"] == "user"]
+        completions.append(messages[max(asked, default=-1) + 1 :])
     return {"step_ends": ends, **turn_columns(masks, completions, turns)}
-
-
-def _behind_the_prompt(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return the messages behind the last one of a user."""
-    asked = [n for n, message in enumerate(messages) if message.get("role") == "user"]
-    return [*messages[max(asked, default=-1) + 1 :]]

@@ -1,8 +1,4 @@
-"""Response files of `barl evaluate`.
-
-A folder holds the responses of one model under one way of sampling. Its file `<benchmark>.jsonl`
-has one JSON line per response.
-"""
+"""Response files of `barl evaluate`: `<benchmark>.jsonl` has one JSON line per response."""
 
 import json
 import logging
@@ -14,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .json_files import parse_json, regular
+from .json_files import regular
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +101,7 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
                     if texts.setdefault(response.problem_id, asked) != asked:
                         raise ValueError(f"another problem {response.problem_id} stands before it.")
                     responses[response.key] = response
-            except (ValueError, TypeError) as error:
+            except (RecursionError, TypeError, ValueError) as error:
                 is_ours = responses or line.startswith(head) or head.startswith(line)
                 if is_ours and not line.endswith(b"\n"):
                     break
@@ -119,7 +115,7 @@ def _read(path: Path) -> tuple[dict[tuple[int, int], Response], int]:
 
 def _response(line: str, benchmark: str) -> Response:
     """Return the response that a line holds; refuse what would fail later, or in silence."""
-    response = Response(**parse_json(line))
+    response = Response(**json.loads(line))
     for name, value in vars(response).items():
         if not _CHECKS[name](value):
             raise ValueError(f"{name} must not be {value!r:.40}")
@@ -140,8 +136,7 @@ def _is_below(bound: int, value: object) -> bool:
 
 
 def _is_message(value: Any) -> bool:
-    texts = [value.get("role"), value.get("name", "")] if isinstance(value, dict) else [None]
-    return all(isinstance(text, str) for text in texts)
+    return isinstance(value, dict) and isinstance(value.get("role"), str)
 
 
 def _are_all(holds: Callable[[Any], bool], value: Any) -> bool:
@@ -173,13 +168,14 @@ def read_responses(
     Raises:
         ValueError: A file is missing or empty, or a line in it is no response.
     """
-    files = {path.stem: path for path in sorted(Path(folder).glob("*.jsonl"), key=lambda p: p.stem)}
+    files = {path.stem: path for path in Path(folder).glob("*.jsonl")}
     if not files:
         raise ValueError(f"{folder} must hold <benchmark>.jsonl that `barl evaluate` wrote.")
     if missing := [name for name in benchmarks or () if name not in files]:
-        raise ValueError(f"benchmarks must be among {', '.join(files)}, got {missing[0]}.")
-    problems = {name: by_problem(read_response_file(files[name])) for name in benchmarks or files}
-    if empty := [files[name] for name, responses in problems.items() if not responses]:
+        raise ValueError(f"benchmarks must be among {', '.join(sorted(files))}, got {missing[0]}.")
+    names = benchmarks or sorted(files)
+    problems = {name: by_problem(read_response_file(files[name])) for name in names}
+    if empty := [files[name] for name in names if not problems[name]]:
         raise ValueError(f"{empty[0]} must hold responses, got none: move it away.")
     return problems
 
@@ -187,10 +183,8 @@ def read_responses(
 class ResponseFile:
     """A response file to which responses are added; those in it are `responses`, by key.
 
-    A last line that a killed run cut off is removed from it, if this process is its writer.
-
-    Raises:
-        ValueError: The file is no response file. It is left as it is.
+    Its writer removes a last line that a killed run cut off. What is no response file is left as it
+    is, and raises a ValueError.
     """
 
     def __init__(self, path: Path, *, is_writer: bool = True):

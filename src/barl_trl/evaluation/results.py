@@ -6,15 +6,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from .json_files import read_json
+from .json_files import read_object
 from .responses import Response, by_problem
 from .statistics import Estimate, accuracy, mean_pass_at_k, share_interval
 
 Equivalent = Callable[[str, str], bool]
 """Whether two answers are the same, the first taken as true."""
-
-_FAILURES = ("timeout", "crash")
-"""Reasons of verdicts that were given without judging the answer."""
 
 _FREE = {"versions", "batch_size", "trained_by"}
 """Settings that may differ between the runs that write to one folder."""
@@ -27,55 +24,38 @@ def summarize(
 
     Accuracies lie in [0, 1]. So do `truncated`, `no_answer` and `timeouts`, the shares of responses
     that were cut off, that have no answer, and whose grading timed out or crashed: all count as
-    wrong. Without `equivalent` there is no cons@k.
+    wrong. With n the smallest number of responses to a problem, pass@k is given for all k up to n;
+    where n exceeds 1, avg@n is the accuracy with its 95 % interval over problems, and cons@n the
+    accuracy of the vote, if there is `equivalent`.
     """
     groups = [*by_problem(responses).values()]
-    estimate = accuracy([[response.reward for response in group] for group in groups])
-    return {
+    rewards = [[response.reward for response in group] for group in groups]
+    estimate, most = accuracy(rewards), min(map(len, groups))
+    summary = {
         "num_problems": len(groups),
         "accuracy": estimate.mean,
         "standard_error": estimate.standard_error,
         "mean_tokens": fmean(response.tokens for response in responses),
         "truncated": fmean(response.truncated for response in responses),
         "no_answer": fmean(response.answer is None for response in responses),
-        "timeouts": fmean(response.reason in _FAILURES for response in responses),
-        **summarize_samples(groups, equivalent),
+        "timeouts": fmean(response.reason in ("timeout", "crash") for response in responses),
+        "pass@k": {str(k): mean_pass_at_k(rewards, k)._asdict() for k in range(1, most + 1)},
     }
-
-
-def summarize_samples(
-    groups: Sequence[Sequence[Response]], equivalent: Equivalent | None = None
-) -> dict[str, Any]:
-    """Return pass@k, avg@k and cons@k of the responses to each problem, by k.
-
-    With n the smallest number of responses to a problem, pass@k is given for all k up to n, avg@k
-    and cons@k for k = n alone. avg@n is the accuracy, with its 95 % interval over problems.
-    """
-    rewards = [[response.reward for response in group] for group in groups]
-    most = min(map(len, groups))
-    summary: dict[str, Any] = {
-        "pass@k": {str(k): mean_pass_at_k(rewards, k)._asdict() for k in range(1, most + 1)}
-    }
-    if most == 1:
-        return summary
-    average = accuracy(rewards)
-    low, high = share_interval(average, len(rewards)) or (None, None)
-    summary["avg@k"] = {str(most): average._asdict() | {"low": low, "high": high}}
-    if equivalent:
-        votes = [[consensus(group[:most], equivalent)] for group in groups]
-        summary["cons@k"] = {str(most): accuracy(votes)._asdict()}
+    if most > 1:
+        low, high = share_interval(estimate, len(groups)) or (None, None)
+        summary["avg@k"] = {str(most): estimate._asdict() | {"low": low, "high": high}}
+        if equivalent:
+            votes = [[consensus(group[:most], equivalent)] for group in groups]
+            summary["cons@k"] = {str(most): accuracy(votes)._asdict()}
     return summary
 
 
 def consensus(responses: Sequence[Response], equivalent: Equivalent) -> float:
     """Return the probability that the right answer wins the vote of the responses to a problem.
 
-    The answer that most responses give wins. If t answers share the lead, each wins with
-    probability 1 / t. Responses without an answer do not vote. If none votes, the probability is 0.
-
-    All answers that the grader rewarded are one class. Each distinct wrong answer joins the first
-    class whose shortest answer it matches both ways, as hypotheses do in training. An answer whose
-    grading timed out or crashed counts as wrong.
+    If t answers share the lead, each wins with probability 1 / t. Responses without an answer do
+    not vote. All answers that the grader rewarded are one class. Each distinct wrong answer joins
+    the first class whose shortest answer it matches both ways, as hypotheses do in training.
     """
     wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
     classes: Counter[str] = Counter()
@@ -91,27 +71,22 @@ def consensus(responses: Sequence[Response], equivalent: Equivalent) -> float:
 def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the results to add to: new ones, or those of an earlier run with the same settings.
 
-    Batch size and the code that trained may differ; the versions of both runs are joined.
-
-    Raises:
-        ValueError: The earlier run in this folder had other settings.
+    A ValueError says that the settings differ. The versions of both runs are joined.
     """
     path = folder / "results.json"
     if not path.exists():
         return settings | {"runs": [], "benchmarks": {}}
-    earlier = read_json(path, model=str, versions=dict, runs=list, benchmarks=dict)
+    earlier = read_object(path, model=str, versions=dict, runs=list, benchmarks=dict)
     for name in settings.keys() - _FREE:
         if earlier.get(name) != settings[name]:
             raise ValueError(
                 f"{name} must be {earlier.get(name)!r} as in the responses in {folder}, got "
                 f"{settings[name]!r}: choose another output_dir."
             )
-    versions = {
-        name: ", ".join(
-            dict.fromkeys([*earlier["versions"].get(name, version).split(", "), version])
-        )
-        for name, version in settings["versions"].items()
-    }
+    versions = {}
+    for name, version in settings["versions"].items():
+        before = earlier["versions"].get(name, version).split(", ")
+        versions[name] = ", ".join(dict.fromkeys([*before, version]))
     kept = {"runs": earlier["runs"], "benchmarks": earlier["benchmarks"]}
     return settings | {"versions": versions} | kept
 
@@ -122,8 +97,8 @@ def open_results(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 def text_table(title: str, rows: Sequence[Mapping[str, str]], *, align: str = "left") -> str:
     """Return rows (column title -> text) as lines of aligned text below a title.
 
-    Control characters are escaped: a name may command a terminal. `align` is the alignment of all
-    columns but the first: `"left"` or `"right"`.
+    Control characters are escaped: a name may command a terminal. `align` (`"left"`, `"right"`) is
+    that of all columns but the first.
     """
     lines = [[*map(_printable, cells)] for cells in (rows[0], *(row.values() for row in rows))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -142,7 +117,9 @@ def _printable(text: str) -> str:
 
 def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the table of benchmarks; "not judged" is there if any grading timed out or crashed."""
-    are_judged = not any(row["timeouts"] for row in results["benchmarks"].values())
+    shares = {"cut off": "truncated", "no answer": "no_answer"}
+    if any(row["timeouts"] for row in results["benchmarks"].values()):
+        shares["not judged"] = "timeouts"
     table = []
     for name, row in results["benchmarks"].items():
         problems, skipped = f"{row['num_problems']:,}", sum(row["skipped"].values())
@@ -151,12 +128,8 @@ def table_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
             "problems": f"{problems} (skipped: {skipped:,})" if skipped else problems,
             "accuracy": _percent(row["accuracy"], row["standard_error"], row["num_problems"]),
             "tokens": f"{row['mean_tokens']:.1f}",
-            "cut off": f"{100 * row['truncated']:.1f} %",
-            "no answer": f"{100 * row['no_answer']:.1f} %",
         }
-        if not are_judged:
-            cells["not judged"] = f"{100 * row['timeouts']:.1f} %"
-        table.append(cells)
+        table.append(cells | {title: f"{100 * row[key]:.1f} %" for title, key in shares.items()})
     return table
 
 

@@ -121,18 +121,9 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast below
         return 1 - _incomplete_beta(b, a, 1 - x)
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
-    # Lentz's method: the value is the product of the ratios of successive convergents
-    numerator, denominator = 1.0, 1 / (1 - (a + b) * x / (a + 1))
-    value = denominator
-    for m in range(1, 1000):
-        for term in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            denominator = 1 / (1 + term * denominator)
-            numerator = 1 + term / numerator
-            value *= numerator * denominator
-        if abs(numerator * denominator - 1) < 1e-15:
-            break
-    return front * value
+    value = 1.0
+    for m in range(20 + int(sqrt(max(a, b))), 0, -1):  # more terms change nothing
+        value = 1 + m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)) / value
+        value = 1 - (a + m - 1) * (a + b + m - 1) * x / ((a + 2 * m - 2) * (a + 2 * m - 1)) / value
+    front = lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)
+    return exp(front) / (a * value)

@@ -13,25 +13,15 @@ PROMPT = "barl_prompt"
 
 @dataclass(frozen=True)
 class Template:
-    """How a problem becomes a prompt.
-
-    Attributes:
-        name: Name of the template in result files.
-        plain: The prompt as text with `{problem}` in it; None: by the tokenizer's chat template.
-        system_prompt: Content of the system message. None or "": no system message.
-        user: Content of the user message, with `{problem}` in it.
-        ends: Tokens that end a turn, beside those that tokenizer and chat template name.
-        variables: Variables of the chat template.
-        marker: A token in the chat templates of the family, by which it is recognised.
-    """
+    """How a problem becomes a prompt."""
 
     name: str
-    plain: str | None = None
-    system_prompt: str | None = None
+    plain: str | None = None  # the prompt as text with {problem}; None: by the chat template
+    system_prompt: str | None = None  # "" is none, too
     user: str = "{problem}"
-    ends: tuple[str, ...] = ()
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    marker: str = ""
+    ends: tuple[str, ...] = ()  # tokens that end a turn beside the tokenizer's
+    variables: Mapping[str, Any] = field(default_factory=dict)  # of the chat template
+    marker: str = ""  # a token in the chat templates of the family, by which it is recognised
 
     def messages(self, problem: str) -> list[dict[str, str]]:
         """Return the messages of the prompt; the template must not be plain."""
@@ -93,25 +83,20 @@ def choose_template(
     system_prompt: str | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Template:
-    """Return the template with a name, or the one that fits a tokenizer.
+    """Return the template with a name, or the one that fits a tokenizer, or raise a ValueError.
 
     The name is one of [`TEMPLATES`], a text with `{problem}` in it, or `"auto"`: the template that
     `barl train` noted in the tokenizer; else that of the family whose marker stands in the chat
     template, which fine-tuned models keep under any name; else `plain`. System prompt and variables
     replace the template's own; "" is no system message.
-
-    Raises:
-        ValueError: There is no such template, or it does not fit the tokenizer, or has no place for
-            a system prompt or variables.
     """
     template = _chosen(name, tokenizer)
-    given = {"system_prompt": system_prompt, "chat_template_kwargs": variables}
-    for option, value in given.items():
-        if template.plain and value is not None:
-            raise ValueError(
-                f"{option} must be left out with the template {template.name!r}, got {value!r}: it "
-                "is plain text. Write it into a template of your own, a text with {problem}."
-            )
+    given = [system_prompt, variables]
+    if template.plain and given != [None, None]:
+        raise ValueError(
+            f"system_prompt and chat_template_kwargs must be left out with {template.name!r}, got "
+            f"{given}: it is plain text. Write what you want into a text with {{problem}}."
+        )
     if system_prompt is not None:
         template = replace(template, system_prompt=system_prompt)
     return replace(template, variables={**template.variables, **(variables or {})})
@@ -123,11 +108,19 @@ def _chosen(name: str, tokenizer: Any) -> Template:
     fitting = [one for one in _TEMPLATES if one.marker and one.marker in str(chat)]
     family = fitting[0] if len(fitting) == 1 else None
     if name == "auto" and PROMPT in tokenizer.init_kwargs:
-        return _as_trained(tokenizer.init_kwargs[PROMPT], family)
-    if name == "auto" and chat is None:
-        return TEMPLATES["plain"]
-    if name == "auto" and family is not None:
-        return family
+        noted = tokenizer.init_kwargs[PROMPT]
+        plain, variables = noted["prompt_template"], noted["chat_template_kwargs"]
+        base = (not plain and family) or Template("")
+        return replace(
+            base,
+            name="as trained",
+            plain=plain,
+            system_prompt=noted["system_prompt"],
+            user="{problem}",
+            variables={**base.variables, **variables},
+        )
+    if name == "auto" and (family or chat is None):
+        return family or TEMPLATES["plain"]
     if "{problem}" in name:
         return Template(name, plain=name)
     if name not in TEMPLATES or (chat is None and not TEMPLATES[name].plain):
@@ -138,17 +131,3 @@ def _chosen(name: str, tokenizer: Any) -> Template:
             "user's message."
         )
     return TEMPLATES[name]
-
-
-def _as_trained(record: Mapping[str, Any], family: Template | None) -> Template:
-    """Return the template that training noted in a tokenizer."""
-    plain = record["prompt_template"]
-    base = (not plain and family) or Template("")
-    return replace(
-        base,
-        name="as trained",
-        plain=plain,
-        system_prompt=record["system_prompt"],
-        user="{problem}",
-        variables={**base.variables, **record["chat_template_kwargs"]},
-    )

@@ -97,8 +97,7 @@ def same_value(gold: str, answer: str, near: Tolerance) -> Verdict:
 def claims(gold: str, answer: str) -> tuple[str, list[str]]:
     """Return the true value, and the values that an answer claims; each must be the true one.
 
-    A name in front claims nothing. An equation (`6=x`, not `2+4=6`) or a list is one claim. The
-    arguments and the results are normal forms.
+    A name in front claims nothing. An equation (`6=x`, not `2+4=6`) or a list is one claim.
     """
     gold, answer = _of_all(_POINT.sub("", gold), _POINT.sub("", answer))
     gold, in_one_form = _in_one_form(gold), _in_one_form(answer)
@@ -134,10 +133,7 @@ def _without_names(sides: list[str]) -> list[str]:
 
 
 def _of_all(gold: str, answer: str) -> tuple[str, str]:
-    r"""Return both forms without the set of their variable: `k\pi` for `k\pi, k\in\mathbb{Z}`.
-
-    An answer in another variable, `n\pi, n\in\mathbb{Z}`, gets that of the true value.
-    """
+    r"""Return both in the variable of the true value, without its set: `k\pi, k\in\mathbb{Z}`."""
     true, claimed = _DOMAIN.fullmatch(gold), _DOMAIN.fullmatch(answer)
     if not true or (claimed and claimed[3] != true[3]):
         is_domain = claimed and not true and claimed[2] in _variables(gold)  # f(x) = x^2, x \in R

@@ -141,8 +141,12 @@ def normal_form(answer: str) -> str:
     form = form.strip()
     if re.search(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])", form):
         form = _DEGREES.sub(r"\\frac{\1\\pi}{180}", form)
-    if "\\" not in form and _CODE.search(form):
-        form = _tex_of_code(form)
+    if "\\" not in form and _CODE.search(form):  # `2**(x/4)`, `sqrt(3)*pi`, `exp(x)`
+        form, before = re.sub(r"\bpi\b", r"\\pi ", form.replace("**", "^")), None
+        form = _CODE_FUNCTION.sub(lambda f: "\\" + re.sub("^a(?=[sct])", "arc", f[1]), form)
+        while form != before:
+            before, form = form, _IN_BRACKETS.sub(r"\1{\2}", form)
+        form = form.replace("*", r"\cdot ")
     if r"\text" not in form:
         form = _CHINESE.sub(r"\\text{\g<0>}", form)
     # Spaces beside letters, digits and commas mean something: `1 1/2`, `x y`, `1, 200`.
@@ -150,11 +154,7 @@ def normal_form(answer: str) -> str:
 
 
 def _numbers_and_words(text: re.Match[str]) -> str:
-    r"""Return a wrapped text with its numbers outside.
-
-    `\text{6:00 AM}` becomes `6:00\text{ AM}`, `\textbf{5}` becomes `{5}`, and `\mathrm{sin}`
-    becomes `\sin`.
-    """
+    r"""Return a text with its numbers outside: `6:00\text{ AM}` for `\text{6:00 AM}`."""
     is_applied = text.start() == 0 or _ARGUMENT.match(text.string, text.end())
     if (function := _FUNCTION.fullmatch(text[1])) and is_applied:
         return rf"\{function[1]} "
@@ -167,20 +167,10 @@ def _numbers_and_words(text: re.Match[str]) -> str:
     return "".join(pieces)
 
 
-def _tex_of_code(form: str) -> str:
-    """Write `2**(x/4)`, `sqrt(3)*pi` and `exp(x)` as TeX."""
-    form, before = re.sub(r"\bpi\b", r"\\pi ", form.replace("**", "^")), None
-    form = _CODE_FUNCTION.sub(lambda f: "\\" + re.sub("^a(?=[sct])", "arc", f[1]), form)
-    while form != before:
-        before, form = form, _IN_BRACKETS.sub(r"\1{\2}", form)
-    return form.replace("*", r"\cdot ")
-
-
 def words(answer: str) -> str | None:
     r"""Return an answer of words, such as `\text{Evelyn}` or `yes`, in lower case, else None.
 
-    A parser reads words as products of variables, so that `seat` equals `east`. Bare answers of two
-    letters stay products, but for "no" and "on".
+    A parser reads words as products, so that `seat` equals `east`. `xy` stays one.
     """
     form = without_frame(answer).removesuffix(".")
     wrapped = TEXT.fullmatch(form) or re.fullmatch(_OLD_FONT, form)
@@ -208,11 +198,7 @@ def has_unseen_characters(text: str) -> bool:
 
 
 def why_not_compared(answer: str, gold: str = "") -> str | None:
-    """Return why a normal form is not handed to a parser; None if it may be.
-
-    The answer may have a sum, an integral or the like only if `gold` has one: otherwise a policy
-    could choose costly operations.
-    """
+    """Return why a normal form is not handed to a parser; None if it may be."""
     if len(answer) > MAX_TRUTH_CHARS:
         return "length"
     if not is_balanced(answer) or has_unseen_characters(re.sub(r"[\n\t]", " ", answer)):
@@ -222,5 +208,6 @@ def why_not_compared(answer: str, gold: str = "") -> str | None:
         return "nesting"
     if _HUGE.search(answer):
         return "exponent"
+    # a policy must not choose costly operations
     is_costly = _COSTLY.search(answer) and not _COSTLY.search(gold)
     return "costly operation" if is_costly or _FACTORIAL.search(answer) else None

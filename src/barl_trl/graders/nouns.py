@@ -127,10 +127,9 @@ def _unit(word: str) -> str | None:
 
 
 def words_against(gold: list[str], answer: list[str]) -> str | None:
-    """Return what is wrong with the words beside an answer; None if nothing is.
+    """Return `"words"` if they change the value, `"units"` if they are other units, else None.
 
-    It is `"words"` if they change the value, `"units"` if they are other units. Units may be left
-    out, and things that are no units may be named.
+    Units may be left out, and things that are no units may be named.
     """
     if {*filter(_is_changing, gold)} != {*filter(_is_changing, answer)}:
         return "words"

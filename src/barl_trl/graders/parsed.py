@@ -95,8 +95,8 @@ def _same(a: Any, b: Any, near: Tolerance) -> bool:
         return not all(are_equations) and is_bare and _same(*bare, near)
     if isinstance(a, sp.Expr) and isinstance(b, sp.Expr):
         is_number = not (a.free_symbols | b.free_symbols) - {sp.Symbol("i")}
-        pairs = _values(a, b)
-        return bool(pairs) and all(_equal(*pair, near if is_number else None) for pair in pairs)
+        pairs, near = _values(a, b), near if is_number else Tolerance()
+        return bool(pairs) and all(_equal(*pair, near) for pair in pairs)
     (kind, parts), (other_kind, others) = _parts(a), _parts(b)
     if {kind, other_kind} in ({"and"}, {"union"}, {"list"}, {"set"}, {"list", "set"}):
         are_there = all(any(_same(x, y, near) for y in others) for x in parts)
@@ -151,12 +151,11 @@ def _same_relations(a: Any, b: Any, near: Tolerance) -> bool:
         return one == other
     ratios = [x / y for x, y in pairs]
     is_turned = a.rel_op not in ("==", "!=") and not ratios[0] > 0
-    return not is_turned and all(_equal(ratios[0], ratio) for ratio in ratios)
+    return not is_turned and all(_equal(ratios[0], ratio, Tolerance()) for ratio in ratios)
 
 
-def _equal(x: Any, y: Any, near: Tolerance | None = None) -> bool:
-    is_exact = x.is_Rational and y.is_Rational
-    return bool((near or Tolerance()).allows(x, y, 0 if is_exact else _EXACT))
+def _equal(x: Any, y: Any, near: Tolerance) -> bool:
+    return bool(near.allows(x, y, 0 if x.is_Rational and y.is_Rational else _EXACT))
 
 
 def _values(*formulas: Any) -> list[tuple[Any, Any]]:

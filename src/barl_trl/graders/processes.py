@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import select
-import shlex
 import signal
 import subprocess
 import sys
@@ -28,9 +27,8 @@ class ProcessPool:
     """Compare two answers in one of several child processes, within limits on time and memory.
 
     Processes start when they are needed; one that does not answer is killed. Safe to call from any
-    thread: each call has a process to itself. At most `size` compare at the same time: by default
-    as many as this process has CPU cores, shared with the others of a launch, and at most 4. A
-    comparison has limits on its CPU time, whatever the load, and on its wall time, if it waits.
+    thread. At most `size` compare at the same time: by default as many as this process has CPU
+    cores, shared with the others of a launch, and at most 4.
     """
 
     def __init__(
@@ -92,7 +90,7 @@ class ProcessPool:
         )
         if _reply(process, 120.0) != "ready":
             _kill(process)
-            command = shlex.join([sys.executable, *_WORKER])
+            command = " ".join([sys.executable, *_WORKER])
             raise RuntimeError(f"no grader's process answers: `{command} 1 0 < /dev/null` says why")
         return process
 

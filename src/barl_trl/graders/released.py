@@ -12,6 +12,7 @@ from .grader import Verdict
 
 VERSION = "1"
 
+_OPEN, _FRACTION = re.compile(r"\\frac([^{])(?=\{)"), re.compile(r"\\frac([^{])([^{])")
 # Each removal can uncover what a later one looks for, so the order is part of the rule.
 _RULES = (
     *((deleted, "") for deleted in (r"\n", r"\\!")),
@@ -24,7 +25,10 @@ _RULES = (
     (r"\\sqrt(?!\\sqrt)([^{])", r"\\sqrt{\1}"),  # `\sqrt 2` is a root of the space, not `\sqrt2`
     (r" ", ""),
     # One without room for two arguments spares all the others.
-    (r"(?s)\A(?!.*\\frac(?!\{).?(?:\\frac|\Z)).*\Z", lambda answer: _with_braces(answer[0])),
+    (
+        r"(?s)\A(?!.*\\frac(?!\{).?(?:\\frac|\Z)).*\Z",
+        lambda answer: _FRACTION.sub(r"\\frac{\1}{\2}", _OPEN.sub(r"\\frac{\1}", answer[0])),
+    ),
     (r"\A0\.5\Z", r"\\frac{1}{2}"),
     (r"\A(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)\Z", r"\\frac{\1}{\2}"),
 )
@@ -52,8 +56,3 @@ def _normal_form(answer: str) -> str:
     for pattern, replacement in _RULES:
         answer = re.sub(pattern, replacement, answer)
     return answer
-
-
-def _with_braces(answer: str) -> str:
-    answer = re.sub(r"\\frac([^{])(?=\{)", r"\\frac{\1}", answer)
-    return re.sub(r"\\frac([^{])([^{])", r"\\frac{\1}{\2}", answer)

@@ -1,8 +1,6 @@
-"""The child's end of [`~barl_trl.graders.processes`]: compares answers until its input ends.
+"""The child's end of `processes.py`: `python -m barl_trl.graders.worker CPU_SECONDS PARENT`.
 
-`python -m barl_trl.graders.worker CPU_SECONDS PARENT` answers each JSON line, the arguments of
-[`~barl_trl.graders.parsed.parsed_equal`], with `equal` or `different`. An exception ends the
-process.
+It answers each JSON line, the arguments of `parsed_equal`, with `equal` or `different`.
 """
 
 import json
@@ -26,9 +24,7 @@ def main(cpu_seconds: float, parent: int) -> None:
 
     # It also builds the parser's tables, before the first clock runs.
     if not parsed_equal("50%", r"\frac{1}{2}"):  # so it is under antlr 4.9 (hydra), 4.11 (lm-eval)
-        sys.exit(
-            "antlr4-python3-runtime must be 4.13.2: pip install antlr4-python3-runtime==4.13.2"
-        )
+        sys.exit("antlr4-python3-runtime must be 4.13.2: install antlr4-python3-runtime==4.13.2")
     os.dup2(silence, 1)
     os.dup2(silence, 2)  # from here on a traceback is the answer's fault, or the parent has ended
     os.write(replies, b"ready\n")

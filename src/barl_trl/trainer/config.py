@@ -215,8 +215,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         "Without it such a folder is refused. A run that resumes from a checkpoint there deletes "
         "nothing.")
     allow_inexact_resume: bool = option(False,
-        "Resume although other settings than those of the checkpoint (batches, `seed`, data set, "
-        "method) make an exact resume impossible. The checkpoint's remaining rollouts are dropped.")
+        "Resume although no exact resume is possible: with other settings (batches, `seed`, data "
+        "set), or from a checkpoint of TRL's trainer, or one within a rollout batch.")
     # fmt: on
 
     def __post_init__(self):

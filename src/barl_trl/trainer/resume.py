@@ -29,7 +29,6 @@ from trl import GRPOTrainer
 logger = get_logger(__name__)
 
 _END = "complete.json"
-_TEXTS = {".json", ".jinja", ".md", ".txt"}  # a user may edit these, which changes their sizes
 _RESULTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin")
 _RESULTS += ("adapter_model.safetensors", "trainer_state.json", "training_args.bin")
 _RECORDS = ("beliefs/rollouts_*.parquet", "completions/completions_*.parquet")
@@ -88,13 +87,10 @@ def _is_in(folder: Path, path: str | Path | None) -> bool:
 
 
 def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = False) -> str | None:
-    """Find the checkpoint that `resume_from_checkpoint` means, and refuse a used output folder.
+    """Find the checkpoint that `resume` means, and refuse a used output folder, unless it `is_own`.
 
-    Args:
-        args: The settings of the run.
-        resume: A path; `true`, the last complete checkpoint in `output_dir`; `auto`, that
-            checkpoint if there is one; or `false`. Recipes and the shell give these as texts.
-        is_own: Whether the files in the folder are this run's.
+    `resume` is a path; `true`, the last complete checkpoint in `output_dir`; `auto`, that
+    checkpoint if there is one; or `false`. Recipes and the shell give these as texts.
 
     Raises:
         ValueError: There is no such checkpoint, or it is incomplete; or an earlier run has left
@@ -134,10 +130,14 @@ def last_checkpoint(folder: str | Path, max_steps: int = -1) -> tuple[str | None
     return None, faults
 
 
+def _end_of(checkpoint: str) -> dict[str, Any]:
+    return json.loads(Path(checkpoint, _END).read_text(encoding="utf-8"))
+
+
 def _fault(checkpoint: str, max_steps: int) -> str | None:
     """Return why a run of `max_steps` cannot resume exactly from a checkpoint; None if it can."""
     try:
-        end = json.loads(Path(checkpoint, _END).read_text(encoding="utf-8"))
+        end = _end_of(checkpoint)
         for name, size in end["sizes"].items():
             if Path(checkpoint, name).stat().st_size != size:
                 return f"a part of {name} is missing"
@@ -149,7 +149,7 @@ def _fault(checkpoint: str, max_steps: int) -> str | None:
         return f"{_END} is damaged, or of another version"
 
 
-def run_settings(trainer: Any) -> dict[str, Any]:
+def _run_settings(trainer: Any) -> dict[str, Any]:
     """Return the settings that change the trained weights, as JSON values, without secrets."""
     model, rows = trainer.accelerator.unwrap_model(trainer.model), trainer.train_dataset
     adapter = getattr(model, "peft_config", {}).get("default")
@@ -168,13 +168,32 @@ def run_settings(trainer: Any) -> dict[str, Any]:
     return json.loads(json.dumps(settings, default=str))
 
 
-def _reference(trainer: Any) -> tuple[str, list[torch.Tensor]]:
-    """Return this process's part of each parameter of the reference, and a name for their file."""
+def _refuse_other_settings(trainer: Any, checkpoint: str) -> None:
+    """Name the settings that differ from a checkpoint's; refuse those that make it inexact."""
+    saved = _end_of(checkpoint).get("settings", {})
+    changed = {
+        name: " -> ".join(textwrap.shorten(str(one), 80) for one in (saved[name], value))
+        for name, value in _run_settings(trainer).items()
+        if name in saved and saved[name] != value
+    }
+    texts = ", ".join(f"{name} {text}" for name, text in changed.items())
+    if changed.keys() & _EXACT and not trainer.args.allow_inexact_resume:
+        raise ValueError(
+            f"settings must be those of {checkpoint} to resume from it exactly, got {texts}: take "
+            "those, or say with --allow_inexact_resume true that it is meant."
+        )
+    if changed:
+        kept = "; those of the optimizer stay" * bool(changed.keys() & _OF_OPTIMIZER)
+        logger.warning(f"{checkpoint} was trained with other settings: {texts}{kept}.")
+
+
+def _reference(trainer: Any, checkpoint: str | Path) -> tuple[Path, list[torch.Tensor]]:
+    """Return this process's part of each parameter of the moving reference, and their file."""
     whole: list[Any] = [*trainer.ref_model.parameters()]
-    parts = [getattr(p, "ds_tensor", p) for p in whole]
-    local = [(part.to_local() if isinstance(part, DTensor) else part).data for part in parts]
-    is_sharded = any(isinstance(p, DTensor) or hasattr(p, "ds_tensor") for p in whole)
-    return f"reference_{trainer.args.process_index * is_sharded}.pt", local
+    parts = [getattr(p, "ds_tensor", p.to_local() if isinstance(p, DTensor) else p) for p in whole]
+    is_sharded = any(part is not p for part, p in zip(parts, whole, strict=True))
+    name = f"reference_{trainer.args.process_index * is_sharded}.pt"
+    return Path(checkpoint, name), [part.data for part in parts]
 
 
 class SaveBetweenBatches(TrainerCallback):
@@ -197,13 +216,13 @@ class SaveBetweenBatches(TrainerCallback):
         for _ in range(int(state.epoch or 0) if isinstance(trainer.train_dataset, Dataset) else 0):
             next(iter(kwargs["train_dataloader"].batch_sampler))  # draws the order of an epoch
         if trainer.checkpoint and trainer.args.sync_ref_model:
-            name, parts = _reference(trainer)
-            saved = torch.load(Path(trainer.checkpoint, name), "cpu", weights_only=True)
-            for part, value in zip(parts, saved, strict=True):
+            file, parts = _reference(trainer, trainer.checkpoint)
+            for part, value in zip(parts, torch.load(file, "cpu", weights_only=True), strict=True):
                 part.copy_(value)
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
-        is_due = self._trainer.is_between_batches or control.should_training_stop
+        is_over = control.should_training_stop and not self._trainer.stop_together.has_stopped
+        is_due = self._trainer.is_between_batches or is_over
         names = ["should_save"] + ["should_evaluate"] * (args.metric_for_best_model is not None)
         self._put_off |= {name for name in names if getattr(control, name)}
         for name in names:
@@ -216,8 +235,8 @@ class SaveBetweenBatches(TrainerCallback):
 class StopTogether(TrainerCallback):
     """End training on all processes once any is asked to, or has lost what launched it.
 
-    With `is_saved`, equal on all processes, it ends between two rollout batches with a checkpoint.
-    transformers' `enable_jit_checkpoint` saves within a step, and on each process for itself.
+    With `is_saved`, equal on all processes, it ends between two rollout batches with a checkpoint:
+    transformers' `enable_jit_checkpoint` saves within one.
     """
 
     def __init__(self, trainer: "ResumeMixin"):
@@ -283,11 +302,13 @@ class ResumeMixin(GRPOTrainer):
         is_cleared = args.overwrite_output_dir and self._own_folder != args.output_dir
         try:
             checkpoint = find_checkpoint(args, resume, is_own=self._own_folder == args.output_dir)
-            self.refuse_checkpoint(checkpoint)
+            if checkpoint is not None and Path(checkpoint, _END).exists():  # else TRL's, allowed
+                _refuse_other_settings(self, checkpoint)
             if args.should_save:
                 held.enter_context(one_writer(folder))
             is_cleared = is_cleared and args.should_save and not _is_in(folder, checkpoint)
-            if is_cleared and _is_in(folder, self.model.config._name_or_path or None):
+            model = self.model.config._name_or_path
+            if is_cleared and os.path.isdir(model) and _is_in(folder, model):
                 raise ValueError("overwrite_output_dir would delete the model that is trained.")
         except (OSError, ValueError) as error:
             fault = str(error)
@@ -296,30 +317,6 @@ class ResumeMixin(GRPOTrainer):
         if is_cleared:
             clear(folder)
         return checkpoint
-
-    def refuse_checkpoint(self, checkpoint: str | None) -> None:
-        """Name the settings that differ from a checkpoint's; refuse those that make it inexact.
-
-        Raises:
-            ValueError: No exact resume is possible, and `allow_inexact_resume` is not set.
-        """
-        if checkpoint is None or not Path(checkpoint, _END).exists():  # TRL's, which was allowed
-            return
-        saved = json.loads(Path(checkpoint, _END).read_text(encoding="utf-8"))["settings"]
-        changed = {
-            name: " -> ".join(textwrap.shorten(str(one), 80) for one in (saved[name], value))
-            for name, value in run_settings(self).items()
-            if name in saved and saved[name] != value
-        }
-        texts = ", ".join(f"{name} {text}" for name, text in changed.items())
-        if changed.keys() & _EXACT and not self.args.allow_inexact_resume:
-            raise ValueError(
-                f"settings must be those of {checkpoint} to resume from it exactly, got {texts}: "
-                "take those, or say with --allow_inexact_resume true that it is meant."
-            )
-        if changed:
-            kept = "; those of the optimizer stay" * bool(changed.keys() & _OF_OPTIMIZER)
-            logger.warning(f"{checkpoint} was trained with other settings: {texts}{kept}.")
 
     def _run_epoch(self, *args, **kwargs):
         # transformers takes a step before it asks whether the run is at its end
@@ -339,25 +336,27 @@ class ResumeMixin(GRPOTrainer):
         finally:
             args.save_total_limit = limit
         if args.sync_ref_model:
-            name, parts = _reference(self)
-            if args.should_save or name != "reference_0.pt":
-                torch.save([part.cpu() for part in parts], folder / name)
+            file, parts = _reference(self, folder)
+            if args.should_save or file.name != "reference_0.pt":
+                torch.save([part.cpu() for part in parts], file)
         self.accelerator.wait_for_everyone()
         if not args.should_save:
             return
-        files = [p for p in folder.rglob("*") if p.is_file() and p.suffix not in _TEXTS]
+        files = [p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(_END)]
         end = {
             "step": step,
             "is_exact": self.is_between_batches and not args.save_only_model,
-            "settings": run_settings(self),
+            "settings": _run_settings(self),
             "sizes": {str(path.relative_to(folder)): path.stat().st_size for path in files},
         }
         partial = folder / f"{_END}.partial"
         partial.write_text(json.dumps(end, indent=1), encoding="utf-8")
         partial.replace(folder / _END)
-        earlier = [
-            c for c in sort_checkpoints(str(folder.parent)) if int(c.rpartition("-")[2]) <= step
-        ]
-        for checkpoint in earlier[:-limit] if limit else []:  # later ones are of an earlier run
-            if checkpoint != self.state.best_model_checkpoint:
+        checkpoints = map(
+            Path, sort_checkpoints(str(folder.parent))
+        )  # later ones are another run's
+        earlier = [one for one in checkpoints if int(one.name.rpartition("-")[2]) <= step]
+        is_enough = self.is_between_batches and limit and limit > 0
+        for checkpoint in earlier[:-limit] if is_enough else []:
+            if checkpoint != Path(self.state.best_model_checkpoint or ""):
                 shutil.rmtree(checkpoint, ignore_errors=True)

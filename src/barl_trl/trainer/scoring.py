@@ -479,8 +479,7 @@ def scored_rollouts(
         needs_truth: Whether a rollout without a true answer or without an outcome is not judged.
 
     Returns:
-        The rollouts of all processes, in the order of the processes, padded to the most states and
-        hypotheses of any rollout.
+        The rollouts of all processes, padded to the most states and hypotheses of any rollout.
     """
     logps, state_mask, hypothesis_mask, *_ = scored.likelihoods
     device = logps.device

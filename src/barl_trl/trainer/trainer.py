@@ -8,6 +8,7 @@ import textwrap
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ from .hub import complete_card
 from .metrics import BatchLog
 from .progress import rows_alone
 from .recorder import RolloutRecorder
-from .resume import ResumeMixin
+from .resume import ResumeMixin, left_in
 from .scoring import HypothesisScorer, RolloutBatch, Scored, scored_rollouts, share_verdicts
 from .turns import (
     ROLLOUT_ANSWER,
@@ -104,20 +105,16 @@ class BARLTrainer(ResumeMixin):
     generate (TRL) -> reward (TRL) -> score -> token_weights -> loss (TRL)
     ```
 
-    What it relies on in TRL: `_generate(prompts)` returns token ids, masks, completions and
-    columns; `_calculate_rewards` comes after it and returns the rewards of all processes;
-    `_generate_and_score_completions(inputs)` calls both, and returns `completion_mask`,
-    `advantages` and, with vLLM, `importance_sampling_ratio`. Between them it asks
-    `_get_per_token_logps_and_entropies` for old log-probabilities if the rollouts may be stale or
-    vLLM's ratio is corrected. The loss takes `advantages` of shape (B, L). `contract.py` lists the
-    names.
+    What it relies on in TRL: `_generate_and_score_completions` calls `_generate`, then, if rollouts
+    may be stale or vLLM's ratio is corrected, `_get_per_token_logps_and_entropies` for the old
+    log-probabilities, then `_calculate_rewards`; the loss takes `advantages` of shape (B, L).
+    `contract.py` lists the names.
 
     Args:
         model: A causal language model, or its id on the Hub or folder, from which it is loaded.
         reward_funcs: Functions of completions and the data set's columns, reward models or their
             ids on the Hub, or names that [`get_reward_func`] knows, such as the name of a grader.
-            Their weighted sum is the outcome reward. None are needed where the environment has a
-            reward.
+            Their weighted sum is the outcome reward. An environment's own reward suffices.
         args: The settings. Defaults to a [`BARLConfig`] with the default of every field.
         train_dataset: Prompts, with the true answers in the column `args.solution_column`.
         eval_dataset: Prompts that are evaluated as they are sampled in training, or a dict of
@@ -133,13 +130,12 @@ class BARLTrainer(ResumeMixin):
             to steps of `args.step_size` tokens. Where there are several turns, it gets the words
             of each; by default each is a step.
         observation_likelihood: What the task says of observations: columns of rollouts -> for each
-            rollout, step and hypothesis the log-likelihood of what the step brought, in nats; 0 if
-            the hypothesis says that this is what is seen, -inf if it cannot be. It is called with
-            `prompts`, `completions`, `hypotheses` (of each rollout its texts, the truth first),
-            `steps` (of each rollout the text of each step, or with tools the messages of each
-            step), the data set's other columns and, with an environment, `environments`. An
-            environment may have the method `_observation_log_likelihoods(hypotheses, steps)`
-            instead. It needs `args.belief` to be `"task"` or `"both"`.
+            rollout, step and hypothesis the log-likelihood of what the step brought, in nats, -inf
+            if it cannot be. It gets `prompts`, `completions`, `hypotheses` (texts, the truth
+            first), `steps` (texts, or with tools messages), the data's other columns and
+            `environments`. An environment may have the method
+            `_observation_log_likelihoods(hypotheses, steps)` instead. `args.belief` must be
+            `"task"` or `"both"`.
         hypothesis_rewards: Called in the same way, it returns the rewards that each hypothesis
             predicts for each step, those of the truth, the observed ones, first. They take the
             place of the progress rewards in the consistency, eq. (error), and in the values.
@@ -148,15 +144,13 @@ class BARLTrainer(ResumeMixin):
         benchmarks: Benchmark name -> its problems, with the columns `prompt` and `solution`, which
             are solved greedily whenever TRL evaluates. The first of `reward_funcs` that has a
             grader judges them, else the default grader. They need no `eval_dataset`.
-        **kwargs: The other arguments of [`~trl.GRPOTrainer`]. Images are refused. With `tools`, an
-            `environment_factory` or a `rollout_func` it trains agents: an environment may tell the
-            answer of a rollout with its attribute `answer`, a `rollout_func` with its field
+        **kwargs: The other arguments of [`~trl.GRPOTrainer`]; images are refused. An environment
+            may tell a rollout's answer with its attribute `answer`, a `rollout_func` with its field
             `answer`.
 
     Raises:
-        ValueError: BARL cannot honour a setting or a data set, or an earlier run has left something
-            in `output_dir` (raised before any model is loaded), or the model has an image processor
-            (raised after it is loaded).
+        ValueError: BARL cannot honour a setting or a data set (raised before any model is loaded),
+            or the model has an image processor.
         TypeError: `args` is not a [`BARLConfig`].
         ImportError: `args.use_vllm` without vLLM.
         RuntimeError: A grader's process cannot be started.
@@ -334,10 +328,10 @@ class BARLTrainer(ResumeMixin):
         # TRL asks for old log-probabilities under these conditions; what it asks for afterwards is
         # the reference's
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
-        is_stale = self.args.gradient_accumulation_steps % passes != 0
-        is_corrected = self.use_vllm and self.vllm_importance_sampling_correction
-        is_asked = (is_stale or is_corrected) and not self._depends_on_padding
-        self._asks_for_old_logps = self.model.training and is_asked and self.args.scores_answers
+        is_asked = self.args.gradient_accumulation_steps % passes != 0
+        is_asked |= self.use_vllm and self.vllm_importance_sampling_correction
+        is_scored = self.args.scores_answers and not self._depends_on_padding
+        self._asks_for_old_logps = self.model.training and is_asked and is_scored
         completions = self._generated.completions
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
 
@@ -385,16 +379,8 @@ class BARLTrainer(ResumeMixin):
         is_cost = self._is_cost.to(rewards.device)
         outcomes = (rewards * weights).nansum(dim=1)
         outcomes = outcomes.masked_fill(rewards.isnan().all(dim=1), torch.nan)
-        batch = RolloutBatch(
-            self._inputs,
-            self._start,
-            self._generated,
-            scored,
-            rewards,
-            outcomes,
-            self._reasons,
-            began,
-        )
+        of_batch = self._inputs, self._start, self._generated, scored
+        batch = RolloutBatch(*of_batch, rewards, outcomes, self._reasons, began)
         rollouts = scored_rollouts(
             self.accelerator,
             scored,
@@ -454,6 +440,7 @@ class BARLTrainer(ResumeMixin):
         used_and_allowed = gather_object([(scored.likelihoods.max_tokens, budget)])
         halved = [used for used, allowed in used_and_allowed if used < allowed]
         self._scoring_max_tokens = min(halved, default=self._scoring_max_tokens)
+        metrics["barl/scoring_max_tokens"].append(min(used_and_allowed)[0])
         return scored
 
     @property
@@ -525,6 +512,8 @@ class BARLTrainer(ResumeMixin):
         return episodes_of(prompts, self._generated, self)
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):  # noqa: D102
+        if not left_in(Path(str(self.args.output_dir))):  # tables of completions will be its own
+            self._own_folder = self.args.output_dir
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         metrics |= metrics_of_set(self, metrics, metric_key_prefix)
         if eval_dataset is None and self.benchmarks:
