@@ -42,14 +42,14 @@ def belief_critic(
         w = rollouts.belief
         features = torch.stack([w[..., 0], w.amax(dim=-1), belief_entropy(rollouts)], dim=-1)
         ends = expected_outcomes(rollouts)
-    critic = fitted_critic(features, ends, rollouts)
+    critic = _fitted_critic(features, ends, rollouts)
     if bootstrap_cut_off:
         last = at_last_state(critic, rollouts.state_mask)
         ends = torch.where(rollouts.is_cut_off, last, ends)
     return advantages(critic, ends, rollouts.state_mask, gae_lambda)
 
 
-def fitted_critic(
+def _fitted_critic(
     features: Float[Tensor, "batch state feature"],
     ends: Float[Tensor, " batch"],
     rollouts: ScoredRollouts,

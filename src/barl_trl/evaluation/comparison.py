@@ -30,7 +30,7 @@ Values = np.ndarray
 """Values of an arm by seed and problem, (S, N), or by seed, problem and k, (S, N, K)."""
 
 
-class Comparison(NamedTuple):
+class _Comparison(NamedTuple):
     """The first arm's mean minus the second's, with its standard error and 95 % interval.
 
     They are over seeds and problems; over problems alone if both arms have one seed. `p_value` is
@@ -46,7 +46,7 @@ class Comparison(NamedTuple):
     detectable: float | None
 
 
-def compare(first: Values, second: Values) -> Comparison:
+def compare(first: Values, second: Values) -> _Comparison:
     """Compare the means of two arms, (S, N) and (S', N), on the same problems.
 
     Raises:
@@ -57,11 +57,11 @@ def compare(first: Values, second: Values) -> Comparison:
     total, df = _variance(first, second)
     mean, error = float(first.mean() - second.mean()), math.sqrt(total)
     if not error:
-        return Comparison(mean, error, None, None, None, None)
+        return _Comparison(mean, error, None, None, None, None)
     reach = student_quantile(0.975, df) * error
     p_value = 2 * student_tail(abs(mean) / error, df)
     detectable = reach + student_quantile(_POWER, df) * error
-    return Comparison(mean, error, mean - reach, mean + reach, p_value, detectable)
+    return _Comparison(mean, error, mean - reach, mean + reach, p_value, detectable)
 
 
 def seeds_needed(first: Values, second: Values) -> int | None:
@@ -175,7 +175,7 @@ def _token_ratio(*curves: np.ndarray) -> float:
 # From responses to rows
 
 
-class ArmValues(NamedTuple):
+class _ArmValues(NamedTuple):
     """Pass@k of an arm on a benchmark, and the expected total tokens of k responses.
 
     Both are (S, N, K): training seeds, problems, k = 1 … K.
@@ -189,7 +189,7 @@ Runs = Mapping[str, Sequence[Mapping[str, ResponsesByProblem]]]
 """Arm -> its runs, one per training seed; a run is its responses by benchmark."""
 
 
-def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, ArmValues]:
+def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, _ArmValues]:
     """Return the accuracy and tokens of each arm on the problems of a benchmark.
 
     K is the smallest number of responses to a problem in any run.
@@ -221,7 +221,7 @@ def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, ArmValues]:
             counts = [(len(of_one), sum(one.reward == 1 for one in of_one)) for of_one in run]
             passed.append([[pass_at_k(*count, int(k)) for k in ks] for count in counts])
             tokens.append([np.mean([one.tokens for one in of_one]) * ks for of_one in run])
-        values[name] = ArmValues(np.array(passed), np.array(tokens))
+        values[name] = _ArmValues(np.array(passed), np.array(tokens))
     return values
 
 
@@ -253,7 +253,7 @@ def comparison_rows(runs_by_arm: Runs) -> list[dict[str, Any]]:
     return rows
 
 
-def _metrics(arm: ArmValues, base: ArmValues) -> dict[str, dict[str, Any]]:
+def _metrics(arm: _ArmValues, base: _ArmValues) -> dict[str, dict[str, Any]]:
     """Return the statistics that compare an arm with the last one, by metric."""
     most = arm.passed.shape[2]
     pairs = {"accuracy": (arm.passed[..., 0], base.passed[..., 0])}

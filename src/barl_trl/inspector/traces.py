@@ -26,7 +26,7 @@ _PLACED |= {"own_tokens", "turn_ends", "observed_tools"}
 """Columns of records that have a place of their own in a trace."""
 
 
-class Message(NamedTuple):
+class _Message(NamedTuple):
     """What the model wrote in a turn, or what others wrote after it."""
 
     tokens: slice
@@ -36,7 +36,7 @@ class Message(NamedTuple):
     of a tool `tool_call_id` and `name`."""
 
 
-def messages_of(record: Mapping[str, Any]) -> list[Message]:
+def messages_of(record: Mapping[str, Any]) -> list[_Message]:
     """Return the messages of a rollout's completion, without its prompt.
 
     A turn is a message of the assistant. The observation after it is one of a tool, or of the user
@@ -44,7 +44,7 @@ def messages_of(record: Mapping[str, Any]) -> list[Message]:
     """
     ends = [*(record["turn_ends"] or ()), len(record["tokens"])]
     tools = [*(record["observed_tools"] or ()), []]
-    is_own, messages, start = own_tokens(record), list[Message](), 0
+    is_own, messages, start = own_tokens(record), list[_Message](), 0
     for turn, (stop, names) in enumerate(zip(ends, tools, strict=True)):
         answered = stop
         while answered > start and not is_own[answered - 1]:
@@ -59,7 +59,7 @@ def messages_of(record: Mapping[str, Any]) -> list[Message]:
                 for n, (name, arguments) in enumerate(_arguments(said, names))
             ]
             told |= {"role": "tool", "tool_call_id": f"call_{turn}_0", "name": ", ".join(names)}
-        parts = Message(slice(start, answered), body), Message(slice(answered, stop), told)
+        parts = _Message(slice(start, answered), body), _Message(slice(answered, stop), told)
         messages += [part for part in parts if part.tokens.start < part.tokens.stop]
         start = stop
     return messages
@@ -148,7 +148,7 @@ def _episode(record: Mapping[str, Any], metadata: Mapping[str, Any], run: str) -
     return {"env": _ENV} | whole | {"traces": [trace]}
 
 
-def _nodes(record: Mapping[str, Any], messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _nodes(record: Mapping[str, Any], messages: Sequence[_Message]) -> list[dict[str, Any]]:
     """Return the prompt and the messages as the chain of `MessageNode`s of a trace.
 
     `mask` marks the model's tokens, and numbers are those of the model's tokens alone.
@@ -173,7 +173,7 @@ def _nodes(record: Mapping[str, Any], messages: Sequence[Message]) -> list[dict[
     return nodes
 
 
-def _calls(record: Mapping[str, Any], messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _calls(record: Mapping[str, Any], messages: Sequence[_Message]) -> list[dict[str, Any]]:
     """Return why the model stopped in each of its turns, as the `ModelCall`s of a trace."""
     turns = [n for n, (_, body) in enumerate(messages) if body["role"] == "assistant"]
     reasons = ["tool_calls" if "tool_calls" in messages[n].body else "stop" for n in turns]

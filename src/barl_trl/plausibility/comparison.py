@@ -96,7 +96,7 @@ class _Comparison:
         self._model, self._settings = model, (probes, elicitation_ids, most)
         one_by_one = Feeding("plain", same_length=True)
         self._exact = self._logps(one_by_one)
-        with embeddings_rounded(causal_lm(model)):
+        with _embeddings_rounded(causal_lm(model)):
             noisy = self._logps(one_by_one)
         self._noise = [*map(_mean_difference, noisy, self._exact)]
 
@@ -131,7 +131,7 @@ def _mean_difference(a: Float[Tensor, "*L"], b: Float[Tensor, "*L"]) -> float:
 
 
 @contextmanager
-def embeddings_rounded(base: PreTrainedModel) -> Iterator[None]:
+def _embeddings_rounded(base: PreTrainedModel) -> Iterator[None]:
     """Change each number of the embeddings by one unit in the last place, up or down."""
     generator = torch.Generator().manual_seed(0)
 

@@ -126,7 +126,7 @@ def _rope_parameters(config: PreTrainedConfig) -> list[dict[str, Any]]:
     return [part for part in parts if "rope_type" in part]
 
 
-def rope_depends_on_length(config: PreTrainedConfig) -> bool:
+def _rope_depends_on_length(config: PreTrainedConfig) -> bool:
     """Say whether a token's rotary embedding depends on the longest row of its batch."""
     ropes = _rope_parameters(config)
     return any(rope["rope_type"] in ("dynamic", "longrope") for rope in ropes)
@@ -145,7 +145,7 @@ def why_same_length(model: nn.Module) -> str | None:
     comparison to see it.
     """
     base = causal_lm(model)
-    if rope_depends_on_length(base.config.get_text_config()):
+    if _rope_depends_on_length(base.config.get_text_config()):
         return ROPE_DEPENDS_ON_LENGTH
     if any("Indexer" in type(module).__name__ for module in base.modules()):
         return "it picks the top k places of a row, and padding may change which"
@@ -229,7 +229,7 @@ def why_not_shared_prefix(model: nn.Module) -> str | None:
         return "its forward takes no position_ids (ALiBi, or recurrent)"
     if _depends_on_place(config):
         return "its attention depends on more than position_ids (alibi, or places in the row)"
-    if rope_depends_on_length(config):
+    if _rope_depends_on_length(config):
         return ROPE_DEPENDS_ON_LENGTH
     if not (takes_masks(config) or base._can_set_attn_implementation()):
         return f"its attention implementation {config._attn_implementation} takes no 4D mask"

@@ -68,7 +68,7 @@ class _ScoredToken(NamedTuple):
     token: int
 
 
-class Block(NamedTuple):
+class _Block(NamedTuple):
     """A run of a row: a trunk from `start`, then its branches up to `stop`, fed for a `rollout`.
 
     Its tokens see nothing of the row but the block itself and, in front of it, the `shared` first
@@ -97,7 +97,7 @@ class Row(NamedTuple):
     position_ids: list[int]
     subtree_ends: list[int]
     scored: list[_ScoredToken]
-    blocks: list[Block]
+    blocks: list[_Block]
 
     @property
     def size(self) -> int:
@@ -105,7 +105,7 @@ class Row(NamedTuple):
         return len(self.token_ids)
 
 
-class Branch(NamedTuple):
+class _Branch(NamedTuple):
     """What is asked of a state: the elicitation, then a trie of the answers.
 
     Args:
@@ -189,7 +189,7 @@ def reencoded_rows(rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]) 
 def plain_row(token_ids: Sequence[int], scored: list[_ScoredToken]) -> Row:
     """Return a sequence without branches as a row."""
     size = len(token_ids)
-    blocks = [Block(0, 0, size, size, scored[0].rollout if scored else 0)]
+    blocks = [_Block(0, 0, size, size, scored[0].rollout if scored else 0)]
     return Row(list(token_ids), list(range(size)), [size] * size, scored, blocks)
 
 
@@ -280,14 +280,16 @@ def _append_block(
     row.subtree_ends.extend([trunk_stop] * (stop - start))
     for state in sorted(asked if answers else (), reverse=True):
         fork = rollout.state_positions[state]
-        branch = branch_of(tuple(rollout.elicitation(state, elicitation_ids)), answers)
+        branch = _branch_of(tuple(rollout.elicitation(state, elicitation_ids)), answers)
         _append_branch(row, shift + fork - 1, branch, state, asked[state])
         # The branches to come are those of shallower states, which do not see these tokens.
         row.subtree_ends[shift + start : shift + fork] = [len(row.token_ids)] * (fork - start)
-    row.blocks.append(Block(start, shift + start, trunk_stop, len(row.token_ids), index))
+    row.blocks.append(_Block(start, shift + start, trunk_stop, len(row.token_ids), index))
 
 
-def _append_branch(row: Row, fork: int, branch: Branch, state: int, readers: Sequence[int]) -> None:
+def _append_branch(
+    row: Row, fork: int, branch: _Branch, state: int, readers: Sequence[int]
+) -> None:
     """Append the branch of a state, which hangs from the token at row position `fork`."""
     start, depth = len(row.token_ids), row.position_ids[fork]
     row.token_ids.extend(branch.token_ids)
@@ -301,7 +303,7 @@ def _append_branch(row: Row, fork: int, branch: Branch, state: int, readers: Seq
 
 
 @lru_cache(maxsize=64)
-def branch_of(elicitation: tuple[int, ...], answers: tuple[_AnswerTokens, ...]) -> Branch:
+def _branch_of(elicitation: tuple[int, ...], answers: tuple[_AnswerTokens, ...]) -> _Branch:
     """Return the branch of an elicitation and answers; leading tokens that answers share come once.
 
     The last branches are kept: a group's rollouts ask the same of all their states.
@@ -309,7 +311,7 @@ def branch_of(elicitation: tuple[int, ...], answers: tuple[_AnswerTokens, ...]) 
     # In lexicographic order an answer shares with its predecessor all that it shares with any
     # earlier one, and the nodes of the trie come in preorder. An answer's last token is never fed.
     fed = [(*elicitation, *token_ids[:-1]) for token_ids, _ in answers]
-    branch = Branch([], [], [], [])
+    branch = _Branch([], [], [], [])
     path, nodes = (), []  # tokens of the current answer, and their places in the branch
     for hypothesis in sorted(range(len(fed)), key=fed.__getitem__):
         differ = compress(count(), map(ne, path, fed[hypothesis]))
@@ -330,7 +332,7 @@ def branch_of(elicitation: tuple[int, ...], answers: tuple[_AnswerTokens, ...]) 
     return branch
 
 
-def _close(branch: Branch, nodes: Sequence[int]) -> None:
+def _close(branch: _Branch, nodes: Sequence[int]) -> None:
     """End the given nodes: no token appended from now on descends from them."""
     for node in nodes:
         branch.subtree_ends[node] = len(branch.token_ids)

@@ -293,7 +293,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         for one in own_fields():
             value, default = getattr(self, one.name), f"the default is {one.default!r}"
             kind = BARLConfig.__annotations__[one.name]  # HfArgumentParser changes `one.type`
-            choices = choices_of(kind)
+            choices = _choices_of(kind)
             self._must(one.name, not choices or value in choices, f"be one of {choices}", default)
             may_lack = value is not None or type(None) in get_args(kind)
             self._must(one.name, may_lack, "be set", default)
@@ -343,7 +343,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         for name, value in given.items():
             rule = f"hold what credit={self.credit!r} takes ({', '.join(takes) or 'nothing'})"
             self._must("credit_options", name in takes, rule, f"leave out {name!r}")
-            choices = choices_of(takes[name].annotation)
+            choices = _choices_of(takes[name].annotation)
             is_right, rule = not choices or value in choices, f"have one of {choices} as {name}"
             self._must("credit_options", is_right, rule, "docs/credit.md says what it does")
         for name, parameter in takes.items():
@@ -363,7 +363,7 @@ def _nearest(value: int, unit: int) -> str:
     return f"the nearest are {' or '.join(str(one) for one in (lower, lower + unit) if one)}"
 
 
-def choices_of(annotation: Any) -> list[Any]:
+def _choices_of(annotation: Any) -> list[Any]:
     """Return the values that a `Literal` lists, with None if it may be left out; else none."""
     kinds = (annotation,) if get_origin(annotation) is Literal else get_args(annotation)
     named = [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
