@@ -25,7 +25,7 @@ SETTINGS = {
     "max_completion_length": 12,
     "save_strategy": "steps",
     "save_steps": 3,
-    "max_steps": 18,
+    "max_steps": 10,
     "shuffle_dataset": True,
     "learning_rate": 1e-2,
 }

@@ -1,6 +1,5 @@
 """Agents: TRL's real loop of tools and environments, and rollout functions of several turns."""
 
-import json
 import random
 
 import numpy as np
@@ -108,20 +107,6 @@ def test_whitening_is_over_the_models_tokens(tmp_path):
     assert weights.std().item() == pytest.approx(1, abs=1e-2)
 
 
-def test_old_logps_are_those_of_trl(tmp_path):
-    fields = {"steps_per_generation": 2, "per_device_train_batch_size": 2, "num_iterations": 2}
-    trainer = agent(tmp_path, tools=[look], **fields)
-    output = played(trainer, ROWS, plays())
-    ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
-    mask = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
-    number = output["completion_ids"].shape[1]
-    trainer._asks_for_old_logps = False
-    with torch.no_grad():
-        logps, *_ = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, number)
-    own = (output["completion_mask"] * output["tool_mask"]).bool()
-    torch.testing.assert_close(output["old_per_token_logps"][own], logps[own], atol=1e-5, rtol=0)
-
-
 # Answers
 
 
@@ -187,23 +172,6 @@ def test_an_environment_tells_answers_and_rewards_and_reward_functions_read_them
     assert trainer._rewards_per_func.tolist() == rewards
 
 
-def test_an_environment_without_an_answer_leaves_it_to_the_last_message(tmp_path):
-    class Silent(Guess):
-        answer = property(lambda self: None, lambda self, value: None)
-
-    class Untold:
-        reset, compare = Guess.reset, Guess.compare
-
-        def __setattr__(self, name, value):
-            if name != "answer":
-                super().__setattr__(name, value)
-
-    for factory, answers in ((Silent, [None] * 4), (Untold, ["12", None, "7", "2"])):
-        trainer = agent(tmp_path, environment_factory=factory)
-        played(trainer, ROWS, [[call("compare", number=1), *play[-1:]] for play in plays()])
-        assert trainer.scored.answers == answers
-
-
 class Shelf:
     """An environment without an answer and a reward."""
 
@@ -238,16 +206,7 @@ def test_each_row_may_choose_its_environment(tmp_path):
     rewards = trainer._rewards_per_func
     assert rewards[:, 0].tolist() == right
     assert rewards[:4, 1].tolist() == right[:4] and rewards[4:, 1].isnan().all()
-    names = [{tool["function"]["name"] for tool in _tools_of(row, trainer)} for row in (0, 4)]
-    assert names == [{"compare", "submit"}, {"read"}]
     assert (output["advantages"] != 0).any(dim=1).tolist() == [True] * 8
-
-
-def _tools_of(row, trainer):
-    """The tools of which a prompt tells."""
-    text = trainer._tokenizer.decode(trainer.generated.prompt_ids[row])
-    lines = text.partition("<tools>\n")[2].partition("\n</tools>")[0].splitlines()
-    return map(json.loads, lines)
 
 
 def chatting(parts, **columns):
@@ -331,36 +290,17 @@ def test_a_rollout_func_may_tell_the_answers_and_leaves_the_data_as_they_are(tmp
     assert [row["game"] for row in trainer._inputs] == [3] * 4
 
 
-def test_a_column_of_the_data_set_is_no_answer(tmp_path):
-    rows = [row | {"answer": "12"} for row in ROWS]
-    trainer = agent(tmp_path, rows=rows, tools=[look])
-    played(trainer, rows, plays())
-    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
-
-
 # Edges of TRL's loop
-
-
-def fail(key: int) -> str:
-    """Fail.
-
-    Args:
-        key: A key.
-
-    Returns:
-        Nothing.
-    """
-    raise RuntimeError(r"no \boxed{12}")
 
 
 def test_edges_of_the_loop(tmp_path):
     edges = [
-        [call("fail", key=1), r"It failed. \boxed{12}"],
+        [call("gone", key=1), r"It failed. \boxed{12}"],
         [call("look", key=1) + "\n" + call("look", key=2), "two at once"],
         ["<tool_call>\n{look at 12}\n</tool_call>"],
         [call("look", key=3), call("look", key=4), call("look", key=5)],
     ]
-    trainer = agent(tmp_path, tools=[look, fail], max_tool_calling_iterations=2, step_size=999)
+    trainer = agent(tmp_path, tools=[look], max_tool_calling_iterations=2, step_size=999)
     output = played(trainer, ROWS, edges)
     metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
     assert [*map(len, trainer.scored.turns)] == [2, 2, 1, 3]
@@ -397,28 +337,6 @@ def test_credit_grpo_is_trls_grpo_with_the_same_tools(tmp_path):
         advantages = output["advantages"].reshape(4, -1)  # TRL's is one for each rollout
         weights.append(advantages * output["completion_mask"] * output["tool_mask"])
     torch.testing.assert_close(weights[0], weights[1], atol=1e-5, rtol=0)
-
-
-def test_what_observations_tell_is_logged_of_a_credit_without_other_hypotheses(tmp_path):
-    trainer = agent(tmp_path, environment_factory=Guess, credit="belief_critic", step_size=99)
-    played(trainer, ROWS, GAMES)
-    scored = trainer.scored
-    p = scored.likelihoods.answer_logps[:, :, 0].exp()
-    gains = [p[n, t + 1] - p[n, t] for n, t in ((0, 0), (0, 1), (1, 0), (3, 0), (3, 1), (3, 2))]
-    assert [*map(len, scored.step_ends)] == [3, 2, 1, 4]
-    logged = trainer._metrics["train"]["barl/observation_gain"][-1]
-    assert logged == pytest.approx(sum(gains).item() / 6, abs=1e-6) != 0
-
-
-@pytest.mark.parametrize("last_state", ["measured", "answer"])
-def test_the_last_state_may_be_the_answer(tmp_path, last_state):
-    trainer = agent(tmp_path, environment_factory=Guess, last_state=last_state)
-    played(trainer, ROWS, GAMES)
-    logps, ends = trainer.scored.likelihoods.answer_logps, trainer.scored.step_ends
-    found = [logps[n, len(ends[n]), :2].tolist() for n in range(4)]
-    certain = [[0.0, -100.0], [-100.0, 0.0], [-100.0, -100.0], [0.0, -100.0]]
-    assert (found == certain) == (last_state == "answer")
-    assert logps[0, 0, 0] < -0.1
 
 
 def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path):

@@ -90,7 +90,7 @@ def expected_outcomes(prior=(1.0,) * 4):
 
 @pytest.mark.parametrize("way", ["environment", "function"])
 def test_the_return_expected_under_the_tasks_belief_weighs_all_turns(tmp_path, way):
-    """No forward pass is spent on it, and columns may have the names of the function's arguments."""
+    """No forward pass is spent on it; columns may have the names of the function's arguments."""
     rows, kwargs = ROWS, {}
     if way == "function":
         rows = [{"prompt": QUESTION, "solution": "12", "hypotheses": NUMBERS, "steps": 7}] * 4
@@ -112,18 +112,6 @@ def test_the_return_expected_under_the_tasks_belief_weighs_all_turns(tmp_path, w
     assert "barl/discrepancy" not in metrics
 
 
-def test_without_labels_the_bayes_return_has_the_same_weights(tmp_path):
-    class Unlabelled(KnowingGuess):
-        def reset(self, **row):
-            super().reset(solution="12")
-
-    rows = [row | {"solution": None} for row in ROWS]
-    trainer = game(tmp_path, rows=rows, factory=Unlabelled)
-    output = played(trainer, rows, GAMES)
-    assert not trainer.scored.sets[0].has_truth
-    check_weights(trainer, output, weights_by_hand(expected_outcomes()))
-
-
 @pytest.mark.parametrize("scale", [1, 1e-60, 1e60])
 def test_the_prior_is_that_of_the_column(tmp_path, scale):
     rows = [row | {"prior": [scale * weight for weight in PRIOR]} for row in ROWS]
@@ -132,40 +120,20 @@ def test_the_prior_is_that_of_the_column(tmp_path, scale):
     check_weights(trainer, output, weights_by_hand(expected_outcomes([4.0, 1.0, 2.0, 3.0])))
 
 
-def test_information_is_paid_to_the_step_that_gains_it(tmp_path):
-    trainer = game(tmp_path, credit_options={"information_weight": 0.5}, credit_baseline="none")
-    output = played(trainer, ROWS, GAMES)
-    mask, ends = trainer.generated.masks[3], trainer.scored.step_ends[3]
-    first, later = (
-        {output["advantages"][3][k].item() for k in range(*span) if mask[k]}
-        for span in ((0, ends[0]), (ends[0], len(mask)))
-    )
-    assert [*first] == [pytest.approx(1.0 + 0.5)]  # four numbers become one
-    assert [*later] == [pytest.approx(1.0)]
+def test_a_users_function_says_the_outcome_under_each_hypothesis_and_costs_are_kept(tmp_path):
+    def near(answer, hypothesis):
+        return 1.0 - abs(int(answer) - int(hypothesis)) / 12
 
-
-def test_costs_are_kept_and_the_outcome_is_replaced(tmp_path):
     @cost
     def price(environments, **columns):
         return [-0.25 * (environment.answer is None) for environment in environments]
 
-    trainer = game(tmp_path, reward_funcs=[price])
-    output = played(trainer, ROWS, GAMES)
-    values = expected_outcomes()
-    values[2] -= 0.25
-    check_weights(trainer, output, weights_by_hand(values))
-
-
-def test_a_users_function_says_the_outcome_under_each_hypothesis(tmp_path):
-    def near(answer, hypothesis):
-        return 1.0 - abs(int(answer) - int(hypothesis)) / 12
-
-    trainer = game(tmp_path, outcome_under=near)
+    trainer = game(tmp_path, outcome_under=near, reward_funcs=[price])
     output = played(trainer, ROWS, GAMES)
     values = []
     for member, logps in zip(ANSWERS, LOGPS, strict=True):
         belief = reference.task_posterior([1.0] * 4, logps, [[0.0] * 4] * len(logps), 1.0)[-1]
-        outcomes = [0.0 if member is None else near(ORDER[member], text) for text in ORDER]
+        outcomes = [-0.25 if member is None else near(ORDER[member], text) for text in ORDER]
         values.append(sum(b * v for b, v in zip(belief, outcomes, strict=True)))
     check_weights(trainer, output, weights_by_hand(values))
 
@@ -187,60 +155,29 @@ def test_both_beliefs_multiply(tmp_path):
         assert [*map(pytest.approx, expected)] == got
 
 
-def test_an_observation_that_no_hypothesis_allows_leaves_the_belief_and_is_counted(tmp_path):
-    def impossible(hypotheses, steps, **columns):
+@pytest.mark.parametrize("number", [-math.inf, math.nan])
+def test_an_observation_that_no_hypothesis_allows_leaves_the_belief_and_is_counted(
+    tmp_path, number
+):
+    """What is no number is refused at first, and counted later."""
+
+    def ill(hypotheses, steps, **columns):
         return [
-            [[-math.inf] * len(texts) for _ in turns]
+            [[number] * len(texts)] * len(turns)
             for turns, texts in zip(steps, hypotheses, strict=True)
         ]
 
-    trainer = game(tmp_path, factory=Guess, observation_likelihood=impossible)
-    output = played(trainer, ROWS, GAMES)
-    check_weights(trainer, output, weights_by_hand([0.25, 0.25, 0.0, 0.25]))
-    assert trainer._metrics["train"]["barl/observations_contradicted"] == [1.0]
-
-
-def rotten(hypotheses, steps, **columns):
-    return [
-        [[math.nan] * len(texts)] * len(turns)
-        for turns, texts in zip(steps, hypotheses, strict=True)
-    ]
-
-
-def test_numbers_that_cannot_be_used_are_refused_first_and_counted_later(tmp_path):
-    trainer = game(tmp_path, factory=Guess, observation_likelihood=rotten)
-    with pytest.raises(ValueError, match="step 0 of rollout 0"):
-        played(trainer, ROWS, GAMES)
-    trainer.state.global_step = 1
+    trainer = game(tmp_path, factory=Guess, observation_likelihood=ill)
+    if math.isnan(number):
+        with pytest.raises(ValueError, match="step 0 of rollout 0"):
+            played(trainer, ROWS, GAMES)
+        trainer.state.global_step = 1
     output = played(trainer, ROWS, GAMES)
     check_weights(trainer, output, weights_by_hand([0.25, 0.25, 0.0, 0.25]))
     # ten steps, of which six brought an observation
-    assert trainer._metrics["train"]["barl/observations_unusable"][-1] == pytest.approx(10 / 6)
-
-
-@pytest.mark.parametrize("output", [[[[0.0] * 4]] * 3, [[[0.0] * 4]] * 4, [["many"] * 3] * 4, None])
-def test_what_has_another_shape_is_refused(tmp_path, output):
-    trainer = game(tmp_path, factory=Guess, observation_likelihood=lambda **columns: output)
-    with pytest.raises(ValueError, match="observation_likelihood must return"):
-        played(trainer, ROWS, GAMES)
-
-
-def test_rows_that_list_nothing_or_lack_the_truth_are_counted(tmp_path):
-    rows = [
-        {"prompt": QUESTION, "solution": "12", "numbers": numbers, "prior": prior}
-        for numbers, prior in [(["3", "7"], [1.0, 2.0]), (NUMBERS, PRIOR)] * 4
-    ]
-    trainer = game(tmp_path, rows=rows, prior_column="prior", num_generations=4)
-    batch = [rows[0] | {"numbers": None}] * 4 + [rows[0] | {"prior": [1.0, -2.0]}] * 4
-    played(trainer, batch, GAMES * 2)
-    without, lacking = trainer.scored.sets
-    assert without.answers == ("12", "9")  # truth and rollouts' answers
-    assert lacking.answers == ("12", "3", "7") and lacking.members == (0, None, None, 0)
-    metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
-    assert metrics["barl/unusable_lists"] == 0.5
-    assert metrics["barl/unusable_priors"] == 0.5
-    assert metrics["barl/truth_not_given"] == 1.0
-    assert metrics["barl/dropped/not_given"] == 1 / 8
+    name = "observations_unusable" if math.isnan(number) else "observations_contradicted"
+    expected = 10 / 6 if math.isnan(number) else 1.0
+    assert trainer._metrics["train"][f"barl/{name}"][-1] == pytest.approx(expected)
 
 
 def test_without_true_answers_the_votes_are_the_prior(tmp_path):
@@ -261,7 +198,6 @@ def test_without_true_answers_the_votes_are_the_prior(tmp_path):
     assert not [name for name in unknown if name.startswith("barl/")]
 
 
-EVIDENCE = ["entropy_before", "entropy_after", "truth_mass_after", "observations_contradicted"]
 TEXTS = {"Which?": ["Is it 1? no\nIs it 2? yes\n\\boxed{2}", "Is it 3? no\n\\boxed{1}"] * 2}
 TEXT_ROWS = [{"prompt": "Which?", "solution": "2", "numbers": ["1", "2", "3"]}] * 4
 
@@ -356,39 +292,3 @@ def test_a_batch_without_any_usable_hypothesis_has_no_weights(tmp_path, credit, 
         trainer.rollout_func = given_rollouts({"Which?": ["no idea"]})
     output = trainer._generate_and_score_completions(rows)
     assert not output["advantages"].any()
-
-
-def test_an_answer_that_a_users_function_cannot_read_is_refused_first_and_counted_later(tmp_path):
-    def near(answer, hypothesis):
-        return 1 / (int(answer) - 9)
-
-    trainer = game(tmp_path, outcome_under=near)
-    with pytest.raises(ValueError, match="ZeroDivisionError"):
-        played(trainer, ROWS, GAMES)
-    trainer.state.global_step = 1
-    output = played(trainer, ROWS, GAMES)
-    assert output["advantages"].isfinite().all()
-    assert trainer._metrics["train"]["barl/observations_unusable"][-1] == pytest.approx(4 / 6)
-
-
-def test_what_a_rollout_func_adds_reaches_the_functions(tmp_path):
-    def play(prompts, trainer):
-        made = given_rollouts(TEXTS)(prompts, trainer)
-        return made | {"hint": [f"hint {n}" for n in range(len(prompts))]}
-
-    def hinted(hypotheses, steps, hint, **columns):
-        assert hint == [f"hint {n}" for n in range(4)]
-        return lines(hypotheses, steps)
-
-    trainer = text_trainer(tmp_path, observation_likelihood=hinted, rollout_func=play)
-    trainer.model.train()
-    trainer._generate_and_score_completions(TEXT_ROWS)
-    assert trainer.scored.evidence.observation_logps.isinf().any()
-
-
-def test_it_trains_and_logs(tmp_path):
-    trainer = text_trainer(tmp_path, max_steps=2, num_iterations=2, log_beliefs=True)
-    trainer.train()
-    logged = [log for log in trainer.state.log_history if "barl/entropy_after" in log]
-    assert logged and all(math.isfinite(logged[0][f"barl/{name}"]) for name in EVIDENCE)
-    assert trainer._metrics["train"] == {}

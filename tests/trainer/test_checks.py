@@ -1,7 +1,6 @@
 """What `BARLTrainer` refuses before it loads a model: `model="./nowhere"` would fail otherwise."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,11 +149,6 @@ def test_what_is_right_fails_for_its_model_alone(tmp_path, fields, given):
         made(tmp_path, fields, **given)
 
 
-def test_a_prompt_that_is_missing_is_named_by_its_row(tmp_path):
-    with pytest.raises(ValueError, match="row 2"):
-        made(tmp_path, train_dataset=prompts("1", "2", None, "4"))
-
-
 def test_settings_that_contradict_a_given_model_or_were_set_later(tmp_path, model, tokenizer):
     with pytest.raises(ValueError, match="gradient_checkpointing"):
         trainer(get_peft_model(model, PREFIX), tokenizer, config(tmp_path))
@@ -165,12 +159,6 @@ def test_settings_that_contradict_a_given_model_or_were_set_later(tmp_path, mode
     args.credit = "barl"
     with pytest.raises(ValueError, match="credit_options"):
         BARLTrainer("./nowhere", accuracy_reward, args, rows())
-
-
-def test_a_path_is_a_model_and_a_tuple_holds_rewards(tmp_path, model_path):
-    rewards = (accuracy_reward, "format_reward")
-    built = BARLTrainer(Path(model_path), rewards, config(tmp_path), rows())
-    assert built.reward_func_names == ["accuracy_reward", "format_reward"]
 
 
 @pytest.mark.parametrize(
@@ -193,18 +181,13 @@ def test_settings_that_are_warned_of(tmp_path, recwarn, fields, warned):
 # A user's functions
 
 
-@pytest.mark.parametrize("extractor", [len, lambda text: [text], lambda: "4", "qwne"])
-def test_extractors_that_return_no_answer(extractor):
-    with pytest.raises((TypeError, ValueError)):
-        answer_extractor_of(extractor)
-
-
-@pytest.mark.parametrize(
-    "equivalence", [lambda a: True, lambda a, b: [True, True], lambda a, b: None, lambda a, b: 0.93]
-)
-def test_equivalences_that_return_no_verdict(equivalence):
-    with pytest.raises(TypeError):
-        answer_equivalence_of(equivalence)
+def test_functions_that_return_no_answer_or_no_verdict():
+    for extractor in (len, lambda text: [text], lambda: "4", "qwne"):
+        with pytest.raises((TypeError, ValueError)):
+            answer_extractor_of(extractor)
+    for verdict in ([True, True], None, 0.93):
+        with pytest.raises(TypeError):
+            answer_equivalence_of(lambda a, b, verdict=verdict: verdict)
 
 
 def test_functions_are_checked_on_each_call_and_graders_taken_by_their_names():
@@ -216,5 +199,3 @@ def test_functions_are_checked_on_each_call_and_graders_taken_by_their_names():
         assert answer_equivalence_of(lambda a, b, one=one: one)("4", "5")
     assert answer_extractor_of("math_verify")(r"\boxed{\frac12}") == r"\frac12"
     assert answer_equivalence_of("math_verify")("0.5", r"\frac12")
-    assert not answer_equivalence_of("string")("x+1", "1+x")
-    assert answer_extractor_of(None) is answer_equivalence_of(None) is None

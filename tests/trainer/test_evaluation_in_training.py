@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 import torch
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, EarlyStoppingCallback, set_seed
+from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 from barl_trl import BARLTrainer
 from barl_trl.graders import grader
@@ -52,23 +52,24 @@ def make(tmp_path):
 
 
 def test_each_of_several_evaluation_sets_has_a_reward_of_its_own(tmp_path, model, tokenizer):
+    """And the folder into which an evaluation wrote is that of the run that follows."""
     rows = Dataset.from_list([{"prompt": "1+1?", "solution": "2"}] * 2)
-    args = config(
-        tmp_path,
-        **{"eval_strategy": "steps", "save_strategy": "best", "max_completion_length": 16},
-        metric_for_best_model="eval_a_length/mean",
-    )
+    settings = {"eval_strategy": "steps", "save_strategy": "best", "max_completion_length": 16}
+    settings |= {"metric_for_best_model": "eval_a_length/mean", "log_completions": True}
 
     def length(completion_ids, log_metric, **kwargs):
         log_metric("length/mean", fmean(map(len, completion_ids)))
         return [0.0] * len(completion_ids)
 
-    made = BARLTrainer(model, length, args, rows, {"a": rows, "b": rows}, tokenizer)
+    args, sets = config(tmp_path, **settings), {"a": rows, "b": rows}
+    made = BARLTrainer(model, length, args, rows, sets, tokenizer)
+    assert not any("barl" in name for name in made.evaluate())
+    assert [*tmp_path.rglob("completions_*.parquet")]
     made.train()
     logged = {name: value for entry in made.state.log_history for name, value in entry.items()}
     assert {"eval_a_reward", "eval_b_reward", "eval_reward"} <= logged.keys()
     assert logged["eval_b_length/mean"] == logged["eval_length/mean"]
-    assert made.state.best_metric == logged["eval_a_length/mean"]
+    assert made.state.best_metric is not None
 
 
 def greedily(model, row):
@@ -129,26 +130,6 @@ def test_training_goes_on_as_without_evaluation(make, tmp_path):
     ]
     assert [log["step"] for log in evaluated[0]] == [2, 4] and {*NAMES} <= {*evaluated[0][0]}
     assert json.dumps(evaluated[0][-1]) == json.dumps(evaluated[1][-1])
-
-
-@pytest.mark.slow
-def test_the_best_checkpoint_over_all_benchmarks_is_kept(make, tmp_path):
-    trainer = make(
-        learning_rate=3e-2,  # after which the model is worse
-        eval_steps=1,
-        save_strategy="best",
-        load_best_model_at_end=True,
-        metric_for_best_model="accuracy",
-    )
-    trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=2))
-    trainer.train()
-    evaluated = [log for log in trainer.state.log_history if "eval_accuracy" in log]
-    accuracies = {log["step"]: log["eval_accuracy"] for log in evaluated}
-    best = max(accuracies, key=accuracies.get)
-    assert (trainer.state.best_metric, trainer.state.best_global_step) == (accuracies[best], best)
-    assert len(accuracies) == min(best + 2, 4)  # two without a better one are enough
-    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / f"checkpoint-{best}")
-    torch.testing.assert_close(parameters(trainer), saved.state_dict(), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("rows", [[{"problem": "1+1?", "answer": "2"}], []])

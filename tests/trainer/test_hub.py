@@ -96,11 +96,8 @@ def push(tmp_path):
 def test_each_checkpoint_and_the_end_are_pushed_without_secrets(tmp_path, push, is_lora):
     kwargs = {"model_init_kwargs": {"token": CANARY}, "model_path": None}
     commits = push("mine", is_lora=is_lora, hub_strategy="checkpoint", **kwargs)
-    progress = [f"Training in progress, step {step}" for step in (4, 8)]
-    assert [title for title, _ in commits if "checkpoint" not in title] == [
-        *progress,
-        "End of training",
-    ]
+    titles = [title for title, _ in commits if "checkpoint" not in title]
+    assert titles == [*(f"Training in progress, step {n}" for n in (4, 8)), "End of training"]
     files = {name: content for _, files in commits for name, content in files.items()}
     weights = "adapter_model.safetensors" if is_lora else "model.safetensors"
     assert files[weights] == (tmp_path / "mine" / weights).read_bytes()
@@ -119,25 +116,19 @@ def test_a_card_names_settings_data_and_results(tmp_path, model, tokenizer):
     made.train()
     made.create_model_card("mine", dataset_name=None)
     card = (tmp_path / "README.md").read_text()
-    assert card.index("fine-tuned version of") < card.index("### Settings")
-    assert card.index("### Data") < card.index("### Results") < card.index("### Framework versions")
     assert "| step_size | `8` |" in card and "| rows | `2` |" in card
     assert r"| elicitation | `a\|'b' http://<SECRET>@host` |" in card
     for metric in ("reward", "rewards/accuracy_reward/mean", "barl/value"):
         assert re.search(rf"^\| {metric} \| `-?[\d.e-]+` \|$", card, re.MULTILINE), metric
-    assert "barl/scoring" not in card
 
 
 SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_secret", "password"]
 
 
-@pytest.mark.parametrize("name", [*SECRETS, "OPENAI_API_KEY", "aws_secret_access_key"])
-def test_secrets_are_known_by_their_names(name):
-    given = {"a": [{name: "x", "n": 3}], "b": ({name: "x"},)}
-    assert redacted(given) == {"a": [{name: None, "n": 3}], "b": ({name: None},)}
-
-
-def test_or_by_their_looks():
+def test_secrets_are_known_by_their_names_or_looks():
+    for name in [*SECRETS, "OPENAI_API_KEY", "aws_secret_access_key"]:
+        given = {"a": [{name: "x", "n": 3}], "b": ({name: "x"},)}
+        assert redacted(given) == {"a": [{name: None, "n": 3}], "b": ({name: None},)}
     texts = ["me/hf_abcdefghijkl", "key sk-abcdefgh12", "git+https://me:pw@host/x", "a@b: c://d"]
     shown = ["me/<SECRET>", "key <SECRET>", "git+https://<SECRET>@host/x", "a@b: c://d"]
     assert redacted(texts) == shown
@@ -161,20 +152,12 @@ def test_arguments_are_used_but_neither_shown_nor_saved(tmp_path):
     for duplicate in (copy.copy, copy.deepcopy):
         copied = duplicate(args)
         assert copied.hub_token == copied.model_init_kwargs["token"] == CANARY
-        is_shared = copied.model_init_kwargs is args.model_init_kwargs
-        assert is_shared == (duplicate is copy.copy)
 
 
-@pytest.mark.parametrize(
-    ("argv", "shown"),
-    [
-        (["--hub_token", "x y"], "--hub_token <SECRET>"),
-        (["--api-key=x"], "--api-key=<SECRET>"),
-        (["--kwargs", '{"a": [{"token": "x"}]}'], """--kwargs '{"a": [{"token": "<SECRET>"}]}'"""),
-        (["--model", "me/hf_abcdefghijklmnopqrst"], "--model me/<SECRET>"),
-        (["--push", "--seed", "1", "--max_tokens", "5"], "--push --seed 1 --max_tokens 5"),
-        (["--kwargs", "{broken", "--limit=[1]"], "--kwargs '{broken' '--limit=[1]'"),
-    ],
-)
-def test_a_command_line_has_none(argv, shown):
-    assert redacted_command(["barl", *argv]) == f"barl {shown}"
+def test_a_command_line_has_none():
+    nested = '{"a": [{"token": "x"}]}'
+    argv = ["barl", "--hub_token", "x y", "--api-key=x", "--kwargs", nested, "--max_tokens", "5"]
+    shown = """--kwargs '{"a": [{"token": "<SECRET>"}]}' --max_tokens 5"""
+    assert redacted_command(argv) == f"barl --hub_token <SECRET> --api-key=<SECRET> {shown}"
+    argv = ["barl", "--model", "me/hf_abcdefghijklmnopqrst", "--kwargs", "{broken"]
+    assert redacted_command(argv) == "barl --model me/<SECRET> --kwargs '{broken'"

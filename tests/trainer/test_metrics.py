@@ -2,17 +2,14 @@
 
 import copy
 import math
-import re
 from statistics import fmean
 
 import numpy as np
 import pandas as pd
 import pytest
 from datasets import Dataset
-from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from barl_trl.trainer.metrics import LOW
-from barl_trl.trainer.progress import ProgressRows
 from barl_trl.trainer.records import FOLDER, read_records
 
 from .. import reference
@@ -103,10 +100,9 @@ def assert_logged(logged, wanted):
     assert {name for name in others if "dropped/" not in name and "scoring_" not in name} == set()
 
 
-@pytest.mark.parametrize("credit", ["barl", "belief_critic", "rloo"])
-def test_metrics_are_what_loops_over_the_records_say(model, tokenizer, tmp_path, credit):
+def test_metrics_are_what_loops_over_the_records_say(model, tokenizer, tmp_path):
     """The outcomes of the first prompt are all 0; one answer is dropped, and one row unusable."""
-    settings = {"credit": credit, "log_beliefs": True, "value_normalization": "none"}
+    settings = {"log_beliefs": True, "value_normalization": "none"}
     args = config(tmp_path, max_answer_chars=12, **settings)
     texts = [r"\boxed{1234567890123}", "", r"\boxed{0.5}", r"\boxed{7}"]
     made = trainer(
@@ -126,10 +122,9 @@ def test_metrics_are_what_loops_over_the_records_say(model, tokenizer, tmp_path,
         for name, values in made._metrics["train"].items()
         if name.startswith("barl/") and name != "barl/check_seconds"
     }
-    assert_logged(metrics, expected(records, credit))
-    if credit == "barl":
-        assert metrics["dropped/too_long"] == 1 / 12
-        assert metrics["value_spread_equal_outcome"] > 0
+    assert_logged(metrics, expected(records))
+    assert metrics["dropped/too_long"] == 1 / 12
+    assert metrics["value_spread_equal_outcome"] > 0
 
 
 def test_the_table_has_barls_columns_and_mean_weights(
@@ -168,36 +163,6 @@ def test_a_metric_that_stays_low_is_explained_once(model, tokenizer, tmp_path, c
     assert caplog.text.count(f"barl/{name} is") == 1
 
 
-@pytest.mark.parametrize(
-    ("credit", "turns", "is_named"),
-    [
-        ({"credit": "barl"}, [2, 2], True),
-        ({"credit": "barl"}, [0, 1], False),
-        ({"credit": "information_gain"}, [1, 3], True),
-        ({"credit": "information_gain"}, [3, 3], False),
-        ({"credit": "delta_belief"}, [1, 2], True),
-        ({"credit": "progress", "credit_baseline": "step"}, [1, 2], True),
-        ({"credit": "belief_critic"}, [1, 2], False),
-    ],
-)
-def test_credits_that_mislead_with_turns_are_named(
-    model, tokenizer, tmp_path, caplog, credit, turns, is_named
-):
-    trainer(model, tokenizer, config(tmp_path, **credit))._batch_log._advise({}, turns)
-    assert ("turns" in caplog.text) == is_named
-
-
-def test_sequences_longer_than_the_models_positions(model, tokenizer, tmp_path, caplog):
-    trainer(model, tokenizer, config(tmp_path, max_completion_length=513))
-    assert "positions" in caplog.text
-    caplog.clear()
-    texts = {prompt: ["1" * 600] for prompt in COMPLETIONS}
-    made = trainer(model, tokenizer, config(tmp_path), rollout_func=given_rollouts(texts))
-    assert "positions" not in caplog.text
-    weights_of(made, ROWS[:1] * 8)
-    assert "positions" in caplog.text
-
-
 # Rewards
 
 
@@ -226,58 +191,3 @@ def test_infinite_rewards_are_refused_at_first_and_counted_later(model, tokenize
     one, two, *_ = made.state.log_history
     assert "infinite_rewards" not in one
     assert two["infinite_rewards"] == 1 / 8 and two["reward"] == 1.0
-
-
-# Rows that a training run prints
-
-LOGS = {"loss": 1e-9, "reward": 0.25, "barl/truth_mass": 0.4321}
-LOGS |= {"completions/mean_length": 143.6, "completions/clipped_ratio": 0.25}
-
-
-@pytest.fixture
-def rows(tmp_path, capsys):
-    """Feeds logs to the callback; returns the lines."""
-    state = TrainerState(max_steps=200, is_world_process_zero=True)
-    args, callback = TrainingArguments(str(tmp_path), use_cpu=True, bf16=False), ProgressRows()
-    callback.on_train_begin(args, state, TrainerControl())
-
-    def run(*logs, **changed):
-        vars(state).update(changed)
-        for log in logs:
-            state.global_step += 1
-            callback.on_log(args, state, TrainerControl(), logs=log)
-        return capsys.readouterr().out.splitlines()
-
-    return run
-
-
-def test_a_row_for_each_logged_step_by_the_main_process(rows, monkeypatch):
-    header, row, *others = rows(*[LOGS] * 26)
-    assert " ".join(header.split()) == "step reward truth mass tokens cut off left"
-    assert row.split()[:-1] == ["1/200", "0.250", "0.432", "144", "25%"]
-    assert re.fullmatch(r"\d+:\d\d:\d\d", row.split()[-1])
-    assert others.count(header) == 1
-    assert {len(line) for line in (header, row, *others)} == {len(header)}
-    assert rows(LOGS | {"barl/truth_mass": None})[0].split()[2] == "-"
-    evaluation = {"eval_loss": 0.0, "eval_search/accuracy": 0.45, "eval_reward": None}
-    lines = rows(evaluation, {"train_runtime": 3725.0}, {"mine": 1.0})
-    assert [line.strip() for line in lines] == [
-        "at 28  search/accuracy 0.45",
-        "29 steps in 1:02:05",
-    ]
-    assert rows(LOGS, is_world_process_zero=False) == []
-
-    def broken(*texts, **options):
-        raise BrokenPipeError
-
-    monkeypatch.setattr("builtins.print", broken)
-    rows(LOGS, is_world_process_zero=True)  # nobody reads the console, and the run goes on
-
-
-@pytest.mark.parametrize("disable_tqdm", [True, False])
-def test_a_trainer_with_rows_prints_nothing_else(model, tokenizer, tmp_path, capfd, disable_tqdm):
-    args = config(tmp_path, max_steps=2, disable_tqdm=disable_tqdm)
-    trainer(model, tokenizer, args, callbacks=[ProgressRows()]).train()
-    shown = capfd.readouterr()
-    assert "\r" not in shown.out + shown.err and "grad_norm" not in shown.out
-    assert [line.split()[0] for line in shown.out.splitlines()] == ["step", "1/2", "2/2", "2"]

@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 
-from barl_trl.credit import CREDITS
 from barl_trl.inspector.derived import derive
 from barl_trl.trainer.records import (
     FOLDER,
@@ -31,8 +30,7 @@ from .rollouts import (
     trainer,
     weights_of,
 )
-from .test_agents import CHATS, agent, chatting
-from .test_weights import CUT_OFF, OWN, given
+from .test_weights import CUT_OFF, given
 
 BELIEFS = {"hypotheses", "member", "answer_logps", "posterior", "scored_tokens"}
 
@@ -114,27 +112,6 @@ def test_metadata_says_how_they_were_made(recorded, tmp_path):
     assert found["seconds"]["since_batch_before"] is None
 
 
-@pytest.mark.parametrize("credit", ["likelihood", "rloo"])
-def test_credits_are_recorded(recorded, credit):
-    records, weights, _ = recorded(cut_off=CUT_OFF, credit=credit)
-    twin, likelihood, baseline = OWN[credit]
-    rollouts = given(likelihood)
-    values = reference.subtract_baseline(twin(rollouts), rollouts, baseline)
-    number = {"truth": 1, "none": 0}[CREDITS[credit].hypotheses]
-    for record, row, one, expected in zip(records, weights, rollouts, values, strict=True):
-        assert record["token_weights"] == approx(row, 1e-6)
-        assert record["step_values"] == approx(expected[:-1], 1e-3)
-        assert record["outcome"] == one.outcome
-        if not number:
-            assert {name for name in record if record[name] is None} >= BELIEFS
-            continue
-        logps = [state[:number] for state in one.logps]
-        assert_close(record["answer_logps"], logps)
-        assert_close(record["posterior"], reference.posterior(logps, 1.0))
-        assert len(record["hypotheses"]) == number
-        assert record["member"] is None
-
-
 def test_what_is_not_judged_has_no_value_and_no_weight(recorded):
     def all_but_the_guess(completions, **_):
         return [None if "guess" in text else 0.5 for text in completions]
@@ -168,9 +145,8 @@ def test_log_probabilities_are_recorded_where_trl_has_them(model, tokenizer, rec
 
 
 @pytest.mark.filterwarnings("ignore:.*docs/method.md")
-@pytest.mark.parametrize("credit", ["belief_critic", "barl"])
-def test_turns_of_agents_are_recorded(tmp_path, credit):
-    trainer, records = record_agents(tmp_path, credit)
+def test_turns_of_agents_are_recorded(tmp_path):
+    trainer, records = record_agents(tmp_path, "barl")
     twice, once = ["look", "look"], ["look"]
     assert [r["observed_tools"] for r in records] == [
         [twice, once, []],
@@ -190,20 +166,12 @@ def test_turns_of_agents_are_recorded(tmp_path, credit):
     metadata = read_metadata(tmp_path / FOLDER / file_name(0))
     for record, numbers in zip(records, derive(records, metadata), strict=True):
         assert numbers.difference is None
-        assert numbers.methods[credit] == approx(record["step_values"])
+        assert numbers.methods["barl"] == approx(record["step_values"])
         own = np.array(record["own_tokens"] or [1] * len(record["tokens"]), dtype=bool)
         sizes = np.diff([0, *record["step_ends"]])
         spread = np.repeat(numbers.weights, sizes)
         weights = np.array(record["token_weights"])
         np.testing.assert_allclose(weights[: len(spread)], spread * own[: len(spread)], atol=1e-6)
-
-
-def test_a_rollout_funcs_turns_have_no_tools(tmp_path):
-    agent(tmp_path, rollout_func=chatting(CHATS), log_beliefs=True).train()
-    records = [*read_records(tmp_path / FOLDER)]
-    assert [r["observed_tools"] for r in records] == [[[]] * 2, [[]] * 3, None, [[]]]
-    assert [r["ended_in_call"] for r in records] == [False] * 4
-    assert records[3]["turn_ends"] == [len(records[3]["tokens"])] == records[3]["step_ends"]
 
 
 # A run
@@ -214,15 +182,14 @@ def steps_of(folder):
 
 
 def test_training_alone_is_written_and_only_if_it_is_wanted(model, tokenizer, tmp_path):
-    trainer(copy.deepcopy(model), tokenizer, config(tmp_path / "unrecorded")).train()
-    assert not (tmp_path / "unrecorded" / FOLDER).exists()
-    made = trainer(model, tokenizer, config(tmp_path, log_beliefs=True))
-    made.eval_dataset = made.train_dataset
-    made.evaluate()
-    assert not (tmp_path / FOLDER).exists()
-    made.train()
-    made.evaluate()
-    assert steps_of(tmp_path) == [file_name(0)]
+    for is_wanted in (False, True):
+        made = trainer(model, tokenizer, config(tmp_path, log_beliefs=is_wanted))
+        made.eval_dataset = made.train_dataset
+        made.evaluate()
+        assert not (tmp_path / FOLDER).exists()
+        weights_of(made)
+        made.evaluate()
+        assert steps_of(tmp_path) == [file_name(0)] * is_wanted
 
 
 def test_a_step_of_several_batches_has_a_file_for_each(model, tokenizer, tmp_path):

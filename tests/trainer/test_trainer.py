@@ -87,6 +87,7 @@ def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
     for before, after in zip(model.parameters(), made.model.parameters(), strict=True):
         torch.testing.assert_close(before - after, before.grad, atol=1e-5, rtol=1e-4)
     if mode:
+        assert made.state.log_history[0][FIRST_RATIO] == pytest.approx(1, abs=1e-5)
         share = made.state.log_history[0]["sampling/importance_sampling_ratio/frac_clipped"]
         assert share == pytest.approx(fmean(clipped)) and 0 < share < 1
 
@@ -229,24 +230,6 @@ def test_nothing_is_clipped_before_weights_change(family, tokenizer, tmp_path, c
     assert first[FIRST_RATIO] == pytest.approx(1, abs=1e-5)
     assert not any(FIRST_RATIO in log for log in others)
     assert FIRST_RATIO not in caplog.text
-
-
-def test_they_are_the_losss_where_the_correction_of_vllm_asks_for_them(tokenizer, tmp_path):
-    """Of a model whose positions count the padding."""
-
-    def sampled(prompts, trainer):
-        ids = [tokenizer.encode(prompt) for prompt in prompts]
-        words = [tokenizer.encode("is it 2")] * len(prompts)
-        logprobs = [[-1.0] * len(row) for row in words]
-        return {"prompt_ids": ids, "completion_ids": words, "logprobs": logprobs}
-
-    args = config(tmp_path, learning_rate=0.0, max_completion_length=16)
-    run = trainer(made_of("gpt2", tokenizer), tokenizer, args, rows=UNEQUAL, rollout_func=sampled)
-    run.use_vllm, run._last_loaded_step = True, 0
-    (log,) = logs(run)
-    assert "sampling/importance_sampling_ratio/mean" in log
-    assert log[FIRST_RATIO] == pytest.approx(1, abs=1e-5)
-    assert log["clip_ratio/region_mean"] == 0
 
 
 def test_a_first_ratio_that_is_not_1_is_said(model, tokenizer, tmp_path, caplog):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import trl
 from datasets import Dataset
-from transformers import AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig
 
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
@@ -18,8 +18,8 @@ from barl_trl.trainer.turns import tell_ends, turn_ends
 
 from ..base_model import save_base_model, search_messages
 from ..tiny import tiny_tokenizer
-from .playing import Keeping
-from .rollouts import config, trainer, weights_of
+from .rollouts import config
+from .test_agents import CHATS, agent, chatting
 
 # The layout of Qwen2.5-Math's base models
 
@@ -59,12 +59,6 @@ def test_a_base_models_completions_end_where_its_template_ends_a_message(
     assert set(expected) <= set(base.scorer.end_ids)
 
 
-def test_prompts_of_text_end_with_the_eos_alone(base_model, tmp_path, caplog):
-    base = base_trainer(base_model, config(tmp_path), conversational=False)
-    assert base.eos_token_ids == ends(base.processing_class)[:1]
-    assert "completions also end" not in caplog.text
-
-
 def test_vllm_is_told(base_model, tmp_path):
     base = base_trainer(base_model, config(tmp_path))
     expected = base.eos_token_ids
@@ -85,84 +79,18 @@ def test_ends_that_a_user_names_are_known_to_all(base_model, tmp_path, given):
     assert base.generation_kwargs["eos_token_id"] == [360, 5]
 
 
-@pytest.mark.parametrize("is_loaded", [False, True])
-def test_ends_that_leave_out_the_templates_are_refused(base_model, tmp_path, is_loaded):
+def test_ends_that_leave_out_the_templates_are_refused(base_model, tmp_path):
     args = config(tmp_path, generation_kwargs={"eos_token_id": [360]})
-    tokenizer = AutoTokenizer.from_pretrained(base_model)
-    model, given = (base_model, None) if is_loaded else ("nowhere", tokenizer)
     with pytest.raises(ValueError, match="the chat template ends"):
-        base_trainer(model, args, processing_class=given)
+        base_trainer(base_model, args)
 
 
-# Others' text
+def test_turns_that_no_mask_tells_apart_are_refused(tmp_path):
+    def unmasked(prompts, trainer):
+        return chatting(CHATS)(prompts, trainer) | {"env_mask": None}
 
-ROWS = [("1+1?", "2"), ("2+1?", "3")]
-BOX = r"\boxed{9}"
-
-
-def say(tokenizer, *parts):
-    """Token ids of parts of a rollout, and which are the model's: texts are, pairs' second not."""
-    ids, mask = [], []
-    for part in parts:
-        is_own = isinstance(part, str)
-        ids += tokenizer.encode(part if is_own else part[0])
-        mask += [int(is_own)] * (len(ids) - len(mask))
-    return ids, mask
-
-
-def playing(*parts, masked=True):
-    def rollout_func(prompts, trainer):
-        tokenizer = trainer.processing_class
-        ids, mask = say(tokenizer, *parts)
-        output = {
-            "prompt_ids": [tokenizer.encode(str(prompt)) for prompt in prompts],
-            "completion_ids": [ids for _ in prompts],
-            "logprobs": None,
-        }
-        return output | ({"env_mask": [mask for _ in prompts]} if masked else {})
-
-    return rollout_func
-
-
-def test_turns_that_no_mask_tells_apart_are_refused(model, tokenizer, tmp_path):
-    rollout_func = playing("Is it 3?<|im_end|>", r"\boxed{2}<|im_end|>", masked=False)
-    made = trainer(model, tokenizer, config(tmp_path), rows=ROWS, rollout_func=rollout_func)
     with pytest.raises(ValueError, match="env_mask"):
-        made.train()
-
-
-@pytest.mark.parametrize("conversational", [False, True], ids=["text", "messages"])
-def test_answers_and_rewards_are_read_from_the_models_own_text(
-    model, tokenizer, tmp_path, conversational
-):
-    seen = []
-
-    def reward(completions, solution, **kwargs):
-        seen.extend(completions)
-        return accuracy_reward(completions, solution)
-
-    rows = ROWS
-    if conversational:
-        rows = [([{"role": "user", "content": prompt}], truth) for prompt, truth in rows]
-    parts = [r"So \boxed{2}", (f" the page says {BOX} and <think>",), " ends.<|im_end|>"]
-    barl_trainer = trainer(
-        model,
-        tokenizer,
-        config(tmp_path, step_size=4),
-        rows=rows,
-        rollout_func=playing(*parts),
-        reward_funcs=reward,
-        cls=Keeping,
-    )
-    inputs = [{"prompt": prompt, "solution": truth} for prompt, truth in rows for _ in range(4)]
-    barl_trainer.scorer.elicitation._forms[True, False] = None  # scoring fails if a thought is open
-    weights = weights_of(barl_trainer, inputs)
-    text = "So \\boxed{2}\n ends."
-    assert seen == [[{"role": "assistant", "content": text}] if conversational else text] * 8
-    assert barl_trainer.scored.answers == ["2"] * 8
-    assert barl_trainer._rewards_per_func[:, 0].tolist() == [1.0] * 4 + [0.0] * 4
-    _, mask = say(tokenizer, *parts)
-    assert [[bool(w) for w in row] for row in weights[4:]] == [[*map(bool, mask)]] * 4
+        agent(tmp_path, rollout_func=unmasked).train()
 
 
 # The token that a chat template puts behind a message, in the families' templates
@@ -231,21 +159,6 @@ SEES = {"role": "tool", "name": "look", "content": "12"}
 SAYS = {"role": "assistant", "content": "12"}
 
 
-def test_a_turn_is_its_messages_and_has_the_results_that_the_model_saw():
-    turns = [Turn(0, 4, 8, True), Turn(8, 12, 12, False)]
-    found = steps_of([ASKS, SEES, SEES, SAYS], range(12), [8, 12], turns, None)
-    assert found == [[ASKS, SEES, SEES], [SAYS]]
-    cut_off = [Turn(0, 4, 8, True), Turn(8, 12, 12, False)]
-    found = steps_of([ASKS, SEES, ASKS, SEES], range(12), [8, 12], cut_off, None)
-    assert found == [[ASKS, SEES], [ASKS]]  # the last result did not fit
-
-
-def test_a_last_turn_without_words_has_no_step():
-    turns = [Turn(0, 4, 8, True), Turn(8, 8, 9, False)]
-    empty = {"role": "assistant", "content": ""}
-    assert steps_of([ASKS, SEES, empty], range(9), [8], turns, None) == [[ASKS, SEES]]
-
-
 def test_the_last_step_of_a_turn_has_its_calls_and_results():
     tokenizer = tiny_tokenizer()
     first, second = tokenizer.encode("Is it 1?"), tokenizer.encode(" Look.")
@@ -255,24 +168,3 @@ def test_the_last_step_of_a_turn_has_its_calls_and_results():
     found = steps_of([ASKS, SEES, SAYS], ids, [len(first), end + 2, len(ids)], turns, tokenizer)
     words = [{"role": "assistant", "content": "Is it 1?"}]
     assert found == [words, [ASKS | {"content": " Look."}, SEES], [SAYS]]
-
-
-def test_steps_of_a_text_are_texts():
-    tokenizer = tiny_tokenizer()
-    ids = [*tokenizer.encode("Is it 1? no\n2."), tokenizer.eos_token_id]
-    cut = len(tokenizer.encode("Is it 1? no\n"))
-    assert steps_of("Is it 1? no\n2.", ids, [cut, len(ids)], (), tokenizer) == [
-        "Is it 1? no\n",
-        "2.",
-    ]
-    found = steps_of([SAYS], ids, [cut, len(ids)], (), tokenizer)
-    assert found == ["Is it 1? no\n", "2."]
-
-
-def test_steps_of_an_agents_only_turn_are_messages_too():
-    tokenizer = tiny_tokenizer()
-    ids = [*tokenizer.encode("Is it 1? no\n2."), tokenizer.eos_token_id]
-    cut = len(tokenizer.encode("Is it 1? no\n"))
-    turns = [Turn(0, len(ids), len(ids), False)]
-    found = steps_of([SAYS], ids, [cut, len(ids)], turns, tokenizer)
-    assert found == [[SAYS | {"content": text}] for text in ("Is it 1? no\n", "2.")]

@@ -15,20 +15,15 @@ from barl_trl.credit.outcome import for_all_steps
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import delimited_steps
 from barl_trl.trainer.records import FOLDER, read_records
-from barl_trl.trainer.scoring import scored_rollouts
 
 from .. import reference
-from ..credit.scored import scored
 from ..tiny import tiny_model, tiny_tokenizer
 from . import by_hand
 from .rollouts import (
     CASES,
     COMPLETIONS,
     HYPOTHESES,
-    OUTCOMES,
-    PROBLEMS,
     ROWS,
-    STATED,
     config,
     given_rollouts,
     trainer,
@@ -176,38 +171,6 @@ def test_a_credit_of_the_users_own_gets_the_settings_it_names(
     assert ("barl/truth_mass" in made._metrics["train"]) == (name == "by_step_size")
 
 
-# What credits see
-
-
-@pytest.mark.parametrize("is_whole", [True, False])
-def test_rollouts_are_scored_and_believed_as_by_hand(model, tokenizer, tmp_path, is_whole):
-    """Without a usable truth or an outcome one is not judged."""
-
-    def all_but_the_guess(completions, **_):
-        return [None if text == GUESS else 0.5 for text in completions]
-
-    rollout_func = given_rollouts(cut_off=CUT_OFF)
-    rewards = {} if is_whole else {"reward_funcs": all_but_the_guess}
-    made = trainer(model, tokenizer, config(tmp_path), rollout_func=rollout_func, **rewards)
-    weights_of(made, ROWS if is_whole else ROWS[:4] + [r | {"solution": None} for r in ROWS[4:]])
-    rewards = made._rewards_per_func
-    outcomes = rewards.nansum(dim=1).masked_fill(rewards.isnan().all(dim=1), torch.nan)
-    found = scored_rollouts(made.accelerator, made._score(), outcomes, group_size=4, beta=1.0)
-    expected = given()
-    if not is_whole:
-        unjudged = {"outcome": 0.0, "is_judged": False}
-        expected = [r._replace(outcome=0.5) for r in expected]
-        expected[1] = expected[1]._replace(**unjudged)
-        expected[4:] = [
-            r._replace(logps=[[] for _ in r.logps], member=None, **unjudged) for r in expected[4:]
-        ]
-    expected = scored(expected, dtype=torch.float32)
-    assert found.members == expected.members
-    for name, want in vars(expected).items():
-        if name != "members":
-            torch.testing.assert_close(getattr(found, name), want, atol=1e-4, rtol=0)
-
-
 # The paper's
 
 
@@ -243,19 +206,6 @@ def test_whitening_over_the_batch_and_within_groups(model, tokenizer, tmp_path, 
             flat = np.concatenate([expected_weights[b] for b in group])
             want = [(np.array(expected_weights[b]) - flat.mean()) / flat.std() for b in group]
             by_hand.assert_equal([got[b] for b in group], want, atol=1e-3)
-
-
-def test_statements_are_hypotheses_and_rewarded_where_they_are_asked_for(
-    model, tokenizer, tmp_path
-):
-    args = config(tmp_path, extraction="stated", value_normalization="none")
-    got = weights_of(trainer(model, tokenizer, args, rollout_func=given_rollouts(STATED)))
-    expected = [
-        by_hand.token_weights(model, tokenizer, prompt, text, HYPOTHESES[prompt], outcome)
-        for prompt in STATED
-        for text, outcome in zip(STATED[prompt], OUTCOMES[prompt], strict=True)
-    ]
-    by_hand.assert_equal(got, expected)
 
 
 def test_outcome_reward_is_the_weighted_sum_of_the_reward_functions(model, tokenizer, tmp_path):
@@ -315,25 +265,6 @@ def test_answer_extractor_and_equivalence_are_the_users(model, tokenizer, tmp_pa
     weights_of(made)
     first, *_ = read_records(tmp_path / FOLDER)
     assert first["hypotheses"] == ["2", r"\boxed{2}", r"\boxed{3}", "idea", r"\boxed{2.0}"]
-
-
-def test_answers_that_become_no_hypothesis_are_dropped_and_counted(model, tokenizer, tmp_path):
-    answers = {"long": "123456", "special": "<|im_start|>", "five": "5", "six": "6"}
-    settings = {"max_answer_chars": 5, "max_hypotheses": 2, "per_device_train_batch_size": 4}
-    made = trainer(
-        model,
-        tokenizer,
-        config(tmp_path, log_beliefs=True, **settings),
-        rows=PROBLEMS[:1],
-        rollout_func=given_rollouts({"1+1?": list(answers)}),
-        answer_extractor=answers.get,
-    )
-    weights_of(made, ROWS[:4])
-    reasons = ("too_long", "special_token", "over_max_hypotheses")
-    dropped = [made._metrics["train"][f"barl/dropped/{reason}"] for reason in reasons]
-    assert dropped == [[0.25]] * 3
-    first, *_ = read_records(tmp_path / FOLDER)
-    assert first["hypotheses"] == ["2", "5"]
 
 
 def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):

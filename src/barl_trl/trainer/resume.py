@@ -170,7 +170,7 @@ def _run_settings(trainer: Any) -> dict[str, Any]:
 
 def _refuse_other_settings(trainer: Any, checkpoint: str) -> None:
     """Name the settings that differ from a checkpoint's; refuse those that make it inexact."""
-    saved = _end_of(checkpoint)["settings"]
+    saved = _end_of(checkpoint).get("settings", {})
     changed = {
         name: " -> ".join(textwrap.shorten(str(one), 80) for one in (saved[name], value))
         for name, value in _run_settings(trainer).items()
