@@ -69,33 +69,18 @@ class Elicitation:
         token_ids = [*prompt_ids, *completion_ids]
         positions = [len(prompt_ids) + end for end in (0, *step_ends)]
         starts = [len(prompt_ids) + start for start in turn_starts]
-        # without answers nothing is asked
-        elicitations = self._at_states(token_ids, positions, is_own, starts) if answers else None
+        elicitations = None  # all states have the common one
+        if answers:  # else nothing is asked
+            are_open = [False] * len(positions)
+            # most rollouts have no tags: one decoding, only to look for them, is enough to know it
+            if THOUGHT_START in self.tokenizer.decode(token_ids, skip_special_tokens=False):
+                are_open = self._open_thoughts(token_ids, positions, is_own, starts)
+            pairs = zip(are_open, positions, strict=True)
+            forms = [self._forms[is_open, position in starts] for is_open, position in pairs]
+            elicitations = forms if any(ids is not self.token_ids for ids in forms) else None
         asked = [self._remembered_answer(answer) for answer in answers]
         score_from = len(prompt_ids) if score_completion else None
         return Rollout(token_ids, positions, asked, elicitations, score_from)
-
-    def _at_states(
-        self,
-        token_ids: Sequence[int],
-        state_positions: Sequence[int],
-        is_own: Sequence[int],
-        turn_starts: Sequence[int],
-    ) -> list[list[int]] | None:
-        """Return the elicitation of every state, which first closes a thought that is open there.
-
-        None if all have the common one. The text is decoded only to look for the tags, which count
-        in own tokens; the state's tokens stay the rollout's.
-        """
-        are_open = [False] * len(state_positions)
-        # most rollouts have no tags: one decoding is enough to know it
-        if THOUGHT_START in self.tokenizer.decode(token_ids, skip_special_tokens=False):
-            are_open = self._open_thoughts(token_ids, state_positions, is_own, turn_starts)
-        elicitations = [
-            self._forms[is_open, position in turn_starts]
-            for is_open, position in zip(are_open, state_positions, strict=True)
-        ]
-        return elicitations if any(ids is not self.token_ids for ids in elicitations) else None
 
     def _open_thoughts(
         self,
@@ -104,7 +89,7 @@ class Elicitation:
         is_own: Sequence[int],
         turn_starts: Sequence[int],
     ) -> list[bool]:
-        """Return whether a thought is open at each state."""
+        """Return whether a thought, whose tags the model wrote, is open at each state."""
         turn_of_state = [
             max(start for start in (state_positions[0], *turn_starts) if start <= position)
             for position in state_positions

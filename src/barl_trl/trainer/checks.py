@@ -33,8 +33,8 @@ _OF_TRL = {"prompts", "completions", "completion_ids", "trainer_state", "log_ext
 def check_trainer_arguments(
     model: Any, args: Any, reward_funcs: Any, train_dataset: Any, eval_dataset: Any,
     keywords: dict[str, Any],
-) -> None:
-    """Refuse arguments of [`BARLTrainer`] that it cannot honour; `keywords` has the others by name.
+) -> list[Any]:
+    """Return the rewards; refuse arguments of [`BARLTrainer`], some of them `keywords`, by name.
 
     Raises:
         ValueError: An argument breaks a rule, or (TypeError) `args` is no [`BARLConfig`].
@@ -66,6 +66,7 @@ def check_trainer_arguments(
     for name, dataset in {"train_dataset": train_dataset, **sets}.items():
         if isinstance(dataset, Dataset | IterableDataset):  # TRL refuses what is none
             _check_dataset(name, dataset, args, rewards, keywords)
+    return rewards
 
 
 def _must(holds: Any, text: str) -> None:

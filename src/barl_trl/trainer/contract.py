@@ -59,10 +59,8 @@ _NAMES = {
 def check_versions(own_fields: Collection[str] = ()) -> None:
     """Look for all names that barl-trl relies on in TRL and transformers, once in a process.
 
-    A warning names installed versions that the tests do not run with.
-
-    Args:
-        own_fields: The fields that [`BARLConfig`] declares; TRL must have no others of these names.
+    A warning names installed versions that the tests do not run with. TRL must have no other fields
+    of the names of [`BARLConfig`]'s `own_fields`.
 
     Raises:
         ImportError: A name is missing, or a function takes other parameters.

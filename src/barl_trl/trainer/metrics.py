@@ -64,9 +64,6 @@ class BatchLog(TrainerCallback):
 
     What it relies on in TRL: `log` averages `_metrics` and empties it; `_logs` has a deque for each
     column of the completions table; `_metrics` has the `step_time` of a step when it ends.
-
-    Args:
-        trainer: A [`BARLTrainer`].
     """
 
     def __init__(self, trainer: Any):

@@ -27,9 +27,6 @@ class RolloutRecorder(TrainerCallback):
     A run that starts, or resumes from a checkpoint, deletes the files of the steps that it is about
     to do again. Each process makes the columns of its own rollouts, and the main process joins
     them.
-
-    Args:
-        trainer: A [`BARLTrainer`] with `log_beliefs` set.
     """
 
     def __init__(self, trainer: Any):

@@ -97,18 +97,9 @@ class RolloutBatch:
 class HypothesisScorer:
     """Form a rollout batch's hypotheses and compute their log-likelihoods.
 
-    Args:
-        tokenizer: The model's tokenizer.
-        credit: The credit, which decides which answers are scored, and how the log-probabilities of
-            an answer's tokens are reduced.
-        args: Settings of elicitation, hypotheses and scoring.
-        answer_extractor: Completion -> its final answer, or None.
-        answer_equivalence: Two answers -> whether they are one hypothesis.
-        step_segmenter: Token ids of a chain of thought -> the ends of its steps.
-        end_ids: Ids of the tokens that end a turn.
-        divides_turns: Whether the segmenter also divides turns that are followed by others; without
-            it each of these is a step.
-        functions: The user's functions that say what the task knows of hypotheses.
+    The credit decides which answers are scored, and how the log-probabilities of an answer's tokens
+    are reduced. Where the segmenter `divides_turns`, it also divides those that are followed by
+    others; else each of these is a step. `end_ids` are tokens that end a turn.
     """
 
     tokenizer: Any

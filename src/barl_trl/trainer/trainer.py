@@ -205,15 +205,14 @@ class BARLTrainer(ResumeMixin):
             "processing_class": processing_class,
             **functions._asdict(),
         } | kwargs
-        check_trainer_arguments(model, args, reward_funcs, train_dataset, eval_dataset, keywords)
+        data = train_dataset, eval_dataset
+        rewards = check_trainer_arguments(model, args, reward_funcs, *data, keywords)
         self._said: set[Hashable] = set()
         self.benchmarks = dict(benchmarks or {})
         check_benchmarks(self.benchmarks)
         if self.benchmarks and eval_dataset is None:
             eval_dataset = {}  # `Trainer` refuses to evaluate without a data set
-        length: Any = args.max_completion_length
-        rewards = resolve_rewards(reward_funcs or [], args.extraction, max_completion_length=length)
-        self._choose_judge(rewards if isinstance(rewards, list) else [rewards], args)
+        self._choose_judge(rewards, args)
         self.credit = args.own_credit
         super().__init__(
             os.fspath(model) if isinstance(model, os.PathLike) else model,

@@ -128,25 +128,20 @@ def _log_turns(trainer: Any, generated: Generated, turns: Sequence[Sequence[Turn
     completions, completion_ids = generated.completions, generated.completion_ids
     shares: dict[str, list[float]] = {"turns_per_rollout": [*map(len, turns)]}
     if generated.has_tools:
+        names = ("ended_in_call", "at_turn_limit", "no_room_for_result", "malformed_calls")
+        shares |= {name: [] for name in names}
         tokenizer = trainer._tokenizer
         opening = call_opening(tokenizer, trainer.chat_template)
-        calls = shares["ended_in_call"] = [*map(calls_tool, completions)]
-        at_limit = [len(spans) > trainer.max_tool_calling_iterations for spans in turns]
-        shares["at_turn_limit"] = [
-            is_call and is_last for is_call, is_last in zip(calls, at_limit, strict=True)
-        ]
-        shares["no_room_for_result"] = [
-            (is_call and not is_last) or (bool(spans) and spans[-1].has_observation)
-            for is_call, is_last, spans in zip(calls, at_limit, turns, strict=True)
-        ]
-        shares["malformed_calls"] = [
-            not calls_tool(completion)
-            and bool(opening)
-            and bool(spans)
-            and not spans[-1].has_observation
-            and str(opening) in tokenizer.decode(ids[spans[-1].start :])
-            for completion, ids, spans in zip(completions, completion_ids, turns, strict=True)
-        ]
+        most = trainer.max_tool_calling_iterations
+        for completion, ids, spans in zip(completions, completion_ids, turns, strict=True):
+            is_call, is_last = calls_tool(completion), len(spans) > most
+            is_seen = bool(spans) and spans[-1].has_observation
+            is_like_call = bool(opening and spans) and not (is_call or is_seen)
+            is_like_call = is_like_call and str(opening) in tokenizer.decode(ids[spans[-1].start :])
+            no_room = (is_call and not is_last) or is_seen
+            values = is_call, is_call and is_last, no_room, is_like_call
+            for name, value in zip(names, values, strict=True):
+                shares[name].append(value)
     metrics = trainer._metrics["train" if trainer.model.training else "eval"]
     for name, values in shares.items():
         metrics[f"barl/{name}"].append(fmean(gather_object(values)))
