@@ -172,43 +172,6 @@ def test_an_environment_tells_answers_and_rewards_and_reward_functions_read_them
     assert trainer._rewards_per_func.tolist() == rewards
 
 
-class Shelf:
-    """An environment without an answer and a reward."""
-
-    def reset(self, **row):
-        assert "environment" not in row
-
-    def read(self, key: int) -> str:
-        """Read a key.
-
-        Args:
-            key: The key.
-
-        Returns:
-            Its value.
-        """
-        return look(key)
-
-
-SEVERAL = {"game": Guess, "shelf": Shelf}
-
-
-def test_each_row_may_choose_its_environment(tmp_path):
-    """A dict of environments: the answer of a game is told, that of a shelf is read."""
-    rows = [row | {"environment": name} for name in SEVERAL for row in ROWS]
-    reads = [[call("read", key=1), *play[-1:]] for play in plays()]
-    trainer = agent(
-        tmp_path, rows=rows, environment_factory=SEVERAL, num_generations=4, step_size=99
-    )
-    output = played(trainer, rows, [*GAMES, *reads])
-    assert trainer.scored.answers == ["12", "9", None, "12", "12", None, "7", "2"]
-    right = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]
-    rewards = trainer._rewards_per_func
-    assert rewards[:, 0].tolist() == right
-    assert rewards[:4, 1].tolist() == right[:4] and rewards[4:, 1].isnan().all()
-    assert (output["advantages"] != 0).any(dim=1).tolist() == [True] * 8
-
-
 def chatting(parts, **columns):
     """A `rollout_func` whose rollouts are lists of parts: texts are the model's, pairs are not."""
 
@@ -237,24 +200,16 @@ CHATS = [
 ]
 
 
-@pytest.mark.parametrize("conversational", [False, True])
-def test_a_rollout_func_of_several_turns(tmp_path, conversational):
-    rows = ROWS if conversational else [{"prompt": "3 * 4?", "solution": "12"}] * 4
+def test_a_rollout_func_of_several_turns(tmp_path):
     seen = []
 
     def reward(completions, **kwargs):
         seen.extend(completions)
         return accuracy_reward(completions, kwargs["solution"])
 
-    trainer = agent(
-        tmp_path,
-        rows=rows,
-        reward_funcs=reward,
-        rollout_func=chatting(CHATS),
-        step_size=99,
-    )
+    trainer = agent(tmp_path, reward_funcs=reward, rollout_func=chatting(CHATS), step_size=99)
     trainer.model.train()
-    output = trainer._generate_and_score_completions([dict(row) for row in rows])
+    output = trainer._generate_and_score_completions([dict(row) for row in ROWS])
     assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 1]
     assert trainer.scored.answers == ["12", "7", "9", None]
     assert trainer.scored.is_cut_off == [False, False, False, True]
@@ -263,11 +218,13 @@ def test_a_rollout_func_of_several_turns(tmp_path, conversational):
         weighed = output["advantages"][n][: len(mask)] != 0
         # the end of a turn that another wrote is not the model's
         assert weighed.tolist() == [bool(own) for own in mask]
-    if conversational:
-        assert [message["role"] for message in seen[1]] == ["assistant", "tool"] * 2 + ["assistant"]
-        assert seen[3][-1] == {"role": "tool", "content": "user\nNo \\boxed{5}.\nassistant"}
-    else:
-        assert seen == [r"\boxed{12}", r"\boxed{7}", r"\boxed{9}", ""]
+    assert [message["role"] for message in seen[1]] == ["assistant", "tool"] * 2 + ["assistant"]
+    assert seen[3][-1] == {"role": "tool", "content": "user\nNo \\boxed{5}.\nassistant"}
+    texts = [{"prompt": "3 * 4?", "solution": "12"}] * 4
+    trainer = agent(tmp_path, rows=texts, reward_funcs=reward, rollout_func=chatting(CHATS))
+    trainer.model.train()
+    trainer._generate_and_score_completions(texts)
+    assert seen[4:] == [r"\boxed{12}", r"\boxed{7}", r"\boxed{9}", ""]
 
 
 def test_a_rollout_func_may_tell_the_answers_and_leaves_the_data_as_they_are(tmp_path):

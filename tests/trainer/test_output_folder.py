@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from barl_trl.trainer.resume import clear, find_checkpoint, last_checkpoint, one_writer
+from barl_trl.trainer.resume import clear, find_checkpoint, one_writer
 
 from ..tiny import tiny_model
 from .rollouts import PROBLEMS, config, trainer
@@ -130,12 +130,10 @@ def test_an_incomplete_checkpoint_is_passed_over(run, name, damage, caplog):
     assert find_checkpoint(config(folder, allow_inexact_resume=True), str(last)) == str(last)
 
 
-def test_where_there_is_none(run, tmp_path):
+def test_where_there_is_none_and_in_another_folder(run, tmp_path):
     folder, first, last = run
-    complete = (first / "complete.json").read_text()
-    for checkpoint in (first, last):
-        (checkpoint / "complete.json").unlink()
-    assert last_checkpoint(folder)[0] is None
+    (last / "complete.json").unlink()
+    (first / "complete.json").rename(tmp_path / "complete.json")
     for place in (folder, tmp_path / "nowhere"):
         assert find_checkpoint(config(place), "auto") is None
         for choice in ("true", str(tmp_path / "checkpoint-9")):
@@ -143,10 +141,8 @@ def test_where_there_is_none(run, tmp_path):
                 find_checkpoint(config(place), choice)
     for choice in (None, False, "false", "False", ""):
         assert find_checkpoint(config(tmp_path / "nowhere"), choice) is None
-
-    # a run from another folder needs a new one
+    (tmp_path / "complete.json").rename(first / "complete.json")
     make(tmp_path / "other", OWN)
-    (first / "complete.json").write_text(complete)
     with pytest.raises(ValueError, match="must be new"):
         find_checkpoint(config(tmp_path / "other"), str(first))
     for place in (folder, tmp_path / "new"):

@@ -17,7 +17,6 @@ from barl_trl.trainer.records import (
 
 from .. import reference
 from ..inspector.rollouts import record_agents, write_records
-from . import by_hand
 from .rollouts import (
     CASES,
     HYPOTHESES,
@@ -132,15 +131,6 @@ def test_what_is_not_judged_has_no_value_and_no_weight(recorded):
     assert records[0]["step_values"] and any(records[0]["token_weights"])
 
 
-def test_log_probabilities_are_recorded_where_trl_has_them(model, tokenizer, recorded):
-    stale = {"per_device_train_batch_size": 4, "steps_per_generation": 2}
-    for credit in ("barl", "rloo"):
-        records, _, _ = recorded(credit=credit, **stale)
-        for record, (prompt, completion, _) in zip(records, CASES, strict=True):
-            logps = by_hand.completion_logps(model, tokenizer, prompt, completion)
-            assert record["token_logps"] == approx(logps.tolist())
-
-
 # Agents
 
 
@@ -179,17 +169,6 @@ def test_turns_of_agents_are_recorded(tmp_path):
 
 def steps_of(folder):
     return [path.name for _, path in record_files(folder / FOLDER)]
-
-
-def test_training_alone_is_written_and_only_if_it_is_wanted(model, tokenizer, tmp_path):
-    for is_wanted in (False, True):
-        made = trainer(model, tokenizer, config(tmp_path, log_beliefs=is_wanted))
-        made.eval_dataset = made.train_dataset
-        made.evaluate()
-        assert not (tmp_path / FOLDER).exists()
-        weights_of(made)
-        made.evaluate()
-        assert steps_of(tmp_path) == [file_name(0)] * is_wanted
 
 
 def test_a_step_of_several_batches_has_a_file_for_each(model, tokenizer, tmp_path):

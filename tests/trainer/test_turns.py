@@ -2,7 +2,6 @@
 
 import copy
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import trl
@@ -14,7 +13,7 @@ from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import Turn
 from barl_trl.synthetic.search import search_rows
 from barl_trl.trainer.evidence import steps_of
-from barl_trl.trainer.turns import tell_ends, turn_ends
+from barl_trl.trainer.turns import turn_ends
 
 from ..base_model import save_base_model, search_messages
 from ..tiny import tiny_tokenizer
@@ -59,20 +58,8 @@ def test_a_base_models_completions_end_where_its_template_ends_a_message(
     assert set(expected) <= set(base.scorer.end_ids)
 
 
-def test_vllm_is_told(base_model, tmp_path):
-    base = base_trainer(base_model, config(tmp_path))
-    expected = base.eos_token_ids
-    base.use_vllm, base.eos_token_ids = True, expected[:1]
-    given = {"seed": 1}
-    base.vllm_generation = SimpleNamespace(generation_kwargs=given)
-    tell_ends(base)
-    assert base.vllm_generation.generation_kwargs == {"seed": 1, "stop_token_ids": expected}
-    assert given == {"seed": 1}  # it is that of the settings
-
-
-@pytest.mark.parametrize("given", [5, [5, 360]])
-def test_ends_that_a_user_names_are_known_to_all(base_model, tmp_path, given):
-    args = config(tmp_path, generation_kwargs={"eos_token_id": given})
+def test_ends_that_a_user_names_are_known_to_all(base_model, tmp_path):
+    args = config(tmp_path, generation_kwargs={"eos_token_id": 5})
     base = base_trainer(base_model, args, conversational=False)
     assert base.eos_token_ids == [360, 5]
     assert base.generation_config.eos_token_id == [360, 5]
@@ -111,43 +98,34 @@ def found(tokenizer, chat, eos="<|endoftext|>", **kwargs):
     return tokenizer.convert_ids_to_tokens(ends[1:])
 
 
+MESSAGES = "{% for m in messages %}{{ m.content }}{% endfor %}"
+WITH_VARIABLE = MESSAGES.replace("content }}", "content }}{{ close }}")
+
+
 @pytest.mark.parametrize(
     ("chat", "ends"),
     [
-        ("qwen2_5.jinja", ["<|im_end|>"]),
-        ("qwen3.jinja", ["<|im_end|>"]),
+        *[(f"qwen{version}.jinja", ["<|im_end|>"]) for version in ("2_5", "3")],
         ("llama3_2.jinja", ["<|eot_id|>"]),
         ("gemma3.jinja", ["<end_of_turn>"]),
         ("gptoss.jinja", ["<|return|>"]),
         ("phi3.jinja", []),  # it puts its EOS behind <|end|>
         ("glm4moe.jinja", []),  # only another message ends one
+        # the first token of its own
+        (MESSAGES + "\n\n", []),
+        (MESSAGES + "\n<|shut|><|im_end|>", ["<|shut|>"]),
+        (MESSAGES + "<|shut|><|endoftext|>", []),  # what the model is known to end with
+        (MESSAGES + " THE END<|shut|>", ["<|shut|>"]),
+        (WITH_VARIABLE, ["<|shut|>"]),
+        ("{{ messages[0]['content'] }}<|shut|>", []),
     ],
 )
 def test_a_base_models_turn_ends_as_its_template_says(tokenizer, chat, ends):
-    assert found(tokenizer, chat) == ends
+    assert found(tokenizer, chat, close="<|shut|>") == ends
 
 
-MESSAGES = "{% for m in messages %}{{ m.content }}{% endfor %}"
-
-
-@pytest.mark.parametrize(
-    ("behind", "ends"),
-    [
-        ("\n\n", []),
-        ("\n<|shut|><|im_end|>", ["<|shut|>"]),
-        ("<|shut|><|endoftext|>", []),  # what the model is known to end with
-        (" THE END<|shut|>", ["<|shut|>"]),
-    ],
-)
-def test_the_first_token_of_its_own_ends_a_turn(tokenizer, behind, ends):
-    assert found(tokenizer, MESSAGES + behind) == ends
-
-
-def test_ends_of_other_templates(tokenizer):
+def test_other_ends(tokenizer):
     assert found(tokenizer, "qwen2_5.jinja", eos="<|im_end|>") == []
-    with_variable = MESSAGES.replace("content }}", "content }}{{ close }}")
-    assert found(tokenizer, with_variable, close="<|shut|>") == ["<|shut|>"]
-    assert found(tokenizer, "{{ messages[0]['content'] }}<|shut|>") == []
     with pytest.raises(ValueError, match="chat_template"):  # it ends a turn with text
         found(tokenizer, MESSAGES.replace("content }}", "content }}\n### End\n"))
 

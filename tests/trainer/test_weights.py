@@ -14,7 +14,6 @@ from barl_trl.credit import CREDITS, Credit
 from barl_trl.credit.outcome import for_all_steps
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import delimited_steps
-from barl_trl.trainer.records import FOLDER, read_records
 
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
@@ -22,7 +21,6 @@ from . import by_hand
 from .rollouts import (
     CASES,
     COMPLETIONS,
-    HYPOTHESES,
     ROWS,
     config,
     given_rollouts,
@@ -214,11 +212,8 @@ def test_outcome_reward_is_the_weighted_sum_of_the_reward_functions(model, token
 
     args = config(tmp_path, value_normalization="none", reward_weights=[2.0, 0.5])
     got = weights_of(trainer(model, tokenizer, args, reward_funcs=[accuracy_reward, short]))
-    expected = [
-        by_hand.token_weights(model, tokenizer, p, c, HYPOTHESES[p], 2 * v - len(c) / 20)
-        for p, c, v in CASES
-    ]
-    by_hand.assert_equal(got, expected)
+    outcomes = [2 * v - len(c) / 20 for _, c, v in CASES]
+    by_hand.assert_equal(got, by_hand.weights(model, tokenizer, outcomes=outcomes))
 
 
 def test_what_is_not_the_models_or_behind_the_end_of_the_turn_is_not_weighed(
@@ -254,19 +249,6 @@ def test_truncated_completions_are_scored_up_to_their_last_token(
 # Hypotheses and steps
 
 
-def test_answer_extractor_and_equivalence_are_the_users(model, tokenizer, tmp_path):
-    made = trainer(
-        model,
-        tokenizer,
-        config(tmp_path, log_beliefs=True),
-        answer_extractor=lambda text: text.split()[-1] if text else None,
-        answer_equivalence=lambda a, b: False,
-    )
-    weights_of(made)
-    first, *_ = read_records(tmp_path / FOLDER)
-    assert first["hypotheses"] == ["2", r"\boxed{2}", r"\boxed{3}", "idea", r"\boxed{2.0}"]
-
-
 def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):
     segmenter = partial(delimited_steps, decode=tokenizer.decode, delimiter=",")
     args = config(tmp_path, value_normalization="none")
@@ -276,12 +258,9 @@ def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):
     assert len(set(got[3][comma + 1 : -1])) == 1
     assert got[3][comma] != got[3][comma + 1]
 
-
-@pytest.mark.parametrize("ends", [[4], [4, 4, 99], [99]])
-def test_a_wrong_step_segmenter_is_named(model, tokenizer, tmp_path, ends):
-    def segmenter(ids):
-        return [4] if len(ids) == 4 else ends  # four tokens are tried first
-
-    made = trainer(model, tokenizer, config(tmp_path), step_segmenter=segmenter)
-    with pytest.raises(ValueError, match="step_segmenter"):
-        weights_of(made)
+    ends = []
+    args = config(tmp_path)
+    wrong = trainer(model, tokenizer, args, step_segmenter=lambda ids: ends or [len(ids)])
+    for ends[:] in ([4], [4, 4, 99], [99]):
+        with pytest.raises(ValueError, match="step_segmenter"):
+            weights_of(wrong)
