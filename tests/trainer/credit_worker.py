@@ -1,4 +1,4 @@
-"""Runs on every process: credits, agents, and verdicts, of which two processes share what they know.
+"""Runs on every process: credits, agents and verdicts, of which two processes share what they know.
 
 Credits: three groups of four rollouts, of which two processes share the second. Those of the first
 process are long and have many hypotheses, those of the second are short and have few.
