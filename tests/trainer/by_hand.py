@@ -49,7 +49,7 @@ def over_tokens(tokenizer, completion, values):
 
 
 def weights(model, tokenizer, *, outcomes=None, beta=1.0, **likelihood):
-    """Token weights of the given rollouts, in their order, before whitening; their ends included."""
+    """Token weights of the given rollouts, in their order, before whitening."""
     rows = []
     for n, one in enumerate(scored_rollouts(model, tokenizer, **likelihood)):
         of_each = [one.outcome if outcomes is None else outcomes[n]] * len(one.logps[0])

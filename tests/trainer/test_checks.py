@@ -100,13 +100,7 @@ MISTAKES = [
     *[({}, {"eval_dataset": rows(solution=None)}), ({}, {"eval_dataset": rows().select([])})],
     ({}, {"eval_dataset": {"gsm8k": rows(solution=None)}}),
     ({}, {"processing_class": lacking("eos_token")}),
-    (
-        {},
-        {
-            "processing_class": lacking("chat_template"),
-            "train_dataset": prompts(*[message("1")] * 2),
-        },
-    ),
+    ({}, {"processing_class": lacking("chat_template"), "train_dataset": CHATS}),
     # rewards
     *[({}, {"reward_funcs": one}) for one in (own_column, [accuracy_reward, no_more])],
     *[({}, {"reward_funcs": one}) for one in (("format_reward", format_reward), "math_verfy")],

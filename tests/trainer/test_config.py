@@ -141,12 +141,9 @@ def test_what_divides_is_what_trl_makes_of_it(data):
 @pytest.mark.parametrize(
     ("processes", "settings"),
     [
-        (7, {}),
-        (8, {"rollouts_per_optimizer_step": 192}),
+        *[(7, {}), (8, {"rollouts_per_optimizer_step": 192}), (8, {"steps_per_generation": 80})],
+        *[(8, {"generation_batch_size": 5120}), (8, {"gradient_accumulation_steps": 2})],
         (8, {"prompts_per_rollout_batch": None, "generation_batch_size": 320}),
-        (8, {"generation_batch_size": 5120}),
-        (8, {"steps_per_generation": 80}),
-        (8, {"gradient_accumulation_steps": 2}),
     ],
 )
 def test_batches_of_several_processes(monkeypatch, processes, settings):

@@ -9,7 +9,7 @@ from barl_trl.trainer.records import FOLDER, read_records
 
 from ..distributed.launching import launch
 from . import by_hand, credit_worker
-from .test_metrics import assert_logged, expected
+from .test_recorder import assert_logged, expected
 
 
 @pytest.fixture(scope="module")

@@ -42,6 +42,8 @@ FULL = make_record(0) | {
     "turn_ends": [13],
     "observed_tools": [["look", "look"]],
     "cost": -0.5,
+    "outcomes_under": [0.0, 0.25, 1.0],
+    "token_weights": [0.25] * 12 + [0.0],
     "predicted_rewards": [[0.5, -1.0, 0.0]],
 }
 NEEDED = ("step", "group", "rollout", "prompt_id", "prompt", "token_ids", "tokens", "step_ends")

@@ -10,13 +10,10 @@ from transformers import GenerationConfig
 
 from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
-from barl_trl.steps import Turn
 from barl_trl.synthetic.search import search_rows
-from barl_trl.trainer.evidence import steps_of
 from barl_trl.trainer.turns import turn_ends
 
 from ..base_model import save_base_model, search_messages
-from ..tiny import tiny_tokenizer
 from .rollouts import config
 from .test_agents import CHATS, agent, chatting
 
@@ -128,21 +125,3 @@ def test_other_ends(tokenizer):
     assert found(tokenizer, "qwen2_5.jinja", eos="<|im_end|>") == []
     with pytest.raises(ValueError, match="chat_template"):  # it ends a turn with text
         found(tokenizer, MESSAGES.replace("content }}", "content }}\n### End\n"))
-
-
-# Steps as a user's functions get them
-
-ASKS = {"role": "assistant", "tool_calls": [{"function": {"name": "look", "arguments": {}}}]}
-SEES = {"role": "tool", "name": "look", "content": "12"}
-SAYS = {"role": "assistant", "content": "12"}
-
-
-def test_the_last_step_of_a_turn_has_its_calls_and_results():
-    tokenizer = tiny_tokenizer()
-    first, second = tokenizer.encode("Is it 1?"), tokenizer.encode(" Look.")
-    end = len(first) + len(second)
-    ids = [*first, *second, *tokenizer.encode("12"), *tokenizer.encode("No.")]
-    turns = [Turn(0, end, end + 2, True), Turn(end + 2, len(ids), len(ids), False)]
-    found = steps_of([ASKS, SEES, SAYS], ids, [len(first), end + 2, len(ids)], turns, tokenizer)
-    words = [{"role": "assistant", "content": "Is it 1?"}]
-    assert found == [words, [ASKS | {"content": " Look."}, SEES], [SAYS]]

@@ -10,8 +10,7 @@ import torch
 from trl import GRPOTrainer
 
 from barl_trl import BARLTrainer
-from barl_trl.credit import CREDITS, Credit
-from barl_trl.credit.outcome import for_all_steps
+from barl_trl.credit import CREDITS
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import delimited_steps
 
@@ -148,25 +147,6 @@ def test_without_scores_there_is_no_pass_that_scores_and_no_belief_to_log(
     log = made.state.log_history[0]
     assert ("barl/scoring_tokens" in log) == (credit == "progress")
     assert not {"barl/posterior_entropy", "barl/truth_mass"} & log.keys()
-
-
-def by_step_size(rollouts, *, step_size):
-    return for_all_steps(rollouts.outcomes * step_size, rollouts)
-
-
-BY_STEP_SIZE = Credit(
-    by_step_size, hypotheses="none", credit_baseline="group", value_normalization="none"
-)
-
-
-@pytest.mark.parametrize(("name", "mean"), [("by_step_size", 0), ("BY_STEP_SIZE", 4)])
-def test_a_credit_of_the_users_own_gets_the_settings_it_names(
-    model, tokenizer, tmp_path, name, mean
-):
-    made = credited(model, tokenizer, tmp_path, credit=f"{__name__}.{name}")
-    for row, (_, _, outcome) in zip(weights_of(made), CASES, strict=True):
-        assert set(row) == {8 * outcome - mean}
-    assert ("barl/truth_mass" in made._metrics["train"]) == (name == "by_step_size")
 
 
 # The paper's
