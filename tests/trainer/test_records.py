@@ -4,9 +4,6 @@ texts of their tokens.
 
 import os
 import re
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -80,41 +77,6 @@ def test_files_are_in_order_and_those_of_steps_that_are_done_again_go(tmp_path):
     names = [file_name(5), file_name(7), "rollouts_new.parquet"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     forget_from(tmp_path / "nowhere", 0)
-
-
-# Killed
-
-WRITER = """
-import sys
-from pathlib import Path
-from barl_trl.trainer.records import file_name, record_table, write_records
-from tests.trainer.test_records import FULL
-table = record_table({name: [value] * 4000 for name, value in FULL.items()})
-for step in range(10**6):
-    write_records(Path(sys.argv[1]) / file_name(step), [table], {})
-    print(step, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
-    """It is killed again and again, until it was in the middle of a file."""
-    left, attempt = [], 0
-    while not left:
-        folder, attempt = tmp_path / str(attempt), attempt + 1
-        command = [sys.executable, "-c", WRITER, str(folder)]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-        for _ in range(2):
-            process.stdout.readline()  # it writes another one
-        while process.poll() is None and not [*folder.glob("*.partial")]:
-            time.sleep(0.0005)
-        process.kill()
-        process.communicate()
-        files = record_files(folder)
-        assert [step for step, _ in files] == [*range(len(files))] and len(files) >= 2
-        assert all(len(pq.read_table(path)) == 4000 for _, path in files)
-        left = [*folder.glob("*.partial")]
-        assert attempt < 20, "it was never killed in the middle of a file"
 
 
 def test_the_page_says_what_each_column_of_the_schema_means():

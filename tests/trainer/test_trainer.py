@@ -95,23 +95,6 @@ def test_gradient_is_the_sum_of_grad_log_pi_times_value_times_ratio(
 # TRL's features
 
 
-def test_slices_of_a_rollout_batch_keep_the_weights_of_their_rollouts(
-    model, tokenizer, tmp_path, expected_weights
-):
-    settings = {"per_device_train_batch_size": 2, "steps_per_generation": 4, "max_steps": 1}
-    made = trainer(model, tokenizer, config(tmp_path, value_normalization="none", **settings))
-    made.train()
-    expected = dict(zip([c for _, c, _ in CASES], expected_weights, strict=True))
-    seen = []
-    for piece in made._buffered_inputs:
-        names = ("completion_ids", "completion_mask", "advantages")
-        for ids, mask, weights in zip(*map(piece.get, names), strict=True):
-            text = tokenizer.decode(ids[mask.bool()][:-1])
-            seen.append(text)
-            np.testing.assert_allclose(weights[mask.bool()], expected[text], atol=1e-5)
-    assert sorted(seen) == sorted(expected)
-
-
 def test_lora_with_kl_against_the_adapter_free_model(model, tokenizer, tmp_path, expected_weights):
     args = config(tmp_path, learning_rate=1e-2, beta=0.04, max_steps=2, value_normalization="none")
     lora = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
