@@ -244,6 +244,7 @@ def test_predicted_rewards_take_the_place_of_progress(tmp_path):
         assert got == pytest.approx(values, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:belief='task' without")
 @pytest.mark.parametrize(
     ("credit", "belief"),
     [("barl", "model"), ("barl", "task"), ("belief_critic", "model"), ("bayes", "task")],

@@ -200,9 +200,7 @@ def test_a_kill_while_a_checkpoint_is_written(
     assert checkpoint == str(tmp_path / "checkpoint-4") and "checkpoint-8" in fault
     resumed = train(tmp_path, resume="auto", **LIMITED | {"save_total_limit": None})
     assert_equal(resumed.model, limited)
-    for step in (9, 8):  # which was written again
-        assert last_checkpoint(tmp_path) == (str(tmp_path / f"checkpoint-{step}"), [])
-        shutil.rmtree(tmp_path / f"checkpoint-{step}")
+    assert last_checkpoint(tmp_path)[0] == str(tmp_path / "checkpoint-8")  # written again
 
 
 def test_the_best_model_is_one_between_rollout_batches(tmp_path):

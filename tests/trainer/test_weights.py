@@ -17,15 +17,7 @@ from barl_trl.steps import delimited_steps
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
 from . import by_hand
-from .rollouts import (
-    CASES,
-    COMPLETIONS,
-    ROWS,
-    config,
-    given_rollouts,
-    trainer,
-    weights_of,
-)
+from .rollouts import CASES, COMPLETIONS, ROWS, config, given_rollouts, trainer, weights_of
 
 GUESS = CASES[1][1]
 CUT_OFF = [GUESS, CASES[6][1]]
