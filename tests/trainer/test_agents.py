@@ -181,6 +181,38 @@ def test_an_environment_tells_answers_and_rewards_and_reward_functions_read_them
     assert trainer._rewards_per_func.tolist() == rewards
 
 
+class Untold:
+    """A game without an answer and a reward, where the last message is read."""
+
+    secret, compare = 12, Guess.compare
+
+    def reset(self, **row):
+        assert "environment" not in row
+
+
+def test_each_row_may_choose_its_environment(tmp_path):
+    several = {"game": Guess, "untold": Untold}
+    rows = [row | {"environment": name} for name in several for row in ROWS]
+    asks = [[call("compare", number=1), *play[-1:]] for play in plays()]
+    trainer = agent(tmp_path, rows=rows, environment_factory=several, step_size=99)
+    output = played(trainer, rows, [*GAMES, *asks])
+    assert trainer.scored.answers == ["12", "9", None, "12", "12", None, "7", "2"]
+    right, rewards = [1.0, 0.0, 0.0, 1.0], trainer._rewards_per_func
+    assert rewards[:, 0].tolist() == [*right, 1.0, 0.0, 0.0, 0.0]
+    assert rewards[:4, 1].tolist() == right and rewards[4:, 1].isnan().all()
+    assert (output["advantages"] != 0).any(dim=1).all()
+
+
+@pytest.mark.parametrize("last_state", ["measured", "answer"])
+def test_the_last_state_may_be_the_answer(tmp_path, last_state):
+    trainer = agent(tmp_path, environment_factory=Guess, last_state=last_state)
+    played(trainer, ROWS, GAMES)
+    logps, ends = trainer.scored.likelihoods.answer_logps, trainer.scored.step_ends
+    found = [logps[n, len(ends[n]), :2].tolist() for n in range(4)]
+    certain = [[0.0, -100.0], [-100.0, 0.0], [-100.0, -100.0], [0.0, -100.0]]
+    assert (found == certain) == (last_state == "answer") and logps[0, 0, 0] < -0.1
+
+
 def chatting(parts, **columns):
     """A `rollout_func` whose rollouts are lists of parts: texts are the model's, pairs are not."""
 
@@ -323,8 +355,6 @@ def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path)
 
 
 # Completions end as the chat template says, in the layout of Qwen2.5-Math's base models
-
-# The layout of Qwen2.5-Math's base models
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def assert_close(rows, expected):
 # One batch
 
 
-def test_records_are_what_loops_compute(tokenizer, recorded):
+def test_records_are_what_loops_compute(tokenizer, recorded, tmp_path):
     records, weights, made = recorded(cut_off=CUT_OFF)
     for n, (record, one, (prompt, completion, v)) in enumerate(
         zip(records, given(), CASES, strict=True)
@@ -101,18 +101,13 @@ def test_records_are_what_loops_compute(tokenizer, recorded):
     assert [record["answer"] for record in records[:4]] == ["2", "3", None, "2.0"]
     assert records[0]["reason"] == "equal strings" and records[2]["reason"] == "no answer"
     assert len({record["prompt_id"] for record in records}) == 2
+    metadata = read_metadata(tmp_path / FOLDER / file_name(0))
+    expected = {"source": "training", "num_generations": 4, "temperature": 1.0}
+    expected |= {"reward_names": ["accuracy_reward"], "reward_weights": [1.0]}
+    assert metadata.items() >= expected.items() and metadata["settings"] == made.args.settings
+    assert 0 < metadata["seconds"]["scoring"] < metadata["seconds"]["rollouts"]
     tokens = made._metrics["train"]["barl/scoring_tokens"][-1]
     assert sum(record["scored_tokens"] for record in records) == tokens > 0
-
-
-def test_metadata_says_how_they_were_made(recorded, tmp_path):
-    _, _, made = recorded(consistency_beta=float("inf"), temperature=0.7)
-    found = read_metadata(tmp_path / FOLDER / file_name(0))
-    expected = {"source": "training", "num_generations": 4, "temperature": 0.7}
-    expected |= {"reward_names": ["accuracy_reward"], "reward_weights": [1.0]}
-    assert found.items() >= expected.items() and found["settings"] == made.args.settings
-    assert 0 < found["seconds"]["scoring"] < found["seconds"]["rollouts"]
-    assert found["seconds"]["since_batch_before"] is None
 
 
 def test_what_is_not_judged_has_no_value_and_no_weight(recorded):

@@ -5,7 +5,6 @@ texts of their tokens.
 import os
 import re
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +20,6 @@ from barl_trl.trainer.records import (
     VERSION,
     file_name,
     forget_from,
-    likeliest,
     read_file,
     read_metadata,
     read_records,
@@ -134,12 +132,6 @@ def test_no_record_says_where_a_model_lies_on_this_machine(tmp_path):
         write_records(path, [make_record(0)], {"model": model})
         assert b"/home/me" not in path.read_bytes()
         assert read_file(path)[0]["model"] == shown
-
-
-def test_of_more_the_most_believed_at_any_state_and_those_that_always_are():
-    belief = np.full((2, 40), 0.001)
-    belief[0, 20:25], belief[1, 30:33] = 0.2, 0.3
-    assert likeliest(belief, 39, None, 30) == [0, 1, *range(20, 25), *range(30, 33), 39]
 
 
 # Texts of tokens

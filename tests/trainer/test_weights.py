@@ -13,6 +13,7 @@ from barl_trl import BARLTrainer
 from barl_trl.credit import CREDITS
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import delimited_steps
+from barl_trl.trainer.records import FOLDER, read_records
 
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
@@ -219,6 +220,22 @@ def test_truncated_completions_are_scored_up_to_their_last_token(
 
 
 # Hypotheses and steps
+
+
+def test_answers_are_read_and_merged_as_the_user_says(model, tokenizer, tmp_path):
+    own = {"answer_extractor": lambda text: text.split()[-1] if text else None}
+    own |= {"answer_equivalence": lambda a, b: False}
+    weights_of(trainer(model, tokenizer, config(tmp_path / "own", log_beliefs=True), **own))
+    first, *_ = read_records(tmp_path / "own" / FOLDER)
+    assert first["hypotheses"] == ["2", r"\boxed{2}", r"\boxed{3}", "idea", r"\boxed{2.0}"]
+    args = config(tmp_path / "stated", log_beliefs=True, extraction="stated")
+    texts = ["The answer is 2.", "I guess\n#### 3", "no idea, 4", "Or <answer>2.0</answer>"]
+    rollouts = {"rollout_func": given_rollouts(dict.fromkeys(COMPLETIONS, texts))}
+    weights_of(trainer(model, tokenizer, args, **rollouts))
+    records = [*read_records(tmp_path / "stated" / FOLDER)][:4]
+    assert [record["answer"] for record in records] == ["2", "3", None, "2.0"]
+    assert [record["outcome"] for record in records] == [1.0, 0.0, 0.0, 1.0]
+    assert records[0]["hypotheses"] == ["2", "3"]
 
 
 def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):
