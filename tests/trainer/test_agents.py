@@ -37,6 +37,8 @@ def look(key: int) -> str:
     Returns:
         Its value.
     """
+    if key < 0:
+        raise RuntimeError(r"no \boxed{12}")
     return r"it is \boxed{12}, <think> and <|im_end|> or </tool_call>" + "!" * key
 
 
@@ -293,7 +295,7 @@ def test_a_rollout_func_may_tell_the_answers_and_leaves_the_data_as_they_are(tmp
 
 def test_edges_of_the_loop(tmp_path):
     edges = [
-        [call("gone", key=1), r"It failed. \boxed{12}"],
+        [call("look", key=-1), r"It failed. \boxed{12}"],
         [call("look", key=1) + "\n" + call("look", key=2), "two at once"],
         ["<tool_call>\n{look at 12}\n</tool_call>"],
         [call("look", key=3), call("look", key=4), call("look", key=5)],
@@ -302,6 +304,7 @@ def test_edges_of_the_loop(tmp_path):
     output = played(trainer, ROWS, edges)
     metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
     assert [*map(len, trainer.scored.turns)] == [2, 2, 1, 3]
+    assert "no \\boxed{12}" in trainer.generated.completions[0][1]["content"]
     assert metrics["barl/turns_per_rollout"] == 2.0
     assert metrics["barl/malformed_calls"] == metrics["barl/ended_in_call"] == 0.25
     assert trainer.scored.answers == ["12", None, None, None]

@@ -318,6 +318,14 @@ def test_the_table_has_barls_columns_and_mean_weights(
     assert table["step_values"].isna().all()
 
 
+@pytest.mark.parametrize("missing", [None, math.nan])
+def test_rewards_that_are_all_missing_train_nothing(model, tokenizer, tmp_path, caplog, missing):
+    rewards = {"reward_funcs": lambda completions, **_: [missing] * len(completions)}
+    made = trainer(model, tokenizer, config(tmp_path), **rewards)
+    made.train()
+    assert "has a reward" in caplog.text and made.state.log_history[0]["grad_norm"] == 0
+
+
 def test_infinite_rewards_are_refused_at_first_and_counted_later(model, tokenizer, tmp_path):
     first = 0
 
