@@ -304,7 +304,7 @@ def test_edges_of_the_loop(tmp_path):
     output = played(trainer, ROWS, edges)
     metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
     assert [*map(len, trainer.scored.turns)] == [2, 2, 1, 3]
-    assert "no \\boxed{12}" in trainer.generated.completions[0][1]["content"]
+    assert "boxed{12}" in trainer.generated.completions[0][1]["content"]  # the error
     assert metrics["barl/turns_per_rollout"] == 2.0
     assert metrics["barl/malformed_calls"] == metrics["barl/ended_in_call"] == 0.25
     assert trainer.scored.answers == ["12", None, None, None]
