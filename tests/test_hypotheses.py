@@ -16,12 +16,10 @@ from barl_trl.graders.normal_form import MAX_TRUTH_CHARS
 from barl_trl.hypotheses import (
     DROP_REASONS,
     HypothesisSet,
-    answers_equivalent,
     given_hypotheses,
     given_metrics,
     hypothesis_metrics,
     merge_hypotheses,
-    no_answer_advice,
     plain_text,
     truth_answer,
     why_inadmissible,
@@ -177,11 +175,6 @@ def test_the_classes_are_the_same_for_any_order_of_arrival(answers, matches, dat
     assert classes(answers) == classes(data.draw(st.permutations(answers)))
 
 
-def test_with_the_real_equivalence_the_truth_gathers_its_other_forms():
-    merged = merge(r"\frac{1}{2}", ["0.5", "2", "1/2", "0.5"], equivalent=answers_equivalent)
-    assert merged == HypothesisSet(("0.5", "2"), (0, 1, 0, 0), {})
-
-
 def test_inadmissible_answers_are_dropped_and_counted_by_rollout():
     answers = ["", "{", "1\n", "<eos>", "1" * 65, "1" * 65, None, "ok"]
     merged = merge("a", answers, special_tokens=["<eos>"])
@@ -248,12 +241,6 @@ def test_the_order_of_hypotheses_does_not_depend_on_the_hash_seed():
         for seed in ("1", "2")
     }
     assert len(outputs) == 1
-
-
-def test_more_than_a_fifth_without_an_answer_is_said_with_what_helps():
-    assert no_answer_advice(0.2) is None
-    assert no_answer_advice(0.34).startswith("34 % of the responses have no answer: they do not")
-    assert 'extraction="stated"' in no_answer_advice(0.34)
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array])
@@ -341,11 +328,6 @@ def test_equal_numbers_are_found_in_a_closed_list_of_any_length():
     given = listed("1/2", *map(str, range(1, 200)))
     merged = merge("0.5", ["50/100", "7.0", "x"], given=given, is_closed=True)
     assert merged.answers[0] == "1/2" and merged.members == (0, 7, None)
-
-
-def test_texts_of_a_list_are_not_compared_with_each_other():
-    given = listed("a", "A", "b")
-    assert merge("c", ["B"], given=given).answers == ("c", "B", "a", "A")
 
 
 def test_without_a_truth_the_votes_are_the_weights():

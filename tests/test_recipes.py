@@ -24,18 +24,6 @@ def parsed(name):
     return parser.parse_args_and_config(["--config", name, *given])
 
 
-def listed():
-    """The rows of the table in docs/launching.md, each with its cells by their column."""
-    page = (ROOT / "docs" / "launching.md").read_text()
-    table = page[page.index("| recipe |") :].partition("\n\n")[0]
-    names, *lines = [line for line in table.splitlines() if line.startswith("| ")]
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (names, *lines)]
-    return {row[0].strip("`"): dict(zip(cells[0], row, strict=True)) for row in cells[1:]}
-
-
-LISTED = listed()
-
-
 @pytest.mark.parametrize("name", PAPER)
 def test_paper_recipes(name):
     script, args, _ = parsed(name)
@@ -71,21 +59,9 @@ def test_demo_recipe_fits_its_batches(name):
     assert args.generation_batch_size % args.num_generations == 0
 
 
-def test_the_page_lists_every_recipe_and_says_whether_it_was_run():
-    assert sorted(LISTED) == sorted(RECIPES)
-    for name, path in RECIPES.items():
-        was_run = LISTED[name]["run here"].startswith("yes")
-        first_line = path.read_text().splitlines()[0]
-        assert first_line.endswith(". Run here." if was_run else ". Not run here.")
-
-
 def test_example_script(tmp_path, model_path):
     script = [*PRELOADED, str(ROOT / "examples" / "train_barl.py"), "--use_cpu"]
     options = ["--model", model_path, "--max_steps", "1", "--max_completion_length", "16"]
     data = ["--data", str(ROOT / "examples" / "problems.jsonl"), "--output_dir", str(tmp_path)]
     subprocess.run([*script, *options, *data], check=True, timeout=200)
     assert (tmp_path / "model.safetensors").exists()
-
-
-def test_example_script_is_short():
-    assert len((ROOT / "examples" / "train_barl.py").read_text().splitlines()) < 80

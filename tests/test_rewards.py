@@ -40,11 +40,6 @@ def test_bare_true_answers_reward_correct_completions_and_no_other(truth):
     assert accuracy_reward(completions, [truth] * 2) == [1.0, 0.0]
 
 
-def test_trl_misreads_bare_true_answers_which_is_why_its_reward_is_not_used():
-    completions = [message(r"So \boxed{3\pi}."), message(r"So \boxed{3}.")]
-    assert trl.rewards.accuracy_reward(completions, [r"3\pi"] * 2) == [0.0, 1.0]
-
-
 def test_the_solution_may_be_a_worked_one():
     solutions = ["9 * 2 = 18\n#### 18", r"It is $\boxed{18}$.", "$18$"]
     assert accuracy_reward([r"\boxed{18}"] * 3, solutions) == [1.0] * 3
@@ -53,10 +48,6 @@ def test_the_solution_may_be_a_worked_one():
 @pytest.mark.parametrize("truth", ["", " ", r"\frac{1}{2", "1\u200b2", "1" * 513])
 def test_an_inadmissible_true_answer_makes_a_completion_unscorable(truth):
     assert accuracy_reward([r"\boxed{1}", "none"], [truth] * 2) == [None, None]
-
-
-def test_an_unclosed_box_is_not_rewarded():
-    assert accuracy_reward([r"\boxed{18} \boxed{18"], ["18"]) == [0.0]
 
 
 def test_the_last_message_is_judged_and_of_it_the_text():
@@ -90,11 +81,6 @@ def test_comparisons_that_failed_are_counted_and_warned_of_by_what_happened(capl
     AccuracyReward(own, "own")(completions, ["1"] * 4, log_metric=metrics.__setitem__)
     assert metrics == {"verification_failures": 0.75}
     assert "could not be judged" in caplog.text
-
-
-def test_there_must_be_one_solution_per_completion():
-    with pytest.raises(ValueError):  # noqa: PT011
-        accuracy_reward(["a", "b"], ["1"])
 
 
 @given(st.lists(st.text(), max_size=4))
@@ -151,11 +137,6 @@ def test_a_reward_can_be_sent_to_another_process():
 # Names
 
 
-def test_our_names_are_ours():
-    assert get_reward_func("accuracy_reward") is accuracy_reward
-    assert get_reward_func("format_reward") is format_reward
-
-
 def test_names_of_trl_are_trls():
     assert get_reward_func("think_format_reward") is trl.rewards.think_format_reward
     overlong = get_reward_func("get_soft_overlong_punishment")
@@ -164,10 +145,6 @@ def test_names_of_trl_are_trls():
         get_reward_func("get_soft_overlong_punishment", max_completion_length=None)
     shorter = get_reward_func("get_soft_overlong_punishment", max_completion_length=100)
     assert shorter(completion_ids=[[1] * 80, [1] * 90, [1] * 100]) == [0, -0.5, -1.0]
-
-
-def test_a_dotted_path_names_any_callable():
-    assert get_reward_func("trl.rewards.accuracy_reward") is trl.rewards.accuracy_reward
 
 
 def test_a_module_in_the_working_directory_is_found(tmp_path, monkeypatch):

@@ -1,10 +1,8 @@
 """No process that the package starts runs modules that lie in the working folder."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -69,22 +67,3 @@ def test_the_grader(folder):
 @pytest.mark.slow
 def test_a_training_of_two_processes(folder):
     run(folder, BARL, *TRAIN, "--accelerate_config", "cpu/ddp", "--num_processes", "2")
-
-
-@pytest.mark.slow
-def test_the_processes_of_the_didactic_example(folder):
-    run(folder, BARL, "reproduce", "triplets", "--seeds", "1", "--iterations", "1")
-
-
-@pytest.mark.slow
-def test_the_processes_of_the_papers_experiments(folder):
-    command = [BARL, "reproduce", "paper", "--seeds", "1", "--output_dir", "out"]
-    started = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
-    try:
-        while not any(log.stat().st_size for log in folder.glob("out/logs/train*.txt")):
-            assert started.poll() is None and not (folder / "ran").exists()
-            time.sleep(0.2)  # until a training has imported its libraries
-    finally:
-        started.send_signal(signal.SIGINT)
-    assert "What is done is kept in out" in started.communicate()[1]
-    assert not (folder / "ran").exists()

@@ -164,12 +164,12 @@ def load_problems(
     names = problem_column, answer_column
     find = partial(_find_columns, names=names, may_lack_answers=keep_unanswered)
     raw = _read_rows(path_or_id, split, config, find)
-    columns, (problem_column, answer_column) = raw.column_names, find(raw.column_names)
-    cells = [*raw[problem_column]]
+    of_problems, of_answers = find(raw.column_names)
+    cells = [*raw[of_problems]]
     problems = [*map(_problem_text, cells)]
-    answers = [truth_answer(cell) for cell in (raw[answer_column] if answer_column else cells)]
+    answers = [truth_answer(cell) for cell in (raw[of_answers] if of_answers else cells)]
     if keep_unanswered:
-        answers = [text if answer_column and is_truth(text) else "" for text in answers]
+        answers = [text if of_answers and is_truth(text) else "" for text in answers]
     rows = zip(cells, problems, answers, strict=True)
     reasons = [_why_skipped(*row, conversational, keep_unanswered) for row in rows]
     if unknown := {*decontaminate} - {*(evaluation_sets or ())}:
@@ -191,22 +191,28 @@ def load_problems(
     report = DataReport(len(raw), *findings)
     if not report.kept:
         raise ValueError(
-            f"{path_or_id} must have a usable row, got {report} in the columns {problem_column!r} "
-            f"and {answer_column!r}."
+            f"{path_or_id} must have a usable row, got {report} in the columns {of_problems!r} "
+            f"and {of_answers!r}."
         )
     kept = [place for place, reason in enumerate(reasons) if not reason]
     make: Any = partial(make_prompt, system_prompt=system_prompt, prompt_format=prompt_format)
     texts = (make(problems[k], conversational=conversational) for k in kept)
     prompts = [_with_earlier(cells[k], text) for k, text in zip(kept, texts, strict=True)]
-    from datasets import Dataset, concatenate_datasets
-
-    usable = Dataset.from_dict({"prompt": prompts, "solution": [answers[k] or None for k in kept]})
-    others = [name for name in columns if name not in ("prompt", "solution")]
-    if keep_columns and others:
-        usable = concatenate_datasets([usable, raw.select(kept).select_columns(others)], axis=1)
+    columns = {"prompt": prompts, "solution": [answers[k] or None for k in kept]}
+    usable = _usable(columns, raw.select(kept) if keep_columns else None)
     path = Path(path_or_id)
     usable.info.dataset_name = path.name if path.exists() else path_or_id  # for the model card
     return usable, report
+
+
+def _usable(columns: dict[str, Any], raw: "Dataset | None") -> "Dataset":
+    """Return the rows with these columns, and the others that they had."""
+    from datasets import Dataset, concatenate_datasets
+
+    usable = Dataset.from_dict(columns)
+    others = [name for name in raw.column_names if name not in columns] if raw else []
+    more = [raw.select_columns(others)] if raw and others else []
+    return concatenate_datasets([usable, *more], axis=1)
 
 
 def make_prompt(
@@ -246,46 +252,38 @@ def with_short_prompts(
 
 
 def _find_columns(
-    columns: Sequence[str], names: tuple[str | None, str | None], *, may_lack_answers: bool
-) -> tuple[str, str | None]:
+    columns: Sequence[str], names: Sequence[str | None], *, may_lack_answers: bool
+) -> list[Any]:
     """Return the columns of problems and answers; None for the latter where none is needed."""
-    problem_column, answer_column = names
-    problem_column = _find_column(columns, "problem_column", problem_column, PROBLEM_COLUMNS)
-    has_answers = answer_column or {*_ANSWER_COLUMNS} & {column.lower() for column in columns}
-    if may_lack_answers and not has_answers:
-        return problem_column, None
-    others = [column for column in columns if column != problem_column]
-    return problem_column, _find_column(others, "answer_column", answer_column, _ANSWER_COLUMNS)
-
-
-def _find_column(
-    columns: Sequence[str], option: str, wanted: str | None, candidates: Sequence[str]
-) -> str:
-    by_lower = {column.lower(): column for column in columns}
-    for name in candidates if wanted is None else [wanted]:
-        if name in columns or name.lower() in by_lower:
-            return name if name in columns else by_lower[name.lower()]
-    raise ValueError(
-        f"{option} must be a column of the data set, got {wanted or ' | '.join(candidates)!r} with "
-        f"the columns {', '.join(columns)}: name the one with {option}."
-    )
+    found: list[str | None] = []
+    candidates = {"problem_column": PROBLEM_COLUMNS, "answer_column": _ANSWER_COLUMNS}
+    for (option, usual), wanted in zip(candidates.items(), names, strict=True):
+        others = [column for column in columns if column not in found]
+        by_name = {column.lower(): column for column in others} | {c: c for c in others}
+        keys = usual if wanted is None else (wanted, wanted.lower())
+        match = next((by_name[key] for key in keys if key in by_name), None)
+        is_needed = wanted is not None or not found or not may_lack_answers
+        if match is None and is_needed:
+            raise ValueError(
+                f"{option} must be a column of the data set, got {wanted or ' | '.join(usual)!r} "
+                f"with the columns {', '.join(columns)}: name the one with {option}."
+            )
+        found.append(match)
+    return found
 
 
 def _read_rows(path_or_id: str, split: str, config: str | None, find_texts: Any) -> "Dataset":
-    """Read a data set as it stands, from a local file or folder or from the Hub.
-
-    `find_texts` returns those columns, of all that JSON or CSV files have, that must be texts.
-    """
-    path = Path(path_or_id)
-    if path.suffix in _SUFFIXES and not path.exists():  # it would be taken for a Hub id
-        raise FileNotFoundError(f"path_or_id must name an existing file, got {path}.")
-    if path.is_file() and path.suffix not in _SUFFIXES:
-        raise ValueError(f"path_or_id must end in {', '.join(_SUFFIXES)}, got {path}.")
-    if path.is_file() and path.suffix != ".parquet":
-        return _read_text_files({"train": [path_or_id]}, split, find_texts)
+    """Read a data set as it stands; `find_texts` tells which columns of files must be texts."""
     from datasets import load_dataset, load_dataset_builder
     from datasets.exceptions import DatasetGenerationError
 
+    path = Path(path_or_id)
+    if path.suffix in _SUFFIXES and not path.exists():  # it would be taken for a Hub id
+        raise FileNotFoundError(f"path_or_id must name an existing file, got {path}.")
+    if path.is_file() and path.suffix in _SUFFIXES[:3]:
+        return _read_text_files({"train": [path_or_id]}, split, find_texts)
+    if path.is_file() and path.suffix != ".parquet":
+        raise ValueError(f"path_or_id must end in {', '.join(_SUFFIXES)}, got {path}.")
     try:
         if path.is_file():
             return load_dataset("parquet", data_files=str(path), split=split)

@@ -1,5 +1,7 @@
 """Light and dark, narrow and wide, for a reader of screens: axe-core finds nothing serious."""
 
+from itertools import product
+
 import pytest
 
 pytestmark = pytest.mark.browser
@@ -17,14 +19,19 @@ def serious(page):
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_axe_finds_nothing_serious(shown, scheme, width):
-    shown.page.emulate_media(color_scheme=scheme)
-    shown.page.set_viewport_size({"width": width, "height": 844})
-    for place in PLACES:
-        page = shown.at(place)
-        assert serious(page) == []
+def check_access(shown, *places):
+    """Nothing serious is found, and nothing is wider than the window, in any look."""
+    for scheme, width in product(("light", "dark"), (1280, 390)):
+        shown.page.emulate_media(color_scheme=scheme)
+        shown.page.set_viewport_size({"width": width, "height": 844})
+        for place in places:
+            page = shown.at(place)
+            assert serious(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_every_view_is_accessible(shown):
+    check_access(shown, *PLACES)
 
 
 def brightness(page):
@@ -41,14 +48,6 @@ def test_dark_follows_the_system_and_the_button(shown):
     assert page.locator("#theme").inner_text() == "Theme: light" and brightness(page) > 600
     page.click("#theme")
     assert page.locator("#theme").inner_text() == "Theme: dark" and brightness(page) < 150
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_is_wider_than_the_window(shown, width):
-    shown.page.set_viewport_size({"width": width, "height": 844})
-    for place in PLACES:
-        page = shown.at(place)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_list_is_behind_a_button_where_the_window_is_narrow(shown):

@@ -115,12 +115,3 @@ def test_two_runs_on_the_same_rollouts(make_shown):
     shown.at("#/?f=differ")
     mean = means(shown)
     assert len(listed(shown)) == sum(abs(x) > 1e-4 for x in mean.values())
-
-
-def test_other_completions_are_joined_by_their_prompt(make_shown):
-    def others(records):
-        return [r | {"tokens": ["other"] * len(r["tokens"])} for r in records]
-
-    shown = make_shown({"steps": [0]}, {"steps": [0], "change": others})
-    shown.at("#/step/0/group/1/rollout/2")
-    assert shown.texts(".run-name") == ["run0", "run1 (another completion)"]

@@ -167,35 +167,3 @@ def test_curves_are_drawn_over_training(shown):
     share = 100 * len(of_group) / 12
     assert any(x.startswith("right:") and f"to {share:.1f} % at step 20" in x for x in labels)
     assert page.locator(".curve canvas").count() == len(labels) >= 4
-
-
-def test_what_is_rounded_to_zero_has_no_sign(shown):
-    call = "[-0.04, 0.04, -0.06, 0.06, 10, 0, null].map((x) => barl.signed(x, 1))"
-    told = shown.at().evaluate(call)
-    assert told == ["0.0", "0.0", "−0.1", "+0.1", "+10.0", "0.0", "–"]
-
-
-def test_the_chart_says_what_it_is_and_has_the_rollouts_tokens(shown, record):
-    page = shown.at(ADDRESS)
-    assert shown.texts(".levels span") == ["1", "belief", "0"]
-    assert shown.texts(".axis span") == ["prompt", f"{len(record['tokens'])} tokens"]
-    assert "the height of a band is the belief" in page.locator(".side .note").first.inner_text()
-    assert page.locator(".hypotheses .out").count() == 0
-
-
-def test_words_of_graders_are_sentences(make_shown):
-    reasons = {0: "equal strings", 1: "numbers", 2: "timeout", 3: "my own reason"}
-
-    def graded(records):
-        return [
-            r | {"reason": reasons[r["rollout"]], "member": int(r["rollout"] > 0)} for r in records
-        ]
-
-    shown = make_shown({"steps": [0], "change": graded})
-    shown.at("#/step/0/group/1")
-    assert shown.texts("tbody td:last-child bdi") == [
-        "the same text as the truth",
-        "another number than the truth",
-        "the grader ran out of time",
-        "my own reason",
-    ]

@@ -86,7 +86,6 @@ TRAIN = [
     ("--config good.yaml --step_sze 8", "--step_size?"),
     ("--config good.yaml --lr 1e-6", "--learning_rate"),
     ("--config good.yaml --max_steps ten", "--max_steps"),
-    ("--config good.yaml --max_steps", "--max_steps"),
     ("--config good.yaml --learning_rate -1", "learning_rate"),
     ("--config good.yaml --credit bays", "'bayes'?"),
     ("--config good.yaml --credit mine.weight", "mine.weight"),
@@ -153,7 +152,6 @@ OTHERS = [
     ("data check none.jsonl", "none.jsonl"),
     ("data check others.jsonl", "problem_column"),
     ("data check rows.jsonl --against gsm8q", "gsm8k"),
-    ("data check rows.jsonl --splt train", "--split?"),
 ]
 COMMANDS = [*((f"train {options}", name) for options, name in TRAIN), *OTHERS]
 

@@ -175,12 +175,6 @@ def test_what_is_subtracted_does_not_depend_on_the_rollouts_own_values(baseline,
     assert after == pytest.approx([x + 8 for x in before])
 
 
-def test_leave_one_out_is_rloo():
-    batch = scored(group(1.0, 0.0, 0.0))
-    values = subtract_baseline(outcome(batch), batch, baseline="leave_one_out")
-    torch.testing.assert_close(values.closing, torch.tensor([1.0, -0.5, -0.5], dtype=torch.float64))
-
-
 @pytest.mark.parametrize("baseline", ["group", "leave_one_out", "step"])
 def test_a_tied_group_gets_0(baseline):
     batch = scored([*group(0.25, 0.25, 0.25), *group(1.0, 1.0, number=1)])
@@ -189,27 +183,11 @@ def test_a_tied_group_gets_0(baseline):
     assert not values.closing.any()
 
 
-def test_a_rollout_without_others_keeps_its_values():
-    assert subtracted(group(1.0), [[3.0, 4.0]], "leave_one_out") == [[3.0, 4.0]]
-    assert subtracted(group(1.0), [[3.0, 4.0]], "step") == [[3.0, 4.0]]
-
-
-def test_a_rollout_without_steps_counts_with_its_closing_value():
-    rollouts = [*group(0.0, plausibilities=(0.5,)), *group(0.0)]
-    assert subtracted(rollouts, [[6.0], [1.0, 9.0]], "leave_one_out") == [[5.0], [-5.0, 3.0]]
-
-
 def test_step_compares_with_the_others_at_the_same_step_and_at_their_end():
     """Where no other has the step, with the mean of the others, which here is 3."""
     rollouts = [*group(0.0, plausibilities=(0.5,) * 4), *group(0.0, plausibilities=(0.5,) * 3)]
     found = subtracted(rollouts, [[10.0, 20.0, 30.0, 40.0], [2.0, 4.0, 7.0]], "step")
     assert found == [[10 - 2, 20 - 4, 30 - 3, 40 - 7], [2 - 10, 4 - 20, 7 - 40]]
-
-
-def test_an_unknown_baseline_is_refused():
-    batch = scored(group(1.0, 0.0))
-    with pytest.raises(ValueError, match="baseline must be"):
-        subtract_baseline(outcome(batch), batch, baseline="mean")
 
 
 # Tokens
@@ -288,15 +266,6 @@ def test_tokens_have_their_steps_value_also_on_two_processes(rollouts, random, h
         known = [value for value in want if value is not None]
         assert row[is_weighed].tolist() == pytest.approx(known, rel=1e-6, abs=1e-6)
         assert not row[~is_weighed].any()
-
-
-def test_values_are_the_estimators_behind_the_credits_baseline():
-    rollouts = [reference.Rollout(0, [[0.0], [0.0]], outcome=v) for v in (1.0, 0.0, 0.0)]
-    mask = torch.ones(3, 3, dtype=torch.bool)
-    found = token_weights(scored(rollouts), CREDITS["rloo"], {}, [[2]] * 3, mask)
-    assert found.values.flatten().tolist() == pytest.approx([1.0, -0.5, -0.5])
-    assert found.unwhitened.tolist() == found.weights.tolist()
-    assert found.weights[0].tolist() == [1.0] * 3
 
 
 def test_constant_values_become_zero_not_noise():

@@ -6,7 +6,6 @@ import shlex
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -54,26 +53,6 @@ def port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return str(free.getsockname()[1])
-
-
-@pytest.mark.slow
-def test_two_machines(tmp_path, recipe, port):
-    """Each with a launcher of its own, as docs/launching.md has it."""
-    meeting = ["--main_process_ip", "127.0.0.1", "--main_process_port", port]
-    arguments = ["barl_trl", "train", "--config", recipe()]
-    with ThreadPoolExecutor() as pool:
-        machines = [
-            pool.submit(
-                launch,
-                "cpu/multi_node.yaml",
-                *arguments,
-                options=[*meeting, "--machine_rank", rank],
-            )
-            for rank in "01"
-        ]
-    for machine in machines:
-        machine.result()
-    assert_trained(tmp_path / "out")
 
 
 SRUN = """#!/usr/bin/env python3

@@ -10,17 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barl_trl import BARLConfig
-from barl_trl.credit import find_credit
 from barl_trl.credit.bayes import bayes
 from barl_trl.synthetic import number as shipped
 from experiments import tools
 from experiments.inquiry import arms, pretrained
 from experiments.inquiry.__main__ import main
-from experiments.inquiry.arms import ARMS
 from experiments.inquiry.dialogue import DIALOGUES
 from experiments.inquiry.environments import NumberGame
-from experiments.inquiry.games import CONDITIONS, make_task
 from experiments.inquiry.inquiry import animals, code, letter_marks, number, words
 from experiments.inquiry.references import (
     greedy_question,
@@ -68,27 +64,6 @@ def test_the_game_of_numbers_is_the_packages():
 def test_greedy_information_reaches_the_best_accuracy(questions):
     play = reference_play(number(4), greedy_question, questions, games=4)
     assert play.accuracy == optimal_number_accuracy(4, questions)
-
-
-@pytest.mark.parametrize("name", CONDITIONS)
-def test_conditions_change_what_they_say(name):
-    condition = CONDITIONS[name]
-    task = make_task("number", condition, seed=3, count=200, tests=100)
-    prompts = {row["prompt"][0]["content"] for row in task.rows}
-    assert len(prompts) == (condition.num_prompts or len(prompts))
-    secrets, tested = ({row["solution"] for row in of} for of in (task.rows, task.test_rows))
-    assert bool(secrets & tested) is not condition.halves_secrets
-    game = task.environment()
-    assert game.inquiry.error_rate == (condition.error_rate or 0.0)
-    assert game.redraws == condition.redraws
-    assert ("prior" in task.rows[0]) == condition.has_wrong_prior
-    assert len(task.rewards) == 1 + bool(condition.price)
-
-
-@pytest.mark.parametrize("name", ARMS)
-def test_the_trainer_takes_the_settings_of_every_arm(name, tmp_path):
-    args = BARLConfig(tmp_path, use_cpu=True, bf16=False, **ARMS[name].fields)
-    assert find_credit(args.credit).needs_truth or not ARMS[name].needs_truth
 
 
 @given(batches(all_judged=True))

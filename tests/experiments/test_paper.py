@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from barl_trl.plausibility.elicitation import DEFAULT_ELICITATION
 from experiments.paper import (
     calibration,
-    curves,
     efficiency,
     reflections,
     report,
@@ -64,21 +63,6 @@ def test_reflections_are_counted_by_wrong_responses(sampled, tmp_path):
     counts = [(row["difficulty"], row["num_problems"], row["frequency"]) for row in rows]
     assert counts == [(0, 1, 1.0), (1, 0, None), (2, 1, 1.0), (3, 1, 1.0)]
     assert (tmp_path / "out" / "reflections.png").exists()
-
-
-def test_curves_are_means_over_seeds(tmp_path):
-    for seed, accuracy in {1: 0.2, 2: 0.4}.items():
-        log = [{"step": 1, "rewards/accuracy_reward/mean": accuracy, "barl/truth_mass": 0.5}]
-        log += [{"step": 1, "eval_gsm8k/accuracy": 0.5}, {"step": 1, "eval_accuracy": 0.5}]
-        folder = tmp_path / f"barl-seed{seed}" / "checkpoint-1"
-        folder.mkdir(parents=True)
-        (folder / "trainer_state.json").write_text(json.dumps({"log_history": log}))
-    runs = [str(tmp_path / f"barl-seed{seed}") for seed in (1, 2)]
-    curves.main([*runs, "--output_dir", str(tmp_path / "out")])
-    found = results(tmp_path / "out", "curves")["barl"]
-    assert found["seeds"] == 2 and list(found["curves"])[-1] == curves.MEAN
-    curve = found["curves"][curves.TRAINING]["accuracy"]
-    assert curve == {"steps": [1], "mean": [pytest.approx(0.3)], "standard_error": [0.1]}
 
 
 # Beliefs
@@ -230,10 +214,3 @@ def test_the_papers_table_is_made_at_the_scale_of_the_demo(tmp_path, monkeypatch
     for line in text.splitlines():
         if line.startswith("!["):
             assert (tmp_path / line.split("](")[1].rstrip(")")).exists()
-
-
-def test_the_plan_of_the_papers_scale_is_printed(capsys, tmp_path):
-    report.main(["--scale", "paper", "--plan", "--seeds", "2", "--output_dir", str(tmp_path)])
-    shown = capsys.readouterr().out.splitlines()
-    assert sum(" train " in line for line in shown) == 2 * 10
-    assert sum(" evaluate " in line for line in shown) == 2 * (2 * 10 + 3)

@@ -150,14 +150,6 @@ balanced = st.recursive(
 )
 
 
-def test_of_nested_boxes_the_outermost_counts():
-    assert extract_answer(r"\boxed{a \fbox{b} c}") == r"a \fbox{b} c"
-
-
-def test_an_unclosed_box_does_not_swallow_a_later_closed_one():
-    assert extract_answer(r"\boxed{x = 3. Hence \boxed{3}.") == "3"
-
-
 @given(balanced, plain, plain, st.sampled_from([r"\boxed{", r"\fbox{", r"\boxed {"]))
 @settings(deadline=None)
 def test_any_balanced_content_comes_back(content, before, after, box):
@@ -193,11 +185,6 @@ def test_an_unclosed_last_box_is_no_answer_whatever_is_stated(extraction):
         assert extract_answer(text, extraction) is None
 
 
-def test_an_empty_box_is_no_statement():
-    text = r"I put it in \boxed{}. The answer is 42."
-    assert (extract_answer(text), extract_answer(text, "stated")) == ("", "42")
-
-
 @given(st.text())
 @settings(deadline=None)
 def test_any_text_can_be_read_in_any_way_and_a_box_goes_first(text):
@@ -214,11 +201,6 @@ def test_a_decimal_comma_is_known_beside_the_same_number_with_a_point():
     assert not verify("1.500", "1,500"), "three digits are a group of thousands"
     assert not verify("1.23", "1,22")
     assert not verify("1000,99", "1000.99"), "two numbers"
-
-
-def test_the_truth_is_the_first_argument():
-    assert verify("x=5", "5")
-    assert not verify("(3,5)", r"\{5,3\}")
 
 
 @given(st.text(max_size=30))
@@ -240,11 +222,6 @@ def test_numbers_are_judged_as_the_parser_judges_them(a, b, c, d):
 def test_an_answer_too_long_for_the_parser_is_compared_as_a_string():
     long = "12+" * 180 + "x"
     assert verify(long, long.replace("+", " + ")) == (True, "equal strings")
-
-
-def test_a_number_in_two_forms_keeps_its_name():
-    for answer in ("y=2.4", r"y=\frac{12}{5}=2.4"):
-        assert default.claims(r"x=\frac{12}{5}=2.4", answer) == (r"x=\frac{12}{5}", [answer])
 
 
 @given(soup)
@@ -294,12 +271,6 @@ def test_every_decimal_is_read_exactly(value):
     assert number(form) == Fraction(value)
 
 
-def test_computed_numbers_are_equal_to_an_exactness():
-    assert Tolerance().allows(1.0, 1.0 + 1e-12, 1e-10)
-    assert Tolerance().allows(0.0, 1e-12, 1e-10)
-    assert not Tolerance().allows(1.0, 1.0 + 1e-9, 1e-10)
-
-
 @given(st.integers(2, 9), st.integers(20, 60))
 @settings(max_examples=8)
 def test_small_powers_are_compared_exactly_though_math_verify_rounds(base, exponent):
@@ -318,11 +289,6 @@ def test_numbers_may_differ_within_a_tolerance(n):
     assert compare(value, f"{n * 2**0.5:.6f}") == "different"
 
 
-@pytest.mark.parametrize("gold", ["!?", "", r"6 \foo 5", r"1,2,\ldots", "f'(x)", "3:2:1"])
-def test_what_is_not_read_whole_is_equal_to_nothing(gold):
-    assert compare(gold, gold) == "different"
-
-
 @given(soup, soup)
 @settings(deadline=None)
 def test_balanced_texts_stay_balanced_beside_and_inside_each_other(one, other):
@@ -339,29 +305,7 @@ def test_a_character_that_is_not_seen_is_found(character):
     assert not has_unseen_characters("4 2é或𝟒")
 
 
-def test_a_sum_is_compared_where_the_true_answer_has_one():
-    assert why_not_compared(r"\sum_{k=1}^n k", r"\int_0^1 x dx") is None
-
-
 # The released string rule: what its order of removals does
-
-
-@pytest.mark.parametrize(
-    "answer", [r"\le\!ft5", "\\\n!5", r"\rig\leftht5", r"5\\\%%", r"5^^{\circ}\circ"]
-)
-def test_a_removal_may_uncover_what_a_later_one_takes(answer):
-    assert released.verify("5", answer)
-
-
-@pytest.mark.parametrize("answer", [r"\le\rightft5", r"\^\circ!5"])
-def test_but_not_what_an_earlier_one_would_have_taken(answer):
-    assert not released.verify("5", answer)
-
-
-def test_long_integer_fractions_are_rewritten_like_short_ones():
-    # Unlike the released code, which stops at the 4300 digits that CPython's int() reads.
-    digits = "1" * 5000
-    assert released.verify(rf"\frac{{{digits}}}{{7}}", f"{digits}/7")
 
 
 @given(soup, soup)

@@ -38,14 +38,6 @@ def test_posterior_values_and_their_sum_are_the_papers():
         np.testing.assert_allclose(numbers.methods["grpo"], flat, atol=1e-5)
 
 
-def test_each_hypothesis_may_have_its_own_outcome():
-    wrong = make_record(3, outcome=0.0)
-    [numbers] = derive([wrong], metadata_of(outcome_mode="hypothesis"))
-    assert numbers.v.tolist() == [0.0, 1.0, 0.0]
-    expected = reference.q_values(wrong["answer_logps"], [0.0, 1.0, 0.0])
-    np.testing.assert_allclose(numbers.q, expected, atol=1e-5)
-
-
 def test_recorded_weights_are_averaged_over_steps():
     record = make_record(1)
     record["token_weights"][:3] = [0.0, 1.0, 5.0]
@@ -94,17 +86,6 @@ def test_run_without_beliefs_has_outcome_credits_alone():
     for numbers in derive(records, metadata_of(credit="grpo")):
         assert (numbers.p, numbers.w, numbers.q, numbers.values) == (None,) * 4
         assert set(numbers.methods) == {"grpo", "rloo"}
-
-
-def test_run_that_scored_the_truth_alone_has_no_credit_of_all_hypotheses():
-    records = [make_record(n, rollout=n, size=1) for n in range(2)]
-    [numbers, _] = derive(records, metadata_of(credit="progress"))
-    assert {"barl", "gae_posterior"}.isdisjoint(numbers.methods)
-    truth = [[row[0]] for row in records[0]["answer_logps"]]
-    expected = reference.posterior_weighted_values(truth, [1.0], 1.0)
-    np.testing.assert_allclose(numbers.methods["progress"], expected, atol=1e-5)
-    [numbers, _] = derive(records, METADATA)  # BARL's, which found no other answer
-    np.testing.assert_allclose(numbers.methods["barl"], expected, atol=1e-5)
 
 
 def test_unscored_rollout_beside_scored_ones_changes_none():

@@ -23,14 +23,6 @@ def test_groups_keep_order_and_everything_of_their_rollouts():
         np.testing.assert_allclose(rollout["closing"], record["token_weights"][-1], atol=1e-5)
 
 
-def test_line_has_a_value_for_each_column_but_the_group():
-    [group] = groups_of([make_record(3)], METADATA)
-    [line] = group.lines
-    assert len(line) == len(COLUMNS) - 1
-    shown = dict(zip(COLUMNS[1:], line, strict=True))
-    assert (shown["tokens"], shown["cost"], shown["answer"]) == (13, 103, "0")
-
-
 def test_weights_that_differ_inside_a_step_are_kept():
     record = make_record(1)
     record["token_weights"][0] += 1

@@ -7,9 +7,8 @@ import pytest
 
 from barl_trl.inspector import site
 from barl_trl.inspector.site import write_page
-from barl_trl.trainer.records import file_name
 
-from .rollouts import make_batch, metadata_of, write_records, write_run
+from .rollouts import write_run
 
 
 def shard(output, name):
@@ -52,17 +51,6 @@ def test_page_that_is_made_again_leaves_nothing_of_the_old_and_touches_nothing_e
     assert (output / "data" / "mine.txt").read_text() == "mine"
 
 
-def test_settings_are_those_that_values_were_computed_with(tmp_path, monkeypatch):
-    monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 0)
-    write_run(tmp_path / "run", metadata=metadata_of(consistency_beta=float("inf")))
-    write_records(tmp_path / "responses" / "beliefs" / file_name(0), make_batch(0), {})
-    folders = [tmp_path / name / "beliefs" for name in ("run", "responses")]
-    write_page(folders, ["run", "responses"], tmp_path / "page")
-    run, responses = (run["settings"] for run in shard(tmp_path / "page", "index")["runs"])
-    assert (run["consistency_beta"], run["answer_likelihood"]) == ("inf", "mean")
-    assert responses == {}
-
-
 def test_two_runs_are_joined(tmp_path, monkeypatch):
     monkeypatch.setattr(site, "SINGLE_FILE_ROLLOUTS", 30)
     for name in "ab":
@@ -70,9 +58,3 @@ def test_two_runs_are_joined(tmp_path, monkeypatch):
     folders = [tmp_path / name / "beliefs" for name in "ab"]
     write_page(folders, ["one", "two"], tmp_path / "page")
     assert shard(tmp_path / "page", "pairs") == {"other": list(range(36)), "same": [1] * 36}
-
-
-def test_later_schema_is_refused(tmp_path):
-    write_run(tmp_path / "run", steps=[0], version=99)
-    with pytest.raises(ValueError, match="update barl-trl"):
-        write_page([tmp_path / "run" / "beliefs"], ["run"], tmp_path / "page")

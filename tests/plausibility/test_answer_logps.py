@@ -1,6 +1,5 @@
 """Answer log-likelihoods against a plain loop of one unpadded forward per state and answer."""
 
-import inspect
 import math
 from functools import cache
 
@@ -10,7 +9,6 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from barl_trl.plausibility import forward
-from barl_trl.plausibility.answer_logps import answer_log_likelihoods
 from barl_trl.plausibility.queries import Answer, Rollout
 
 from .cases import ALL, BASE, BRANCH, EDGE_CASES, ELICITATION, GROUPS, VOCAB, ids
@@ -81,14 +79,6 @@ def test_edge_cases(model, case, method):
     assert_matches(score(model, [rollout], method), oracle(model, [rollout]))
 
 
-@pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
-def test_no_rollouts(model, method):
-    result = score(model, [], method)
-    assert result.answer_logps.shape == (0, 0, 1)
-    assert (result.state_mask.shape, result.hypothesis_mask.shape) == ((0, 0), (0, 1))
-    assert result.num_tokens == 0
-
-
 @pytest.mark.parametrize(
     ("reduction", "temperature"), [("sum", 2.0), ("token_mean", 1.0), ("token_mean", 0.2)]
 )
@@ -131,14 +121,6 @@ def test_a_shared_prompt_and_a_first_state_are_fed_once(model):
     first, *others = alone
     assert together.rollout_tokens == [first, *(number - 60 - BRANCH for number in others)]
     assert together.num_tokens == sum(together.rollout_tokens)
-
-
-@pytest.mark.parametrize("method", ["shared_prefix", "reencode"])
-def test_tokens_are_counted_for_the_rollout_they_are_fed_for(model, method):
-    rollouts = [ALL[0], Rollout(ids(20), [4, 20], []), *ALL[1:]]
-    counts = score(model, rollouts, method).rollout_tokens
-    assert counts == [score(model, [rollout], method).num_tokens for rollout in rollouts]
-    assert counts[1] == 0 < counts[0]
 
 
 # What is read
@@ -265,14 +247,6 @@ def test_model_is_left_as_it_was(model, fails, monkeypatch):
         assert not score(model, ALL).answer_logps.requires_grad
     monkeypatch.undo()
     assert state_of(model) == before
-
-
-def test_other_options_are_refused(model):
-    function = inspect.unwrap(answer_log_likelihoods)  # past the type checks of the test run
-    others = {"reduction": "max", "method": "", "temperature": 0.0, "completion_temperature": -1.0}
-    for name, value in others.items():
-        with pytest.raises(ValueError, match=f"{name} must"):
-            function(model, ALL, elicitation_ids=ELICITATION, **{name: value})
 
 
 @pytest.mark.parametrize("method", ["shared_prefix", "reencode"])

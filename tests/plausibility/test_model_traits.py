@@ -4,22 +4,19 @@ import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from torch.nn.parallel import DistributedDataParallel
-from transformers import AutoConfig, Qwen2ForCausalLM
+from transformers import AutoConfig
 
 from barl_trl.plausibility.model_traits import (
     causal_lm,
     depends_on_left_padding,
     evaluating,
     gather_head_with_model,
-    is_sharded,
-    shared_layout,
     table_positions,
-    why_not_shared_prefix,
 )
 from barl_trl.plausibility.queries import Answer, Rollout
 
 from .cases import ALL, ids
-from .models import EXPERTS, GPT2, HYBRID, REENCODED, SHARED, adapted, make
+from .models import EXPERTS, GPT2, REENCODED, SHARED, adapted, make
 from .oracle import assert_matches, oracle, refusals, score
 
 LONG = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
@@ -43,11 +40,6 @@ def test_the_causal_lm_is_found_inside_its_wrappers(model, one_process):
     assert causal_lm(DistributedDataParallel(adapted(model))) is model
     with pytest.raises(ValueError, match="got Linear"):
         score(torch.nn.Linear(2, 2), ALL)
-
-
-def test_a_model_is_sharded_if_its_parameters_are_gathered(sharded):
-    assert is_sharded(sharded)
-    assert not is_sharded(make("qwen2"))
 
 
 @pytest.mark.slow  # with the slow ones DeepSpeed is there
@@ -83,30 +75,6 @@ def test_a_dynamic_rope_forgets_the_rows_that_were_scored():
 
 
 # Shared prefixes
-
-
-@pytest.mark.parametrize("family", SHARED)
-def test_trees_are_packed_where_attention_can_be_replaced(family):
-    model = make(family, **SHARED[family])
-    assert why_not_shared_prefix(model) is None
-    is_packed = family in ("qwen2", "qwen3", "llama", "gpt2", "gpt_neox")
-    assert shared_layout(model) == ("packed" if is_packed else "masked")  # windows, eager
-
-
-@pytest.mark.parametrize(
-    ("family", "overrides", "reason"),
-    [
-        ("qwen3_next", {}, "of an unknown type ['linear_attention']"),
-        ("mamba", {}, "carry a recurrent state"),
-        ("bloom", {}, "takes no position_ids"),
-        ("gpt_neo", {}, "depends on more than position_ids"),
-        ("llama4_text", {"attn_temperature_tuning": True}, "depends on more than position_ids"),
-        ("llama", {"rope_parameters": {**LONG, "rope_theta": 100.0}}, "longest row"),
-    ],
-)
-def test_a_description_says_why_no_prefix_is_shared(family, overrides, reason):
-    model = make(family, **{**(SHARED | REENCODED)[family], **overrides})
-    assert reason in why_not_shared_prefix(model)
 
 
 def test_prompt_tuning_is_reencoded(model, caplog):
@@ -151,30 +119,6 @@ def test_who_depends_on_left_padding(family):
     padded = model(input_ids=torch.tensor([[0] * 50 + row]), attention_mask=mask).logits[:, 50:]
     gap = (padded - model(input_ids=torch.tensor([row])).logits).abs().max()
     assert (gap > 1e-2) == depends_on_left_padding(model) == (family in ("gpt2", "gpt_neo"))
-
-
-class Own(Qwen2ForCausalLM):
-    """A model of the user's."""
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        lambda: make("llama", rope_parameters=dict(DYNAMIC)),
-        lambda: make("gemma3_text", **HYBRID, rope_parameters={"full_attention": LONG}),
-        lambda: make("mamba", **REENCODED["mamba"]),
-        lambda: make("llama4_text", **SHARED["llama4_text"]),
-        lambda: make("opt", word_embed_proj_dim=32, ffn_dim=48),
-        lambda: tuned(make("qwen2")),
-        lambda: Own(described("qwen2", hidden_size=32, num_hidden_layers=1, vocab_size=97)),
-    ],
-)
-def test_what_is_not_known_may_depend_on_left_padding(model):
-    assert depends_on_left_padding(model())
-
-
-def test_an_adapter_does_not_depend_on_left_padding(model):
-    assert not depends_on_left_padding(adapted(model))
 
 
 # Descriptions

@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 from barl_trl.plausibility import rows as packing
 from barl_trl.plausibility.queries import Answer, Rollout
 from barl_trl.plausibility.rows import (
-    Branch,
     Feeding,
-    branch_of,
     micro_batches,
-    plain_row,
     reencoded_rows,
     shared_prefix_rows,
 )
@@ -119,22 +116,6 @@ def test_shared_tokens_are_fed_once(fields, common):
     assert len(row.token_ids) == rollout.state_positions[-1] + len(inner)
 
 
-def test_answers_with_the_same_start_branch_where_they_differ():
-    answers = (((7, 8, 9), 1), ((7, 5, 6, 9), 0))
-    branch = branch_of((4,), answers)
-    assert branch == Branch(
-        # 4, then 7, then 5 6 or 8; the last token of an answer is predicted, never fed
-        token_ids=[4, 7, 5, 6, 8],
-        depths=[1, 2, 3, 4, 3],
-        subtree_ends=[5, 5, 4, 4, 5],
-        # (place, label, hypothesis, answer token)
-        scored=[(0, 7, 1, 0), (1, 5, 1, 1), (2, 6, 1, 2), (3, 9, 1, 3), (1, 8, 0, 1), (4, 9, 0, 2)],
-    )
-    assert branch_of((4,), answers) is branch  # a group's states ask the same
-    bare = branch_of((), (((7,), 0), ((8,), 0)))
-    assert bare == Branch([], [], [], [(-1, 7, 0, 0), (-1, 8, 1, 0)])  # read at the fork
-
-
 # Micro-batches
 
 
@@ -154,14 +135,6 @@ def test_padded_rows_are_each_in_a_batch_within_the_budget(many, max_tokens, sam
     assert sorted(found) == sorted(
         (row.token_ids, [[*read] for read in row.scored]) for row in rows
     )
-
-
-def test_padding_sees_itself_only():
-    (batch,) = micro_batches([plain_row([5, 6, 7], []), plain_row([8], [])], MASKED, 6)
-    assert batch.token_ids.tolist() == [[8, 0, 0], [5, 6, 7]]  # the shortest first
-    assert batch.attention_mask.tolist() == [[True, False, False], [True, True, True]]
-    visible = tree_mask(batch.subtree_ends, batch.position_ids)[0, 0]
-    assert torch.equal(visible, torch.eye(3).bool())
 
 
 @given(groups(), st.integers(1, 60))

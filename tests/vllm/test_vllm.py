@@ -3,7 +3,6 @@
 import importlib.metadata
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -238,15 +237,3 @@ def test_sampled_episodes_of_vllm_go_on_to_the_same(tmp_path, agent):
     lines = (tmp_path / "whole" / "mine.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "whole" / "mine.jsonl").write_text("".join(lines[:2]) + lines[2][:40])
     assert play(tmp_path / "whole", agent, "vllm", *options) == whole
-
-
-def test_samples_of_vllm_are_reproducible_and_a_run_goes_on(tmp_path, model):
-    options = ("--temperature", "1", "--num_samples", "2", "--batch_size", "8")
-    responses = evaluate(tmp_path / "first", model, "vllm", *options)
-    assert len(responses) == 40
-    assert len(set(responses.values())) == 40
-    (tmp_path / "second").mkdir()
-    shutil.copy(tmp_path / "first" / "results.json", tmp_path / "second")
-    lines = (tmp_path / "first" / "problems.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "second" / "problems.jsonl").write_text("".join(lines[:25]) + lines[25][:40])
-    assert evaluate(tmp_path / "second", model, "vllm", *options) == responses

@@ -15,7 +15,7 @@ from ..evaluation.templates import TEMPLATES
 from ..graders import GRADERS
 from ..graders.extraction import Extraction
 from ..trainer.config import option
-from .recipes import RecipeParser
+from .recipes import RecipeParser, refuse_broken
 
 _COUNTS = ("num_samples", "max_tokens", "batch_size", "limit", "max_tool_calling_iterations")
 
@@ -85,7 +85,11 @@ class EvaluateArguments:
     def __post_init__(self):
         self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
         for name in ("model_init_kwargs", "chat_template_kwargs"):
-            setattr(self, name, _parsed(name, getattr(self, name)))
+            if isinstance(text := vars(self)[name], str):
+                try:
+                    vars(self)[name] = dict(json.loads(text))
+                except (RecursionError, TypeError, ValueError) as error:  # a token is not shown
+                    raise ValueError(f"{name} must be a JSON object ({error}).") from None
         temperature = self.drawing.temperature
         cuts = {name: v for name, v in self.drawing.settings.items() if name in NO_CUT_OFF}
         is_agent = self.tools or self.environment_factory
@@ -101,10 +105,7 @@ class EvaluateArguments:
         }
         counts = {name: getattr(self, name) for name in _COUNTS}
         rules |= {f"{n} must be at least 1": v is None or v >= 1 for n, v in counts.items()}
-        for rule, holds in rules.items():
-            if not holds:
-                name = rule.split(" ")[0].rstrip(",")
-                raise ValueError(f"{rule}, got {getattr(self, name)}.")
+        refuse_broken(rules, self)
 
     @property
     def drawing(self) -> Drawing:
@@ -120,16 +121,6 @@ class EvaluateArguments:
         return kwargs or {}
 
 
-def _parsed(name: str, value: Any) -> Any:
-    """Return an option whose text is a JSON object; a mistake does not show what may be a token."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return dict(json.loads(value))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"{name} must be a JSON object, got another text ({error}).") from None
-
-
 def run(argv: list[str]) -> None:
     """Parse options, evaluate, and print the results."""
     (args,) = RecipeParser(EvaluateArguments, prog="barl evaluate").parse_args_and_config(argv)
@@ -138,8 +129,7 @@ def run(argv: list[str]) -> None:
         return
     title = f"{Path(results['model']).name}, {args.drawing}"
     print(text_table(title, table_rows(results), align="right"))
-    samples = sample_rows(results)
-    if samples:
+    if samples := sample_rows(results):
         print(text_table("Samples of each problem, in %", samples, align="right"))
     names = ", ".join(f"{name}.jsonl" for name in results["benchmarks"])
     print(

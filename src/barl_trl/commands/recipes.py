@@ -100,9 +100,16 @@ def _refuse_twice(path: str) -> None:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ValueError(f"{path} must be YAML, got another text: {error}") from None
     keys = [key.value for key, _ in root.value] if isinstance(root, yaml.MappingNode) else []
-    for name in keys:
-        if keys.count(name) > 1:
-            raise ValueError(f"{path} must have each option once, got {name} again.")
+    if twice := {name for name in keys if keys.count(name) > 1}:
+        raise ValueError(f"{path} must have each option once, got {', '.join(twice)} again.")
+
+
+def refuse_broken(rules: dict[str, Any], *owners: Any) -> None:
+    """Raise a ValueError of the first rule (`name must …` -> whether it holds) that is broken."""
+    for rule in [rule for rule, holds in rules.items() if not holds]:
+        name = rule.split(" ")[0].rstrip(",")
+        value = next(vars(owner)[name] for owner in owners if name in vars(owner))
+        raise ValueError(f"{rule}, got {value!r}.")
 
 
 def run(argv: list[str]) -> None:

@@ -36,7 +36,7 @@ from ..trainer import BARLConfig, BARLTrainer
 from ..trainer.config import option
 from ..trainer.progress import ProgressRows
 from ..trainer.resume import find_checkpoint, last_checkpoint, left_in
-from .recipes import RecipeParser, file_of
+from .recipes import RecipeParser, file_of, refuse_broken
 
 _logger = logging.getLogger(__name__)
 _FUNCTIONS = (
@@ -83,8 +83,7 @@ class ScriptArguments:
         },
     )
     tools: list[str] = field(
-        default_factory=list,
-        metadata={"help": "Tools that the model may call, by dotted path."},
+        default_factory=list, metadata={"help": "Tools that the model may call, by dotted path."}
     )
     environment_factory: str | None = option(
         None, "Environment of an agent: dotted path of its class, or of what makes one."
@@ -143,11 +142,7 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
         f"reward_weights must have one for each of {names}": weights is None
         or len(weights) == len(names),
     }
-    for rule, holds in rules.items():
-        if not holds:
-            name = rule.split(" ")[0]
-            value = next(vars(one)[name] for one in (script, args, model) if name in vars(one))
-            raise ValueError(f"{rule}, got {value!r}.")
+    refuse_broken(rules, script, args, model)
 
 
 def run(argv: list[str]) -> None:
@@ -378,8 +373,8 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
 def _process_group_outliving_ddp() -> Iterator[None]:
     """Let the process group end here, after what was trained in it, and before the interpreter.
 
-    DDP holds the group, too. If DDP freed it, under Python's lock, it would wait for ever for a
-    thread of gloo's that needs the lock. If the interpreter ended it, it would abort.
+    If DDP freed it, under Python's lock, it would wait for ever for a thread of gloo's that needs
+    the lock. If the interpreter ended it, it would abort.
     """
     group = torch.distributed.group.WORLD
     try:

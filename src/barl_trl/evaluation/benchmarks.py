@@ -180,8 +180,9 @@ def _load(source: Source, limit: int | None, keep_columns: bool) -> _Benchmark:
         )
         start, end = end, end + report.rows
         reasons |= {start + finding.row - 1: finding.reason for finding in report.skipped}
-        kept = (row for row in range(start, end) if row not in reasons)
-        for row, columns in zip([*kept], data, strict=True):
+        kept = [row for row in range(start, end) if row not in reasons]
+        rows: Any = zip(kept, data, strict=True)
+        for row, columns in rows:
             *earlier, last = columns.pop("prompt")
             solution = columns.pop("solution")
             if any(message["role"] != "system" for message in earlier):

@@ -217,7 +217,7 @@ def arms_of(benchmark: str, runs_by_arm: Runs) -> dict[str, ArmValues]:
     ks, values = np.arange(1, most + 1), {}
     for name, runs in arms.items():
         passed, tokens = [], []
-        for run in map(dict.values, runs):
+        for run in ([*by_problem.values()] for by_problem in runs):
             counts = [(len(of_one), sum(one.reward == 1 for one in of_one)) for of_one in run]
             passed.append([[pass_at_k(*count, int(k)) for k in ks] for count in counts])
             tokens.append([np.mean([one.tokens for one in of_one]) * ks for of_one in run])

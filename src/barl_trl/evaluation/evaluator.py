@@ -42,12 +42,7 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
 
     `args` is an [`~barl_trl.commands.evaluate.EvaluateArguments`]; `command` is the command line,
     for the record. Of several processes, which play an agent's episodes together, the first one
-    grades and writes.
-
-    Raises:
-        ImportError: vLLM is asked for, and is not installed.
-        ValueError: An argument does not fit the others, the model, the data or the output folder.
-        KeyboardInterrupt: Ctrl-C; it says what is kept.
+    grades and writes. A KeyboardInterrupt says what is kept.
     """
     sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
     _refuse_others_files(sources, folder)

@@ -217,8 +217,7 @@ class Backend:
     ) -> Iterator[list[tuple[Job, Completion]]]:
         """Generate for all jobs that are not yet done, and yield them with their completions.
 
-        vLLM forms the batches itself. Else a batch is skipped if all of its jobs are done, or made
-        as a whole.
+        vLLM forms the batches itself. Else a batch of which a job is not done is made as a whole.
         """
         if self._use_vllm and self._agent is None:
             yield from self._by_engine([job for job in jobs if job.key not in done])

@@ -6,22 +6,14 @@ from typing import Any
 
 
 def regular(path: Path) -> Path:
-    """Return the path of a regular file, or of none.
-
-    Raises:
-        ValueError: It is a folder, pipe or device, on which a reader may wait for ever.
-    """
+    """Return a path, but refuse a folder, pipe or device, on which a reader may wait for ever."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} must be a regular file, got a folder, pipe or device: name one.")
     return path
 
 
 def read_object(path: Path, **kinds: type) -> dict[str, Any]:
-    """Return the object in a JSON file, which must have a value of a type for each key in `kinds`.
-
-    Raises:
-        ValueError: It is no JSON object, or a value is missing or of another type.
-    """
+    """Return the object in a JSON file, with a value of its type for each key in `kinds`."""
     text = regular(path).read_bytes()
     try:
         content = json.loads(text)

@@ -38,10 +38,8 @@ class Template:
         )
 
     def encode(self, tokenizer: Any, prompt: str) -> list[int]:
-        """Return the token ids of a prompt.
-
-        A chat template has already written the special token that begins the text.
-        """
+        """Return the token ids of a prompt."""
+        # a chat template has already written the special token that begins the text
         return tokenizer.encode(prompt, add_special_tokens=bool(self.plain))
 
     def end_ids(self, tokenizer: Any) -> list[int]:

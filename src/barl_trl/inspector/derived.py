@@ -59,14 +59,8 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
     """Compute what the page shows of the rollouts of one batch.
 
     The weights are the recorded ones. If no record has weights, the recorded step values are
-    standardised over the tokens of the batch, as training does by default.
-
-    Args:
-        records: All records of a file, at least one.
-        metadata: Metadata of the file. The values follow from its `settings`.
-
-    Returns:
-        The numbers of each rollout.
+    standardised over the tokens of the batch, as training does by default. The values follow from
+    the `settings` in the metadata.
     """
     settings = metadata.get("settings", {})
     settings = settings | (settings.get("credit_options") or {})
@@ -137,12 +131,7 @@ def _under_bayes(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Unde
 
 
 def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
-    """Convert a batch of records to the rollouts that estimators of credit take.
-
-    Args:
-        records: The records.
-        outcome_scale: Outcome reward of a right answer.
-    """
+    """Convert a batch of records to the rollouts that estimators of credit take."""
     steps = torch.tensor([len(r["step_ends"]) for r in records])
     sizes = torch.tensor([len(r["hypotheses"] or ()) for r in records])
     logps = torch.zeros(len(records), int(steps.max()) + 1, int(sizes.max()))
@@ -191,12 +180,8 @@ def _method_values(
 
     Each credit's baseline is subtracted; for the run's credit it is the baseline that the run used.
     The values are not whitened. All credits take the run's likelihoods, also those that would
-    reduce the log-likelihoods of an answer's tokens otherwise.
-
-    Args:
-        rollouts: The rollouts that a credit judges which needs no truth.
-        known: Those that the others judge: only rollouts with a truth and an outcome.
-        settings: Settings of the run.
+    reduce the log-likelihoods of an answer's tokens otherwise. Credits that need a truth judge only
+    the `known` rollouts, with a truth and an outcome.
     """
     run_credit, size = settings.get("credit"), rollouts.answer_logps.shape[-1]
     needed = {"none": 0, "truth": 1, "rollouts": 2}
@@ -222,16 +207,20 @@ def _difference(computed: np.ndarray | None, recorded: Sequence[float] | None) -
 
 
 def _weights(records: Records) -> list[np.ndarray]:
-    """Return the weight of each step, (T), of each rollout.
-
-    It is the mean weight of the model's tokens in the step: the recorded weights, or, if no record
-    has weights, the recorded step values standardised over the batch. A rollout without either has
-    weights of 0.
-    """
+    """Return the mean weight of the model's tokens of each step, (T), of each rollout, or 0."""
     weights = [record["token_weights"] for record in records]
     if all(row is None for row in weights):
         weights = _standardized(records)
-    return [_means(row, record) for row, record in zip(weights, records, strict=True)]
+    means = []
+    for row, record in zip(weights, records, strict=True):
+        ends = record["step_ends"]
+        if row is None or not ends:
+            means.append(np.zeros(len(ends)))
+            continue
+        starts, is_own = [0, *ends[:-1]], own_tokens(record)[: ends[-1]]
+        sums = np.add.reduceat(np.asarray(row[: ends[-1]], dtype=float) * is_own, starts)
+        means.append(sums / np.maximum(np.add.reduceat(is_own, starts, dtype=int), 1))
+    return means
 
 
 def _standardized(records: Records) -> Sequence[Sequence[float]]:
@@ -259,13 +248,3 @@ def own_tokens(record: Mapping[str, Any]) -> np.ndarray:
     if record["own_tokens"] is None:
         return np.ones(len(record["token_ids"]), dtype=bool)
     return np.array(record["own_tokens"], dtype=bool)
-
-
-def _means(token_weights: Sequence[float] | None, record: Mapping[str, Any]) -> np.ndarray:
-    """Return the mean weight of the model's tokens of each step, (T); 0 without weights."""
-    ends = record["step_ends"]
-    if token_weights is None or not len(ends):
-        return np.zeros(len(ends))
-    starts, is_own = [0, *ends[:-1]], own_tokens(record)[: ends[-1]]
-    sums = np.add.reduceat(np.asarray(token_weights[: ends[-1]], dtype=float) * is_own, starts)
-    return sums / np.maximum(np.add.reduceat(is_own, starts, dtype=int), 1)

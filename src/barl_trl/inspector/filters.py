@@ -62,15 +62,7 @@ def mean_weight(record: Mapping[str, Any], derived: Derived) -> float:
 def kinds(
     group: Sequence[tuple[Mapping[str, Any], Derived]], settings: Mapping[str, Any]
 ) -> list[int]:
-    """Return the kinds of each rollout of a group, as bits.
-
-    Args:
-        group: Record and numbers of each rollout of a prompt.
-        settings: Settings of the run. Its credit says whether answers are hypotheses.
-
-    Returns:
-        An integer for each rollout, whose bits are in the order of [`FILTERS`].
-    """
+    """Return the kinds of each rollout of a group, as bits in the order of [`FILTERS`]."""
     outcomes = {record["outcome"] for record, _ in group}
     weights = np.concatenate([derived.weights for _, derived in group])
     is_tied = len(group) > 1 and len(outcomes) == 1 and outcomes != {None}

@@ -55,12 +55,7 @@ def folder_page() -> str:
 
 
 def single_page(shards: Iterable[tuple[str, str]]) -> str:
-    """Return a page in one file, which holds all styles, scripts and shards.
-
-    Args:
-        shards: Name of each shard, with its JSON as [`~.shards.script_json`] makes it. One of them
-            is the index.
-    """
+    """Return a page in one file, which holds all styles, scripts and shards, with their JSON."""
     nonce = secrets.token_urlsafe(16)
     styles = [f'<style nonce="{nonce}">{_asset(name)}</style>' for name in _STYLES]
     # an element's id is also a global name: without the prefix, a shard would be `katex`

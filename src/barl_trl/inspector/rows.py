@@ -40,12 +40,7 @@ class Group(NamedTuple):
 
 
 def groups_of(records: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> list[Group]:
-    """Return the groups of a file of records.
-
-    Args:
-        records: All records of the file, at least one.
-        metadata: Metadata of the file.
-    """
+    """Return the groups of all records, at least one, of a file."""
     derived = derive(records, metadata)
     members_of: dict[tuple[int, str], list[tuple[Mapping[str, Any], Derived]]] = {}
     for record, numbers in zip(records, derived, strict=True):
@@ -83,14 +78,7 @@ def _group(
     start: int,
     stop: int,
 ) -> Group:
-    """Return the JSON of a group.
-
-    Args:
-        members: Record and numbers of each rollout of the group.
-        metadata: Metadata of the file.
-        start: Number of characters of the chat template before the prompt.
-        stop: Number of characters of the chat template after the prompt.
-    """
+    """Return the JSON of a group, whose prompt lies between `start` and `stop` characters."""
     first = members[0][0]
     head = [
         *(first[name] for name in ("step", "group", "prompt_id")),
@@ -196,12 +184,7 @@ def _of_hypotheses(record: Mapping[str, Any], derived: Derived) -> dict[str, Any
 
 
 def _ruled_out(record: Mapping[str, Any], derived: Derived) -> Any:
-    """Return what each step's observation ruled out: what was believed before and is not behind it.
-
-    Returns:
-        For each step the number of hypotheses that it ruled out, the number of those that were left
-        before it, and the texts of some; None without beliefs.
-    """
+    """Return for each step how many hypotheses it ruled out, of how many, and the texts of some."""
     if derived.w is None:
         return None
     is_left, told = derived.w > 0, []

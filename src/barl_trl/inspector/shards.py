@@ -22,10 +22,7 @@ def script_json(value: Any) -> str:
 
 
 class RunData:
-    """The shards of a run, to which files of records are added.
-
-    Args:
-        letter: First letter of the names of the run's shards.
+    """The shards of a run, whose names begin with a letter. Files of records are added to them.
 
     Attributes:
         rollouts: Number of rollouts that were added.
@@ -76,13 +73,8 @@ class RunData:
 def pairs(ours: RunData, theirs: RunData) -> dict[str, list]:
     """Pair the rollouts of two runs: first equal completions, then others to the same prompt.
 
-    Args:
-        ours: The run whose rollouts the page lists.
-        theirs: The run that it is compared with.
-
-    Returns:
-        For each of our rollouts, `other` has the number of its partner, or -1, and `same` is 1 if
-        the completions are equal, else 0.
+    For each of our rollouts, `other` has the number of its partner, or -1, and `same` is 1 if the
+    completions are equal, else 0.
     """
     other, same, taken = [-1] * ours.rollouts, [0] * ours.rollouts, set()
     for part in (slice(None), slice(0, 1)):

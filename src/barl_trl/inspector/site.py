@@ -19,15 +19,9 @@ SINGLE_FILE_CHARACTERS = 50_000_000
 
 
 def write_page(folders: Sequence[Path], names: Sequence[str], output: Path) -> int:
-    """Write the page of one run, or of two runs that are compared.
+    """Write the page of one run, or of two that are compared; return the number of their rollouts.
 
-    Args:
-        folders: One or two folders of records.
-        names: Names of the runs that the page shows.
-        output: Folder of the page. Shards of an earlier page are deleted.
-
-    Returns:
-        The number of rollouts of all runs.
+    Shards of an earlier page in the `output` folder are deleted. `names` are those of the runs.
     """
     for pattern in SHARDS:
         for path in (output / "data").glob(pattern):
@@ -97,16 +91,15 @@ def _index(
                 "rollouts": run.rollouts,
                 "bound": run.bound(),
                 "model": metadata.get("model"),
-                "settings": _json_values(metadata.get("settings", {})),
+                # JSON lacks infinity
+                "settings": {
+                    setting: "inf" if value == math.inf else value
+                    for setting, value in metadata.get("settings", {}).items()
+                },
             }
             for name, run, metadata in zip(names, runs, settings, strict=True)
         ],
     }
-
-
-def _json_values(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in which infinity, which JSON lacks, is a text."""
-    return {name: "inf" if value == math.inf else value for name, value in settings.items()}
 
 
 def _replace(path: Path, text: str) -> None:

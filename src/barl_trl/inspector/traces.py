@@ -82,17 +82,9 @@ def _arguments(said: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def write_verifiers(folder: Path, output: Path, run: str) -> int:
-    """Write the rollouts of a run as a file that verifiers and prime-rl read.
+    """Write the records of a run as a file that verifiers read; return the number of rollouts.
 
     A line is an episode with one trace. The file appears once it is complete.
-
-    Args:
-        folder: Folder of records.
-        output: Folder of the file, made if it is missing.
-        run: Name of the run.
-
-    Returns:
-        The number of rollouts.
 
     Raises:
         ValueError: The folder has such a file that is not ours, or a record cannot be read.
@@ -106,7 +98,8 @@ def write_verifiers(folder: Path, output: Path, run: str) -> int:
     output.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     with partial.open("w", encoding="utf-8") as file:
-        for metadata, records in _files(folder):
+        for _, records_file in record_files(folder):
+            metadata, records = read_file(records_file)
             for record in records:
                 file.write(_line(_episode(record, metadata, run)) + "\n")
             number += len(records)
@@ -122,11 +115,6 @@ def _is_ours(path: Path) -> bool:
 
 def _line(value: Mapping[str, Any]) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
-
-
-def _files(folder: Path) -> Iterator[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]:
-    for _, path in record_files(folder):
-        yield read_file(path)
 
 
 def _episode(record: Mapping[str, Any], metadata: Mapping[str, Any], run: str) -> dict[str, Any]:

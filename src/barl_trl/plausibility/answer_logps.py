@@ -112,7 +112,13 @@ def answer_log_likelihoods(
             raise ValueError(f"{name} must be positive, got {value}: 1 samples as trained.")
     # Without gradients DDP has nothing to do, yet its forward waits for the other processes.
     model = model.module if isinstance(model, DistributedDataParallel) else model
-    _refuse_missing_positions(model, rollouts, elicitation_ids)
+    most = table_positions(model)
+    needed = max((rollout.num_positions(elicitation_ids) for rollout in rollouts), default=0)
+    if most is not None and needed > most:
+        raise ValueError(
+            f"rollouts must need at most {most} positions, got {needed} with elicitation and "
+            f"answer: lower max_completion_length by {needed - most}, or shorten the prompts."
+        )
     max_tokens = halved_together(model, max_tokens or scoring_token_budget(model))
     rows: list[Row] = []
     with evaluating(model):
@@ -139,27 +145,10 @@ def answer_log_likelihoods(
     )
 
 
-def _refuse_missing_positions(
-    model: nn.Module, rollouts: Sequence[Rollout], elicitation_ids: Sequence[int]
-) -> None:
-    """Refuse rollouts that a table of positions does not hold with elicitation and answer."""
-    if (most := table_positions(model)) is None:
-        return
-    needed = max((rollout.num_positions(elicitation_ids) for rollout in rollouts), default=0)
-    if needed > most:
-        raise ValueError(
-            f"rollouts must need at most {most} positions, got {needed} with elicitation and "
-            f"answer: lower max_completion_length by {needed - most}, or shorten the prompts."
-        )
-
-
 def _reduced(
     rollouts: Sequence[Rollout], logps: Float[Tensor, "B S H L"], reduction: str
 ) -> tuple[Float[Tensor, "B S H"], Bool[Tensor, "B S"], Bool[Tensor, "B H"]]:
-    """Return the log-likelihood of each answer, and masks of the states and answers that exist.
-
-    Padding is 0 in all three.
-    """
+    """Return the log-likelihoods of answers, and masks of what exists; 0 in padding."""
     states = np.zeros(logps.shape[:2], dtype=bool)
     tokens = np.zeros((len(rollouts), *logps.shape[2:]), dtype=bool)
     for i, rollout in enumerate(rollouts):

@@ -69,15 +69,11 @@ class Elicitation:
         token_ids = [*prompt_ids, *completion_ids]
         positions = [len(prompt_ids) + end for end in (0, *step_ends)]
         starts = [len(prompt_ids) + start for start in turn_starts]
-        return Rollout(
-            token_ids=token_ids,
-            state_positions=positions,
-            answers=[self._remembered_answer(answer) for answer in answers],
-            state_elicitations=self._at_states(token_ids, positions, is_own, starts)
-            if answers
-            else None,  # nothing is asked
-            score_from=len(prompt_ids) if score_completion else None,
-        )
+        # without answers nothing is asked
+        elicitations = self._at_states(token_ids, positions, is_own, starts) if answers else None
+        asked = [self._remembered_answer(answer) for answer in answers]
+        score_from = len(prompt_ids) if score_completion else None
+        return Rollout(token_ids, positions, asked, elicitations, score_from)
 
     def _at_states(
         self,
@@ -113,8 +109,7 @@ class Elicitation:
             max(start for start in (state_positions[0], *turn_starts) if start <= position)
             for position in state_positions
         ]
-        # what stands before a turn may speak of the tags: it opens a thought only with its last
-        # word
+        # what stands before a turn may speak of the tags: only its last word opens a thought
         turns = [*dict.fromkeys(turn_of_state)]
         before = [token_ids[max(0, start - _OPENING_TOKENS) : start] for start in turns]
         starts = map(max, turn_of_state, [0, *state_positions])

@@ -184,10 +184,7 @@ def _label_logps(
 def _changes_logits(
     model: nn.Module, logits: Float[Tensor, "p V"], of_head: Float[Tensor, "p V"]
 ) -> bool:
-    """Say whether a model returned other logits than its head, and remember it if some were read.
-
-    Sharded parameters: either all processes run the pass again or none.
-    """
+    """Say, equally on all processes, whether a model returned other logits than its head's."""
     verdict = 0  # nothing was read; 1: the model returns its head's logits, 2: others
     if len(of_head):
         verdict = 2 - torch.allclose(logits, of_head, rtol=0, atol=0, equal_nan=True)

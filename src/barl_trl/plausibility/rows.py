@@ -20,7 +20,7 @@ A micro-batch holds rows as the tensors of one forward pass: padded below each o
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, compress, count
+from itertools import accumulate, chain, compress, count
 from operator import ne
 from typing import Literal, NamedTuple
 
@@ -378,8 +378,8 @@ def micro_batches(rows: Sequence[Row], feeding: Feeding, max_tokens: int) -> Ite
     Packed rows are joined in order. Others are padded, the shortest first.
     """
     if feeding.layout == "packed":
-        for cut in _within_budget((row.size for row in rows), max_tokens):
-            yield _joined(rows[cut])
+        cuts = _within_budget((row.size for row in rows), max_tokens)
+        yield from (_joined(rows[cut]) for cut in cuts)
         return
     group: list[Row] = []
     for row in sorted(rows, key=lambda row: row.size):
@@ -397,17 +397,12 @@ def _joined(rows: Sequence[Row]) -> MicroBatch:
     sizes = [row.size for row in rows]
     *starts, _ = accumulate(sizes, initial=0)
     token_ids, position_ids, ends = (
-        _int_tensor([value for row_values in column for value in row_values])[None]
+        _int_tensor([*chain.from_iterable(column)])[None]
         for column in list(zip(*rows, strict=True))[:3]
     )
-    return MicroBatch(
-        token_ids,
-        position_ids,
-        ends + torch.tensor(starts).repeat_interleave(torch.tensor(sizes)),
-        torch.ones_like(token_ids, dtype=torch.bool),
-        *_scored_tokens(rows, starts),
-        rows=list(zip(starts, rows, strict=True)),
-    )
+    ends = ends + torch.tensor(starts).repeat_interleave(torch.tensor(sizes))
+    mask, places = torch.ones_like(token_ids, dtype=torch.bool), [*zip(starts, rows, strict=True)]
+    return MicroBatch(token_ids, position_ids, ends, mask, *_scored_tokens(rows, starts), places)
 
 
 def _padded(rows: Sequence[Row]) -> MicroBatch:
@@ -417,14 +412,10 @@ def _padded(rows: Sequence[Row]) -> MicroBatch:
         for column in list(zip(*rows, strict=True))[:3]
     )
     size = token_ids.shape[1]
-    return MicroBatch(
-        token_ids,
-        position_ids,
-        torch.maximum(ends, torch.arange(1, size + 1)),
-        torch.arange(size) < torch.tensor([[row.size] for row in rows]),
-        *_scored_tokens(rows, [i * size for i in range(len(rows))]),
-        rows=[],
-    )
+    ends = torch.maximum(ends, torch.arange(1, size + 1))
+    mask = torch.arange(size) < torch.tensor([[row.size] for row in rows])
+    scored = _scored_tokens(rows, [i * size for i in range(len(rows))])
+    return MicroBatch(token_ids, position_ids, ends, mask, *scored, rows=[])
 
 
 def _scored_tokens(rows: Sequence[Row], starts: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:

@@ -232,13 +232,7 @@ def _check_hypotheses(args: BARLConfig, rows: list[dict[str, Any]]) -> None:
 
 
 def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
-    """Refuse a tokenizer that cannot end a completion, or write the data's messages as a prompt.
-
-    Objects of other types than a tokenizer, such as None, pass.
-
-    Raises:
-        ValueError: The tokenizer has no EOS token, or no chat template.
-    """
+    """Refuse a tokenizer that cannot end a completion, or write the data's messages as a prompt."""
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         return
     _must(tokenizer.eos_token is not None,
@@ -249,11 +243,7 @@ def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
 
 
 def answer_extractor_of(extractor: Any) -> Callable[[str], str | None] | None:
-    """Return a user's answer extractor, or that of the grader with this name; None stays None.
-
-    Raises:
-        TypeError: For an example, or later, the function returns neither a text nor None.
-    """
+    """Return a user's extractor, which must return a text or None, or that of a grader's name."""
     if isinstance(extractor, str):
         return get_grader(extractor).extract_answer
     types = (str, type(None))
@@ -261,11 +251,7 @@ def answer_extractor_of(extractor: Any) -> Callable[[str], str | None] | None:
 
 
 def answer_equivalence_of(equivalence: Any) -> Callable[[str, str], bool] | None:
-    """Return a user's equivalence of answers, or that of the grader with this name, or None.
-
-    Raises:
-        TypeError: For an example, or later, the function does not return a truth value.
-    """
+    """Return a user's equivalence, which must return a truth value, or that of a grader's name."""
     if isinstance(equivalence, str):
         return get_grader(equivalence).equivalent
 

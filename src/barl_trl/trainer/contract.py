@@ -93,8 +93,7 @@ def changed(what: str, package: str) -> ImportError:
 def _changes(package: str, own_fields: Collection[str]) -> Iterator[str]:
     for owner, functions in _PARAMETERS.items():
         for name, expected in functions.items() if owner.startswith(f"{package}.") else ():
-            function = _imported(f"{owner}.{name}")
-            if function is None:
+            if (function := _imported(f"{owner}.{name}")) is None:
                 yield f"{owner}.{name} is gone"
                 continue
             parameters = [p for p in signature(function).parameters.values() if p.name != "self"]
@@ -127,10 +126,7 @@ def _fit(parameters: Sequence[Parameter], expected: str) -> bool:
 
 
 def _names(owner: Any) -> set[str]:
-    """Return the attributes of a class, and the names in methods of classes outside transformers.
-
-    The names in methods include the attributes that `__init__` sets.
-    """
+    """Return a class's attributes, and the names in its methods, also those that are set there."""
     names = set(dir(owner))
     for cls in takewhile(lambda cls: not cls.__module__.startswith("transformers."), owner.mro()):
         codes = (getattr(unwrap(value), "__code__", None) for value in vars(cls).values())

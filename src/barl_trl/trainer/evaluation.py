@@ -17,11 +17,7 @@ GREEDY = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50, "mi
 
 
 def check_benchmarks(benchmarks: Mapping[str, Dataset]) -> None:
-    """Refuse benchmarks (name -> problems) without problems, or without a column that is needed.
-
-    Raises:
-        ValueError: A benchmark has no problems or lacks a column.
-    """
+    """Refuse benchmarks (name -> problems) without problems, or without a column that is needed."""
     for name, rows in benchmarks.items():
         if not len(rows) or not {"prompt", "solution"} <= {*rows.column_names}:
             raise ValueError(
@@ -68,11 +64,8 @@ def metrics_of_set(trainer: Any, metrics: Mapping[str, float], prefix: str) -> d
     """Log TRL's metrics of one set of a dict of evaluation sets under the set's name, too.
 
     TRL logs those of every set under the same names, such as `eval_reward`, so that only the last
-    set's would remain.
-
-    Returns:
-        The `metrics` that TRL's `evaluate` returned for the prefix `eval_<set>`, by names such as
-        `eval_<set>_reward`; none for the prefix `eval` of a single set.
+    set's would remain. With the prefix `eval_<set>` the names returned are like
+    `eval_<set>_reward`; with the prefix `eval` of a single set there are none.
     """
     if not prefix.startswith("eval_"):
         return {}
@@ -86,14 +79,10 @@ def metrics_of_set(trainer: Any, metrics: Mapping[str, float], prefix: str) -> d
 
 
 def _solve(trainer: Any, dataset: Dataset) -> tuple[Tensor, Tensor]:
-    """Generate a completion of each problem and judge it.
+    """Return the reward of each problem's completion, or NaN, and the number of its own tokens.
 
     All processes generate equally often, and equally many completions each time. Where the problems
     do not divide, the last problem is repeated, and the copies are dropped.
-
-    Returns:
-        The reward of each problem's completion, (N,), NaN without one; and the number of tokens
-        that the model wrote in it, (N,), without the token that ends the last turn.
     """
     world, rank = trainer.accelerator.num_processes, trainer.accelerator.process_index
     most = len(dataset) if trainer.use_vllm else trainer.args.per_device_eval_batch_size
@@ -128,9 +117,8 @@ def greedy(trainer: Any) -> Iterator[None]:
     """
     if trainer.use_vllm:
         owner: Any = trainer.vllm_generation
-        changed: dict[str, Any] = {
-            "generation_kwargs": owner.generation_kwargs | {"temperature": 0.0}
-        }
+        kwargs = owner.generation_kwargs | {"temperature": 0.0}
+        changed: dict[str, Any] = {"generation_kwargs": kwargs}
     else:
         owner, kwargs = trainer, trainer.generation_kwargs | GREEDY
         config = GenerationConfig(**kwargs, disable_compile=True)

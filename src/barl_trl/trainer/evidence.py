@@ -71,20 +71,12 @@ def read_evidence(
 ) -> Evidence:
     """Ask the user's functions, or the environments, what the task says of this process's rollouts.
 
-    Args:
-        functions: The user's functions.
-        lists: What the functions get of the rollouts.
-        local_sets: Hypotheses of each rollout; None where there are none, which asks nothing.
-        answers: Answer of each rollout.
-        uses_observations: Whether the belief takes the likelihoods of observations.
-        is_first: Whether numbers that cannot be used are refused. Later they say nothing, and are
-            counted.
-        num_steps: Number of steps to which all rollouts are padded.
-        device: Where the tensors lie.
+    Nothing is asked of a rollout without hypotheses. The likelihoods of observations are asked only
+    if the belief `uses_observations`. All rollouts are padded to `num_steps`.
 
     Raises:
-        ValueError: A function returned something of another shape, or in the first batch a number
-            that cannot be used.
+        ValueError: A function returned something of another shape, or a number that cannot be used
+            in the first batch. Later such numbers say nothing, and are counted.
     """
     texts = [list(one.answers) if one is not None else [] for one in local_sets]
     sizes = [*map(len, texts)]
@@ -105,14 +97,12 @@ def read_evidence(
         predicted = torch.zeros(shape)
         asked = [n for n in usable if getattr(local_sets[n], "has_truth", False)]
         output = functions.hypothesis_rewards(**_of(given, asked)) if asked else []
-        name = "hypothesis_rewards"
-        unusable += _fill(predicted, output, asked, sizes, steps, name, is_first)
+        unusable += _fill(predicted, output, asked, sizes, steps, "hypothesis_rewards", is_first)
     if functions.outcome_under is not None:
         outcomes = torch.zeros(shape[0], shape[2])
+        outcome_under = functions.outcome_under
         for n in usable:
-            unusable += _fill_outcomes(
-                outcomes[n], functions.outcome_under, answers[n], texts[n], is_first
-            )
+            unusable += _fill_outcomes(outcomes[n], outcome_under, answers[n], texts[n], is_first)
     predicted, outcomes = (
         None if tensor is None else tensor.to(device) for tensor in (predicted, outcomes)
     )
@@ -147,14 +137,7 @@ def _fill_outcomes(
     texts: Sequence[str],
     is_first: bool,
 ) -> int:
-    """Put the outcome reward of an answer under each hypothesis into a tensor.
-
-    Returns:
-        The number of outcomes that cannot be used, which stay 0.
-
-    Raises:
-        ValueError: An outcome cannot be used, and `is_first`.
-    """
+    """Put an answer's outcome rewards into a tensor; return how many cannot be used and stay 0."""
     unusable = 0
     for i, text in enumerate(texts if answer is not None else ()):
         try:
@@ -183,11 +166,7 @@ def _fill(
 ) -> int:
     """Put what a function returned for some rollouts into a tensor.
 
-    Returns:
-        The number of steps that have a number which cannot be used. They are left at 0.
-
-    Raises:
-        ValueError: The output has another shape, or `is_first` and a number cannot be used.
+    Return the number of steps that have a number which cannot be used. They are left at 0.
     """
     if not hasattr(output, "__len__") or len(output) != len(places):
         count = len(output) if hasattr(output, "__len__") else type(output).__name__
@@ -234,17 +213,9 @@ def steps_of(
 ) -> list[Step]:
     """Return the steps of a rollout as the user's functions get them.
 
-    Args:
-        completion: The completion: a text, or messages.
-        token_ids: Token ids of the completion.
-        step_ends: Ends of its steps, in tokens.
-        turns: Its turns, if they have messages; none: steps are texts.
-        tokenizer: The model's tokenizer.
-
-    Returns:
-        For each step its text without special tokens; of an agent its messages: the model's, and
-        the results of tools that it saw. If a turn has several steps, each is a message of the
-        model, and the last one has the turn's calls and results.
+    A step is its text without special tokens; if the `turns` have messages it is messages: the
+    model's, and the results of tools that it saw. If a turn has several steps, each is a message of
+    the model, and the last one has the turn's calls and results.
     """
     spans = [*pairwise([0, *step_ends])]
     if isinstance(completion, str) or not turns:

@@ -77,19 +77,19 @@ class RedactedArguments(_Arguments):
         return redacted(super().to_dict())
 
 
-def card_settings(args: Any) -> dict[str, Any]:
-    """Return the settings that a model card names: the usual ones, and BARL's if changed."""
+def complete_card(trainer: Any) -> None:
+    """Add tables of settings, data and last results to the model card that TRL wrote.
+
+    The settings are the usual ones, and BARL's if changed.
+    """
+    args: Any = trainer.args
     own = [one for one in fields(args) if one.name not in GRPOConfig.__dataclass_fields__]
     changed = [one.name for one in own if getattr(args, one.name) != one.default]
-    return {name: getattr(args, name) for name in dict.fromkeys([*_SETTINGS, *changed])}
-
-
-def complete_card(trainer: Any) -> None:
-    """Add tables of settings, data and last results to the model card that TRL wrote."""
     rewards = zip(trainer.reward_weights.tolist(), trainer.reward_func_names, strict=True)
     model = Path(trainer.model.config._name_or_path)
     settings = {"model": model.name if model.exists() else str(model)}
     settings |= {"reward": " + ".join(f"{weight:g} {name}" for weight, name in rewards)}
+    settings |= {name: getattr(args, name) for name in dict.fromkeys([*_SETTINGS, *changed])}
     sets = {"rows": trainer.train_dataset, "rows of evaluation": trainer.eval_dataset}
     sets |= {f"rows of benchmark {name}": rows for name, rows in trainer.benchmarks.items()}
     data = {"data set": trainer.train_dataset.info.dataset_name or "given as rows"}
@@ -100,7 +100,7 @@ def complete_card(trainer: Any) -> None:
         for name, value in logged.items()
         if value is not None and _RESULT.fullmatch(name)
     }
-    tables = _table("Settings", settings | card_settings(trainer.args)) + _table("Data", data)
+    tables = _table("Settings", settings) + _table("Data", data)
     tables += _table(f"Results after {trainer.state.global_step} steps", results)
     path = Path(trainer.args.output_dir, "README.md")
     card = ModelCard.load(path)

@@ -79,13 +79,7 @@ class BatchLog(TrainerCallback):
     def log_rollouts(
         self, batch: Any, local_rollouts: ScoredRollouts, weighed: TokenWeights
     ) -> None:
-        """Log a rollout batch of training. All processes must call this together.
-
-        Args:
-            batch: This process's `RolloutBatch`.
-            local_rollouts: The scored rollouts of this process.
-            weighed: The step values and token weights of this process's rollouts.
-        """
+        """Log this process's part of a `RolloutBatch`. All processes must call this together."""
         trainer, scored, generated = self._trainer, batch.scored, batch.generated
         sequences = zip(generated.prompt_ids, generated.completion_ids, strict=True)
         longest = max(len(prompt) + len(completion) for prompt, completion in sequences)
@@ -149,9 +143,7 @@ class BatchLog(TrainerCallback):
         bounds = [0.0]  # what a ratio beyond a bound became
         if not trainer.vllm_importance_sampling_mode.endswith("mask"):
             names = ("vllm_importance_sampling_clip_min", "vllm_importance_sampling_clip_max")
-            bounds = [
-                getattr(trainer, name) for name in names if getattr(trainer, name) is not None
-            ]
+            bounds = [bound for name in names if (bound := getattr(trainer, name)) is not None]
         mask = (output["completion_mask"] * output.get("tool_mask", 1)).bool()
         is_clipped = torch.isin(ratio, ratio.new_tensor(bounds))
         counts = torch.stack([(is_clipped & mask).sum(), mask.sum()])

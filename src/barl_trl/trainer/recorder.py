@@ -15,7 +15,6 @@ from transformers import TrainerCallback
 from ..credit.rollouts import ScoredRollouts, is_answered
 from ..credit.token_weights import TokenWeights
 from ..rewards import Completion, calls_tool
-from ..steps import Turn
 from .records import FOLDER, file_name, forget_from, record_table, write_records
 
 _LOST = "\N{REPLACEMENT CHARACTER}"
@@ -46,37 +45,25 @@ class RolloutRecorder(TrainerCallback):
             forget_from(self._folder, state.global_step)
 
     def record(
-        self,
-        batch: Any,
-        local_rollouts: ScoredRollouts,
-        weighed: TokenWeights,
-        output: Mapping[str, Any],
+        self, batch: Any, rollouts: ScoredRollouts, weighed: TokenWeights, output: Mapping[str, Any]
     ) -> None:
         """Write the rollout batch of all processes, which must call this together.
 
-        Args:
-            batch: This process's `RolloutBatch`.
-            local_rollouts: The scored rollouts of this process.
-            weighed: The step values and token weights of this process's rollouts.
-            output: What TRL's `_generate_and_score_completions` returned, with its own advantages,
-                old log-probabilities (B, L) and importance ratios, (B, L) or (B, 1).
+        TRL's `output` has its own advantages, old log-probabilities (B, L) and importance ratios,
+        (B, L) or (B, 1).
         """
         now, accelerator = time.perf_counter(), self._trainer.accelerator
         step = self._trainer.state.global_step
         self._parts = 0 if step != self._step else self._parts + 1
         self._step = step
-        tables = gather_object([self._local_records(batch, local_rollouts, weighed, output)])
+        tables = gather_object([self._local_records(batch, rollouts, weighed, output)])
         if accelerator.is_main_process:
             path = self._folder / file_name(step, self._parts)
             write_records(path, tables, self._metadata(batch, now))
         self._began_before = batch.began
 
     def _local_records(
-        self,
-        batch: Any,
-        rollouts: ScoredRollouts,
-        weighed: TokenWeights,
-        output: Mapping[str, Any],
+        self, batch: Any, rollouts: ScoredRollouts, weighed: TokenWeights, output: Mapping[str, Any]
     ) -> pa.Table:
         trainer, scored, generated = self._trainer, batch.scored, batch.generated
         ids, number, rows = generated.completion_ids, len(batch.inputs), batch.inputs
@@ -186,9 +173,7 @@ def _cut(values: Tensor, exists: Sequence[bool], *sizes: Sequence[int]) -> list[
 
 
 def turn_columns(
-    masks: Sequence[Sequence[int]],
-    completions: Sequence[Completion],
-    turns: Sequence[Sequence[Turn]],
+    masks: Sequence[Sequence[int]], completions: Sequence[Completion], turns: Sequence[Any]
 ) -> dict[str, list[Any]]:
     """Return the columns that say what others than the model wrote in rollouts.
 
@@ -220,9 +205,6 @@ class TokenTexts:
     token that stands alone. If several tokens make up one character, the last of them gets it, and
     the others get an empty text. Texts of special tokens are kept. What was decoded is kept, too,
     so that millions of tokens cost little.
-
-    Args:
-        tokenizer: A tokenizer of transformers.
     """
 
     def __init__(self, tokenizer: Any):

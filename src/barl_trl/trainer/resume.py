@@ -352,9 +352,8 @@ class ResumeMixin(GRPOTrainer):
         partial = folder / f"{_END}.partial"
         partial.write_text(json.dumps(end, indent=1), encoding="utf-8")
         partial.replace(folder / _END)
-        checkpoints = map(
-            Path, sort_checkpoints(str(folder.parent))
-        )  # later ones are another run's
+        checkpoints = map(Path, sort_checkpoints(str(folder.parent)))
+        # later ones are another run's
         earlier = [one for one in checkpoints if int(one.name.rpartition("-")[2]) <= step]
         is_enough = self.is_between_batches and limit and limit > 0
         for checkpoint in earlier[:-limit] if is_enough else []:

@@ -7,7 +7,7 @@ process and not on another. So one process merges each group's answers and judge
 shares what it found with the others.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -148,22 +148,10 @@ class HypothesisScorer:
     ) -> Scored:
         """Form the hypotheses of all processes' rollouts, and score them for this process's.
 
-        All processes must call this together.
-
-        Args:
-            model: The policy, a causal language model.
-            generated: This process's rollouts.
-            rows: Row of the data set of each of these rollouts.
-            start: Index of the first of these rollouts among those of all processes.
-            group_size: Rollouts per prompt.
-            score_completions: Whether the same pass also scores the completions' own tokens.
-            completion_temperature: Temperature of the completions' own log-probabilities.
-            max_tokens: Most tokens of a forward pass, padding included; None: as fit into memory.
-            is_first: Whether this is the first batch, in which a user's functions may return no
-                number that cannot be used.
-
-        Raises:
-            ValueError: A user's function returned something else than it must.
+        All processes must call this together. `start` is the index of this process's first rollout
+        among those of all. With `score_completions` the same pass also scores the completions' own
+        tokens. In the first batch (`is_first`) a number of a user's function that cannot be used
+        raises `ValueError`.
         """
         places = range(start, start + len(rows))
         answers, sets, given = self._hypotheses(generated, rows, places, group_size)
@@ -195,13 +183,10 @@ class HypothesisScorer:
             )
         ]
         if self.args.last_state == "answer" and self.args.scores_answers:
-            members = self._members(sets, answers, places, group_size)
-            is_open = [
-                is_cut and answer is None
-                for is_cut, answer in zip(is_cut_off, local_answers, strict=True)
-            ]
-            ends = _certain_ends(likelihoods.answer_logps, local_sets, members, step_ends, is_open)
-            likelihoods = likelihoods._replace(answer_logps=ends)
+            columns = local_sets, local_answers, [n % group_size for n in places]
+            logps = likelihoods.answer_logps.clone()
+            self._make_ends_certain(logps, zip(logps, step_ends, is_cut_off, *columns, strict=True))
+            likelihoods = likelihoods._replace(answer_logps=logps)
         evidence = None
         is_told = self.args.belief != "model" or self.functions != TaskFunctions()
         is_told = is_told or any(one is not None and one.weights for one in sets)
@@ -228,11 +213,9 @@ class HypothesisScorer:
         places: range,
         group_size: int,
     ) -> tuple[list[str | None], list[HypothesisSet | None], list[GivenHypotheses | None]]:
-        """Merge each group's answers into hypotheses on one process, and share the hypotheses.
+        """Return all processes' answers, and of each group the hypotheses and what its row lists.
 
-        Returns:
-            The answer of every rollout, and of every group the hypothesis set and what its row
-            lists; all of all processes.
+        One process merges the answers of a group into hypotheses, and shares them.
         """
         local_answers = rollout_answers(
             generated.completions, self.answer_extractor, generated.given_answers
@@ -328,23 +311,24 @@ class HypothesisScorer:
             )
         ]
 
-    def _members(
-        self,
-        sets: Sequence[HypothesisSet | None],
-        answers: Sequence[str | None],
-        places: range,
-        group_size: int,
-    ) -> list[int | None]:
-        """Return the hypothesis that each rollout answers, also if the truth alone is one."""
-        members: list[int | None] = []
-        for n in places:
-            one, answer = sets[n // group_size], answers[n]
-            if one is not None and one.members:
-                members.append(one.members[n % group_size])
-            else:
-                is_right = one and answer and self.answer_equivalence(one.answers[0], answer)
-                members.append(0 if is_right else None)
-        return members
+    def _make_ends_certain(
+        self, logps: Float[Tensor, "batch state hypothesis"], rollouts: Iterable[Any]
+    ) -> None:
+        """Make each rollout's own answer certain at its last state; without one believe in none.
+
+        A rollout that was cut off before it answered keeps what was measured.
+        """
+        for row, ends, is_cut, one, answer, place in rollouts:
+            if one is None or (is_cut and answer is None):
+                continue
+            if one.members:
+                member = one.members[place]
+            else:  # the truth alone is a hypothesis
+                is_right = answer and self.answer_equivalence(one.answers[0], answer)
+                member = 0 if is_right else None
+            row[len(ends), : len(one.answers)] = LOG_FLOOR
+            if member is not None:
+                row[len(ends), member] = 0.0
 
     def _told(
         self,
@@ -372,36 +356,10 @@ class HypothesisScorer:
         return lists if told is None else lists | {"environments": told}
 
 
-def _certain_ends(
-    answer_logps: Float[Tensor, "batch state hypothesis"],
-    local_sets: Sequence[HypothesisSet | None],
-    members: Sequence[int | None],
-    step_ends: Sequence[Sequence[int]],
-    is_open: Sequence[bool],
-) -> Float[Tensor, "batch state hypothesis"]:
-    """Return log-likelihoods with each rollout's own answer certain at its last state.
-
-    A rollout that gave no answer then believes in none. One that is open, cut off before it
-    answered, keeps what was measured.
-    """
-    logps = answer_logps.clone()
-    for row, one, member, ends, is_kept in zip(
-        logps, local_sets, members, step_ends, is_open, strict=True
-    ):
-        if one is not None and not is_kept:
-            row[len(ends), : len(one.answers)] = LOG_FLOOR
-            if member is not None:
-                row[len(ends), member] = 0.0
-    return logps
-
-
 def share_verdicts(reward: AccuracyReward, generated: Generated, solutions: Sequence[Any]) -> None:
     """Judge each answer of all processes' rollouts on one process, and share the verdicts.
 
-    Args:
-        reward: The reward, whose grader remembers the verdicts.
-        generated: This process's rollouts.
-        solutions: Solution of each of these rollouts.
+    The reward's grader remembers them. Each of this process's rollouts has one of the `solutions`.
     """
     rank, world = PartialState().process_index, PartialState().num_processes
     if world == 1:
@@ -413,7 +371,7 @@ def share_verdicts(reward: AccuracyReward, generated: Generated, solutions: Sequ
 
 
 def model_belief(
-    answer_logps: Float[Tensor, "batch state hypothesis"],
+    answer_logps: Float[Tensor, "batch state hypothesis"] | None,
     *,
     beta: float,
     has_truth: Bool[Tensor, " batch"],
@@ -421,35 +379,23 @@ def model_belief(
 ) -> Float[Tensor, "batch state hypothesis"]:
     """Return the paper's posterior: plausibility and consistency, eq. (adv_algo), and the prior.
 
-    Args:
-        answer_logps: Log-likelihood of each hypothesis at each state, in nats.
-        beta: Consistency coefficient, from 0 to `inf`.
-        has_truth: The rollouts whose hypothesis 0 is the truth. Without a truth no reward is
-            observed, so the others have no consistency.
-        **evidence: The other arguments of [`posterior`]. With `observation_logps` it is also the
-            task's belief (`belief="both"`).
+    Without a truth no reward is observed, so rollouts whose hypothesis 0 is not the truth have no
+    consistency. `evidence` has the other arguments of [`posterior`]: with `observation_logps` it is
+    also the task's belief (`belief="both"`).
     """
-    return _believed(answer_logps, beta, has_truth, evidence)
-
-
-def task_belief(
-    *, beta: float, has_truth: Bool[Tensor, " batch"], **evidence: Any
-) -> Float[Tensor, "batch state hypothesis"]:
-    """Return the task's posterior: prior, likelihoods of observations, and predicted rewards.
-
-    The model is not asked. Arguments are those of [`model_belief`].
-    """
-    return _believed(None, beta, has_truth, evidence)
-
-
-def _believed(
-    answer_logps: Tensor | None, beta: float, has_truth: Tensor, evidence: dict[str, Any]
-) -> Tensor:
     weights = posterior(answer_logps, beta=beta, **evidence)
     if has_truth.all():
         return weights
     without = posterior(answer_logps, beta=0.0, **evidence)
     return torch.where(has_truth[:, None, None], weights, without)
+
+
+def task_belief(**evidence: Any) -> Float[Tensor, "batch state hypothesis"]:
+    """Return the task's posterior: prior, likelihoods of observations, and predicted rewards.
+
+    The model is not asked. Arguments are the others of [`model_belief`].
+    """
+    return model_belief(None, **evidence)
 
 
 def scored_rollouts(
@@ -477,9 +423,6 @@ def scored_rollouts(
         costs: The part of the outcome rewards that does not depend on what is true, (N,).
         outcome_scale: Outcome reward of a right answer.
         needs_truth: Whether a rollout without a true answer or without an outcome is not judged.
-
-    Returns:
-        The rollouts of all processes, padded to the most states and hypotheses of any rollout.
     """
     logps, state_mask, hypothesis_mask, *_ = scored.likelihoods
     device = logps.device
@@ -488,13 +431,8 @@ def scored_rollouts(
         numbers = torch.arange(max([1, *sizes]), device=device)
         hypothesis_mask = numbers < torch.tensor(sizes, device=device)[:, None]
     cut_off = torch.tensor(scored.is_cut_off, device=device)
-    tensors: Any = [
-        logps,
-        state_mask,
-        hypothesis_mask,
-        cut_off,
-        *(scored.evidence or [None] * 4)[:4],
-    ]
+    of_task = (scored.evidence or [None] * 4)[:4]
+    tensors: Any = [logps, state_mask, hypothesis_mask, cut_off, *of_task]
     if accelerator is not None and accelerator.num_processes > 1:
         tensors = [None if one is None else _gathered(accelerator, one) for one in tensors]
     logps, state_mask, hypothesis_mask, cut_off, log_prior, observed, rewards, under = tensors

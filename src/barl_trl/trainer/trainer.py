@@ -40,14 +40,7 @@ from .progress import rows_alone
 from .recorder import RolloutRecorder
 from .resume import ResumeMixin, left_in
 from .scoring import HypothesisScorer, RolloutBatch, Scored, scored_rollouts, share_verdicts
-from .turns import (
-    ROLLOUT_ANSWER,
-    Episode,
-    Generated,
-    episodes_of,
-    read_generated,
-    tell_ends,
-)
+from .turns import ROLLOUT_ANSWER, Episode, Generated, episodes_of, read_generated, tell_ends
 
 logger = logging.getLogger(__name__)
 
@@ -281,12 +274,7 @@ class BARLTrainer(ResumeMixin):
             judge.grader.start()
 
     def _say_once(self, about: Hashable, text: str | None) -> None:
-        """Log a warning on the main process, once per subject.
-
-        Args:
-            about: The subject; later texts about the same subject are not logged.
-            text: The warning; None or an empty text logs nothing.
-        """
+        """Log a warning, if there is a text, on the main process, once per subject."""
         if text and about not in self._said and self.accelerator.is_main_process:
             self._said.add(about)
             logger.warning(text)
@@ -365,15 +353,7 @@ class BARLTrainer(ResumeMixin):
         return self._rewards_per_func
 
     def _token_weights(self, output: dict[str, Any], began: float) -> Tensor:
-        """Weight this process's completion tokens, log the rollout batch, and record it if wanted.
-
-        Args:
-            output: What TRL's `_generate_and_score_completions` returned.
-            began: When the batch began, in seconds of `time.perf_counter`.
-
-        Returns:
-            The token weights, (B, L).
-        """
+        """Return the weights of this process's tokens, (B, L); log and record the rollout batch."""
         scored, rewards = self._scored or self._score(), self._rewards_per_func
         weights = self.reward_weights.to(rewards.device)
         is_cost = self._is_cost.to(rewards.device)
@@ -413,11 +393,7 @@ class BARLTrainer(ResumeMixin):
         return weighed.weights
 
     def _score(self, *, score_completions: bool = False) -> Scored:
-        """Form this process's hypotheses and score their answers at every state.
-
-        Args:
-            score_completions: Whether the same pass also scores the completions' own tokens.
-        """
+        """Form this process's hypotheses and score their answers at every state."""
         started = time.perf_counter()
         with profiling_context(self, "score_hypotheses"), self.accelerator.autocast():
             budget = self._scoring_max_tokens or scoring_token_budget(self.model)
@@ -464,10 +440,6 @@ class BARLTrainer(ResumeMixin):
 
         It is e to the root mean square, over the tokens, of the ratio's logarithm. Both
         log-probabilities of a ratio must come from the same kind of forward pass.
-
-        Args:
-            logps: Log-probabilities in the loss, (B, L), in nats.
-            inputs: The micro-batch, with `old_per_token_logps` of shape (B, L).
         """
         mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
         squares = ((logps - inputs["old_per_token_logps"]) * mask).square().sum()
@@ -491,9 +463,6 @@ class BARLTrainer(ResumeMixin):
 
         Nothing is rewarded or logged. All processes must call this together where TRL generates on
         all of them together.
-
-        Args:
-            rows: The rows, with the columns that environments take.
         """
         was_training, number = self.model.training, self.num_generations_eval
         metrics = {name: [*values] for name, values in self._metrics["eval"].items()}

@@ -71,12 +71,6 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
     `barl/at_turn_limit` or there was `barl/no_room_for_result`, and that end in a text that looks
     like a call but is none, `barl/malformed_calls`.
 
-    Args:
-        trainer: A [`BARLTrainer`].
-        output: Token ids of prompts and completions, the mask of the tokens that the model wrote
-            (None: all), completions, log-probabilities, the columns that a `rollout_func` adds, and
-            two lists of images.
-
     Raises:
         ValueError: A tool returned an image, or a `rollout_func` does not mark what others wrote.
     """
@@ -106,16 +100,8 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
         ]
     elif "answer" in columns and not trainer.environments:
         given = [*map(_given, columns["answer"])]
-    generated = Generated(
-        prompt_ids,
-        completion_ids,
-        completions,
-        masks,
-        turns,
-        given,
-        has_tools=bool(trainer.tools),
-        environments=trainer.environments,
-    )
+    told = masks, turns, given, bool(trainer.tools), trainer.environments
+    generated = Generated(prompt_ids, completion_ids, completions, *told)
     if masks:
         _log_turns(trainer, generated, turns)
     return generated
@@ -125,31 +111,16 @@ def episodes_of(prompts: Sequence[Completion], generated: Generated, trainer: An
     """Return what an agent did with each prompt."""
     masks = generated.masks or [[1] * len(ids) for ids in generated.completion_ids]
     given = generated.given_answers or [None] * len(masks)
+    columns = generated.completions, generated.completion_ids, masks, generated.turns or (), given
     episodes = []
-    for prompt, completion, ids, mask, turns, told in zip(
-        prompts,
-        generated.completions,
-        generated.completion_ids,
-        masks,
-        generated.turns or (),
-        given,
-        strict=True,
-    ):
+    for prompt, completion, ids, mask, turns, told in zip(prompts, *columns, strict=True):
         own_mask = mask[: turns[-1].end] if turns else []
+        text = _own_text(ids[: len(own_mask)], own_mask, trainer._tokenizer)
         is_unanswered = told is None or told.answer is None
-        episodes.append(
-            Episode(
-                prompt,
-                completion,
-                _own_text(ids[: len(own_mask)], own_mask, trainer._tokenizer),
-                ids,
-                mask,
-                sum(own_mask),
-                might_go_on(ids, turns, trainer.turn_end_ids)
-                or (is_unanswered and calls_tool(completion)),
-                told,
-            )
-        )
+        is_cut_off = might_go_on(ids, turns, trainer.turn_end_ids)
+        is_cut_off |= is_unanswered and calls_tool(completion)
+        number = sum(own_mask)
+        episodes.append(Episode(prompt, completion, text, ids, mask, number, is_cut_off, told))
     return episodes
 
 
@@ -187,11 +158,7 @@ def _refuse_unmasked(
     turns: Sequence[Sequence[Turn]],
     end_ids: Collection[int],
 ) -> None:
-    """Refuse completions in which tokens of the model follow the end of its turn at once.
-
-    Raises:
-        ValueError: A `rollout_func` returned such a completion.
-    """
+    """Refuse completions in which tokens of the model follow the end of its turn at once."""
     for n, (ids, mask, spans) in enumerate(zip(completion_ids, masks, turns, strict=True)):
         for _, end, stop, _ in spans:
             behind = compress(ids[end:stop], mask[end:stop])
@@ -216,13 +183,6 @@ def _own_completion(
     A text becomes that of the last turn, "" if another's text follows it. Messages become one
     message for each turn, with the role "tool" for what stands behind it. In a turn, line breaks
     stand for the tokens that others put into it.
-
-    Args:
-        completion: TRL's completion of a `rollout_func`: a text, or messages.
-        ids: Token ids of the completion.
-        mask: 1 for each token that the model wrote, 0 for the others.
-        turns: The turns of the completion.
-        tokenizer: The model's tokenizer.
     """
     if 0 not in mask:
         return completion
@@ -243,12 +203,7 @@ def _own_completion(
 
 
 def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
-    """Return the word with which the chat template begins a call of a tool; None if none does.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        chat_template: The chat template; None is the tokenizer's own.
-    """
+    """Return the word with which the chat template begins a call of a tool; None if none does."""
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     call = {"type": "function", "function": {"name": "made-up", "arguments": {}}}
     user = {"role": "user", "content": "?"}
@@ -292,9 +247,6 @@ def tell_ends(trainer: Any) -> None:
     name, to generation, to the saved `generation_config`, and to `eos_token_ids`, which tells
     whether a completion was cut off.
 
-    Args:
-        trainer: A [`~trl.GRPOTrainer`].
-
     Raises:
         ValueError: The tokenizer has no chat template for messages, no token ends a message in the
             template, or `args.generation_kwargs` leaves that token out.
@@ -336,11 +288,6 @@ def turn_ends(tokenizer: Any, end_ids: Sequence[int], **template_kwargs: Any) ->
     The chat template of a base model may end turns with another token than the model's EOS: the
     first added token after an assistant's message. If a token of `end_ids` follows the message,
     too, that token ends the turn, and none is added.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        end_ids: Ids of tokens that end a turn anyway, such as the EOS.
-        **template_kwargs: Variables of the chat template.
 
     Raises:
         ValueError: The template ends a message with mere text, which cannot end a completion.
