@@ -14,13 +14,7 @@ ELICITATION = "\nBased on the above reasoning, the final answer is \\boxed"
 
 
 def answer_logp(
-    model,
-    tokenizer,
-    state_ids,
-    answer,
-    reduction="mean",
-    temperature=1.0,
-    elicitation=ELICITATION,
+    model, tokenizer, state_ids, answer, reduction="mean", temperature=1.0, elicitation=ELICITATION
 ):
     """Log-likelihood of `{answer}.` behind a state and the elicitation, the lone opening brace
     unscored.
@@ -39,50 +33,30 @@ def answer_logp(
     return sum(scored) / (len(scored) if reduction == "mean" else 1)
 
 
-def answer_logps(model, tokenizer, prompt, completion, hypotheses, *, step_size=8, **likelihood):
-    """Of each hypothesis, at each state."""
+def answer_logps(model, tokenizer, prompt, completion, hypotheses, **likelihood):
+    """Of each hypothesis, at each state: behind every eighth token."""
     prompt_ids, chain = tokenizer.encode(prompt), tokenizer.encode(completion)
-    positions = sorted({min(k, len(chain)) for k in range(0, len(chain) + step_size, step_size)})
+    positions = sorted({min(k, len(chain)) for k in range(0, len(chain) + 8, 8)})
     return [
         [answer_logp(model, tokenizer, prompt_ids + chain[:p], y, **likelihood) for y in hypotheses]
         for p in positions
     ]
 
 
-def over_tokens(tokenizer, completion, values, *, step_size=8):
+def over_tokens(tokenizer, completion, values):
     """Each token's value, given those of the steps, and last that of the end-of-turn token."""
-    num_tokens = len(tokenizer.encode(completion))
-    return [values[k // step_size] for k in range(num_tokens)] + values[-1:]
+    return [values[k // 8] for k in range(len(tokenizer.encode(completion)))] + values[-1:]
 
 
-def token_weights(
-    model,
-    tokenizer,
-    prompt,
-    completion,
-    hypotheses,
-    outcome,
-    *,
-    step_size=8,
-    beta=1.0,
-    **likelihood,
-):
-    """Weights of the completion's tokens, its end-of-turn token included, before whitening."""
-    ell = answer_logps(
-        model, tokenizer, prompt, completion, hypotheses, step_size=step_size, **likelihood
-    )
-    outcomes = outcome if isinstance(outcome, list) else [outcome] * len(hypotheses)
-    values = reference.posterior_weighted_values(ell, outcomes, beta)
-    closing = reference.closing_value(ell, outcomes, beta)
-    return over_tokens(tokenizer, completion, [*values, closing], step_size=step_size)
-
-
-def weights(model, tokenizer, **kwargs):
+def weights(model, tokenizer, *, outcomes=None, beta=1.0, **likelihood):
     """Token weights of the given rollouts, in their order, before whitening."""
-    return [
-        token_weights(model, tokenizer, prompt, completion, HYPOTHESES[prompt], outcome, **kwargs)
-        for prompt, completion, outcome in CASES
-    ]
+    rows = []
+    for n, one in enumerate(scored_rollouts(model, tokenizer, **likelihood)):
+        of_each = [one.outcome if outcomes is None else outcomes[n]] * len(one.logps[0])
+        values = reference.posterior_weighted_values(one.logps, of_each, beta)
+        closing = reference.closing_value(one.logps, of_each, beta)
+        rows.append(over_tokens(tokenizer, CASES[n][1], [*values, closing]))
+    return rows
 
 
 def scored_rollouts(model, tokenizer, *, cut_off=(), **likelihood):
@@ -91,14 +65,12 @@ def scored_rollouts(model, tokenizer, *, cut_off=(), **likelihood):
     return [
         reference.Rollout(
             group=list(COMPLETIONS).index(prompt),
-            logps=answer_logps(
-                model, tokenizer, prompt, completion, HYPOTHESES[prompt], **likelihood
-            ),
+            logps=answer_logps(model, tokenizer, prompt, text, HYPOTHESES[prompt], **likelihood),
             outcome=outcome,
-            is_cut_off=completion in cut_off,
+            is_cut_off=text in cut_off,
             member=member,
         )
-        for (prompt, completion, outcome), member in zip(CASES, members, strict=True)
+        for (prompt, text, outcome), member in zip(CASES, members, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Runs on every process: credits, and verdicts, of which two processes share what they know.
+"""Runs on every process: credits, agents and verdicts, of which two processes share what they know.
 
 Credits: three groups of four rollouts, of which two processes share the second. Those of the first
 process are long and have many hypotheses, those of the second are short and have few.
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from accelerate import PartialState
+from datasets import Dataset
 
 from barl_trl import BARLConfig
 from barl_trl.credit import CREDITS as CREDITS_BY_NAME
@@ -22,7 +23,10 @@ from barl_trl.trainer.scoring import HypothesisScorer, share_verdicts
 from barl_trl.trainer.turns import Generated
 from tests.tiny import tiny_model, tiny_tokenizer
 
+from .playing import call, played, speaking
 from .rollouts import COMPLETIONS, PROBLEMS, config, given_rollouts, trainer
+from .test_agents import agent
+from .test_beliefs import KnowingGuess
 
 CREDITS = ["rloo", "belief_critic", "barl"]
 LONG = [f"{'It is long, very long. ' * n}\\boxed{{{n}}}" for n in (5, 2, 9, 1)]
@@ -31,6 +35,19 @@ ROWS = [
     {"prompt": prompt, "solution": solution}
     for prompt, solution in [("How long?", "9"), ("1+1?", "2"), ("No truth?", "")]
     for _ in range(4)
+]
+GAMES = [
+    {
+        "prompt": [{"role": "user", "content": f"Game {truth}"}],
+        "solution": str(truth),
+        "numbers": [*map(str, range(truth + 2))],
+    }
+    for truth in (3, 5, 6)
+    for _ in range(4)
+]
+PLAYS = [
+    [*(call("compare", number=k) for k in range(n % 3)), call("submit", number=n % 7), "Done."]
+    for n in range(12)
 ]
 TRUTHS = ["1", "1", "2", "2", "3", "3", "4", "4", "", ""]
 ANSWERS = ["1", "1", "2", "02", "3", "03", None, "04", "5", "5"]
@@ -76,6 +93,29 @@ def weighed(folder, state, credit):
     return weights, metrics
 
 
+def of_agents(folder, state):
+    """Weights of three games, of which two processes share the second; metrics of a benchmark."""
+    size = len(GAMES) // state.num_processes
+    here = slice(state.process_index * size, (state.process_index + 1) * size)
+    made = agent(
+        folder / "agents",
+        rows=GAMES,
+        reward_funcs=[],
+        environment_factory=KnowingGuess,
+        belief="both",
+        hypotheses_column="numbers",
+        per_device_train_batch_size=size,
+        per_device_eval_batch_size=size,
+        # it does not divide by two: the second process repeats its last problem
+        benchmarks={"games": Dataset.from_list(GAMES[:11])},
+    )
+    output = played(made, GAMES[here], PLAYS[here])
+    lengths = output["completion_mask"].sum(dim=1)
+    weights = [row[:n].tolist() for row, n in zip(output["advantages"], lengths, strict=True)]
+    speaking(made.model, made._tokenizer, PLAYS[here])
+    return weights, made.evaluate()
+
+
 def verdicts(folder, state):
     """What a process judged, and knows in the end."""
     is_first, size = state.process_index == 0, len(ANSWERS) // state.num_processes
@@ -114,6 +154,7 @@ def verdicts(folder, state):
 def main(folder: str) -> None:
     state, path = PartialState(cpu=True), Path(folder)
     found = {credit: weighed(path, state, credit) for credit in CREDITS}
+    found["agents"] = of_agents(path, state)
     result = {
         "weights": {credit: weights for credit, (weights, _) in found.items()},
         "metrics": {credit: metrics for credit, (_, metrics) in found.items()},

@@ -22,11 +22,6 @@ COMPLETIONS = {
 # The surface form that is scored is the most frequent one: "0.5" and "2.0" join the truth, which
 # was seen more often.
 HYPOTHESES = {"1+1?": ["2", "3"], "Half of one?": [r"\frac{1}{2}", "7"]}
-STATED = {
-    "1+1?": ["The answer is 2.", "I guess\n#### 3", "no idea, 4", "**3**, or <answer>2.0</answer>"],
-    "Half of one?": ["Answer: 0.5", "", r"It is a half: \boxed{\frac{1}{2}}", "**7**"],
-}
-"""The same answers, most of them not boxed."""
 OUTCOMES = {"1+1?": [1.0, 0.0, 0.0, 1.0], "Half of one?": [1.0, 0.0, 1.0, 0.0]}
 MEMBERS = {"1+1?": [0, 1, None, 0], "Half of one?": [0, None, 0, 1]}
 """The hypothesis that each completion answers."""

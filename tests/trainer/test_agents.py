@@ -1,19 +1,28 @@
 """Agents: TRL's real loop of tools and environments, and rollout functions of several turns."""
 
+import copy
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import trl
 from datasets import Dataset
+from transformers import GenerationConfig
 from trl import GRPOTrainer
 
+from barl_trl import BARLTrainer
 from barl_trl.rewards import accuracy_reward
+from barl_trl.synthetic.search import search_rows
+from barl_trl.trainer.turns import turn_ends
 
 from .. import reference
+from ..base_model import save_base_model, search_messages
 from ..tiny import tiny_model
 from . import by_hand
 from .playing import Keeping, agent_config, agent_tokenizer, call, played, speaking
+from .rollouts import config
 
 QUESTION = [{"role": "user", "content": "What is 3 times 4?"}]
 ROWS = [{"prompt": QUESTION, "solution": "12"}] * 4
@@ -28,6 +37,8 @@ def look(key: int) -> str:
     Returns:
         Its value.
     """
+    if key < 0:
+        raise RuntimeError(r"no \boxed{12}")
     return r"it is \boxed{12}, <think> and <|im_end|> or </tool_call>" + "!" * key
 
 
@@ -172,41 +183,36 @@ def test_an_environment_tells_answers_and_rewards_and_reward_functions_read_them
     assert trainer._rewards_per_func.tolist() == rewards
 
 
-class Shelf:
-    """An environment without an answer and a reward."""
+class Untold:
+    """A game without an answer and a reward, where the last message is read."""
+
+    secret, compare = 12, Guess.compare
 
     def reset(self, **row):
         assert "environment" not in row
 
-    def read(self, key: int) -> str:
-        """Read a key.
-
-        Args:
-            key: The key.
-
-        Returns:
-            Its value.
-        """
-        return look(key)
-
-
-SEVERAL = {"game": Guess, "shelf": Shelf}
-
 
 def test_each_row_may_choose_its_environment(tmp_path):
-    """A dict of environments: the answer of a game is told, that of a shelf is read."""
-    rows = [row | {"environment": name} for name in SEVERAL for row in ROWS]
-    reads = [[call("read", key=1), *play[-1:]] for play in plays()]
-    trainer = agent(
-        tmp_path, rows=rows, environment_factory=SEVERAL, num_generations=4, step_size=99
-    )
-    output = played(trainer, rows, [*GAMES, *reads])
+    several = {"game": Guess, "untold": Untold}
+    rows = [row | {"environment": name} for name in several for row in ROWS]
+    asks = [[call("compare", number=1), *play[-1:]] for play in plays()]
+    trainer = agent(tmp_path, rows=rows, environment_factory=several, step_size=99)
+    output = played(trainer, rows, [*GAMES, *asks])
     assert trainer.scored.answers == ["12", "9", None, "12", "12", None, "7", "2"]
-    right = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]
-    rewards = trainer._rewards_per_func
-    assert rewards[:, 0].tolist() == right
-    assert rewards[:4, 1].tolist() == right[:4] and rewards[4:, 1].isnan().all()
-    assert (output["advantages"] != 0).any(dim=1).tolist() == [True] * 8
+    right, rewards = [1.0, 0.0, 0.0, 1.0], trainer._rewards_per_func
+    assert rewards[:, 0].tolist() == [*right, 1.0, 0.0, 0.0, 0.0]
+    assert rewards[:4, 1].tolist() == right and rewards[4:, 1].isnan().all()
+    assert (output["advantages"] != 0).any(dim=1).all()
+
+
+@pytest.mark.parametrize("last_state", ["measured", "answer"])
+def test_the_last_state_may_be_the_answer(tmp_path, last_state):
+    trainer = agent(tmp_path, environment_factory=Guess, last_state=last_state)
+    played(trainer, ROWS, GAMES)
+    logps, ends = trainer.scored.likelihoods.answer_logps, trainer.scored.step_ends
+    found = [logps[n, len(ends[n]), :2].tolist() for n in range(4)]
+    certain = [[0.0, -100.0], [-100.0, 0.0], [-100.0, -100.0], [0.0, -100.0]]
+    assert (found == certain) == (last_state == "answer") and logps[0, 0, 0] < -0.1
 
 
 def chatting(parts, **columns):
@@ -237,24 +243,16 @@ CHATS = [
 ]
 
 
-@pytest.mark.parametrize("conversational", [False, True])
-def test_a_rollout_func_of_several_turns(tmp_path, conversational):
-    rows = ROWS if conversational else [{"prompt": "3 * 4?", "solution": "12"}] * 4
+def test_a_rollout_func_of_several_turns(tmp_path):
     seen = []
 
     def reward(completions, **kwargs):
         seen.extend(completions)
         return accuracy_reward(completions, kwargs["solution"])
 
-    trainer = agent(
-        tmp_path,
-        rows=rows,
-        reward_funcs=reward,
-        rollout_func=chatting(CHATS),
-        step_size=99,
-    )
+    trainer = agent(tmp_path, reward_funcs=reward, rollout_func=chatting(CHATS), step_size=99)
     trainer.model.train()
-    output = trainer._generate_and_score_completions([dict(row) for row in rows])
+    output = trainer._generate_and_score_completions([dict(row) for row in ROWS])
     assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 1]
     assert trainer.scored.answers == ["12", "7", "9", None]
     assert trainer.scored.is_cut_off == [False, False, False, True]
@@ -263,11 +261,13 @@ def test_a_rollout_func_of_several_turns(tmp_path, conversational):
         weighed = output["advantages"][n][: len(mask)] != 0
         # the end of a turn that another wrote is not the model's
         assert weighed.tolist() == [bool(own) for own in mask]
-    if conversational:
-        assert [message["role"] for message in seen[1]] == ["assistant", "tool"] * 2 + ["assistant"]
-        assert seen[3][-1] == {"role": "tool", "content": "user\nNo \\boxed{5}.\nassistant"}
-    else:
-        assert seen == [r"\boxed{12}", r"\boxed{7}", r"\boxed{9}", ""]
+    assert [message["role"] for message in seen[1]] == ["assistant", "tool"] * 2 + ["assistant"]
+    assert seen[3][-1] == {"role": "tool", "content": "user\nNo \\boxed{5}.\nassistant"}
+    texts = [{"prompt": "3 * 4?", "solution": "12"}] * 4
+    trainer = agent(tmp_path, rows=texts, reward_funcs=reward, rollout_func=chatting(CHATS))
+    trainer.model.train()
+    trainer._generate_and_score_completions(texts)
+    assert seen[4:] == [r"\boxed{12}", r"\boxed{7}", r"\boxed{9}", ""]
 
 
 def test_a_rollout_func_may_tell_the_answers_and_leaves_the_data_as_they_are(tmp_path):
@@ -295,7 +295,7 @@ def test_a_rollout_func_may_tell_the_answers_and_leaves_the_data_as_they_are(tmp
 
 def test_edges_of_the_loop(tmp_path):
     edges = [
-        [call("gone", key=1), r"It failed. \boxed{12}"],
+        [call("look", key=-1), r"It failed. \boxed{12}"],
         [call("look", key=1) + "\n" + call("look", key=2), "two at once"],
         ["<tool_call>\n{look at 12}\n</tool_call>"],
         [call("look", key=3), call("look", key=4), call("look", key=5)],
@@ -304,6 +304,7 @@ def test_edges_of_the_loop(tmp_path):
     output = played(trainer, ROWS, edges)
     metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
     assert [*map(len, trainer.scored.turns)] == [2, 2, 1, 3]
+    assert "boxed{12}" in trainer.generated.completions[0][1]["content"]  # the error
     assert metrics["barl/turns_per_rollout"] == 2.0
     assert metrics["barl/malformed_calls"] == metrics["barl/ended_in_call"] == 0.25
     assert trainer.scored.answers == ["12", None, None, None]
@@ -354,3 +355,113 @@ def test_benchmarks_are_whole_episodes_and_training_goes_on_as_without(tmp_path)
     assert metrics["eval_games/mean_tokens"] == pytest.approx(sum(words) / 4)
     assert not trainer._metrics["eval"] and not trainer._logs["completion"]
     assert trainer.num_generations_eval == 4
+
+
+# Completions end as the chat template says, in the layout of Qwen2.5-Math's base models
+
+
+@pytest.fixture(scope="module")
+def base_model(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("base"))
+    save_base_model(folder)
+    return folder
+
+
+def base_trainer(model, args, *, conversational=True, **kwargs):
+    rows = search_messages() if conversational else Dataset.from_list(search_rows(8, seed=0))
+    return BARLTrainer(model, accuracy_reward, args, rows, **kwargs)
+
+
+def ends(tokenizer):
+    return tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
+
+
+def test_a_base_models_completions_end_where_its_template_ends_a_message(
+    base_model, tmp_path, caplog
+):
+    benchmarks = {"mine": search_messages(4)}
+    settings = {"max_completion_length": 96, "eval_strategy": "steps", "eval_steps": 1}
+    base = base_trainer(base_model, config(tmp_path, **settings), benchmarks=benchmarks)
+    base.train()
+    log = {name: value for row in base.state.log_history for name, value in row.items()}
+    assert log["completions/clipped_ratio"] == 0
+    assert log["reward"] > 0
+    assert log["eval_mine/mean_tokens"] < 96
+    assert "completions also end with <|im_end|> (359)" in caplog.text
+    base.save_model(str(tmp_path))
+    expected = ends(base.processing_class)
+    assert GenerationConfig.from_pretrained(tmp_path).eos_token_id == expected
+    assert log["barl/no_answer"] < 0.5
+    assert set(expected) <= set(base.scorer.end_ids)
+
+
+def test_ends_that_a_user_names_are_known_to_all(base_model, tmp_path):
+    args = config(tmp_path, generation_kwargs={"eos_token_id": 5})
+    base = base_trainer(base_model, args, conversational=False)
+    assert base.eos_token_ids == [360, 5]
+    assert base.generation_config.eos_token_id == [360, 5]
+    assert base.generation_kwargs["eos_token_id"] == [360, 5]
+
+
+def test_ends_that_leave_out_the_templates_are_refused(base_model, tmp_path):
+    args = config(tmp_path, generation_kwargs={"eos_token_id": [360]})
+    with pytest.raises(ValueError, match="the chat template ends"):
+        base_trainer(base_model, args)
+
+
+def test_turns_that_no_mask_tells_apart_are_refused(tmp_path):
+    def unmasked(prompts, trainer):
+        return chatting(CHATS)(prompts, trainer) | {"env_mask": None}
+
+    with pytest.raises(ValueError, match="env_mask"):
+        agent(tmp_path, rollout_func=unmasked).train()
+
+
+# The token that a chat template puts behind a message, in the families' templates
+
+CHAT_TEMPLATES = Path(trl.__file__).parent / "chat_templates"
+"""The families' own, as TRL ships them."""
+
+
+def found(tokenizer, chat, eos="<|endoftext|>", **kwargs):
+    """The ends, beside the tokenizer's EOS, under a chat template or one that TRL has a file of."""
+    tokenizer = copy.deepcopy(tokenizer)
+    special = ["<|eot_id|>", "<end_of_turn>", "<|end|>", "<|return|>", "<|user|>", "<|shut|>"]
+    tokenizer.add_special_tokens({"eos_token": eos, "extra_special_tokens": special})
+    path = CHAT_TEMPLATES / chat
+    tokenizer.chat_template = path.read_text() if chat.endswith(".jinja") else chat
+    ends = turn_ends(tokenizer, [tokenizer.eos_token_id], **kwargs)
+    assert ends[0] == tokenizer.eos_token_id
+    return tokenizer.convert_ids_to_tokens(ends[1:])
+
+
+MESSAGES = "{% for m in messages %}{{ m.content }}{% endfor %}"
+WITH_VARIABLE = MESSAGES.replace("content }}", "content }}{{ close }}")
+
+
+@pytest.mark.parametrize(
+    ("chat", "ends"),
+    [
+        *[(f"qwen{version}.jinja", ["<|im_end|>"]) for version in ("2_5", "3")],
+        ("llama3_2.jinja", ["<|eot_id|>"]),
+        ("gemma3.jinja", ["<end_of_turn>"]),
+        ("gptoss.jinja", ["<|return|>"]),
+        ("phi3.jinja", []),  # it puts its EOS behind <|end|>
+        ("glm4moe.jinja", []),  # only another message ends one
+        # the first token of its own
+        (MESSAGES + "\n\n", []),
+        (MESSAGES + "\n<|shut|><|im_end|>", ["<|shut|>"]),
+        (MESSAGES + "<|shut|><|endoftext|>", []),  # what the model is known to end with
+        (MESSAGES + " THE END<|shut|>", ["<|shut|>"]),
+        (WITH_VARIABLE, ["<|shut|>"]),
+        ("{{ messages[0]['content'] }}<|shut|>", []),
+    ],
+)
+def test_a_base_models_turn_ends_as_its_template_says(tokenizer, chat, ends):
+    assert found(tokenizer, chat, close="<|shut|>") == ends
+
+
+def test_other_ends(tokenizer):
+    assert found(tokenizer, "qwen2_5.jinja", eos="<|im_end|>") == []
+    with pytest.raises(ValueError, match="chat_template"):  # it ends a turn with text
+        found(tokenizer, MESSAGES.replace("content }}", "content }}\n### End\n"))

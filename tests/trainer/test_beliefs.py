@@ -22,8 +22,6 @@ ROWS = [{"prompt": QUESTION, "solution": "12", "numbers": NUMBERS, "prior": PRIO
 TASK = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers", "step_size": 99}
 ORDER = ["12", "3", "7", "9"]
 """The truth stands first."""
-RULES_OUT = [["7"], [], [], ["12"]]
-"""The number that the first turn of each of `GAMES` asks for: it is no, or it is equal."""
 LOGPS = [
     [[0, 0, -math.inf, 0], [0] * 4, [0] * 4],
     [[0] * 4, [0] * 4],
@@ -192,36 +190,17 @@ def test_without_true_answers_the_votes_are_the_prior(tmp_path):
     metrics = trainer._metrics["train"]
     of_truths = ["truth_mass", "truth_mass_after", "outcome_gain"]
     assert not {f"barl/{name}" for name in of_truths} & {*metrics}
-    entropy = reference.entropy([0.75, 0.25]) * math.log(2) / math.log(4)
-    assert metrics["barl/answer_entropy"] == [pytest.approx(entropy)]
-    unknown = [name for name, values in metrics.items() if any(map(math.isnan, values))]
-    assert not [name for name in unknown if name.startswith("barl/")]
 
 
 TEXTS = {"Which?": ["Is it 1? no\nIs it 2? yes\n\\boxed{2}", "Is it 3? no\n\\boxed{1}"] * 2}
 TEXT_ROWS = [{"prompt": "Which?", "solution": "2", "numbers": ["1", "2", "3"]}] * 4
 
 
-def told(line, text):
-    """The log-likelihood of a line such as "Is it 1? no"."""
-    if "? " not in line:
-        return 0.0
-    return 0.0 if (f"Is it {text}?" in line) == line.strip().endswith("yes") else -math.inf
-
-
-def lines(hypotheses, steps, **columns):
-    return [
-        [[told(line, text) for text in texts] for line in of_rollout]
-        for of_rollout, texts in zip(steps, hypotheses, strict=True)
-    ]
-
-
 def text_trainer(tmp_path, **kwargs):
     tokenizer = tiny_tokenizer()
     fields = {"credit": "bayes", "belief": "task", "hypotheses_column": "numbers"}
     fields |= {"per_device_train_batch_size": 4, "num_generations": 4}
-    options = {"observation_likelihood": lines} | kwargs
-    options = {"rollout_func": given_rollouts(TEXTS)} | options
+    options = {"rollout_func": given_rollouts(TEXTS)} | kwargs
     own = {name: options.pop(name) for name in [*options] if hasattr(config(tmp_path), name)}
     return Keeping(
         tiny_model(tokenizer),
@@ -234,19 +213,6 @@ def text_trainer(tmp_path, **kwargs):
     )
 
 
-def test_lines_of_a_text_are_observations_too(tmp_path):
-    trainer = text_trainer(tmp_path, value_normalization="none")
-    trainer.model.train()
-    trainer._generate_and_score_completions(TEXT_ROWS)
-    (hypotheses,) = trainer.scored.sets
-    assert hypotheses.answers == ("2", "1", "3")
-    assert [*map(len, trainer.scored.step_ends)] == [3, 2, 3, 2]
-    observed = trainer.scored.evidence.observation_logps
-    inf = math.inf
-    assert observed[0].tolist() == [[0, -inf, 0], [0, -inf, -inf], [0, 0, 0]]
-    assert observed[1].tolist() == [[0, 0, -inf], [0, 0, 0], [0, 0, 0]]
-
-
 def test_predicted_rewards_take_the_place_of_progress(tmp_path):
     """`barl` with the task's belief: eq. (error) and eq. (def_q_m) with these rewards, by hand."""
     rewards = [[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0] * 3], [[0.0, 0.0, 0.5], [0.0] * 3]] * 2
@@ -254,7 +220,6 @@ def test_predicted_rewards_take_the_place_of_progress(tmp_path):
         tmp_path,
         credit="barl",
         value_normalization="none",
-        observation_likelihood=None,
         hypothesis_rewards=lambda steps, **columns: (
             rewards if len(steps) == 4 else [[[0.0] * 3] * len(steps[0])]
         ),
@@ -279,13 +244,13 @@ def test_predicted_rewards_take_the_place_of_progress(tmp_path):
         assert got == pytest.approx(values, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:belief='task' without")
 @pytest.mark.parametrize(
     ("credit", "belief"),
     [("barl", "model"), ("barl", "task"), ("belief_critic", "model"), ("bayes", "task")],
 )
 def test_a_batch_without_any_usable_hypothesis_has_no_weights(tmp_path, credit, belief):
-    own = {"observation_likelihood": None} if belief == "model" else {}
-    trainer = text_trainer(tmp_path, credit=credit, belief=belief, hypotheses_column=None, **own)
+    trainer = text_trainer(tmp_path, credit=credit, belief=belief, hypotheses_column=None)
     trainer.model.train()
     rows = [row | {"solution": "{"} for row in TEXT_ROWS]
     if credit == "bayes":  # it needs no truth, but some answer

@@ -1,9 +1,12 @@
 """A run that is killed and resumed reaches the parameters of an undisturbed one, to the bit."""
 
 import json
+import logging
+import multiprocessing
 import shutil
 import signal
 import subprocess
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -11,12 +14,15 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
-from barl_trl.trainer.resume import last_checkpoint
+from barl_trl.trainer.resume import clear, find_checkpoint, last_checkpoint, one_writer
 
 from ..distributed.launching import launch
 from ..paths import ROOT
 from ..preloaded import PRELOADED
+from ..tiny import tiny_model
 from .resume_worker import made, train
+from .rollouts import PROBLEMS, config
+from .rollouts import trainer as trainer_of
 
 
 def assert_equal(model, other, **tolerances):
@@ -39,11 +45,6 @@ def run(folder, **settings):
     return None if "killed_at" in settings else torch.load(folder / "parameters.pt")
 
 
-def rewards(folder):
-    state = json.loads((folder / "checkpoint-10" / "trainer_state.json").read_text())
-    return [log["reward"] for log in state["log_history"] if "reward" in log]
-
-
 @pytest.mark.parametrize("kind", [pytest.param("text", marks=pytest.mark.slow), "agent"])
 def test_killed_and_resumed(tmp_path, kind):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -53,7 +54,10 @@ def test_killed_and_resumed(tmp_path, kind):
     run(broken, kind=kind, killed_at=7)
     assert steps(broken) == [4]
     assert_equal(run(broken, kind=kind, resume="true"), undisturbed)
-    assert rewards(broken) == rewards(whole) and len(rewards(whole)) == 3
+    texts = [(one / "checkpoint-10" / "trainer_state.json").read_text() for one in (whole, broken)]
+    histories = [json.loads(text)["log_history"] for text in texts]
+    logs = [[log["reward"] for log in one if "reward" in log] for one in histories]
+    assert logs[0] == logs[1] and len(logs[0]) == 3
 
 
 @pytest.mark.slow
@@ -196,9 +200,7 @@ def test_a_kill_while_a_checkpoint_is_written(
     assert checkpoint == str(tmp_path / "checkpoint-4") and "checkpoint-8" in fault
     resumed = train(tmp_path, resume="auto", **LIMITED | {"save_total_limit": None})
     assert_equal(resumed.model, limited)
-    for step in (9, 8):  # which was written again
-        assert last_checkpoint(tmp_path) == (str(tmp_path / f"checkpoint-{step}"), [])
-        shutil.rmtree(tmp_path / f"checkpoint-{step}")
+    assert last_checkpoint(tmp_path)[0] == str(tmp_path / "checkpoint-8")  # written again
 
 
 def test_the_best_model_is_one_between_rollout_batches(tmp_path):
@@ -213,10 +215,175 @@ def test_the_best_model_is_one_between_rollout_batches(tmp_path):
     assert evaluated == [4, 8] and run.state.best_global_step in steps(tmp_path)
 
 
-def test_a_launched_process_whose_launcher_is_gone_ends(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    run = made(tmp_path, max_steps=2, save_steps=1)
-    monkeypatch.setattr("os.getppid", lambda: -1)
-    with pytest.raises(SystemExit):
-        run.train()
-    assert run.state.global_step == 1 and steps(tmp_path) == []
+# An output folder belongs to one run, which resumes with the settings of its checkpoints
+
+OWN = (
+    *("model.safetensors", "adapter_model.safetensors", "trainer_state.json", "training_args.bin"),
+    *("checkpoint-5/model.safetensors", "beliefs/rollouts_00000.parquet"),
+    *("completions/completions_00001.parquet", "model-00001-of-00002.safetensors"),
+)
+OTHERS = ("notes.txt", "checkpoint-mine/a", "beliefs/notes.txt", "data/rows.jsonl", "config.json")
+
+
+def put(folder, names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+
+
+def files(folder):
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return found - {"_lock"}
+
+
+def test_what_a_run_wrote_is_cleared_and_nothing_else(tmp_path):
+    folder, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    put(folder, [*OWN, *OTHERS])
+    put(elsewhere, ["model.safetensors", "completions_00000.parquet"])
+    (folder / "checkpoint-9").symlink_to(elsewhere)
+    shutil.rmtree(folder / "completions")
+    (folder / "completions").symlink_to(elsewhere)
+    clear(folder)
+    assert files(folder) - {"completions/completions_00000.parquet"} == set(OTHERS)
+    assert not (folder / "checkpoint-9").exists()
+    assert files(elsewhere) == {"model.safetensors", "completions_00000.parquet"}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_used_folder_is_refused_but_where_only_what_is_unfinished_begins_again(tmp_path, name):
+    put(tmp_path, [name])
+    for choice, is_refused in ((None, True), ("auto", "/" not in name)):
+        with pytest.raises(ValueError, match="must be new") if is_refused else nullcontext():
+            assert find_checkpoint(config(tmp_path), choice) is None
+    assert find_checkpoint(config(tmp_path, overwrite_output_dir=True), None) is None
+
+
+def hold(folder, is_held):
+    with one_writer(folder):
+        is_held.set()
+        signal.pause()
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
+    context = multiprocessing.get_context("fork")
+    is_held = context.Event()
+    holder = context.Process(target=hold, args=(tmp_path, is_held))
+    holder.start()
+    is_held.wait()
+    with pytest.raises(ValueError, match="one writer"), one_writer(tmp_path):
+        holder.kill()
+    holder.kill()
+    holder.join()
+    with one_writer(tmp_path):
+        pass
+
+
+def test_training_refuses_a_used_folder_or_overwrites_it(tmp_path, model, tokenizer):
+    put(tmp_path, OWN)
+    with pytest.raises(ValueError, match="must be new"):
+        trainer_of(model, tokenizer, config(tmp_path)).train()
+    assert files(tmp_path) == set(OWN)
+    own = trainer_of(model, tokenizer, config(tmp_path, overwrite_output_dir=True))
+    own.train()
+    assert files(tmp_path) == set()
+    own.save_model()
+    own.train()  # the folder is its own
+    assert (tmp_path / "model.safetensors").exists()
+    args = config(tmp_path, overwrite_output_dir=True)
+    with pytest.raises(ValueError, match="would delete the model"):
+        trainer_of(str(tmp_path), tokenizer, args).train()
+    assert (tmp_path / "model.safetensors").exists()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tokenizer):
+    """The folder of a run with two checkpoints, the steps 1 and 2 of at most 4."""
+    folder = tmp_path_factory.mktemp("trained")
+    args = config(folder, **{"max_steps": 2, "save_strategy": "steps", "save_steps": 1})
+    args.hub_token = "hf_secret"
+    trainer_of(tiny_model(tokenizer), tokenizer, args).train()
+    return folder
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """A copy of its folder, and the checkpoints in it."""
+    folder = shutil.copytree(trained, tmp_path / "run")
+    return folder, *(folder / f"checkpoint-{n}" for n in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("model.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-1])),
+        ("optimizer.pt", lambda path: path.write_bytes(b"")),
+        ("rng_state.pth", lambda path: path.unlink()),
+        ("complete.json", lambda path: path.write_text("{}")),
+        ("complete.json", lambda path: path.write_bytes(b"\xff")),
+    ],
+)
+def test_an_incomplete_checkpoint_is_passed_over(copied, name, damage, caplog):
+    folder, first, last = copied
+    assert find_checkpoint(config(folder), "true") == str(last)
+    damage(last / name)
+    for choice in ("true", "auto", True):
+        assert find_checkpoint(config(folder), choice) == str(first)
+    assert name in caplog.text and str(last) in caplog.text
+    with pytest.raises(ValueError, match="must be a complete checkpoint"):
+        find_checkpoint(config(folder), str(last))
+    assert find_checkpoint(config(folder, allow_inexact_resume=True), str(last)) == str(last)
+
+
+def test_where_there_is_none_and_in_another_folder(copied, tmp_path):
+    folder, first, last = copied
+    (last / "complete.json").unlink()
+    (first / "complete.json").rename(tmp_path / "complete.json")
+    for place in (folder, tmp_path / "nowhere"):
+        assert find_checkpoint(config(place), "auto") is None
+        for choice in ("true", str(tmp_path / "checkpoint-9")):
+            with pytest.raises(ValueError, match="must be a complete checkpoint"):
+                find_checkpoint(config(place), choice)
+    for choice in (None, False, "false", "False", ""):
+        assert find_checkpoint(config(tmp_path / "nowhere"), choice) is None
+    (tmp_path / "complete.json").rename(first / "complete.json")
+    put(tmp_path / "other", OWN)
+    with pytest.raises(ValueError, match="must be new"):
+        find_checkpoint(config(tmp_path / "other"), str(first))
+    for place in (folder, tmp_path / "new"):
+        assert find_checkpoint(config(place), str(first)) == str(first)
+
+
+@pytest.fixture
+def resume(copied, model, tokenizer, caplog):
+    """Resumes from the first checkpoint with other settings; returns what is said of them."""
+
+    def resume(rows=PROBLEMS, **settings):
+        folder, first, _ = copied
+        made = trainer_of(
+            model, tokenizer, config(folder, **{"max_steps": 2} | settings), rows=rows
+        )
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            made.train(str(first))
+        return [line for line in caplog.messages if "other settings" in line]
+
+    return resume
+
+
+def test_one_line_names_every_difference_but_of_secrets_and_places(copied, resume):
+    saved = (copied[1] / "complete.json").read_text()
+    assert "hf_secret" not in saved and "output_dir" not in saved
+    assert resume() == []
+    [line] = resume(learning_rate=2e-6, temperature=0.5, credit="rloo", logging_steps=2)
+    assert "learning_rate 1e-06 -> 2e-06" in line and "credit barl -> rloo" in line
+    assert "temperature 1.0 -> 0.5" in line and "logging_steps" not in line
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"seed": 1}, {"num_generations": 8}, {"optim": "adamw_torch"}, {"rows": PROBLEMS[::-1]}],
+)
+def test_what_makes_it_inexact_is_refused_unless_it_is_meant(resume, settings):
+    with pytest.raises(ValueError, match="allow_inexact_resume"):
+        resume(**settings)
+    assert resume(**settings, allow_inexact_resume=True)

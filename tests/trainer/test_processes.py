@@ -1,8 +1,6 @@
 """Two processes weigh, log and record what one does, and know the same verdicts."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,9 +8,8 @@ import pytest
 from barl_trl.trainer.records import FOLDER, read_records
 
 from ..distributed.launching import launch
-from ..paths import ROOT
 from . import by_hand, credit_worker
-from .test_metrics import assert_logged, expected
+from .test_recorder import assert_logged, expected
 
 
 @pytest.fixture(scope="module")
@@ -85,20 +82,11 @@ def test_every_answer_is_judged_by_one_process_once_and_known_to_all(both, one):
     assert alone["hypotheses"] == [["1"], ["2"], ["3"], ["4"], None]
 
 
-# Agents
-
-
-@pytest.mark.slow
-def test_agents_whose_group_straddles_two_processes_and_their_benchmarks(tmp_path):
-    launch("cpu/ddp.yaml", "tests.trainer.agents_worker", str(tmp_path))
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
-    (alone := tmp_path / "one").mkdir()
-    launch_one = [sys.executable, "-m", "tests.trainer.agents_worker", str(alone)]
-    subprocess.run(launch_one, check=True, cwd=ROOT)
-    for credit, weights in json.loads((alone / "0.json").read_text()).items():
-        by_hand.assert_equal(first[credit] + second[credit], weights, atol=1e-4)
-    metrics = [json.loads(path.read_text()) for path in tmp_path.rglob("metrics-*.json")]
-    assert len(metrics) == 3
-    for one in metrics:  # the answers are 0, 1, ..., 6, 0, ..., 3, the truths four 3, four 5, 6
-        assert one["eval_games/accuracy"] == pytest.approx(2 / 11)
-        assert one["eval_games/mean_tokens"] == metrics[0]["eval_games/mean_tokens"]
+def test_agents_whose_group_straddles_two_processes_and_their_benchmarks(both, one):
+    weights = [row for two in both for row in two["weights"]["agents"]]
+    by_hand.assert_equal(weights, one["weights"]["agents"], atol=1e-4)
+    tokens = one["metrics"]["agents"]["eval_games/mean_tokens"]
+    for metrics in (found["metrics"]["agents"] for found in (*both, one)):
+        # the answers are 0, 1, ..., 6, 0, ..., 3, the truths four 3, four 5, 6
+        assert metrics["eval_games/accuracy"] == pytest.approx(2 / 11)
+        assert metrics["eval_games/mean_tokens"] == tokens

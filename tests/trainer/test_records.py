@@ -4,11 +4,7 @@ texts of their tokens.
 
 import os
 import re
-import subprocess
-import sys
-import time
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +20,6 @@ from barl_trl.trainer.records import (
     VERSION,
     file_name,
     forget_from,
-    likeliest,
     read_file,
     read_metadata,
     read_records,
@@ -42,6 +37,8 @@ FULL = make_record(0) | {
     "turn_ends": [13],
     "observed_tools": [["look", "look"]],
     "cost": -0.5,
+    "outcomes_under": [0.0, 0.25, 1.0],
+    "token_weights": [0.25] * 12 + [0.0],
     "predicted_rewards": [[0.5, -1.0, 0.0]],
 }
 NEEDED = ("step", "group", "rollout", "prompt_id", "prompt", "token_ids", "tokens", "step_ends")
@@ -78,41 +75,6 @@ def test_files_are_in_order_and_those_of_steps_that_are_done_again_go(tmp_path):
     names = [file_name(5), file_name(7), "rollouts_new.parquet"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     forget_from(tmp_path / "nowhere", 0)
-
-
-# Killed
-
-WRITER = """
-import sys
-from pathlib import Path
-from barl_trl.trainer.records import file_name, record_table, write_records
-from tests.trainer.test_records import FULL
-table = record_table({name: [value] * 4000 for name, value in FULL.items()})
-for step in range(10**6):
-    write_records(Path(sys.argv[1]) / file_name(step), [table], {})
-    print(step, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_killed_while_it_writes_a_process_leaves_whole_files_alone(tmp_path):
-    """It is killed again and again, until it was in the middle of a file."""
-    left, attempt = [], 0
-    while not left:
-        folder, attempt = tmp_path / str(attempt), attempt + 1
-        command = [sys.executable, "-c", WRITER, str(folder)]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-        for _ in range(2):
-            process.stdout.readline()  # it writes another one
-        while process.poll() is None and not [*folder.glob("*.partial")]:
-            time.sleep(0.0005)
-        process.kill()
-        process.communicate()
-        files = record_files(folder)
-        assert [step for step, _ in files] == [*range(len(files))] and len(files) >= 2
-        assert all(len(pq.read_table(path)) == 4000 for _, path in files)
-        left = [*folder.glob("*.partial")]
-        assert attempt < 20, "it was never killed in the middle of a file"
 
 
 def test_the_page_says_what_each_column_of_the_schema_means():
@@ -170,12 +132,6 @@ def test_no_record_says_where_a_model_lies_on_this_machine(tmp_path):
         write_records(path, [make_record(0)], {"model": model})
         assert b"/home/me" not in path.read_bytes()
         assert read_file(path)[0]["model"] == shown
-
-
-def test_of_more_the_most_believed_at_any_state_and_those_that_always_are():
-    belief = np.full((2, 40), 0.001)
-    belief[0, 20:25], belief[1, 30:33] = 0.2, 0.3
-    assert likeliest(belief, 39, None, 30) == [0, 1, *range(20, 25), *range(30, 33), 39]
 
 
 # Texts of tokens

@@ -10,8 +10,7 @@ import torch
 from trl import GRPOTrainer
 
 from barl_trl import BARLTrainer
-from barl_trl.credit import CREDITS, Credit
-from barl_trl.credit.outcome import for_all_steps
+from barl_trl.credit import CREDITS
 from barl_trl.rewards import accuracy_reward
 from barl_trl.steps import delimited_steps
 from barl_trl.trainer.records import FOLDER, read_records
@@ -19,16 +18,7 @@ from barl_trl.trainer.records import FOLDER, read_records
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
 from . import by_hand
-from .rollouts import (
-    CASES,
-    COMPLETIONS,
-    HYPOTHESES,
-    ROWS,
-    config,
-    given_rollouts,
-    trainer,
-    weights_of,
-)
+from .rollouts import CASES, COMPLETIONS, ROWS, config, given_rollouts, trainer, weights_of
 
 GUESS = CASES[1][1]
 CUT_OFF = [GUESS, CASES[6][1]]
@@ -152,25 +142,6 @@ def test_without_scores_there_is_no_pass_that_scores_and_no_belief_to_log(
     assert not {"barl/posterior_entropy", "barl/truth_mass"} & log.keys()
 
 
-def by_step_size(rollouts, *, step_size):
-    return for_all_steps(rollouts.outcomes * step_size, rollouts)
-
-
-BY_STEP_SIZE = Credit(
-    by_step_size, hypotheses="none", credit_baseline="group", value_normalization="none"
-)
-
-
-@pytest.mark.parametrize(("name", "mean"), [("by_step_size", 0), ("BY_STEP_SIZE", 4)])
-def test_a_credit_of_the_users_own_gets_the_settings_it_names(
-    model, tokenizer, tmp_path, name, mean
-):
-    made = credited(model, tokenizer, tmp_path, credit=f"{__name__}.{name}")
-    for row, (_, _, outcome) in zip(weights_of(made), CASES, strict=True):
-        assert set(row) == {8 * outcome - mean}
-    assert ("barl/truth_mass" in made._metrics["train"]) == (name == "by_step_size")
-
-
 # The paper's
 
 
@@ -214,11 +185,8 @@ def test_outcome_reward_is_the_weighted_sum_of_the_reward_functions(model, token
 
     args = config(tmp_path, value_normalization="none", reward_weights=[2.0, 0.5])
     got = weights_of(trainer(model, tokenizer, args, reward_funcs=[accuracy_reward, short]))
-    expected = [
-        by_hand.token_weights(model, tokenizer, p, c, HYPOTHESES[p], 2 * v - len(c) / 20)
-        for p, c, v in CASES
-    ]
-    by_hand.assert_equal(got, expected)
+    outcomes = [2 * v - len(c) / 20 for _, c, v in CASES]
+    by_hand.assert_equal(got, by_hand.weights(model, tokenizer, outcomes=outcomes))
 
 
 def test_what_is_not_the_models_or_behind_the_end_of_the_turn_is_not_weighed(
@@ -254,17 +222,20 @@ def test_truncated_completions_are_scored_up_to_their_last_token(
 # Hypotheses and steps
 
 
-def test_answer_extractor_and_equivalence_are_the_users(model, tokenizer, tmp_path):
-    made = trainer(
-        model,
-        tokenizer,
-        config(tmp_path, log_beliefs=True),
-        answer_extractor=lambda text: text.split()[-1] if text else None,
-        answer_equivalence=lambda a, b: False,
-    )
-    weights_of(made)
-    first, *_ = read_records(tmp_path / FOLDER)
+def test_answers_are_read_and_merged_as_the_user_says(model, tokenizer, tmp_path):
+    own = {"answer_extractor": lambda text: text.split()[-1] if text else None}
+    own |= {"answer_equivalence": lambda a, b: False}
+    weights_of(trainer(model, tokenizer, config(tmp_path / "own", log_beliefs=True), **own))
+    first, *_ = read_records(tmp_path / "own" / FOLDER)
     assert first["hypotheses"] == ["2", r"\boxed{2}", r"\boxed{3}", "idea", r"\boxed{2.0}"]
+    args = config(tmp_path / "stated", log_beliefs=True, extraction="stated")
+    texts = ["The answer is 2.", "I guess\n#### 3", "no idea, 4", "Or <answer>2.0</answer>"]
+    rollouts = {"rollout_func": given_rollouts(dict.fromkeys(COMPLETIONS, texts))}
+    weights_of(trainer(model, tokenizer, args, **rollouts))
+    records = [*read_records(tmp_path / "stated" / FOLDER)][:4]
+    assert [record["answer"] for record in records] == ["2", "3", None, "2.0"]
+    assert [record["outcome"] for record in records] == [1.0, 0.0, 0.0, 1.0]
+    assert records[0]["hypotheses"] == ["2", "3"]
 
 
 def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):
@@ -276,12 +247,9 @@ def test_step_segmenter_replaces_the_step_size(model, tokenizer, tmp_path):
     assert len(set(got[3][comma + 1 : -1])) == 1
     assert got[3][comma] != got[3][comma + 1]
 
-
-@pytest.mark.parametrize("ends", [[4], [4, 4, 99], [99]])
-def test_a_wrong_step_segmenter_is_named(model, tokenizer, tmp_path, ends):
-    def segmenter(ids):
-        return [4] if len(ids) == 4 else ends  # four tokens are tried first
-
-    made = trainer(model, tokenizer, config(tmp_path), step_segmenter=segmenter)
-    with pytest.raises(ValueError, match="step_segmenter"):
-        weights_of(made)
+    ends = []
+    args = config(tmp_path)
+    wrong = trainer(model, tokenizer, args, step_segmenter=lambda ids: ends or [len(ids)])
+    for ends[:] in ([4], [4, 4, 99], [99]):
+        with pytest.raises(ValueError, match="step_segmenter"):
+            weights_of(wrong)
