@@ -34,7 +34,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def games(made, watched):
-    return Shown(watched, *made("games", information_weight=1.0))
+    return Shown(watched, *made("games", credit_options={"information_weight": 1.0}))
 
 
 def place(n, t=0):

@@ -83,10 +83,10 @@ def test_an_answer_is_the_text_that_the_file_has(write, answer, solution):
 
 
 def test_answers_of_mixed_types_far_apart_are_read(write):
-    rows = [{"problem": "x" * 2000, "answer": i} for i in range(6000)]
+    rows = [{"problem": "x" * 20_000, "answer": i} for i in range(600)]
     last = {"problem": "p", "answer": r"\frac{1}{2}"}
-    data, report = load_problems(write("p.jsonl", *rows, last))
-    assert report.kept == 6001
+    data, report = load_problems(write("p.jsonl", *rows, last), most_parsed=0)
+    assert report.kept == 601
     assert data[-1]["solution"] == r"\frac{1}{2}"
 
 
@@ -247,7 +247,7 @@ def test_a_problem_becomes_a_conversation_and_its_true_answer(write):
     path = write("p.jsonl", {"problem": "1 + 1?", "answer": "2", "level": 1})
     data, report = load_problems(path)
     assert data[:] == {"prompt": [[{"role": "user", "content": "1 + 1?"}]], "solution": ["2"]}
-    assert report == DataReport(rows=1, skipped=[], suspicious=[])
+    assert report == DataReport(rows=1, skipped=[], suspicious=[], contaminated=[])
 
 
 def test_the_system_prompt_comes_first(write):

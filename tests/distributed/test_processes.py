@@ -94,12 +94,11 @@ def test_gradient_accumulation_equals_one_pass(tmp_path, one_process):
     assert_equal(four, one_process[2], uncompared={"entropy"})  # TRL's is a mean over passes
 
 
-@pytest.mark.parametrize("num_prompts", [1, 2], ids=["a group straddles", "a group on each"])
-def test_fsdp2_equals_one_process_and_does_not_hang(tmp_path, one_process, num_prompts):
-    run = Run(tmp_path / "fsdp2", "cpu/fsdp2.yaml", 2, num_prompts)
+def test_fsdp2_equals_one_process_and_does_not_hang(tmp_path, one_process):
+    run = Run(tmp_path / "fsdp2", "cpu/fsdp2.yaml", 2, num_prompts=1)
     assert run.ranks[0]["kind"] == "DistributedType.FSDP"
     assert run.ranks[0]["num_forwards"] == run.ranks[1]["num_forwards"]
-    assert_equal(run, one_process[num_prompts])
+    assert_equal(run, one_process[1])
 
 
 @pytest.fixture

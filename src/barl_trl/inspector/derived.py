@@ -62,8 +62,7 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
     standardised over the tokens of the batch, as training does by default. The values follow from
     the `settings` in the metadata.
     """
-    settings = metadata.get("settings", {})
-    settings = settings | (settings.get("credit_options") or {})
+    settings = settings_of(metadata)
     rollouts = _scored_rollouts(records, metadata.get("outcome_scale", 1.0))
     is_known = torch.tensor([r["outcome"] is not None and has_truth(r) for r in records])
     with_truth = replace(rollouts, is_judged=rollouts.is_judged & is_known)
@@ -95,6 +94,12 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
         numbers = p, w, q, v, values, expected, entropy, weights, step_values, difference
         derived.append(Derived(*numbers))
     return derived
+
+
+def settings_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run by name, the options of its credit among them."""
+    settings = dict(metadata.get("settings", {}))
+    return settings | (settings.pop("credit_options", None) or {})
 
 
 def has_truth(record: Mapping[str, Any]) -> bool:

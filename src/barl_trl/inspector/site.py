@@ -7,6 +7,7 @@ from typing import Any
 
 from ..credit import CREDITS
 from ..trainer.records import read_file, record_files
+from .derived import settings_of
 from .filters import FILTERS
 from .page import FORMULAS, SHARDS, asset_files, folder_page, formulas_shard, single_page
 from .rows import groups_of
@@ -94,7 +95,7 @@ def _index(
                 # JSON lacks infinity
                 "settings": {
                     setting: "inf" if value == math.inf else value
-                    for setting, value in metadata.get("settings", {}).items()
+                    for setting, value in settings_of(metadata).items()
                 },
             }
             for name, run, metadata in zip(names, runs, settings, strict=True)
