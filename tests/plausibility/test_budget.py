@@ -12,10 +12,10 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig
 
 from barl_trl.plausibility.budget import (
+    _tokens_that_fit,
     halved_together,
     scoring_bytes,
     scoring_token_budget,
-    tokens_that_fit,
     tokens_within,
 )
 from barl_trl.plausibility.queries import Answer, Rollout
@@ -93,6 +93,6 @@ def test_with_sharded_parameters_a_budget_is_halved_until_it_fits_twice(sharded,
     assert halved_together(sharded, 64) == 64
     assert not caplog.records
     budget = halved_together(sharded, 3 << 60)
-    assert budget == pytest.approx(tokens_that_fit(sharded, 0.5) * 0.75, rel=0.5)
+    assert budget == pytest.approx(_tokens_that_fit(sharded, 0.5) * 0.75, rel=0.5)
     assert (3 << 60) % budget == 0
     assert [record.args for record in caplog.records] == [(budget,)]

@@ -74,7 +74,7 @@ def tokens_within(config: PreTrainedConfig, dtype: torch.dtype, num_bytes: int) 
     return max(1, min((num_bytes - fixed) // each for fixed, each in _peaks(config, dtype)))
 
 
-def tokens_that_fit(model: nn.Module, share: float) -> int:
+def _tokens_that_fit(model: nn.Module, share: float) -> int:
     """Count the tokens of the largest scoring pass that a share of the free memory holds."""
     device = compute_device(model)
     accelerator = torch.get_device_module(device)
@@ -91,7 +91,7 @@ def tokens_that_fit(model: nn.Module, share: float) -> int:
 def scoring_token_budget(model: nn.Module) -> int:
     """Choose how many tokens a scoring pass may feed: what fits, and on a CPU what is fast."""
     most = CPU_TOKENS if compute_device(model).type in ("cpu", "mps") else MAX_TOKENS
-    return min(most, tokens_that_fit(model, MEMORY_SHARE))
+    return min(most, _tokens_that_fit(model, MEMORY_SHARE))
 
 
 def halved_together(model: nn.Module, max_tokens: int) -> int:
@@ -102,7 +102,7 @@ def halved_together(model: nn.Module, max_tokens: int) -> int:
     """
     if not is_sharded(model):
         return max_tokens
-    fit, halvings = max(MIN_TOKENS, tokens_that_fit(model, 0.5)), 0
+    fit, halvings = max(MIN_TOKENS, _tokens_that_fit(model, 0.5)), 0
     while max_tokens >> halvings > fit:
         halvings += 1
     halvings = largest_of_processes(model, halvings)
