@@ -42,6 +42,8 @@ def make(**settings):
         *[("answer_likelihood", "max"), ("extraction", "stately"), ("scoring_method", "fast")],
         *[("credit_baseline", "mean"), ("value_normalization", "std"), ("belief", "none")],
         *[("elicitation", ""), ("elicitation", None), ("prior_column", "weights")],
+        *[("overwrite_output_dir", "false"), ("log_beliefs", "no"), ("solution_column", 3)],
+        *[("step_size", True), ("max_hypotheses", 2.5), ("num_train_epochs", 0)],
         *[("credit", "barll"), ("credit", "no.such.module"), ("prompts_per_rollout_batch", 0)],
         # TRL's
         *[("beta", -0.1), ("temperature", 0.0), ("num_generations", 1), ("num_generations", 0)],
@@ -65,7 +67,8 @@ def test_a_value_that_is_refused(name, value):
         *[("barl", one) for one in ({"gae_lambda": 0.9}, {"outcome_mode": "truth"})],
         *[("barl", one) for one in ("{gae_lambda: 1}", "outcome_mode")],
         ("barl", {"consistency_beta": 2.0}),  # it is a field
-        *[("gae", {"gae_lambda": value}) for value in (1.5, "much")],
+        *[("gae", {"gae_lambda": value}) for value in (1.5, "much", True)],
+        ("belief_critic", {"bootstrap_cut_off": "false"}),
         *[("bayes", {"information_weight": value}) for value in (-1, math.inf)],
         (f"{__name__}.of_needs", {}),  # which has no default for one
     ],
@@ -228,6 +231,7 @@ DATA = [
     *[rows(solution=text) for text in (None, "", r"\frac{1", r"x \mapsto ;= 2 \\ & y")],
     *[rows(**{name: "x"}) for name in ("completions", "environments", "rollout_answer")],
     *[prompts("1+1?", "2+2?", *ill) for ill in ([None], ["", "3+3?"])],
+    prompts(["1", "2"], ["3", "4"]),
     *[prompts(message("1+1?"), ill) for ill in ([], None, message(None))],
     *[stream({"prompt": None, "solution": "2"}), stream()],
 ]

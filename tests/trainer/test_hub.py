@@ -157,7 +157,7 @@ def test_arguments_are_used_but_neither_shown_nor_saved(tmp_path):
 def test_a_command_line_has_none():
     nested = '{"a": [{"token": "x"}]}'
     argv = ["barl", "--hub_token", "x y", "--api-key=x", "--kwargs", nested, "--max_tokens", "5"]
-    shown = """--kwargs '{"a": [{"token": "<SECRET>"}]}' --max_tokens 5"""
-    assert redacted_command(argv) == f"barl --hub_token <SECRET> --api-key=<SECRET> {shown}"
+    shown = """--kwargs '{"a": [{"token": null}]}' --max_tokens 5"""
+    assert redacted_command(argv) == f"barl --hub_token <SECRET> '--api-key=<SECRET>' {shown}"
     argv = ["barl", "--model", "me/hf_abcdefghijklmnopqrst", "--kwargs", "{broken"]
-    assert redacted_command(argv) == "barl --model me/<SECRET> --kwargs '{broken'"
+    assert redacted_command(argv) == "barl --model me/<SECRET> --kwargs <SECRET>"

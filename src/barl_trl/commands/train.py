@@ -139,6 +139,10 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
         "prompt_template must contain {problem}": template is None or "{problem}" in template,
         "system_prompt must be left out with prompt_template": template is None
         or script.system_prompt == PAPER_SYSTEM_PROMPT,
+        "solution_column must be left at 'solution': name the file's column with answer_column": (
+            args.solution_column == "solution"
+        ),
+        "lora_task_type must be CAUSAL_LM": model.lora_task_type == "CAUSAL_LM",
         f"reward_weights must have one for each of {names}": weights is None
         or len(weights) == len(names),
     }
@@ -148,6 +152,7 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
 def run(argv: list[str]) -> None:
     """Parse a recipe and options; train, save, and push to the Hub if that is asked for."""
     if launch := _launch_command(argv):
+        os.environ["BARL_LAUNCHED"] = "1"  # the processes end with their launcher
         os.execv(launch[0], launch)
     parser = RecipeParser(ScriptArguments, BARLConfig, ModelConfig, prog="barl train")
     if {"-h", "--help", "--help-all"} & {*argv}:
@@ -194,8 +199,9 @@ def _refuse_unwritable(args: BARLConfig) -> None:
 def _push(trainer: BARLTrainer, dataset: Any) -> None:
     """Push the saved model; the Hub refuses a model card that names a local file."""
     folder, name = trainer.args.output_dir, trainer.hub_model_id
+    given = dataset if dataset.count("/") == 1 and not Path(dataset).exists() else None
     try:
-        trainer.push_to_hub(dataset_name=None if Path(dataset).exists() else dataset)
+        trainer.push_to_hub(dataset_name=given)
     except (HTTPError, OSError, ValueError) as error:
         raise OSError(
             f"the model is saved in {folder}, but was not pushed to {name}: {error} To push it "

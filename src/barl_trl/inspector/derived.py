@@ -89,7 +89,7 @@ def derive(records: Records, metadata: Mapping[str, Any]) -> list[Derived]:
             for name, of_all in methods.items()
             if (with_truth if CREDITS[name].needs_truth else rollouts).is_judged[row]
         }
-        of_run = step_values.get(settings.get("credit"))
+        of_run = step_values.get(str(settings.get("credit")))
         difference = _difference(of_run, record["step_values"])
         numbers = p, w, q, v, values, expected, entropy, weights, step_values, difference
         derived.append(Derived(*numbers))

@@ -145,6 +145,9 @@ def _check_dataset(
     _must(not images, f"{name} must be text-only, got the column {images}: remove it.")
     _must("prompt" in columns, f"{name} must have the column 'prompt', got {sorted(columns)}: "
           "barl_trl.data.load_problems reads most data sets.")
+    first = next(iter(dataset))
+    _must(isinstance(first["prompt"], str) or is_conversational(first),
+          f"{name} must have texts or lists of messages as prompts, got {first['prompt']!r:.60}.")
     clashes = (_OF_TRL | {"environments", "rollout_answer"}) & columns
     _must(not clashes, f"{name} must have no column {clashes}: rewards get arguments of that name.")
     empty = _first_empty(dataset if isinstance(dataset, Dataset) else dataset.take(1))

@@ -23,7 +23,8 @@ warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", Fut
 
 # fmt: off
 _COUNTS = (
-    "step_size", "max_answer_chars", "max_completion_length", "scoring_max_tokens",
+    "step_size", "max_answer_chars", "max_hypotheses", "max_completion_length",
+    "scoring_max_tokens",
     "prompts_per_rollout_batch", "rollouts_per_optimizer_step", "per_device_train_batch_size",
     "gradient_accumulation_steps",
 )
@@ -57,6 +58,8 @@ _RULES: tuple[tuple[str, Callable[[Any], Any], str, str], ...] = (
     ("beta", lambda s: s.beta >= 0, "be at least 0", "it weighs the KL divergence"),
     ("temperature", lambda s: s.temperature > 0, "exceed 0", "1.0 is the model's own"),
     ("max_steps", lambda s: s.max_steps != 0, "be at least 1", "-1 trains whole epochs"),
+    ("num_train_epochs", lambda s: s.num_train_epochs > 0 or s.max_steps > 0,
+     "be above 0", "nothing would be trained"),
     ("enable_jit_checkpoint", lambda s: not s.enable_jit_checkpoint,
      "be False", "it saves in the middle of a step, from which a run cannot go on exactly"),
     ("generation_batch_size", lambda s: s.prompts_per_rollout_batch is None,
@@ -297,9 +300,14 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             self._must(one.name, not choices or value in choices, f"be one of {choices}", default)
             may_lack = value is not None or type(None) in get_args(kind)
             self._must(one.name, may_lack, "be set", default)
+            types = tuple(t for t in get_args(kind) or (kind,) if isinstance(t, type))
+            is_right = not {bool, str} & {*types} or isinstance(value, types)
+            rule = f"be a {' or '.join(t.__name__ for t in types)}"
+            self._must(one.name, is_right or one.name == "credit_options", rule, default)
         for name in _COUNTS:
             value, default = getattr(self, name), f"the default is {getattr(BARLConfig, name)!r}"
-            is_count = value is None or (isinstance(value, int) and value >= 1)
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            is_count = value is None or (is_number and value >= 1)
             self._must(name, is_count, "be a whole number of at least 1", default)
 
     def _divide_batches(self) -> None:
@@ -346,6 +354,12 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             choices = _choices_of(takes[name].annotation)
             is_right, rule = not choices or value in choices, f"have one of {choices} as {name}"
             self._must("credit_options", is_right, rule, "docs/credit.md says what it does")
+            usual = takes[name].default
+            is_right = not isinstance(usual, Real) or isinstance(value, Real)
+            is_right &= isinstance(usual, bool) == isinstance(value, bool)
+            self._must(
+                "credit_options", is_right, f"have a value such as {usual!r} as {name}", rule
+            )
         for name, parameter in takes.items():
             is_there = name in given or parameter.default is not Parameter.empty
             self._must("credit_options", is_there, f"have {name!r}", f"{self.credit} needs it")

@@ -1,5 +1,6 @@
 """What the Hub gets: the model card with the settings and results of a run, and no secrets."""
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,6 @@ _Arguments: Any = GRPOConfig if TYPE_CHECKING else object
 
 _NAME = re.compile(r"secret|password|api_?key|^token$|(^|_)(hub|hf|auth|access)_token$", re.I)
 _VALUE = re.compile(r"\b(hf_|sk-)[\w-]{8,}|(?<=://)[^\s/@]+:[^\s/@]+(?=@)")
-_OPTION = re.compile(r"(?i)(--[\w-]*(?:token|secret|password|api[-_]?key)[ =])('[^']*'|\S+)")
-_FIELD = re.compile(r"""(["']\w*(?:token|secret|password|api_?key)["']: *)(["'][^"']*["'])""")
 _SETTINGS = ("step_size", "consistency_beta", "num_generations", "generation_batch_size")
 _SETTINGS += ("max_completion_length", "temperature", "learning_rate", "beta", "loss_type", "seed")
 _RESULT = re.compile(
@@ -45,10 +44,20 @@ def redacted_command(argv: Sequence[str]) -> str:
 
     Example:
         >>> redacted_command(["barl", "--hub_token", "x", '--kwargs={"api_key": "k"}'])
-        'barl --hub_token <SECRET> \'--kwargs={"api_key": "<SECRET>"}\''
+        'barl --hub_token <SECRET> \'--kwargs={"api_key": null}\''
     """
-    command = _OPTION.sub(r"\1<SECRET>", shlex.join(argv))
-    return redacted(_FIELD.sub(r'\1"<SECRET>"', command))
+    words: list[str] = []
+    for word in argv:
+        option, equals, value = word.partition("=") if word[:2] == "--" else ("", "", word)
+        if value and _NAME.search((option or " ".join(words[-1:])).strip("-").replace("-", "_")):
+            value = "<SECRET>"
+        elif value[:1] in ("{", "["):
+            try:
+                value = json.dumps(redacted(json.loads(value)))
+            except ValueError:  # no JSON: it may hold anything
+                value = "<SECRET>"
+        words.append(option + equals + value)
+    return redacted(shlex.join(words).replace("'<SECRET>'", "<SECRET>"))
 
 
 class RedactedArguments(_Arguments):

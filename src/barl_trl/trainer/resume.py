@@ -100,16 +100,19 @@ def find_checkpoint(args: Any, resume: str | bool | None, *, is_own: bool = Fals
     checkpoint, faults = None, []
     if choice in ("true", "auto"):
         checkpoint, faults = last_checkpoint(folder, args.max_steps)
+        if checkpoint is None and faults and args.allow_inexact_resume:
+            checkpoint = sort_checkpoints(str(folder))[-1]
     elif choice != "false":
-        fault = None if args.allow_inexact_resume else _fault(str(resume), args.max_steps)
-        checkpoint, faults = (None, [f"{resume}: {fault}"]) if fault else (str(resume), [])
+        fault = _fault(str(resume), args.max_steps)
+        faults = [f"{resume}: {fault}"] * bool(fault)
+        checkpoint = str(resume) if args.allow_inexact_resume or not fault else None
     if checkpoint is None and choice not in ("auto", "false"):
         raise ValueError(
             "resume_from_checkpoint must be a complete checkpoint, got "
             f"{'; '.join(faults) or 'none'}: take another, or set allow_inexact_resume with a path."
         )
     if faults:
-        logger.warning(f"passed over: {'; '.join(faults)}. Resuming from {checkpoint}.")
+        logger.warning(f"not complete: {'; '.join(faults)}. Resuming from {checkpoint}.")
     left = left_in(folder, is_unfinished=choice == "auto")
     if left and not (is_own or args.overwrite_output_dir or _is_in(folder, checkpoint)):
         raise ValueError(
@@ -217,13 +220,18 @@ class SaveBetweenBatches(TrainerCallback):
             next(iter(kwargs["train_dataloader"].batch_sampler))  # draws the order of an epoch
         if trainer.checkpoint and trainer.args.sync_ref_model:
             file, parts = _reference(trainer, trainer.checkpoint)
+            if not file.exists():
+                logger.warning(f"{file} is missing: the reference starts anew.")
+                return
             for part, value in zip(parts, torch.load(file, "cpu", weights_only=True), strict=True):
                 part.copy_(value)
 
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         is_over = control.should_training_stop and not self._trainer.stop_together.has_stopped
         is_due = self._trainer.is_between_batches or is_over
-        names = ["should_save"] + ["should_evaluate"] * (args.metric_for_best_model is not None)
+        names = ["should_save"] + ["should_evaluate"] * (
+            args.load_best_model_at_end or args.save_strategy == "best"
+        )
         self._put_off |= {name for name in names if getattr(control, name)}
         for name in names:
             setattr(control, name, is_due and name in self._put_off)
@@ -241,7 +249,8 @@ class StopTogether(TrainerCallback):
 
     def __init__(self, trainer: "ResumeMixin"):
         self._trainer, self.is_saved, self.has_stopped = trainer, False, False
-        self._launcher = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
+        is_launched = {"TORCHELASTIC_RUN_ID", "BARL_LAUNCHED"} & {*os.environ}
+        self._launcher = os.getppid() if is_launched else None
 
     def ask(self) -> None:
         """Ask, on this process, that training ends."""
