@@ -361,7 +361,7 @@ def share_verdicts(reward: AccuracyReward, generated: Generated, solutions: Sequ
         reward.grader.remember(verdicts)
 
 
-def model_belief(
+def model_posterior(
     answer_logps: Float[Tensor, "batch state hypothesis"] | None,
     *,
     beta: float,
@@ -381,12 +381,12 @@ def model_belief(
     return torch.where(has_truth[:, None, None], weights, without)
 
 
-def task_belief(**evidence: Any) -> Float[Tensor, "batch state hypothesis"]:
+def task_posterior(**evidence: Any) -> Float[Tensor, "batch state hypothesis"]:
     """Return the task's posterior: prior, likelihoods of observations, and predicted rewards.
 
-    The model is not asked. Arguments are the others of [`model_belief`].
+    The model is not asked. Arguments are the others of [`model_posterior`].
     """
-    return model_belief(None, **evidence)
+    return model_posterior(None, **evidence)
 
 
 def scored_rollouts(
@@ -442,7 +442,9 @@ def scored_rollouts(
             "state_mask": state_mask,
             "hypothesis_mask": hypothesis_mask,
         }
-        weights = task_belief(**evidence) if belief == "task" else model_belief(logps, **evidence)
+        weights = (
+            task_posterior(**evidence) if belief == "task" else model_posterior(logps, **evidence)
+        )
     if belief == "task":
         exists = state_mask[..., None] & hypothesis_mask[:, None]
         logps = weights.log().masked_fill(~exists, 0.0)
