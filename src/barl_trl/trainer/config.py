@@ -24,9 +24,8 @@ warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", Fut
 # fmt: off
 _COUNTS = (
     "step_size", "max_answer_chars", "max_hypotheses", "max_completion_length",
-    "scoring_max_tokens",
-    "prompts_per_rollout_batch", "rollouts_per_optimizer_step", "per_device_train_batch_size",
-    "gradient_accumulation_steps",
+    "scoring_max_tokens", "prompts_per_rollout_batch", "rollouts_per_optimizer_step",
+    "per_device_train_batch_size", "gradient_accumulation_steps",
 )
 """Fields that are None or whole numbers of at least 1."""
 _USED_WITH_ROLLOUTS = (

@@ -442,9 +442,8 @@ def scored_rollouts(
             "state_mask": state_mask,
             "hypothesis_mask": hypothesis_mask,
         }
-        weights = (
-            task_posterior(**evidence) if belief == "task" else model_posterior(logps, **evidence)
-        )
+        is_task = belief == "task"
+        weights = task_posterior(**evidence) if is_task else model_posterior(logps, **evidence)
     if belief == "task":
         exists = state_mask[..., None] & hypothesis_mask[:, None]
         logps = weights.log().masked_fill(~exists, 0.0)
