@@ -111,7 +111,7 @@ def main(folder: str, killed_at: int = -1, **settings: Any) -> None:
         torch.save(whole, Path(folder) / "parameters.pt")
     if trainer.args.push_to_hub:
         trainer.push_to_hub()
-    trainer.end()
+    trainer.accelerator.end_training()
 
 
 if __name__ == "__main__":
