@@ -29,7 +29,7 @@ PRELOADED = [sys.executable, "-S", __file__]
 ADDRESS = "BARL_TESTS_PRELOADED"
 MODULES = [
     *("accelerate.utils.launch", "torch.distributed.run", "torch.distributed.fsdp"),
-    *("datasets", "hypothesis", "matplotlib.pyplot", "pandas", "trl", "transformers.models.qwen2"),
+    *("datasets", "hypothesis", "pandas", "trl", "transformers.models.qwen2"),
     *("barl_trl.commands.train", "barl_trl.commands.evaluate", "barl_trl.commands.data"),
 ]
 
