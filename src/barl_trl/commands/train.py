@@ -298,12 +298,14 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
         "prompt_format": script.prompt_template or "{problem}",
         "conversational": not is_plain,
     }
-    keeps_columns = script.keeps_columns
+    keeps = script.keeps_columns
     benchmarks, left_out = (
-        load_benchmarks(parse_benchmarks(text, name), keep_columns=keeps_columns, option=name)
+        load_benchmarks(parse_benchmarks(text, name), keep_columns=keeps, option=name)
         for name in ("eval_benchmarks", "decontaminate")
         for text in [vars(script)[name]]
     )
+    if lost := {name: one.skipped for name, one in benchmarks.items() if one.skipped}:
+        _logger.warning("rows of benchmarks were skipped: %s", lost)
 
     def load(split: str, **selection: Any) -> Dataset:
         dataset, report = load_problems(
@@ -314,7 +316,7 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
             answer_column=script.answer_column,
             # the first process looks, and reports, for all of a launch
             most_parsed=MOST_PARSED if args.process_index == 0 else 0,
-            keep_columns=keeps_columns or bool(args.hypotheses_column),
+            keep_columns=keeps or bool(args.hypotheses_column),
             keep_unanswered=not args.own_credit.needs_truth,
             **selection,
             **prompt,

@@ -229,9 +229,8 @@ class SaveBetweenBatches(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         is_over = control.should_training_stop and not self._trainer.stop_together.has_stopped
         is_due = self._trainer.is_between_batches or is_over
-        names = ["should_save"] + ["should_evaluate"] * (
-            args.load_best_model_at_end or args.save_strategy == "best"
-        )
+        is_best_kept = args.load_best_model_at_end or args.save_strategy == "best"
+        names = ["should_save"] + ["should_evaluate"] * is_best_kept
         self._put_off |= {name for name in names if getattr(control, name)}
         for name in names:
             setattr(control, name, is_due and name in self._put_off)
