@@ -5,6 +5,8 @@ Hypothesis 0 is the truth.
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 
 def progress_rewards(ell):
     return [
@@ -110,6 +112,8 @@ class Rollout(NamedTuple):
     is_cut_off: bool = False
     member: int | None = None
     cost: float = 0.0
+    turn_rewards: tuple = ()
+    states: tuple = ()
 
     @property
     def belief(self):
@@ -283,6 +287,53 @@ def likelihood(rollouts):
     return [[r.log_plausibilities[-1]] * len(r.logps) for r in rollouts]
 
 
+def discounted(rewards, gamma):
+    return sum(gamma**k * r for k, r in enumerate(rewards))
+
+
+def turns(rollouts, turn_return="to_go", turn_gamma=1.0, gae_lambda=0.95):
+    values = []
+    for r in rollouts:
+        rewards = r.turn_rewards
+        if turn_return == "own":
+            values.append([*(x + r.outcome for x in rewards), r.outcome])
+        elif turn_return == "to_go":
+            sums = [discounted(rewards[t:], turn_gamma) for t in range(len(rewards))]
+            values.append([*(x + r.outcome for x in sums), r.outcome])
+        else:
+            critic = turn_critic(r, rollouts, turn_gamma)
+            deltas = [x + turn_gamma * critic[t + 1] - critic[t] for t, x in enumerate(rewards)] + [
+                r.outcome - critic[-1]
+            ]
+            decay = turn_gamma * gae_lambda
+            values.append([discounted(deltas[t:], decay) for t in range(len(deltas))])
+    return values
+
+
+def turn_critic(r, rollouts, gamma):
+    """Ridge regression of the returns of other prompts on features of states, by its equations."""
+    most = max([len(o.logps) - 1 for o in rollouts if o.is_judged], default=0)
+
+    def features(o, t):
+        used = t / max(most, 1)
+        known = [used, used**2, sum(o.turn_rewards[:t])]
+        if max(len(o.logps[0]) for o in rollouts) > 1:
+            known += [entropy(o.belief[t]), max(o.belief[t])]
+        return known
+
+    others = [o for o in rollouts if o.group != r.group and o.is_judged]
+    seen = [(o, t) for o in others for t in range(len(o.logps))]
+    if not seen:
+        return [0.0] * len(r.logps)
+    x = np.array([features(o, t) for o, t in seen])
+    y = np.array([discounted([*o.turn_rewards[t:], o.outcome], gamma) for o, t in seen])
+    centred = x - x.mean(axis=0)
+    normal = centred.T @ centred + np.eye(x.shape[1])
+    slopes = np.linalg.solve(normal, centred.T @ (y - y.mean()))
+    own = np.array([features(r, t) for t in range(len(r.logps))])
+    return [float(v) for v in y.mean() + (own - x.mean(axis=0)) @ slopes]
+
+
 def subtract_baseline(values, rollouts, baseline):
     judged = [i for i, r in enumerate(rollouts) if r.is_judged]
 
@@ -292,15 +343,22 @@ def subtract_baseline(values, rollouts, baseline):
     def subtracted(i, t):
         group = [j for j in judged if rollouts[j].group == rollouts[i].group]
         others = [j for j in group if j != i]
-        if baseline == "step" and t == len(values[i]) - 1:
+        if baseline in ("step", "state") and t == len(values[i]) - 1:
             return mean([values[j][-1] for j in others])
         have_step = [j for j in others if t < len(values[j]) - 1]
+        same_state = [
+            values[j][k]
+            for j in others
+            for k, state in enumerate(rollouts[j].states)
+            if t < len(values[i]) - 1 and state == rollouts[i].states[t]
+        ]
         return {
             "none": 0.0,
             "batch": mean([of_rollout(j) for j in judged]),
             "group": mean([of_rollout(j) for j in group]),
             "leave_one_out": mean([of_rollout(j) for j in others]),
             "step": mean([values[j][t] for j in have_step] or [of_rollout(j) for j in others]),
+            "state": mean(same_state or [of_rollout(j) for j in others]),
         }[baseline]
 
     return [

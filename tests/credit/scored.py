@@ -22,6 +22,10 @@ VARIANTS = [(name, {}) for name in CREDITS] + [
     ("belief_critic", {"gae_lambda": 0.3, "bootstrap_cut_off": True}),
     ("belief_critic", {"belief": "task"}),
     ("bayes", {"information_weight": 0.3}),
+    ("turns", {"turn_gamma": 0.9}),
+    ("turns", {"turn_return": "own"}),
+    ("turns", {"turn_return": "gae"}),
+    ("turns", {"turn_return": "gae", "turn_gamma": 0.5, "gae_lambda": 0.3}),
     ("information_gain", {"progress_space": "log"}),
     ("information_gain", {"gain_normalization": "separate"}),
 ]
@@ -35,6 +39,8 @@ def scored(rollouts, *, padding=0.0, dtype=torch.float64):
     logps = torch.full((len(rollouts), states, hypotheses), padding, dtype=dtype)
     belief = torch.zeros_like(logps)
     state_mask = torch.zeros(len(rollouts), states, dtype=torch.bool)
+    rewards = torch.full((len(rollouts), states - 1), padding, dtype=dtype)
+    numbers = torch.zeros(len(rollouts), states - 1, dtype=torch.long)
     hypothesis_mask = torch.zeros(len(rollouts), hypotheses, dtype=torch.bool)
     for b, r in enumerate(rollouts):
         corner = (b, slice(len(r.logps)), slice(len(r.logps[0])))
@@ -42,6 +48,8 @@ def scored(rollouts, *, padding=0.0, dtype=torch.float64):
         belief[corner] = torch.tensor(r.belief, dtype=dtype)
         state_mask[corner[:2]] = True
         hypothesis_mask[b, corner[2]] = True
+        rewards[b, : len(r.turn_rewards)] = torch.tensor(r.turn_rewards, dtype=dtype)
+        numbers[b, : len(r.states)] = torch.tensor(r.states, dtype=torch.long)
     any_cost = any(r.cost for r in rollouts)
     return ScoredRollouts(
         outcomes=torch.tensor([r.outcome for r in rollouts], dtype=dtype),
@@ -53,6 +61,8 @@ def scored(rollouts, *, padding=0.0, dtype=torch.float64):
         hypothesis_mask=hypothesis_mask,
         belief=belief,
         members=[r.member for r in rollouts],
+        turn_rewards=rewards if any(r.turn_rewards for r in rollouts) else None,
+        states=numbers,
         costs=torch.tensor([r.cost for r in rollouts], dtype=dtype) if any_cost else None,
     )
 
@@ -72,15 +82,19 @@ def batches(draw, *, min_groups=1, min_rollouts=1, all_judged=False):
         hypotheses = draw(st.integers(1, 4))
         for _ in range(draw(st.integers(min_rollouts, 5))):
             is_judged = all_judged or draw(st.integers(0, 3)) > 0
+            logps = draw(likelihoods(hypotheses))
+            steps = len(logps) - 1
             rollouts.append(
                 Rollout(
                     group=group,
-                    logps=draw(likelihoods(hypotheses)),
+                    logps=logps,
                     outcome=draw(OUTCOMES) if is_judged else 0.0,
                     is_judged=is_judged,
                     is_cut_off=draw(st.booleans()),
                     member=draw(st.none() | st.integers(0, hypotheses - 1)),
                     cost=draw(st.sampled_from([0.0, -0.05])),
+                    turn_rewards=draw(st.tuples(*[st.sampled_from([0.0, 0.1, -1.0])] * steps)),
+                    states=draw(st.tuples(*[st.integers(0, 2)] * steps)),
                 )
             )
     return draw(st.permutations(rollouts))

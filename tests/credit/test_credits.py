@@ -14,7 +14,7 @@ from barl_trl.credit import CREDITS, find_credit
 from barl_trl.credit.barl import barl, hypothesis_outcomes, progress
 from barl_trl.credit.baselines import subtract_baseline
 from barl_trl.credit.bayes import bayes, expected_outcomes
-from barl_trl.credit.belief_critic import _fitted_critic, belief_critic
+from barl_trl.credit.belief_critic import belief_critic, fitted_critic
 from barl_trl.credit.delta_belief import delta_belief
 from barl_trl.credit.gae import gae, gae_posterior
 from barl_trl.credit.information_gain import information_gain
@@ -85,7 +85,8 @@ def test_rollouts_that_are_not_judged_get_0_and_move_no_others(
 ):
     def something_else(r):
         logps = data.draw(likelihoods(len(r.logps[0])))
-        return r._replace(logps=logps, outcome=5.0, is_cut_off=not r.is_cut_off, member=0)
+        told = {"turn_rewards": (7.0,) * (len(logps) - 1), "states": (1,) * (len(logps) - 1)}
+        return r._replace(logps=logps, outcome=5.0, is_cut_off=not r.is_cut_off, member=0, **told)
 
     others = [r if r.is_judged else something_else(r) for r in rollouts]
     before = credited(name, given_settings, scored(rollouts), rollouts)
@@ -215,7 +216,8 @@ def test_with_a_flat_belief_and_lambda_1_behind_leave_one_out_it_is_rloo(estimat
 
 def critic_of(rollouts):
     batch = scored(rollouts)
-    return _fitted_critic(batch.truth_plausibility[..., None], batch.outcomes, batch)
+    returns = batch.outcomes[:, None].expand(batch.state_mask.shape)
+    return fitted_critic(batch.truth_plausibility[..., None], returns, batch)
 
 
 @settings(max_examples=15)
@@ -327,7 +329,11 @@ def test_without_evidence_the_value_is_the_prior_of_the_own_answer(answers, step
 @given(batches(min_rollouts=2, all_judged=True))
 def test_it_is_rloo_averaged_over_the_truths_that_the_belief_leaves(rollouts):
     """So a flat belief gives the weights that RLOO has on average where the truth is drawn anew."""
-    one = [r._replace(group=0, logps=rollouts[0].logps) for r in rollouts]
+    first = rollouts[0]
+    one = [
+        r._replace(group=0, logps=first.logps, states=first.states, turn_rewards=())
+        for r in rollouts
+    ]
     size = len(one[0].logps[0])
     one = [r._replace(member=r.member if r.member is None else r.member % size) for r in one]
     batch = scored(one)

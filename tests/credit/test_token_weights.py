@@ -25,7 +25,7 @@ from ..reference import Rollout
 from .scored import batches, check, group, rows, scored
 
 EVERY_BASELINE = pytest.mark.parametrize(
-    "baseline", ["none", "batch", "group", "leave_one_out", "step"]
+    "baseline", ["none", "batch", "group", "leave_one_out", "step", "state"]
 )
 
 
@@ -234,7 +234,8 @@ def whitened(rows, keys):
 )
 def test_tokens_have_their_steps_value_also_on_two_processes(rollouts, random, how, is_split):
     ends, lengths = ends_of(rollouts, iter(lambda: random.randint(1, 3), None))
-    plain = spread(rollouts, reference.outcome(rollouts), ends)
+    summed = [r._replace(outcome=r.outcome + sum(r.turn_rewards)) for r in rollouts]
+    plain = spread(rollouts, reference.outcome(summed), ends)
     groups = [r.group for r in rollouts]
     keys = {"none": groups, "batch": [0] * len(rollouts), "group": groups}[how]
     expected = plain if how == "none" else whitened(plain, keys)

@@ -21,13 +21,15 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
             `"group"` the mean over the prompt's rollouts. `"leave_one_out"` subtracts the mean over
             the prompt's other rollouts, which leaves the gradient unbiased. `"step"` subtracts the
             mean of the values that the prompt's other rollouts have at the same step, or at their
-            end; where none has such a step, it subtracts what `"leave_one_out"` does.
+            end. `"state"` subtracts the mean of those at all of their steps that begin in the same
+            state, whenever that is, as the groups of arXiv 2505.10978 do. Where none has such a
+            step, both subtract what `"leave_one_out"` does.
 
     Returns:
         Values; 0 in padding and where a rollout is not judged.
 
     Raises:
-        ValueError: `baseline` is unknown.
+        ValueError: `baseline` is unknown, or it is `"state"` and the states are not known.
     """
     judged = rollouts.is_judged
     steps = values.steps * (rollouts.step_mask & judged[:, None])
@@ -41,18 +43,19 @@ def subtract_baseline(values: StepValues, rollouts: ScoredRollouts, *, baseline:
     elif baseline == "group":
         total, count = (group_sums(x, rollouts.groups) for x in (means, judged.to(means.dtype)))
         of_steps = of_closing = total / count.clamp(min=1)
-    elif baseline in ("leave_one_out", "step"):
+    elif baseline in ("leave_one_out", "step", "state"):
         of_steps = of_closing = _of_others(means, judged.to(means.dtype), rollouts)[0]
     else:
         raise ValueError(
-            "baseline must be 'none', 'batch', 'group', 'leave_one_out' or 'step', got "
+            "baseline must be 'none', 'batch', 'group', 'leave_one_out', 'step' or 'state', got "
             f"{baseline!r}: 'leave_one_out' is RLOO's."
         )
     of_steps = of_steps[:, None].expand_as(steps)
-    if baseline == "step":
-        exists = rollouts.step_mask & judged[:, None]
-        same_step, others = _of_others(steps, exists.to(steps.dtype), rollouts)
-        of_steps = torch.where(others > 0, same_step, of_steps)
+    if baseline in ("step", "state"):
+        exists = (rollouts.step_mask & judged[:, None]).to(steps.dtype)
+        means_of = _of_others if baseline == "step" else _in_same_state
+        comparable, others = means_of(steps, exists, rollouts)
+        of_steps = torch.where(others > 0, comparable, of_steps)
         of_closing = _of_others(closing, judged.to(closing.dtype), rollouts)[0]
     return StepValues(
         (steps - of_steps) * (rollouts.step_mask & judged[:, None]), (closing - of_closing) * judged
@@ -68,3 +71,31 @@ def _of_others(
     others = group_sums(weights, rollouts.groups) - weights
     total = group_sums(values * weights, rollouts.groups) - values * weights
     return total / others.clamp(min=1), others
+
+
+def _in_same_state(
+    values: Float[Tensor, "batch step"],
+    weights: Float[Tensor, "batch step"],
+    rollouts: ScoredRollouts,
+) -> tuple[Float[Tensor, "batch step"], Float[Tensor, "batch step"]]:
+    """Return, for each step, the weighted mean of those of its group's other rollouts that begin in
+    the same state, and the sum of weights.
+    """
+    if rollouts.states is None:
+        raise ValueError("baseline 'state' needs rollouts.states, got None: 'step' needs none.")
+    if not values.numel():
+        return values, weights
+    places = torch.arange(len(values), device=values.device)
+
+    def numbered(owners: Tensor) -> Tensor:
+        pairs = torch.stack([owners[:, None].expand_as(rollouts.states), rollouts.states], dim=-1)
+        return pairs.flatten(0, 1).unique(dim=0, return_inverse=True)[1]
+
+    of_group, own = numbered(rollouts.groups), numbered(places)
+
+    def of_others(x: Tensor) -> Tensor:
+        flat = x.flatten()
+        return (group_sums(flat, of_group) - group_sums(flat, own)).view_as(x)
+
+    others = of_others(weights)
+    return of_others(values * weights) / others.clamp(min=1), others

@@ -31,26 +31,34 @@ def advantages(
     ends: Float[Tensor, " batch"],
     state_mask: Bool[Tensor, "batch state"],
     gae_lambda: float,
+    *,
+    rewards: Float[Tensor, "batch step"] | None = None,
+    gamma: float = 1.0,
 ) -> StepValues:
     r"""Sum the changes of the critic's value from a step on, and what the outcome adds at the end:
 
-    $$A(t) = \sum_{k=t}^{T-1} \lambda^{k-t} (V(k+1) - V(k)) + \lambda^{T-t} (v - V(T))$$
+    $$A(t) = \sum_{k=t}^{T-1} (\gamma \lambda)^{k-t} (r_k + \gamma V(k+1) - V(k))
+    + (\gamma \lambda)^{T-t} (v - V(T))$$
 
-    arXiv 1506.02438 with discount 1. Lambda 1 is `v - V(t)`, unbiased whatever the critic; lambda 0
-    believes the critic alone. The end of the turn gets `v - V(T)`.
+    arXiv 1506.02438. With discount 1 and without rewards of steps, lambda 1 is `v - V(t)`, unbiased
+    whatever the critic; lambda 0 believes the critic alone. The end of the turn gets `v - V(T)`.
 
     Args:
         critic: Value of each state.
         ends: Value v of each rollout at its end: its outcome.
         state_mask: The states that exist.
         gae_lambda: From 0 to 1.
+        rewards: Reward r_k of each step; None: there is none.
+        gamma: Discount per step, from 0 to 1.
     """
     step_mask = state_mask[:, 1:]
     changes = differences(critic, step_mask)
+    if rewards is not None:
+        changes = changes + rewards + (gamma - 1) * critic[:, 1:]
     closing = ends - at_last_state(critic, state_mask)
-    advantage, steps = closing, []
+    advantage, decay, steps = closing, gamma * gae_lambda, []
     for t in reversed(range(changes.shape[1])):
-        advantage = torch.where(step_mask[:, t], changes[:, t] + gae_lambda * advantage, advantage)
+        advantage = torch.where(step_mask[:, t], changes[:, t] + decay * advantage, advantage)
         steps.append(advantage)
     stacked = torch.stack(steps[::-1], dim=1) if steps else changes
     return StepValues(stacked * step_mask, closing)

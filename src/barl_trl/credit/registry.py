@@ -20,12 +20,15 @@ class Credit(NamedTuple):
     none, which costs no forward pass."""
     answer_likelihood: Literal["mean", "sum", "token_mean"] = "mean"
     """How an answer's tokens make its plausibility."""
-    credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] = "none"
+    credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step", "state"] = "none"
     """What is subtracted from the values of steps."""
     value_normalization: Literal["batch", "group", "none"] = "batch"
     """Over which tokens the values are whitened."""
     needs_truth: bool = True
     """Whether a rollout must have a true answer and an outcome to have a weight."""
+    turn_rewards: Literal["to_go", "sum", "own"] = "to_go"
+    """What rewards of turns do, if there are any: those from each step on join the step's value,
+    their sum joins the outcome, or the estimator itself reads them."""
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -64,12 +67,26 @@ _HERE = "barl_trl.credit"
 CREDITS = {
     "barl": Credit(f"{_HERE}.barl:barl"),
     "progress": Credit(f"{_HERE}.barl:progress", hypotheses="truth"),
-    "grpo": Credit(f"{_HERE}.outcome:grpo", hypotheses="none", value_normalization="none"),
+    "grpo": Credit(
+        f"{_HERE}.outcome:grpo",
+        hypotheses="none",
+        value_normalization="none",
+        turn_rewards="sum",
+    ),
     "rloo": Credit(
         f"{_HERE}.outcome:outcome",
         hypotheses="none",
         credit_baseline="leave_one_out",
         value_normalization="none",
+        turn_rewards="sum",
+    ),
+    "turns": Credit(
+        f"{_HERE}.turns:turns",
+        hypotheses="none",
+        credit_baseline="step",
+        value_normalization="none",
+        needs_truth=False,
+        turn_rewards="own",
     ),
     "gae": Credit(f"{_HERE}.gae:gae", hypotheses="truth"),
     "gae_posterior": Credit(f"{_HERE}.gae:gae_posterior"),

@@ -37,6 +37,9 @@ class ScoredRollouts:
             true; None: 1 for the hypothesis that it answers, 0 for the others.
         costs: The part of the outcome reward that does not depend on what is true, such as a price
             for each question; None: there is none.
+        turn_rewards: Reward r_t that the task, or a process reward, gives each step; None: none.
+        states: Number of the state in which each step begins. Steps of a prompt's rollouts that
+            begin behind the same observation have the same; None: it is not known.
     """
 
     outcomes: Float[Tensor, " batch"]
@@ -51,6 +54,8 @@ class ScoredRollouts:
     rewards: Float[Tensor, "batch step hypothesis"] | None = None
     outcomes_under: Float[Tensor, "batch hypothesis"] | None = None
     costs: Float[Tensor, " batch"] | None = None
+    turn_rewards: Float[Tensor, "batch step"] | None = None
+    states: Int[Tensor, "batch step"] | None = None
 
     def rows(self, start: int, stop: int) -> "ScoredRollouts":
         """Return some of the rollouts, which need not be whole groups."""
@@ -64,6 +69,13 @@ class ScoredRollouts:
     def step_mask(self) -> Bool[Tensor, "batch step"]:
         """The steps that exist."""
         return self.state_mask[:, 1:]
+
+    @property
+    def step_rewards(self) -> Float[Tensor, "batch step"]:
+        """The `turn_rewards`; 0 in padding, where a rollout is not judged, and without any."""
+        exists = self.step_mask & self.is_judged[:, None]
+        rewards = torch.zeros_like(exists, dtype=self.outcomes.dtype)
+        return rewards if self.turn_rewards is None else rewards.where(~exists, self.turn_rewards)
 
     @property
     def truth_logps(self) -> Float[Tensor, "batch state"]:

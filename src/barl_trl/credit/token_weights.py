@@ -4,6 +4,7 @@ credit -> baseline -> tokens -> mask -> whitening; the trainer, the page and the
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from ..steps import spread_over_tokens
 from .baselines import subtract_baseline
 from .registry import Credit
 from .rollouts import ScoredRollouts
+from .turns import with_turn_rewards
 from .whitening import whiten
 
 
@@ -41,7 +43,12 @@ def weigh_steps(
         credit: The credit.
         settings: Values by the name of the setting, of which the estimator gets those it takes.
     """
+    if credit.turn_rewards == "sum":  # of plain RL, for which a rollout is one action
+        total = rollouts.outcomes + rollouts.step_rewards.sum(dim=1)
+        rollouts = replace(rollouts, outcomes=total)
     step_values = credit.function(rollouts, **credit.settings(settings))
+    if credit.turn_rewards == "to_go":
+        step_values = with_turn_rewards(step_values, rollouts)
     return subtract_baseline(step_values, rollouts, baseline=credit.credit_baseline)
 
 
