@@ -184,6 +184,7 @@ def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[
     functions = [("reward_funcs", reward, columns | _OF_TRL | told) for reward in rewards]
     for argument in ("observation_likelihood", "hypothesis_rewards"):
         functions.append((argument, keywords.get(argument), of_task))
+    functions.append(("turn_rewards", keywords.get("turn_rewards"), of_task - {"hypotheses"}))
     for argument, function, names in functions:
         try:
             if callable(function) and not isinstance(function, nn.Module):
@@ -199,8 +200,8 @@ def _check_truths(
     args: BARLConfig, rows: list[dict[str, Any]], rewards: Sequence[Any], keywords: dict[str, Any]
 ) -> None:
     """Refuse true answers that are missing, or that the grader does not read."""
-    column = args.solution_column
-    if not args.own_credit.needs_truth:
+    column, credit = args.solution_column, args.own_credit
+    if not credit.needs_truth or (credit.hypotheses == "none" and column not in rows[0]):
         return
     _must(column in rows[0],
           f"solution_column must name a column of train_dataset, got {column!r}: {[*rows[0]]}.")

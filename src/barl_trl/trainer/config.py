@@ -89,6 +89,8 @@ _OPTION_RULES = (
      "have a gae_lambda in [0, 1]", "1 is unbiased"),
     ("credit_options", lambda s: 0 <= s.credit_options.get("information_weight", 0) < math.inf,
      "have a number of at least 0 as information_weight", "0 is unbiased"),
+    ("credit_options", lambda s: 0 <= s.credit_options.get("turn_gamma", 1) <= 1,
+     "have a turn_gamma in [0, 1]", "1 is unbiased"),
 )
 """The same of the options of BARL's credits."""
 # fmt: on
@@ -145,13 +147,14 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         "Settings that only the credit's function takes, by name: `outcome_mode` (of `barl`), "
         "`progress_space` (`progress`, `information_gain`), `gain_normalization` "
         "(`information_gain`), `gae_lambda` (`gae`, `gae_posterior`, `belief_critic`), "
-        "`bootstrap_cut_off` (`belief_critic`), `information_weight` (`bayes`), or those of your "
-        "own. A mapping in a recipe; on a command line `--credit_options '{\"gae_lambda\": 0.9}'`.")
-    credit_baseline: Literal["none", "batch", "group", "leave_one_out", "step"] | None = option(
-        None,
+        "`bootstrap_cut_off` (`belief_critic`), `information_weight` (`bayes`), `turn_return`, "
+        "`turn_gamma`, `gae_lambda` (`turns`), or those of your own. A mapping in a recipe; on a command line `--credit_options '{\"gae_lambda\": 0.9}'`.")
+    credit_baseline: Literal[
+        "none", "batch", "group", "leave_one_out", "step", "state"] | None = option(None,
         "Mean that is subtracted from the steps' weights before whitening: that of the `batch`, of "
-        "the prompt's `group`, of the prompt's other rollouts (`leave_one_out`), or of all "
-        "weights at the same `step`. None: the credit's own (`barl`: `none`).")
+        "the prompt's `group`, of the prompt's other rollouts (`leave_one_out`), of theirs at the "
+        "same `step`, or of theirs in the same `state`: behind the same observation. None: the "
+        "credit's own (`barl`: `none`).")
 
     # Answers and hypotheses
     extraction: Extraction = option("boxed",

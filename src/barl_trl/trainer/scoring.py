@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..credit import Credit
@@ -35,7 +35,16 @@ from ..posterior import posterior
 from ..rewards import AccuracyReward, calls_tool, rollout_answers
 from ..steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
 from .config import BARLConfig
-from .evidence import Evidence, Lists, TaskFunctions, read_evidence, steps_of
+from .evidence import Evidence, Lists, Step, TaskFunctions, read_evidence, steps_of
+from .turn_rewards import (
+    OWN_HYPOTHESES,
+    OWN_PRIOR,
+    StateKey,
+    environments_rewards,
+    numbers_of_states,
+    padded,
+    rewards_of_steps,
+)
 from .turns import Generated
 
 
@@ -62,6 +71,10 @@ class Scored(NamedTuple):
     """What the task says of the hypotheses of this process's rollouts; None where nothing is."""
     given: list[GivenHypotheses | None] | None = None
     """What the rows of all processes' groups list; None without a column that lists hypotheses."""
+    turn_rewards: Float[Tensor, "batch step"] | None = None
+    """Reward of each step, NaN where none is told; None: there is none."""
+    states: Int[Tensor, "batch step"] | None = None
+    """Number of the state in which each step begins; None where nothing asks for it."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +124,8 @@ class HypothesisScorer:
     end_ids: Collection[Any]
     divides_turns: bool = False
     functions: TaskFunctions = field(default_factory=TaskFunctions)
+    turn_rewards: Callable[..., Any] | None = None
+    state_key: StateKey | None = None
 
     @cached_property
     def elicitation(self) -> Elicitation:
@@ -148,9 +163,7 @@ class HypothesisScorer:
         answers, sets, given = self._hypotheses(generated, rows, places, group_size)
         local_sets = [sets[n // group_size] for n in places]
         local_answers = [answers[n] for n in places]
-        turns = generated.turns or [
-            turns_of(ids, [1] * len(ids), self.end_ids) for ids in generated.completion_ids
-        ]
+        turns = self._turns(generated)
         step_ends, turn_starts = self._steps(generated, turns)
         likelihoods = answer_log_likelihoods(
             model,
@@ -192,10 +205,49 @@ class HypothesisScorer:
                 num_steps=likelihoods.state_mask.shape[1] - 1,
                 device=likelihoods.state_mask.device,
             )
-        lists = given if self.args.hypotheses_column else None
-        return Scored(
-            answers, sets, local_sets, step_ends, turns, is_cut_off, likelihoods, evidence, lists
-        )
+        is_listed = self.args.hypotheses_column or any(OWN_HYPOTHESES in row for row in rows)
+        lists = given if is_listed else None
+        size = likelihoods.state_mask.shape[1] - 1, likelihoods.state_mask.device
+        rewards, states = generated.turn_rewards, None
+        if self.credit.credit_baseline == "state":
+            steps = self._steps_told(generated, step_ends, turns)
+            states = padded(numbers_of_states(steps, self.state_key), *size, torch.long)
+        rewards = None if rewards is None else padded(rewards, *size, torch.float32)
+        told = likelihoods, evidence, lists, rewards, states
+        return Scored(answers, sets, local_sets, step_ends, turns, is_cut_off, *told)
+
+    def with_turn_rewards(
+        self,
+        generated: Generated,
+        rows: Sequence[Mapping[str, Any]],
+        told: Sequence[Any] | None,
+        *,
+        is_first: bool,
+    ) -> tuple[Generated, int]:
+        """Return the rollouts with the rewards of their turns, and how many lists are unusable.
+
+        They are those that the user's function tells, else those that a `rollout_func` told, else
+        those that the environments tell.
+
+        Raises:
+            ValueError: A list cannot be used, in the first batch.
+        """
+        turns = self._turns(generated)
+        step_ends, _ = self._steps(generated, turns)
+        if self.turn_rewards is not None:
+            told = self.turn_rewards(**self._told(generated, rows, step_ends, turns))
+        elif told is None:
+            told = environments_rewards(generated.environments)
+        if told is None:
+            return generated, 0
+        columns = told, step_ends, turns, generated.completions
+        rewards, unusable = rewards_of_steps(*columns, is_first=is_first)
+        return generated._replace(turn_rewards=rewards), unusable
+
+    def _turns(self, generated: Generated) -> list[list[Turn]]:
+        return generated.turns or [
+            turns_of(ids, [1] * len(ids), self.end_ids) for ids in generated.completion_ids
+        ]
 
     def _hypotheses(
         self,
@@ -244,12 +296,14 @@ class HypothesisScorer:
         truth: str | None = truth_answer(row.get(self.args.solution_column))
         if not self.credit.needs_truth and not is_truth(truth):
             truth = None
-        column = self.args.hypotheses_column
+        column, weights = self.args.hypotheses_column, self.args.prior_column
+        if column is None and OWN_HYPOTHESES in row:
+            column, weights = OWN_HYPOTHESES, weights or OWN_PRIOR
         if column is None or self.credit.hypotheses != "rollouts":
             return truth, None
         given = given_hypotheses(
             row.get(column),
-            None if self.args.prior_column is None else row.get(self.args.prior_column, ()),
+            None if weights is None else row.get(weights, None if weights == OWN_PRIOR else ()),
             max_chars=self.args.max_answer_chars,
             special_tokens=self.special_tokens,
         )
@@ -329,22 +383,32 @@ class HypothesisScorer:
         turns: Sequence[Sequence[Turn]],
     ) -> Lists:
         """Return what the user's functions get of the rollouts."""
-        if self.functions == TaskFunctions() and generated.environments is None:
-            return {}  # nothing is asked
-        has_turns = generated.has_tools or generated.masks
-        parts = zip(generated.completions, generated.completion_ids, step_ends, turns, strict=True)
+        is_asked = self.functions != TaskFunctions() or self.turn_rewards is not None
+        if not is_asked and generated.environments is None:
+            return {}
         # as TRL passes columns to reward functions
         names = [name for name in rows[0] if name not in ("prompt", "completion", "completion_ids")]
         lists = {name: [row[name] for row in rows] for name in names} | {
             "prompts": [row["prompt"] for row in rows],
             "completions": generated.completions,
-            "steps": [
-                steps_of(completion, ids, ends, spans if has_turns else (), self.tokenizer)
-                for completion, ids, ends, spans in parts
-            ],
+            "steps": self._steps_told(generated, step_ends, turns),
         }
         told = generated.environments
         return lists if told is None else lists | {"environments": told}
+
+    def _steps_told(
+        self,
+        generated: Generated,
+        step_ends: Sequence[Sequence[int]],
+        turns: Sequence[Sequence[Turn]],
+    ) -> list[list[Step]]:
+        """Return the steps of each rollout as a user's functions get them."""
+        has_turns = generated.has_tools or generated.masks
+        parts = zip(generated.completions, generated.completion_ids, step_ends, turns, strict=True)
+        return [
+            steps_of(completion, ids, ends, spans if has_turns else (), self.tokenizer)
+            for completion, ids, ends, spans in parts
+        ]
 
 
 def share_verdicts(reward: AccuracyReward, generated: Generated, solutions: Sequence[Any]) -> None:
@@ -400,6 +464,7 @@ def scored_rollouts(
     costs: Float[Tensor, " batch"] | None = None,
     outcome_scale: float = 1.0,
     needs_truth: bool = True,
+    needs_hypotheses: bool = True,
 ) -> ScoredRollouts:
     """Gather the scores of all processes, and compute the belief at every state.
 
@@ -414,6 +479,7 @@ def scored_rollouts(
         costs: The part of the outcome rewards that does not depend on what is true, (N,).
         outcome_scale: Outcome reward of a right answer.
         needs_truth: Whether a rollout without a true answer or without an outcome is not judged.
+        needs_hypotheses: Whether a rollout without hypotheses is not judged.
     """
     logps, state_mask, hypothesis_mask, *_ = scored.likelihoods
     device = logps.device
@@ -423,13 +489,18 @@ def scored_rollouts(
         hypothesis_mask = numbers < torch.tensor(sizes, device=device)[:, None]
     cut_off = torch.tensor(scored.is_cut_off, device=device)
     of_task = (scored.evidence or [None] * 4)[:4]
-    tensors: Any = [logps, state_mask, hypothesis_mask, cut_off, *of_task]
+    of_turns = scored.turn_rewards, scored.states
+    tensors: Any = [logps, state_mask, hypothesis_mask, cut_off, *of_task, *of_turns]
     if accelerator is not None and accelerator.num_processes > 1:
         tensors = [None if one is None else _gathered(accelerator, one) for one in tensors]
-    logps, state_mask, hypothesis_mask, cut_off, log_prior, observed, rewards, under = tensors
+    logps, state_mask, hypothesis_mask, cut_off, *told = tensors
+    log_prior, observed, rewards, under, turn_rewards, states = told
     sets = [scored.sets[n // group_size] for n in range(len(outcomes))]
-    is_judged = torch.tensor([one is not None for one in sets], device=outcomes.device)
-    if needs_truth:
+    is_judged = torch.tensor(
+        [one is not None or not (needs_truth or needs_hypotheses) for one in sets],
+        device=outcomes.device,
+    )
+    if needs_truth or not needs_hypotheses:
         is_judged &= outcomes.isfinite()
     weights = torch.zeros_like(logps)
     if hypothesis_mask.shape[1]:
@@ -463,6 +534,8 @@ def scored_rollouts(
         rewards=rewards,
         outcomes_under=None if under is None else under * outcome_scale,
         costs=costs,
+        turn_rewards=None if turn_rewards is None else turn_rewards.nan_to_num(),
+        states=states,
     )
     if under is None and outcome_scale != 1.0:
         return replace(rollouts, outcomes_under=is_answered(rollouts) * outcome_scale)

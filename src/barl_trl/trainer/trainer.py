@@ -40,6 +40,7 @@ from .progress import rows_alone
 from .recorder import RolloutRecorder
 from .resume import ResumeMixin, left_in
 from .scoring import HypothesisScorer, RolloutBatch, Scored, scored_rollouts, share_verdicts
+from .turn_rewards import FIELD, StateKey, TurnReturn, needs_no_outcome, told_tasks
 from .turns import ROLLOUT_ANSWER, Episode, Generated, episodes_of, read_generated, tell_ends
 
 logger = logging.getLogger(__name__)
@@ -134,6 +135,13 @@ class BARLTrainer(ResumeMixin):
             place of the progress rewards in the consistency, eq. (error), and in the values.
         outcome_under: Answer, hypothesis -> the outcome reward if the hypothesis is true. Defaults
             to 1 for the hypothesis that the rollout answers, 0 for others.
+        turn_rewards: Columns of rollouts -> for each rollout the rewards r_t of its turns, or of
+            its steps, as a process reward gives them. It gets what `observation_likelihood` gets,
+            but no hypotheses. An environment may tell them with its method `get_turn_rewards` or its
+            attribute `turn_rewards` instead, a `rollout_func` with its field `turn_rewards`. They
+            join the values of any credit, and need no `reward_funcs`, no truth and no hypotheses.
+        state_key: The steps before a state -> what is equal where two states are, for
+            `credit_baseline="state"`. Defaults to the text of the last observation.
         benchmarks: Benchmark name -> its problems, with the columns `prompt` and `solution`, which
             are solved greedily whenever TRL evaluates. The first of `reward_funcs` that has a
             grader judges them, else the default grader. They need no `eval_dataset`.
@@ -189,6 +197,8 @@ class BARLTrainer(ResumeMixin):
         observation_likelihood: Callable[..., Any] | None = None,
         hypothesis_rewards: Callable[..., Any] | None = None,
         outcome_under: Callable[[str, str], float] | None = None,
+        turn_rewards: Callable[..., Any] | None = None,
+        state_key: StateKey | None = None,
         benchmarks: Mapping[str, Dataset] | None = None,
         **kwargs: Any,
     ):
@@ -203,6 +213,8 @@ class BARLTrainer(ResumeMixin):
             "answer_equivalence": answer_equivalence,
             "step_segmenter": step_segmenter,
             "processing_class": processing_class,
+            "turn_rewards": turn_rewards,
+            "state_key": state_key,
             **functions._asdict(),
         } | kwargs
         data = train_dataset, eval_dataset
@@ -214,9 +226,13 @@ class BARLTrainer(ResumeMixin):
             eval_dataset = {}  # `Trainer` refuses to evaluate without a data set
         self._choose_judge(rewards, args)
         self.credit = args.own_credit
+        has_truths = args.solution_column in next(iter(train_dataset or ()), {})
+        if self.credit.hypotheses == "none" and not has_truths:  # plain RL, as TRL has it
+            self.credit = self.credit._replace(needs_truth=False)
+        self._turn_return = TurnReturn()
         super().__init__(
             os.fspath(model) if isinstance(model, os.PathLike) else model,
-            rewards,
+            rewards or [self._turn_return] * needs_no_outcome(keywords),
             args,
             train_dataset,
             eval_dataset=eval_dataset,
@@ -245,8 +261,9 @@ class BARLTrainer(ResumeMixin):
             end_ids=self.turn_end_ids,
             divides_turns=step_segmenter is not None,
             functions=functions,
+            turn_rewards=turn_rewards,
+            state_key=state_key,
         )
-        self._is_cost = torch.tensor([getattr(f, "is_cost", False) for f in self.reward_funcs])
         if is_deepspeed_zero3_enabled():
             gather_head_with_model(self.model)
         self._depends_on_padding = depends_on_left_padding(self.model)
@@ -286,9 +303,16 @@ class BARLTrainer(ResumeMixin):
 
     # a rollout batch, in the order in which TRL calls
 
+    @property
+    def rollout_rows(self) -> list[dict[str, Any]]:
+        """The rows of the data set of this process's rollouts, for a `rollout_func`."""
+        return self._inputs
+
     def _generate_and_score_completions(self, inputs):
         began = time.perf_counter()
         self._inputs, self._scored = inputs, None
+        if self.environment_factories is None:
+            self.environments = None  # those of the batch before, which a `rollout_func` told
         output = super()._generate_and_score_completions(inputs)
         if "importance_sampling_ratio" in output:
             self._batch_log.log_clipped_ratios(output)
@@ -299,17 +323,23 @@ class BARLTrainer(ResumeMixin):
         return output
 
     def _generate(self, prompts):
+        tasks = self._told_tasks() if self.environments else None
         output = super()._generate(prompts)
+        tasks = self._told_tasks() if tasks is None else tasks
         prompt_ids, completion_ids, masks, _, logprobs, columns, *images = output
         self._generated = read_generated(self, output)
         if self._only_plays:
             raise _PlayedError(prompts)
         told = self._generated.given_answers
         columns = columns if told is None else columns | {ROLLOUT_ANSWER: told}
+        rewards = columns.pop(FIELD, None)
         if any("answer" in row for row in self._inputs):
             columns.pop("answer", None)  # the data's stays; what was told is in `rollout_answer`
         own = {name: columns[name] for name in columns if name not in (ROLLOUT_ANSWER, "answer")}
+        own |= tasks
         self._inputs = [row | _fields_of(n, own) for n, row in enumerate(self._inputs)]
+        columns |= {name: tasks[name] for name in tasks if name == self.args.solution_column}
+        self._take_turn_rewards(rewards)
         for reward in self._accuracy_rewards:
             share_verdicts(reward, self._generated, [row.get("solution") for row in self._inputs])
         # TRL asks for old log-probabilities under these conditions; what it asks for afterwards is
@@ -321,6 +351,35 @@ class BARLTrainer(ResumeMixin):
         self._asks_for_old_logps = self.model.training and is_asked and is_scored
         completions = self._generated.completions
         return prompt_ids, completion_ids, masks, completions, logprobs, columns, *images
+
+    def _told_tasks(self) -> dict[str, list[Any]]:
+        """Return what the environments say of their tasks, as columns."""
+        columns = {"solution": self.args.solution_column}
+        if self.args.belief != "model" or self.args.hypotheses_column:
+            columns["hypotheses"] = self.args.hypotheses_column or OWN_HYPOTHESES
+            columns["prior"] = self.args.prior_column or OWN_PRIOR
+        number = self.num_generations if self.model.training else self.num_generations_eval
+        environments = self.environments
+        return told_tasks(environments, columns, group_size=number, start=self._start)
+
+    def _take_turn_rewards(self, told: Sequence[Any] | None) -> None:
+        """Add the rewards of turns to the rollouts, those that a `rollout_func` told or others.
+
+        Their sum is a reward of its own in TRL's log. The outcome reward does not hold it.
+        """
+        self._generated, unusable = self.scorer.with_turn_rewards(
+            self._generated, self._inputs, told, is_first=self.state.global_step == 0
+        )
+        self._turn_return.rewards = self._generated.turn_rewards
+        if self._generated.turn_rewards is None:
+            return
+        if self._turn_return not in self.reward_funcs:
+            self.reward_funcs.append(self._turn_return)
+            self.reward_func_names.append(self._turn_return.__name__)
+            self.reward_processing_classes.append(None)
+            self.reward_weights = torch.cat([self.reward_weights, torch.ones(1)])
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        metrics["barl/turn_rewards_unusable"].append(sum(gather_object([unusable])))
 
     def _get_per_token_logps_and_entropies(
         self, model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
@@ -355,9 +414,11 @@ class BARLTrainer(ResumeMixin):
         """Return the weights of this process's tokens, (B, L); log and record the rollout batch."""
         scored, rewards = self._scored or self._score(), self._rewards_per_func
         weights = self.reward_weights.to(rewards.device)
-        is_cost = self._is_cost.to(rewards.device)
-        outcomes = (rewards * weights).nansum(dim=1)
-        outcomes = outcomes.masked_fill(rewards.isnan().all(dim=1), torch.nan)
+        is_cost, is_outcome = self._is_cost.to(rewards.device), ~self._is_return
+        of_rollout = (rewards * weights)[:, is_outcome.to(rewards.device)]
+        outcomes = of_rollout.nansum(dim=1)
+        if is_outcome.any():
+            outcomes = outcomes.masked_fill(of_rollout.isnan().all(dim=1), torch.nan)
         of_batch = self._inputs, self._start, self._generated, scored
         batch = RolloutBatch(*of_batch, rewards, outcomes, self._reasons, began)
         rollouts = scored_rollouts(
@@ -370,6 +431,7 @@ class BARLTrainer(ResumeMixin):
             costs=(rewards * weights * is_cost).nansum(dim=1) if is_cost.any() else None,
             outcome_scale=self._outcome_scale,
             needs_truth=self.credit.needs_truth,
+            needs_hypotheses=self.credit.hypotheses != "none",
         )
         # tokens that the model wrote, up to the one that ends its last turn
         ends = torch.tensor([[0, *ends][-1] for ends in scored.step_ends])
@@ -424,9 +486,19 @@ class BARLTrainer(ResumeMixin):
         return self.accelerator.process_index * len(self._inputs)
 
     @property
+    def _is_cost(self) -> Tensor:
+        """Which of the reward functions are costs."""
+        return torch.tensor([getattr(one, "is_cost", False) for one in self.reward_funcs])
+
+    @property
+    def _is_return(self) -> Tensor:
+        """Which of the reward functions is the sum of the rewards of turns, and no outcome."""
+        return torch.tensor([one is self._turn_return for one in self.reward_funcs])
+
+    @property
     def _outcome_scale(self) -> float:
         """The outcome reward of a right answer: the weight of the reward that is no cost."""
-        weights = self.reward_weights.cpu()[~self._is_cost]
+        weights = self.reward_weights.cpu()[~self._is_cost & ~self._is_return]
         return weights.item() if len(weights) == 1 else 1.0
 
     def _compute_loss(self, model, inputs):

@@ -37,6 +37,8 @@ class Generated(NamedTuple):
     """Whether the model could call tools, so that its prompts, too, are starts of turns."""
     environments: list[Any] | None = None
     """The environment of each rollout, as it is at the rollout's end."""
+    turn_rewards: list[list[float]] | None = None
+    """Reward of each step, NaN where none is told; None: there is none."""
 
 
 class Episode(NamedTuple):

@@ -1,0 +1,233 @@
+"""Rewards of turns: who tells them, and in which state each step begins.
+
+A function, a field of a `rollout_func` or the environment tells one number for each turn, or for
+each step. They are the r_t of the paper's Q, and need no hypotheses, truths or belief.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..steps import Turn
+from .evidence import Step
+
+FIELD = "turn_rewards"
+"""Field of a `rollout_func`, and attribute of an environment, with a number for each turn."""
+METHOD = "get_turn_rewards"
+"""Method of an environment that returns them."""
+OWN_HYPOTHESES, OWN_PRIOR = "_hypotheses", "_prior"
+"""Columns of rows for what environments say of their tasks, where no column of the data has it."""
+
+
+def tells_turn_rewards(environment: Any) -> bool:
+    """Return whether an environment, or its class, has rewards of turns."""
+    return hasattr(environment, METHOD) or hasattr(environment, FIELD)
+
+
+def environments_rewards(environments: Sequence[Any] | None) -> list[Any] | None:
+    """Return what environments tell of the rewards of their turns; None if none does."""
+    if not any(map(tells_turn_rewards, environments or ())):
+        return None
+    return [
+        getattr(one, METHOD)() if hasattr(one, METHOD) else getattr(one, FIELD, ())
+        for one in environments or ()
+    ]
+
+
+def needs_no_outcome(keywords: Mapping[str, Any]) -> bool:
+    """Return whether rewards of turns may be all rewards of a run with these arguments."""
+    given = keywords.get("environment_factory") or ()
+    factories = [*given.values()] if isinstance(given, dict) else [given] * bool(given)
+    told = keywords.get("turn_rewards") or keywords.get("rollout_func")
+    return bool(told) or bool(factories and not any(hasattr(f, "get_reward") for f in factories))
+
+
+class TurnReturn:
+    """The sum of the rewards of each rollout's turns, as a reward function of TRL."""
+
+    __name__ = FIELD
+
+    def __init__(self):
+        self.rewards: list[list[float]] | None = None
+
+    def __call__(self, completions: Sequence[Any], **kwargs: Any) -> list[float | None]:
+        """Return the sums of the rollouts that were generated last; None without any."""
+        if self.rewards is None:
+            return [None] * len(completions)
+        return [math.fsum(x for x in row if not math.isnan(x)) for row in self.rewards]
+
+
+def rewards_of_steps(
+    told: Sequence[Any],
+    step_ends: Sequence[Sequence[int]],
+    turns: Sequence[Sequence[Turn]],
+    completions: Sequence[Any],
+    *,
+    is_first: bool = False,
+) -> tuple[list[list[float]], int]:
+    """Return the reward of each step of each rollout, NaN where none is told; and what is unusable.
+
+    A rollout's list has a number for each step; or for each turn, which its last step gets, and
+    none for the last turns; or for each call of a tool, whose sum a turn gets. None is no reward.
+
+    Raises:
+        ValueError: In the first batch: there are more numbers than that, or one is not finite.
+            Later such a list says nothing, and is counted.
+    """
+    rewards, unusable = [], 0
+    rule = f"{FIELD} must tell for each rollout a list of finite numbers, one for each turn"
+    if not hasattr(told, "__len__") or len(told) != len(step_ends):
+        raise ValueError(f"{rule}, got {told!r:.80} for {len(step_ends)} rollouts.")
+    for n, (of_rollout, ends, spans) in enumerate(zip(told, step_ends, turns, strict=True)):
+        try:
+            numbers = [math.nan if one is None else float(one) for one in of_rollout or ()]
+        except (TypeError, ValueError):
+            numbers = [math.inf]
+        placed = _placed(numbers, ends, spans, completions[n])
+        if placed is None or any(map(math.isinf, numbers)):
+            if is_first:
+                raise ValueError(
+                    f"{rule}, got {of_rollout!r:.80} for rollout {n} with {len(spans)} turns and "
+                    f"{len(ends)} steps."
+                )
+            placed, unusable = [math.nan] * len(ends), unusable + 1
+        rewards.append(placed)
+    return rewards, unusable
+
+
+def _placed(
+    numbers: list[float], ends: Sequence[int], turns: Sequence[Turn], completion: Any
+) -> list[float] | None:
+    """Return a number for each step; None if there are too many."""
+    if len(numbers) == len(ends):
+        return numbers
+    if len(numbers) > len(turns):
+        numbers = _summed_over_calls(numbers, completion)
+    if numbers is None or len(numbers) > len(turns):
+        return None
+    placed = [math.nan] * len(ends)
+    for number, turn in zip(numbers, turns, strict=False):
+        stop = turn.stop if turn.has_observation else turn.end
+        # a turn without words has no step: its reward joins the step before it
+        step = max([k for k, end in enumerate(ends) if end <= stop], default=0)
+        if placed and not math.isnan(number):
+            placed[step] = number + (0.0 if math.isnan(placed[step]) else placed[step])
+    return placed
+
+
+def _summed_over_calls(numbers: list[float], completion: Any) -> list[float] | None:
+    """Return a number for each turn from one for each call of a tool; None if they do not fit."""
+    messages = [] if isinstance(completion, str) else completion
+    calls = [len(m.get("tool_calls") or ()) for m in messages if m.get("role") == "assistant"]
+    if sum(calls) != len(numbers):
+        return None
+    told = iter(numbers)
+    return [math.fsum(x for x in (next(told) for _ in range(n)) if x == x) for n in calls]
+
+
+def padded(
+    rows: Sequence[Sequence[Any]], num_steps: int, device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    """Return rows as a tensor (b, num_steps); 0 in padding."""
+    tensor = torch.zeros(len(rows), num_steps, dtype=dtype)
+    for target, row in zip(tensor, rows, strict=True):
+        target[: len(row)] = torch.tensor(row, dtype=dtype)
+    return tensor.to(device)
+
+
+def turn_reward_metrics(
+    rewards: Float[Tensor, "batch step"],
+    step_mask: Tensor,
+    outcomes: Float[Tensor, " batch"],
+) -> dict[str, list[float]]:
+    """Return the metrics of rewards of turns, for each step or rollout one item.
+
+    Args:
+        rewards: Reward of each step; NaN where none is told.
+        step_mask: The steps that exist.
+        outcomes: Outcome reward of each rollout.
+    """
+    known = step_mask & ~rewards.isnan()
+    total = rewards.masked_fill(~known, 0.0).sum(dim=1).abs()
+    share = total / (total + outcomes.nan_to_num().abs())
+    return {
+        "turn_reward": rewards[known].tolist(),
+        "turns_rewarded": known[step_mask].float().tolist(),
+        "turn_return_share": share[share.isfinite()].tolist(),
+    }
+
+
+# States
+
+
+StateKey = Callable[[list[Step]], Hashable]
+"""The steps before a state, of one rollout -> what stands for the state."""
+
+
+def last_observation(steps: list[Step]) -> Hashable:
+    """Return the text of the last observation, or all steps where none stands before the state.
+
+    These are the anchor states of arXiv 2505.10978.
+    """
+    before = steps[-1] if steps else []
+    heard = [m for m in before if isinstance(m, dict) and m.get("role") != "assistant"]
+    return repr([message.get("content") for message in heard] or steps)
+
+
+def numbers_of_states(steps: Sequence[list[Step]], state_key: StateKey | None) -> list[list[int]]:
+    """Return a number for the state in which each step of each rollout begins.
+
+    Equal keys have equal numbers, on all processes.
+    """
+    key_of = state_key or last_observation
+    return [
+        [_number(key_of(of_rollout[:t])) for t in range(len(of_rollout))] for of_rollout in steps
+    ]
+
+
+def _number(key: Hashable) -> int:
+    text = repr(key).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=7).digest(), "big")
+
+
+# Tasks of environments
+
+
+def told_tasks(
+    environments: Sequence[Any] | None, columns: Mapping[str, str], *, group_size: int, start: int
+) -> dict[str, list[Any]]:
+    """Return what environments say of their task after `reset`, by the name of the column.
+
+    An environment may have `hypotheses`, `prior` and `solution`, as attributes or methods without
+    arguments. They stand for the data's columns.
+
+    Args:
+        environments: The environments of this process's rollouts, before the game begins.
+        columns: Name of the attribute -> name of the column.
+        group_size: Rollouts per prompt.
+        start: Index of the first of the rollouts among those of all processes.
+
+    Raises:
+        ValueError: The environments of a prompt do not tell the same.
+    """
+    told = {}
+    for name, column in columns.items():
+        if not environments or not any(hasattr(one, name) for one in environments):
+            continue
+        values = [getattr(one, name, None) for one in environments]
+        told[column] = [value() if callable(value) else value for value in values]
+        told[column] = [list(v) if isinstance(v, tuple) else v for v in told[column]]
+        for n in range(1, len(values)):
+            is_same_prompt = (start + n) % group_size != 0
+            if is_same_prompt and told[column][n] != told[column][n - 1]:
+                raise ValueError(
+                    f"{name} of an environment must be equal for all rollouts of a prompt, got "
+                    f"{told[column][n - 1]!r:.60} and {told[column][n]!r:.60}: let reset draw from "
+                    "the row, such as from a column `seed`."
+                )
+    return told
