@@ -161,7 +161,7 @@ def _check_dataset(
         _check_truths(args, first_rows, rewards, keywords)
         _check_hypotheses(args, first_rows)
     if keywords.get("rollout_func") is None:  # it may add columns
-        _check_signatures(columns, rewards, keywords)
+        _check_signatures(columns, args.solution_column, rewards, keywords)
 
 
 def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
@@ -175,11 +175,14 @@ def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
     return None
 
 
-def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[str, Any]) -> None:
+def _check_signatures(
+    columns: set[str], column: str, rewards: Sequence[Any], keywords: dict[str, Any]
+) -> None:
     """Refuse rewards and functions of the task that do not take the arguments that they get."""
     columns = columns - {"prompt", "completion"}
-    columns |= {"environments"} if keywords.get("environment_factory") else set()
-    told = {"rollout_answer"} if keywords.get("environment_factory") else set()
+    has_games = bool(keywords.get("environment_factory"))
+    columns |= {"environments"} if has_games else set()
+    told = {"rollout_answer"} if has_games else set()
     of_task = columns | {"prompts", "completions", "hypotheses", "steps"}
     functions = [("reward_funcs", reward, columns | _OF_TRL | told) for reward in rewards]
     for argument in ("observation_likelihood", "hypothesis_rewards"):
@@ -188,6 +191,9 @@ def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[
     for argument, function, names in functions:
         try:
             if callable(function) and not isinstance(function, nn.Module):
+                parameters = inspect.signature(function).parameters
+                # environments may tell the truth, in place of the column
+                names |= {column} & {*parameters} if has_games else set()
                 inspect.signature(function).bind(**dict.fromkeys(names))
         except ValueError:  # some callables have no signature
             continue

@@ -237,11 +237,10 @@ class HypothesisScorer:
         if self.turn_rewards is not None:
             told = self.turn_rewards(**self._told(generated, rows, step_ends, turns))
         elif told is None:
-            told = environments_rewards(generated.environments)
+            told = environments_rewards(generated.environments, generated.completions)
         if told is None:
             return generated, 0
-        columns = told, step_ends, turns, generated.completions
-        rewards, unusable = rewards_of_steps(*columns, is_first=is_first)
+        rewards, unusable = rewards_of_steps(told, step_ends, turns, is_first=is_first)
         return generated._replace(turn_rewards=rewards), unusable
 
     def _turns(self, generated: Generated) -> list[list[Turn]]:

@@ -40,7 +40,15 @@ from .progress import rows_alone
 from .recorder import RolloutRecorder
 from .resume import ResumeMixin, left_in
 from .scoring import HypothesisScorer, RolloutBatch, Scored, scored_rollouts, share_verdicts
-from .turn_rewards import FIELD, StateKey, TurnReturn, needs_no_outcome, told_tasks
+from .turn_rewards import (
+    FIELD,
+    OWN_HYPOTHESES,
+    OWN_PRIOR,
+    StateKey,
+    TurnReturn,
+    needs_no_outcome,
+    told_tasks,
+)
 from .turns import ROLLOUT_ANSWER, Episode, Generated, episodes_of, read_generated, tell_ends
 
 logger = logging.getLogger(__name__)
@@ -137,9 +145,9 @@ class BARLTrainer(ResumeMixin):
             to 1 for the hypothesis that the rollout answers, 0 for others.
         turn_rewards: Columns of rollouts -> for each rollout the rewards r_t of its turns, or of
             its steps, as a process reward gives them. It gets what `observation_likelihood` gets,
-            but no hypotheses. An environment may tell them with its method `get_turn_rewards` or its
-            attribute `turn_rewards` instead, a `rollout_func` with its field `turn_rewards`. They
-            join the values of any credit, and need no `reward_funcs`, no truth and no hypotheses.
+            but no hypotheses. An environment may tell them with its attribute `turn_rewards`, a
+            `rollout_func` with its field of that name. They join the values of any credit, and
+            need no `reward_funcs`, no truth and no hypotheses.
         state_key: The steps before a state -> what is equal where two states are, for
             `credit_baseline="state"`. Defaults to the text of the last observation.
         benchmarks: Benchmark name -> its problems, with the columns `prompt` and `solution`, which

@@ -29,14 +29,31 @@ def tells_turn_rewards(environment: Any) -> bool:
     return hasattr(environment, METHOD) or hasattr(environment, FIELD)
 
 
-def environments_rewards(environments: Sequence[Any] | None) -> list[Any] | None:
-    """Return what environments tell of the rewards of their turns; None if none does."""
+def environments_rewards(
+    environments: Sequence[Any] | None, completions: Sequence[Any]
+) -> list[Any] | None:
+    """Return what environments tell of the rewards of their turns; None if none does.
+
+    As many numbers as calls of tools are one for each call: a turn gets the sum of its calls'.
+    """
     if not any(map(tells_turn_rewards, environments or ())):
         return None
-    return [
+    told = [
         getattr(one, METHOD)() if hasattr(one, METHOD) else getattr(one, FIELD, ())
         for one in environments or ()
     ]
+    return [_summed_over_calls(*pair) for pair in zip(told, completions, strict=True)]
+
+
+def _summed_over_calls(numbers: Any, completion: Any) -> Any:
+    messages = [] if isinstance(completion, str) else completion
+    calls = [len(m.get("tool_calls") or ()) for m in messages if m.get("role") == "assistant"]
+    is_of_calls = isinstance(numbers, Sequence) and len(numbers) == sum(calls)
+    if not is_of_calls or max(calls, default=0) < 2:
+        return [*numbers, *[None] * (len(calls) - len(numbers))] if is_of_calls else numbers
+    told = iter(numbers)
+    turns = [[x for x in (next(told) for _ in range(n)) if x is not None] for n in calls]
+    return [sum(turn) if turn else None for turn in turns]
 
 
 def needs_no_outcome(keywords: Mapping[str, Any]) -> bool:
@@ -66,14 +83,13 @@ def rewards_of_steps(
     told: Sequence[Any],
     step_ends: Sequence[Sequence[int]],
     turns: Sequence[Sequence[Turn]],
-    completions: Sequence[Any],
     *,
     is_first: bool = False,
 ) -> tuple[list[list[float]], int]:
     """Return the reward of each step of each rollout, NaN where none is told; and what is unusable.
 
-    A rollout's list has a number for each step; or for each turn, which its last step gets, and
-    none for the last turns; or for each call of a tool, whose sum a turn gets. None is no reward.
+    A rollout's list has a number for each step; or for each turn, whose last step gets it, and may
+    have none for the last turns. None is no reward.
 
     Raises:
         ValueError: In the first batch: there are more numbers than that, or one is not finite.
@@ -88,7 +104,7 @@ def rewards_of_steps(
             numbers = [math.nan if one is None else float(one) for one in of_rollout or ()]
         except (TypeError, ValueError):
             numbers = [math.inf]
-        placed = _placed(numbers, ends, spans, completions[n])
+        placed = _placed(numbers, ends, spans)
         if placed is None or any(map(math.isinf, numbers)):
             if is_first:
                 raise ValueError(
@@ -100,15 +116,11 @@ def rewards_of_steps(
     return rewards, unusable
 
 
-def _placed(
-    numbers: list[float], ends: Sequence[int], turns: Sequence[Turn], completion: Any
-) -> list[float] | None:
+def _placed(numbers: list[float], ends: Sequence[int], turns: Sequence[Turn]) -> list[float] | None:
     """Return a number for each step; None if there are too many."""
     if len(numbers) == len(ends):
         return numbers
     if len(numbers) > len(turns):
-        numbers = _summed_over_calls(numbers, completion)
-    if numbers is None or len(numbers) > len(turns):
         return None
     placed = [math.nan] * len(ends)
     for number, turn in zip(numbers, turns, strict=False):
@@ -118,16 +130,6 @@ def _placed(
         if placed and not math.isnan(number):
             placed[step] = number + (0.0 if math.isnan(placed[step]) else placed[step])
     return placed
-
-
-def _summed_over_calls(numbers: list[float], completion: Any) -> list[float] | None:
-    """Return a number for each turn from one for each call of a tool; None if they do not fit."""
-    messages = [] if isinstance(completion, str) else completion
-    calls = [len(m.get("tool_calls") or ()) for m in messages if m.get("role") == "assistant"]
-    if sum(calls) != len(numbers):
-        return None
-    told = iter(numbers)
-    return [math.fsum(x for x in (next(told) for _ in range(n)) if x == x) for n in calls]
 
 
 def padded(

@@ -1,0 +1,352 @@
+"""Rewards of turns, from whoever tells them to the weights of tokens; and episodes in text."""
+
+import math
+
+import pytest
+from datasets import Dataset
+
+from barl_trl.trainer.text_rollouts import text_rollouts
+
+from .. import reference
+from ..reference import Rollout
+from .playing import Keeping, agent_config, call, played, speaking
+from .test_agents import QUESTION, agent, chatting
+
+ROWS = [{"prompt": QUESTION, "seed": 3}] * 4
+
+
+class Rewarding:
+    """A game whose attribute has a reward for each call."""
+
+    def reset(self, seed, **row):
+        self.seed, self.turn_rewards = seed, []
+
+    def look(self, key: int) -> str:
+        """Look up a key.
+
+        Args:
+            key: The key.
+
+        Returns:
+            Its value.
+        """
+        self.turn_rewards.append(key / 10)
+        return "even" if key % 2 == 0 else "odd"
+
+
+def plays():
+    return [
+        [call("look", key=2), call("look", key=1), "Done."],
+        [call("look", key=4), "I do not know"],
+        ["At once"],
+        [call("look", key=3) + "\n" + call("look", key=5), "Done."],
+    ]
+
+
+REWARDS = [[0.2, 0.1, 0.0], [0.4, 0.0], [0.0], [0.8, 0.0]]
+"""Of the plays' turns; two calls of a turn are one step."""
+STATES = [["", "even", "odd"], ["", "even"], [""], ["", "odd odd"]]
+
+
+def weights_by_hand(trainer, rewards, outcomes, baseline="step", **options):
+    """Of each token, from plain loops over the turns."""
+    generated, step_ends = trainer.generated, trainer.scored.step_ends
+    rollouts = [
+        Rollout(0, [[0.0]] * (len(r) + 1), v, turn_rewards=tuple(r), states=tuple(states))
+        for r, v, states in zip(rewards, outcomes, STATES, strict=True)
+    ]
+    values = reference.subtract_baseline(reference.turns(rollouts, **options), rollouts, baseline)
+    return [
+        [own * value[sum(end <= k for end in ends)] for k, own in enumerate(mask)]
+        for mask, ends, value in zip(generated.masks, step_ends, values, strict=True)
+    ]
+
+
+def check_weights(output, expected):
+    for row, want in zip(output["advantages"].tolist(), expected, strict=True):
+        assert row[: len(want)] == pytest.approx(want, abs=1e-6)
+        assert not any(row[len(want) :])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"credit_baseline": "state"},
+        {"credit_baseline": "none", "credit_options": {"turn_gamma": 0.5}},
+        {"credit_options": {"turn_return": "own"}},
+    ],
+    ids=str,
+)
+def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functions(
+    tmp_path, fields
+):
+    trainer = agent(
+        tmp_path,
+        rows=ROWS,
+        reward_funcs=None,
+        environment_factory=Rewarding,
+        credit="turns",
+        **fields,
+    )
+    output = played(trainer, ROWS, plays())
+    options = fields.get("credit_options", {})
+    baseline = fields.get("credit_baseline", "step")
+    check_weights(output, weights_by_hand(trainer, REWARDS, [0.0] * 4, baseline, **options))
+    # TRL logs what the rollouts earned
+    assert trainer._rewards_per_func[:, 0].tolist() == pytest.approx([0.3, 0.4, 0.0, 0.8])
+    logged = trainer._metrics["train"]
+    assert logged["rewards/turn_rewards/mean"] == [pytest.approx(0.375)]
+    assert logged["barl/turn_rewards_unusable"] == [0]
+
+
+def test_a_function_tells_them_too_and_the_outcome_is_apart(tmp_path):
+    asked = {}
+
+    def turn_rewards(completions, steps, seed, **columns):
+        asked.update(columns, seed=seed, steps=steps)
+        return [[len(step) / 10 for step in of_rollout] for of_rollout in steps]
+
+    def outcome(completions, **kwargs):
+        return [1.0, 0.0, 2.0, None]
+
+    trainer = agent(
+        tmp_path,
+        rows=ROWS,
+        reward_funcs=outcome,
+        environment_factory=Rewarding,
+        credit="turns",
+        turn_rewards=turn_rewards,
+        credit_baseline="none",
+    )
+    output = played(trainer, ROWS, plays())
+    assert asked["seed"] == [3] * 4 and len(asked["environments"]) == 4
+    sizes = [[len(step) for step in of_rollout] for of_rollout in asked["steps"]]
+    assert sizes == [[2, 2, 1], [2, 1], [1], [3, 1]]
+    rewards = [[0.2, 0.2, 0.1], [0.2, 0.1], [0.1], [0.3, 0.1]]
+    expected = weights_by_hand(trainer, rewards, [1.0, 0.0, 2.0, 0.0], "none")
+    expected[3] = [0.0] * len(expected[3])  # without an outcome it is not judged
+    check_weights(output, expected)
+
+
+def test_a_rollout_func_tells_them_and_process_rewards_are_for_the_steps_of_one_turn(tmp_path):
+    chats = [["a" * 8 + "<|im_end|>"], ["b" * 5 + "<|im_end|>"]] * 2
+    told = [[0.5, -0.25], [1.0, None], [0.0, 0.0], [0.0, 2.0]]
+    trainer = agent(
+        tmp_path,
+        rows=ROWS,
+        reward_funcs=None,
+        rollout_func=chatting(chats, turn_rewards=told),
+        credit="turns",
+        credit_baseline="none",
+        step_size=4,
+    )
+    trainer.model.train()
+    output = trainer._generate_and_score_completions([dict(row) for row in ROWS])
+    assert [len(ends) for ends in trainer.scored.step_ends] == [2] * 4
+    for row, (first, second), ends in zip(
+        output["advantages"].tolist(), told, trainer.scored.step_ends, strict=True
+    ):
+        second = second or 0.0
+        want = [first + second] * ends[0] + [second] * (ends[1] - ends[0])
+        assert row[: ends[1]] == pytest.approx(want)
+    assert "turn_rewards" not in trainer._inputs[0]
+
+
+def test_lists_that_cannot_be_used_are_refused_at_first_and_counted_later(tmp_path):
+    class Broken(Rewarding):
+        def look(self, key: int) -> str:
+            """Look up a key.
+
+            Args:
+                key: The key.
+            """
+            self.turn_rewards = [math.inf] if key == 1 else [0.1] * 9 if key == 4 else [0.5]
+            return "x"
+
+    trainer = agent(
+        tmp_path,
+        rows=ROWS,
+        reward_funcs=None,
+        environment_factory=Broken,
+        credit="turns",
+        credit_baseline="none",
+    )
+    with pytest.raises(ValueError, match="turn_rewards"):
+        played(trainer, ROWS, plays())
+    trainer.state.global_step = 1
+    output = played(trainer, ROWS, plays())
+    assert trainer._metrics["train"]["barl/turn_rewards_unusable"] == [2]
+    assert [row.any().item() for row in output["advantages"]] == [False, False, False, True]
+
+
+# The task is the environment's
+
+
+class Owner(Rewarding):
+    """Draws its task from the seed of the row."""
+
+    def reset(self, seed, **row):
+        super().reset(seed)
+        self.hypotheses, self.prior = ["7", "12", "30"], (1, 2, 1)
+        self.solution = "12"
+
+    def _observation_log_likelihoods(self, hypotheses, steps):
+        return [[0.0 if h != "30" else -math.inf for h in hypotheses] for _ in steps]
+
+
+def test_an_environment_owns_hypotheses_prior_and_truth(tmp_path):
+    from barl_trl.rewards import accuracy_reward
+
+    trainer = agent(
+        tmp_path,
+        rows=ROWS,
+        reward_funcs=accuracy_reward,
+        environment_factory=Owner,
+        credit="bayes",
+        belief="task",
+    )
+    says = [[call("look", key=2), r"\boxed{12}"], [r"\boxed{7}"]] * 2
+    played(trainer, ROWS, says)
+    assert trainer.scored.sets[0].answers == ("12", "7", "30")
+    assert trainer.scored.evidence.log_prior[0].exp().tolist() == pytest.approx([1, 0.5, 0.5])
+    assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_the_environments_of_a_prompt_must_own_one_task(tmp_path):
+    class Drawn(Owner):
+        number = 0
+
+        def reset(self, seed, **row):
+            super().reset(seed)
+            Drawn.number += 1
+            self.solution = str(Drawn.number)
+
+    trainer = agent(
+        tmp_path,
+        rows=ROWS,
+        reward_funcs=None,
+        environment_factory=Drawn,
+        credit="bayes",
+        belief="task",
+    )
+    with pytest.raises(ValueError, match="solution"):
+        played(trainer, ROWS, plays())
+
+
+# Episodes in text
+
+
+class Higher:
+    """A text environment: is the number higher? It owns its hypotheses, and may break."""
+
+    def reset(self, seed, **row):
+        self.seed, self.answer = seed, None
+        return "Guess.", {"info": 1}
+
+    def step(self, text):
+        if "break" in text:
+            raise RuntimeError("broken")
+        number = int(text)
+        self.answer = text if number == 7 else None
+        return ("higher" if number < 7 else "lower"), number / 10, number == 7, False, {}
+
+
+def talk(tmp_path, says, *, max_turns=3, rows=ROWS, **fields):
+    trainer = agent(
+        tmp_path,
+        rows=rows,
+        reward_funcs=None,
+        credit="turns",
+        rollout_func=text_rollouts(Higher, max_turns=max_turns),
+        **fields,
+    )
+    return trainer, played(trainer, rows, says)
+
+
+def test_text_episodes_have_turns_masks_rewards_and_answers(tmp_path):
+    says = [["3", "7"], ["9", "8", "1"], ["break"], ["5", "4…"]]
+    trainer, output = talk(tmp_path, says, credit_baseline="none")
+    generated, tokenizer = trainer.generated, trainer._tokenizer
+    texts = [tokenizer.decode(ids) for ids in generated.completion_ids]
+    reply = "<|im_end|>\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+    assert texts[:3] == [
+        "3" + reply.format("higher") + "7<|im_end|>",
+        "9" + reply.format("lower") + "8" + reply.format("lower") + "1<|im_end|>",
+        "break<|im_end|>",
+    ]
+    assert texts[3].startswith("5" + reply.format("higher") + "44")  # it never ends
+    prompts = [tokenizer.decode(ids) for ids in generated.prompt_ids]
+    assert all("4?\n\nGuess.<|im_end|>" in prompt for prompt in prompts)
+    told = [[0.3, 0.7], [0.9, 0.8, 0.1], [0.0], [0.5, math.nan]]
+    for rewards, want in zip(generated.turn_rewards, told, strict=True):
+        assert rewards == pytest.approx(want, nan_ok=True)
+    assert trainer.scored.answers == ["7", None, None, None]
+    assert trainer.scored.is_cut_off == [False, False, False, True]
+    assert trainer._metrics["train"]["barl/environment_errors"] == [0.25]
+    # who was done takes no further turn
+    assert trainer.script.calls == [4, 3, 1]
+    for row, rewards, ends, mask in zip(
+        output["advantages"].tolist(),
+        generated.turn_rewards,
+        trainer.scored.step_ends,
+        generated.masks,
+        strict=True,
+    ):
+        known = [0.0 if r != r else r for r in rewards]
+        to_go = [sum(known[t:]) for t in range(len(known))] + [0.0]
+        want = [own * to_go[sum(end <= k for end in ends)] for k, own in enumerate(mask)]
+        assert row[: len(mask)] == pytest.approx(want)
+
+
+def test_text_episodes_end_where_no_token_is_left(tmp_path):
+    trainer, _ = talk(tmp_path, [["3", "4", "5"]] * 4, max_completion_length=12)
+    assert all(len(ids) <= 12 for ids in trainer.generated.completion_ids)
+
+
+def test_text_episodes_of_plain_prompts(tmp_path):
+    rows = [{"prompt": "Which number?", "seed": 1}] * 4
+    trainer, _ = talk(tmp_path, [["3", "7"]] * 4, rows=rows)
+    assert trainer._tokenizer.decode(trainer.generated.completion_ids[0]) == (
+        "3<|im_end|>\nhigher\n7<|im_end|>"
+    )
+
+
+def test_text_episodes_are_trained_and_evaluated(tmp_path):
+    """The environments of one batch are used again in the next."""
+    made = []
+
+    class Counted(Higher):
+        def __init__(self):
+            made.append(self)
+
+    from ..tiny import tiny_model
+    from .test_agents import agent_tokenizer
+
+    tokenizer = agent_tokenizer()
+    model = tiny_model(tokenizer)
+    model.config.max_position_embeddings = 4096
+    rows = Dataset.from_list(ROWS)
+    trainer = Keeping(
+        model,
+        None,
+        agent_config(
+            tmp_path,
+            credit="turns",
+            max_steps=2,
+            num_generations=4,
+            eval_strategy="steps",
+            per_device_train_batch_size=4,
+            per_device_eval_batch_size=4,
+            eval_steps=1,
+        ),
+        rows,
+        rows,
+        tokenizer,
+        rollout_func=text_rollouts(Counted, max_turns=2),
+    )
+    speaking(trainer.model, tokenizer, [["3", "7"]] * 4)
+    trainer.train()
+    assert len(made) == 4
+    rewards = [log["eval_reward"] for log in trainer.state.log_history if "eval_reward" in log]
+    assert rewards == [pytest.approx(1.0)] * 2
