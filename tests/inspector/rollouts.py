@@ -107,6 +107,8 @@ def make_record(seed, *, step=0, group=0, rollout=0, outcome=1.0, steps=4, size=
         "cost": None,
         "outcomes_under": None,
         "predicted_rewards": None,
+        "turn_rewards": None,
+        "states": None,
     }
 
 

@@ -40,6 +40,8 @@ FULL = make_record(0) | {
     "outcomes_under": [0.0, 0.25, 1.0],
     "token_weights": [0.25] * 12 + [0.0],
     "predicted_rewards": [[0.5, -1.0, 0.0]],
+    "turn_rewards": [0.25],
+    "states": [7],
 }
 NEEDED = ("step", "group", "rollout", "prompt_id", "prompt", "token_ids", "tokens", "step_ends")
 

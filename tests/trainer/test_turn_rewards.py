@@ -98,6 +98,9 @@ def test_an_environments_rewards_weigh_its_turns_without_truths_or_reward_functi
     logged = trainer._metrics["train"]
     assert logged["rewards/turn_rewards/mean"] == [pytest.approx(0.375)]
     assert logged["barl/turn_rewards_unusable"] == [0]
+    assert logged["barl/turn_reward"] == [pytest.approx(1.5 / 4)]  # of four turns with calls
+    assert logged["barl/turns_rewarded"] == [0.5]
+    assert logged["barl/turn_return_share"] == [1.0]
 
 
 def test_a_function_tells_them_too_and_the_outcome_is_apart(tmp_path):

@@ -151,6 +151,13 @@ def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
     has_rewards = any(r["predicted_rewards"] is not None for r in records)
     outcomes = torch.tensor([math.nan if r["outcome"] is None else r["outcome"] for r in records])
     has_value = torch.tensor([r["step_values"] is not None for r in records])
+    told, states = torch.zeros(len(records), int(steps.max())), None
+    for row, record in enumerate(records):
+        rewards = [x or 0.0 for x in record["turn_rewards"] or ()]
+        told[row, : len(rewards)] = torch.tensor(rewards)
+    if any(r["states"] is not None for r in records):
+        rows = [torch.tensor(r["states"] or [], dtype=torch.long) for r in records]
+        states = pad_sequence(rows, batch_first=True)
     costs = None
     if any(r["cost"] is not None for r in records):
         costs = torch.tensor([r["cost"] or 0.0 for r in records])
@@ -168,6 +175,8 @@ def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
         members=[r["member"] for r in records],
         rewards=predicted if has_rewards else None,
         costs=costs,
+        turn_rewards=told if any(r["turn_rewards"] is not None for r in records) else None,
+        states=states,
     )
     if outcome_scale == 1.0 and not any(r["outcomes_under"] for r in records):
         return rollouts
@@ -196,6 +205,8 @@ def _method_values(
             credit = credit._replace(
                 credit_baseline=settings.get("credit_baseline", credit.credit_baseline)
             )
+        elif credit.turn_rewards == "own" and rollouts.turn_rewards is None:
+            continue
         # the rollouts of the run's credit may have had no answer but the truth
         if size >= needed[credit.hypotheses] or (size and name == run_credit):
             judged = known if credit.needs_truth else rollouts

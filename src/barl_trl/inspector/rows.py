@@ -136,6 +136,7 @@ def _details(record: Mapping[str, Any], derived: Derived, bits: int, belief: str
         "logps": rounded(record["token_logps"], 4),
         "ratios": rounded(record["importance_ratios"], 4),
         "step_values": rounded(record["step_values"]),
+        "turn_rewards": rounded(record["turn_rewards"]),
         "token_weights": _uneven(record, derived),
         "difference": rounded(derived.difference),
         "closing": rounded(_closing_value(record)),

@@ -148,8 +148,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         "`progress_space` (`progress`, `information_gain`), `gain_normalization` "
         "(`information_gain`), `gae_lambda` (`gae`, `gae_posterior`, `belief_critic`), "
         "`bootstrap_cut_off` (`belief_critic`), `information_weight` (`bayes`), `turn_return` and "
-        "`turn_gamma` (`turns`, also `gae_lambda`), or those of your own. A mapping in a recipe; on "
-        "a command line `--credit_options '{\"gae_lambda\": 0.9}'`.")
+        "`turn_gamma` (`turns`, also `gae_lambda`), or those of your own. A mapping in a recipe; "
+        "on a command line `--credit_options '{\"gae_lambda\": 0.9}'`.")
     credit_baseline: Literal[
         "none", "batch", "group", "leave_one_out", "step", "state"] | None = option(None,
         "Mean that is subtracted from the steps' weights before whitening: that of the `batch`, of "

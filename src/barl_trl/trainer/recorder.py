@@ -94,6 +94,11 @@ class RolloutRecorder(TrainerCallback):
             if numbers is not None:  # one for each token, or for each rollout
                 numbers = numbers.expand(-1, max(numbers.shape[1], *sizes))
                 columns[name] = _cut(numbers, [True] * number, sizes)
+        if (told := generated.turn_rewards) is not None:
+            columns["turn_rewards"] = [[None if x != x else x for x in row] for row in told]
+        if rollouts.states is not None:
+            pairs = zip(rollouts.states.tolist(), steps, strict=True)
+            columns["states"] = [row[:size] for row, size in pairs]
         if rollouts.answer_logps.shape[2]:
             columns |= _belief_columns(scored, rollouts, steps, trainer._outcome_scale)
         if generated.masks is not None:  # else only the model can have written

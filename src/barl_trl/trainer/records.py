@@ -50,6 +50,8 @@ SCHEMA = pa.schema(
         pa.field("cost", pa.float32()),
         pa.field("outcomes_under", pa.list_(pa.float32())),  # H
         pa.field("predicted_rewards", pa.list_(pa.list_(pa.float32()))),  # T rows of H
+        pa.field("turn_rewards", pa.list_(pa.float32())),  # T, null where none was told
+        pa.field("states", pa.list_(pa.int64())),  # T, equal where steps begin in one state
     ]
 )
 """Columns of a record of T steps, S = T + 1 states, H hypotheses and L completion tokens.

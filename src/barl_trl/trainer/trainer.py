@@ -46,6 +46,7 @@ from .turn_rewards import (
     OWN_PRIOR,
     StateKey,
     TurnReturn,
+    log_turn_rewards,
     needs_no_outcome,
     told_tasks,
 )
@@ -457,6 +458,9 @@ class BARLTrainer(ResumeMixin):
         )
         local_rollouts = rollouts.rows(self._start, self._start + len(self._inputs))
         self._batch_log.log_rollouts(batch, local_rollouts, weighed)
+        if scored.turn_rewards is not None:
+            mask, own = scored.likelihoods.state_mask[:, 1:], batch.local(outcomes)
+            log_turn_rewards(self._metrics["train"], scored.turn_rewards, mask, own)
         if self._recorder is not None:
             self._recorder.record(batch, local_rollouts, weighed, output)
         return weighed.weights

@@ -7,10 +7,12 @@ each step. They are the r_t of the paper's Q, and need no hypotheses, truths or 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from hashlib import blake2b
+from statistics import fmean
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from accelerate.utils import gather_object
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..steps import Turn
@@ -142,26 +144,31 @@ def padded(
     return tensor.to(device)
 
 
-def turn_reward_metrics(
+def log_turn_rewards(
+    metrics: Any,
     rewards: Float[Tensor, "batch step"],
-    step_mask: Tensor,
+    step_mask: Bool[Tensor, "batch step"],
     outcomes: Float[Tensor, " batch"],
-) -> dict[str, list[float]]:
-    """Return the metrics of rewards of turns, for each step or rollout one item.
+) -> None:
+    """Log the mean reward of a turn, the share of turns that have one, and that of the return.
 
     Args:
-        rewards: Reward of each step; NaN where none is told.
+        metrics: TRL's, by name.
+        rewards: Reward of each step of this process's rollouts; NaN where none is told.
         step_mask: The steps that exist.
         outcomes: Outcome reward of each rollout.
     """
     known = step_mask & ~rewards.isnan()
     total = rewards.masked_fill(~known, 0.0).sum(dim=1).abs()
     share = total / (total + outcomes.nan_to_num().abs())
-    return {
+    told = {
         "turn_reward": rewards[known].tolist(),
         "turns_rewarded": known[step_mask].float().tolist(),
         "turn_return_share": share[share.isfinite()].tolist(),
     }
+    for name, local in told.items():
+        if values := gather_object(local):
+            metrics[f"barl/{name}"].append(fmean(values))
 
 
 # States

@@ -108,6 +108,14 @@ barl.arithmetic = (() => {
     return `, from the recorded value ${number(rollout.step_values[t])}${how.length ? ` (${how.join(", ")})` : ""}.`;
   }
 
+  // What step t earned, and all steps from it on.
+  function earned({ turn_rewards: rewards, unit }, t) {
+    if (!rewards) return null;
+    const toGo = rewards.slice(t).reduce((sum, r) => sum + (r || 0), 0);
+    const own = rewards[t] === null ? `This ${unit} has no reward` : `Reward of this ${unit}: r = ${number(rewards[t])}`;
+    return el("p", {}, `${own}; from it on the rewards add up to ${number(toGo)}.`);
+  }
+
   // The panel on step t of a rollout.
   function panel(rollout, t, run) {
     const steps = rollout.step_ends.length;
@@ -126,8 +134,9 @@ barl.arithmetic = (() => {
       rollout.difference === null ? null : el("p", { class: "wrong" },
         `The recorded values differ by up to ${number(rollout.difference)} from those that this page computes with the `
         + "run's settings: what it computes may not be what the run did."),
-      !rollout.values ? el("p", { class: "equation" }, why)
+      !rollout.values ? rollout.turn_rewards ? null : el("p", { class: "equation" }, why)
         : isBayes ? bayes(rollout, t, run.settings) : equation(rollout, t, steps, run.settings.credit),
+      earned(rollout, t),
       el("p", {}, `Weight in the policy gradient: ${signed(rollout.weights[t], 3)}${recorded(rollout, t, run)}`),
       rollout.values && !isBayes ? sum(rollout, t) : null,
       Object.keys(rollout.methods).length ? [el("h3", {}, "What other credits give it"), ...methods(rollout, t, run)] : null);

@@ -98,6 +98,8 @@ barl.text = (() => {
     if (logp !== null) parts.push(["log-prob", `${number(logp)} (p ${number(Math.exp(logp))})`]);
     if (rollout.ratios) parts.push(["ratio", number(rollout.ratios[token])]);
     parts.push(["weight", signed(valueOf(rollout, "weight", token, t), 3)], [rollout.unit, isStep ? t + 1 : "after the last"]);
+    const reward = rollout.turn_rewards && isStep ? rollout.turn_rewards[t] : null;
+    if (reward !== null) parts.push(["reward", number(reward)]);
     if (rollout.p && isStep) {
       rollout.hypotheses.slice(0, 8).forEach((answer, i) => parts.push([
         `${rollout.belief === "task" ? "b" : "p"}(${visible(barl.cut(answer, 24))})${i || !rollout.has_truth ? "" : " truth"}`,
@@ -128,7 +130,9 @@ barl.text = (() => {
     const chip = (value) => barl.shaded(el("span", { class: "chip" }, signed(value)), value, MODES.weight.bound());
     const own = rollout.step_values || rollout.token_weights || rollout.closing !== null
       ? [" weight ", ...rollout.weights.slice(before, Math.min(after, before + 20)).map(chip)] : null;
-    return el("div", { class: "turn" }, el("strong", {}, `Turn ${n + 1}`), own, " GRPO ", chip(barl.group.flat(rollout)));
+    const told = rollout.turn_rewards ? rollout.turn_rewards.slice(before, after) : [];
+    const reward = told.some((r) => r !== null) ? ` reward ${number(told.reduce((sum, r) => sum + (r || 0), 0))}` : null;
+    return el("div", { class: "turn" }, el("strong", {}, `Turn ${n + 1}`), reward, own, " GRPO ", chip(barl.group.flat(rollout)));
   }
   // Beliefs below this are shown as none: 1 %, of many hypotheses a tenth of their equal share.
   const eliminated = ({ size }) => Math.min(0.01, 0.1 / size);
