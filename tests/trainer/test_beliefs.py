@@ -136,8 +136,8 @@ def test_a_users_function_says_the_outcome_under_each_hypothesis_and_costs_are_k
     check_weights(trainer, output, weights_by_hand(values))
 
 
-def test_both_beliefs_multiply(tmp_path):
-    """Plausibility, consistency and likelihood, as plain loops over what the model was asked."""
+def test_both_is_what_the_model_found_likely_at_the_prompt_times_the_likelihoods(tmp_path):
+    """It has read the later replies, and progress knows the truth: plain loops without both."""
     kept = []
 
     trainer = game(tmp_path, belief="both", credit="barl", value_normalization="none")
@@ -147,8 +147,7 @@ def test_both_beliefs_multiply(tmp_path):
     assert trainer.scored.likelihoods.num_tokens > 0
     for n, logps in enumerate(LOGPS):
         ell = rollouts.answer_logps[n, : len(logps) + 1].tolist()
-        rewards = reference.progress_rewards(ell)
-        expected = reference.task_posterior([1.0] * 4, logps, rewards, 1.0, ell)
+        expected = reference.task_posterior([1.0] * 4, logps, [[0.0] * 4] * len(logps), 1.0, ell)
         got = rollouts.belief[n, : len(logps) + 1].tolist()
         assert [*map(pytest.approx, expected)] == got
 

@@ -26,6 +26,9 @@ class Credit(NamedTuple):
     """Over which tokens the values are whitened."""
     needs_truth: bool = True
     """Whether a rollout must have a true answer and an outcome to have a weight."""
+    replaces_outcome: bool = False
+    """Whether the outcome is replaced by its expectation under the belief. That belief must not
+    know the truth, so that it is without the consistency of progress rewards."""
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -79,6 +82,7 @@ CREDITS = {
         credit_baseline="leave_one_out",
         value_normalization="none",
         needs_truth=False,
+        replaces_outcome=True,
     ),
     "information_gain": Credit(
         f"{_HERE}.information_gain:information_gain",

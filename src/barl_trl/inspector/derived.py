@@ -130,9 +130,9 @@ def _under_hypotheses(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> 
 
 
 def _under_bayes(rollouts: ScoredRollouts, settings: Mapping[str, Any]) -> _Under:
-    v = is_answered(rollouts) if rollouts.outcomes_under is None else rollouts.outcomes_under
     of_steps = bayes(rollouts, **CREDITS["bayes"].settings(settings)).steps
-    return _Under(None, v.numpy(), of_steps.numpy(), expected_outcomes(rollouts).numpy())
+    expected = expected_outcomes(rollouts).numpy()
+    return _Under(None, rollouts.outcomes_if_true.numpy(), of_steps.numpy(), expected)
 
 
 def _scored_rollouts(records: Records, outcome_scale: float) -> ScoredRollouts:
