@@ -116,7 +116,7 @@ def posterior(
     ([`task_belief`]). Where they and the consistency allow nothing plausible, they alone decide.
 
     The model has read the observations, so that with `observation_logps` its $\ell_i(t)$ would
-    count them twice: then $\ell_i(0)$ takes its place, and there is no consistency of progress.
+    count them twice: $\ell_i(0)$ takes its place for all t, so that there is no progress either.
 
     Args:
         answer_logps: Log-likelihood of each answer at each state, in nats; None: no plausibilities.
@@ -138,7 +138,9 @@ def posterior(
     states = _states_of(answer_logps, rewards, observation_logps)
     dtype = torch.promote_types(states.dtype, torch.float32)
     log_weights = torch.zeros_like(states, dtype=dtype)
-    if rewards is not None or (answer_logps is not None and observation_logps is None):
+    if answer_logps is not None and observation_logps is not None:
+        answer_logps = answer_logps[:, :1].expand_as(answer_logps)
+    if answer_logps is not None or rewards is not None:
         d = discrepancy(answer_logps, rewards=rewards, state_mask=state_mask)
         # inf * 0 is NaN, so the limit is written out
         log_weights = log_weights.masked_fill(d != 0, -math.inf) if beta == math.inf else -beta * d
@@ -156,8 +158,7 @@ def posterior(
         log_weights = torch.where(is_ruled_out, of_task, both)
     logits = log_weights
     if answer_logps is not None:
-        heard = answer_logps if observation_logps is None else answer_logps[:, :1]
-        logits = heard.to(log_weights.dtype) + log_weights
+        logits = answer_logps.to(log_weights.dtype) + log_weights
     if hypothesis_mask is not None:
         absent = ~hypothesis_mask[:, None]
         log_weights, logits = (x.masked_fill(absent, -math.inf) for x in (log_weights, logits))

@@ -105,7 +105,12 @@ def test_the_return_expected_under_the_tasks_belief_weighs_all_turns(tmp_path, w
     assert metrics["barl/entropy_before"] == pytest.approx(math.log(4))
     assert metrics["barl/entropy_after"] == pytest.approx((math.log(3) + 2 * math.log(4)) / 4)
     assert metrics["barl/truth_mass_after"] == pytest.approx((1 / 3 + 2 / 4 + 1) / 4)
-    for name in ("observations_contradicted", "truth_not_given", "scoring_tokens"):
+    for name in (
+        "observations_contradicted",
+        "truth_not_given",
+        "scoring_tokens",
+        "outcome_mismatch",
+    ):
         assert metrics[f"barl/{name}"] == 0
     assert "barl/discrepancy" not in metrics
 
@@ -150,6 +155,32 @@ def test_both_is_what_the_model_found_likely_at_the_prompt_times_the_likelihoods
         expected = reference.task_posterior([1.0] * 4, logps, [[0.0] * 4] * len(logps), 1.0, ell)
         got = rollouts.belief[n, : len(logps) + 1].tolist()
         assert [*map(pytest.approx, expected)] == got
+
+
+@pytest.mark.parametrize(
+    ("paid", "reward_funcs", "share"),
+    [
+        ((1, 0, 0), [], 0),
+        ((1, 0, -1), [], 1 / 4),  # who gave none loses one
+        ((10, 3, -1), [], 1),
+        ((1, 0, 0), [cost(lambda completions, **_: [0.5] * len(completions))], 0),
+    ],
+)
+def test_a_reward_that_its_expectation_does_not_replace_is_counted(
+    tmp_path, paid, share, reward_funcs
+):
+    """Where the true answer is true, it must be the reward that was given, with costs."""
+
+    class Paid(KnowingGuess):
+        def get_reward(self):
+            answers = {self.secret: paid[0], None: paid[2]}
+            return float(answers.get(self.answer, paid[1]))
+
+    trainer = game(tmp_path, factory=Paid, reward_funcs=reward_funcs)
+    played(trainer, ROWS, GAMES)
+    logged = trainer._metrics["train"]["barl/outcome_mismatch"]
+    assert logged == [pytest.approx(share)]
+    assert ("barl/outcome_mismatch" in trainer._said) == bool(share)
 
 
 @pytest.mark.parametrize("number", [-math.inf, math.nan])
@@ -210,6 +241,28 @@ def text_trainer(tmp_path, **kwargs):
         step_segmenter=partial(delimited_steps, decode=tokenizer.decode, delimiter="\n"),
         **options,
     )
+
+
+@pytest.mark.parametrize("belief", ["model", "task", "both"])
+def test_the_expected_outcome_does_not_know_the_true_answer(tmp_path, belief):
+    """The same rollouts have the same weights, whichever of their answers is true or unknown."""
+
+    def said(hypotheses, steps, **columns):
+        return [
+            [[-0.1 * len(text) * int(number) for number in numbers] for text in texts]
+            for numbers, texts in zip(hypotheses, steps, strict=True)
+        ]
+
+    tells = {} if belief == "model" else {"observation_likelihood": said}
+    trainer = text_trainer(tmp_path, belief=belief, **tells)
+    trainer.model.train()
+    weights = []
+    for truth in ("1", "2", "3", None):
+        rows = [row | {"solution": truth} for row in TEXT_ROWS]
+        weights.append(trainer._generate_and_score_completions(rows)["advantages"])
+    assert weights[0].abs().max() > 0.01
+    for others in weights[1:]:
+        torch.testing.assert_close(others, weights[0])
 
 
 def test_predicted_rewards_take_the_place_of_progress(tmp_path):

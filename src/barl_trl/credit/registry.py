@@ -27,8 +27,8 @@ class Credit(NamedTuple):
     needs_truth: bool = True
     """Whether a rollout must have a true answer and an outcome to have a weight."""
     replaces_outcome: bool = False
-    """Whether the outcome is replaced by its expectation under the belief. That belief must not
-    know the truth, so that it is without the consistency of progress rewards."""
+    """Whether the belief's expectation replaces the outcome. Then the belief must not know the
+    truth, as the consistency of progress rewards does, which is left out."""
 
     @property
     def function(self) -> Callable[..., Any]:

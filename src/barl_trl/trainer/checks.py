@@ -133,9 +133,8 @@ def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, An
         warnings.warn(f"belief={belief!r} without observation_likelihood, hypothesis_rewards or "
                       f"{ENVIRONMENT_METHOD}: only the prior tells hypotheses apart.", stacklevel=4)
     if credit == "bayes" and belief == "model":
-        warnings.warn("credit='bayes' with the model's own belief measured worse than plain RL: it "
-                      "found 7 % of secrets, RLOO 21 % (docs/credit.md). Take belief='task', or "
-                      "credit='rloo' where there are true answers.", stacklevel=4)
+        warnings.warn("credit='bayes' with the model's own belief was worse than RLOO, 7 against "
+                      "21 % (docs/credit.md): take belief='task', or 'rloo'.", stacklevel=4)
 
 
 def _check_dataset(

@@ -54,10 +54,9 @@ _OF_BARL = (
     "have brought the same observations (docs/method.md). credit='belief_critic' assumes neither."
 )
 _MISMATCH = (
-    "barl/outcome_mismatch is {:.2g}: this share of rewards is not what the credit puts in their "
-    "place: reward_weights for the true answer and 0 for others, or what outcome_under says, and "
-    "costs. The rest of the reward is not trained. Give outcome_under or mark a cost "
-    "(docs/beliefs.md)."
+    "barl/outcome_mismatch is {:.2g}: this share of rewards is not what the credit takes in their "
+    "place (reward_weights for the true answer, 0 for others, or outcome_under, and costs), and is "
+    "not trained. Give outcome_under, or mark costs (docs/beliefs.md)."
 )
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
