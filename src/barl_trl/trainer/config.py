@@ -278,8 +278,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         names = _USED_WITH_ROLLOUTS * (credit.hypotheses != "rollouts")
         names += _USED_WITH_SCORES * (not self.scores_answers)
         names += ("last_state",) * (credit.replaces_outcome and self.belief == "both")
-        if credit.hypotheses != "rollouts" or not hears_rewards:
-            names += ("consistency_beta",)
+        names += ("consistency_beta",) * (credit.hypotheses != "rollouts" or not hears_rewards)
         changed = [name for name in names if getattr(self, name) != getattr(BARLConfig, name)]
         unused = ", ".join(f"{name}={getattr(self, name)!r}" for name in changed)
         return f"{said} does not use {unused}." if unused else None

@@ -47,12 +47,10 @@ class Generated(NamedTuple):
         So did one whose last call has no room for its result. One that has used up its calls, or
         that a `rollout_func` ended behind an observation, was ended by the task.
         """
-        ids, most_calls = self.completion_ids[n], args.max_tool_calling_iterations
-        if not turns:
+        ids, most = self.completion_ids[n], args.max_tool_calling_iterations
+        is_call = self.has_tools and answer is None and calls_tool(self.completions[n])
+        if not turns or (is_call and (most is None or len(turns) <= most)):
             return True
-        if self.has_tools and answer is None and calls_tool(self.completions[n]):
-            has_calls_left = most_calls is None or len(turns) <= most_calls
-            return has_calls_left or turns[-1].end == len(ids)
         if turns[-1].has_observation:  # the model has not taken its next turn
             return ids[-1] not in end_ids and len(ids) >= (args.max_completion_length or math.inf)
         return turns[-1].end == len(ids)
