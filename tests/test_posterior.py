@@ -249,9 +249,8 @@ def test_the_tasks_belief_equals_the_plain_loops(drawn, beta, is_plausible):
 def test_a_prior_by_itself_changes_nothing_else_of_the_papers_posterior(r, beta):
     r = [[max(ell, -20.0) for ell in row] for row in r]
     prior = [1.0 + i for i in range(len(r[0]))]
-    weights = [
-        [w * p for w, p in zip(row, prior, strict=True)] for row in reference.posterior(r, beta)
-    ]
+    pairs = [zip(row, prior, strict=True) for row in reference.posterior(r, beta)]
+    weights = [[w * p for w, p in row] for row in pairs]
     found = posterior(
         torch.tensor([r], dtype=torch.float64),
         beta=beta,

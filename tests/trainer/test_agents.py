@@ -109,6 +109,13 @@ def test_only_the_models_tokens_have_weights_and_those_are_by_hand(tmp_path, fam
         assert got == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("setting", [{"credit_baseline": "step"}, {"credit": "delta_belief"}])
+def test_what_is_biased_where_the_model_stops_by_itself_is_told(tmp_path, setting):
+    trainer = agent(tmp_path, tools=[look], **{"credit": "rloo"} | setting)
+    played(trainer, ROWS, plays())
+    assert ("turns" in trainer._said) == (setting == {"credit": "delta_belief"})
+
+
 def test_whitening_is_over_the_models_tokens(tmp_path):
     trainer = agent(tmp_path, tools=[look], value_normalization="batch", step_size=99)
     output = played(trainer, ROWS, plays())

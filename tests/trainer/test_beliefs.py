@@ -105,12 +105,7 @@ def test_the_return_expected_under_the_tasks_belief_weighs_all_turns(tmp_path, w
     assert metrics["barl/entropy_before"] == pytest.approx(math.log(4))
     assert metrics["barl/entropy_after"] == pytest.approx((math.log(3) + 2 * math.log(4)) / 4)
     assert metrics["barl/truth_mass_after"] == pytest.approx((1 / 3 + 2 / 4 + 1) / 4)
-    for name in (
-        "observations_contradicted",
-        "truth_not_given",
-        "scoring_tokens",
-        "outcome_mismatch",
-    ):
+    for name in ("observations_contradicted", "truth_not_given", "scoring_tokens"):
         assert metrics[f"barl/{name}"] == 0
     assert "barl/discrepancy" not in metrics
 
@@ -157,29 +152,23 @@ def test_both_is_what_the_model_found_likely_at_the_prompt_times_the_likelihoods
         assert [*map(pytest.approx, expected)] == got
 
 
-@pytest.mark.parametrize(
-    ("paid", "reward_funcs", "share"),
-    [
-        ((1, 0, 0), [], 0),
-        ((1, 0, -1), [], 1 / 4),  # who gave none loses one
-        ((10, 3, -1), [], 1),
-        ((1, 0, 0), [cost(lambda completions, **_: [0.5] * len(completions))], 0),
-    ],
-)
-def test_a_reward_that_its_expectation_does_not_replace_is_counted(
-    tmp_path, paid, share, reward_funcs
-):
-    """Where the true answer is true, it must be the reward that was given, with costs."""
+@cost
+def toll(completions, **columns):
+    return [0.5] * len(completions)
+
+
+@pytest.mark.parametrize(("paid", "share"), [((1, 0, 0), 0), ((1, 0, -1), 1 / 4), ((10, 3, -1), 1)])
+def test_a_reward_that_its_expectation_does_not_replace_is_counted(tmp_path, paid, share):
+    """`paid` for the true answer, another and none; a cost is part of both."""
 
     class Paid(KnowingGuess):
         def get_reward(self):
             answers = {self.secret: paid[0], None: paid[2]}
             return float(answers.get(self.answer, paid[1]))
 
-    trainer = game(tmp_path, factory=Paid, reward_funcs=reward_funcs)
+    trainer = game(tmp_path, factory=Paid, reward_funcs=[toll])
     played(trainer, ROWS, GAMES)
-    logged = trainer._metrics["train"]["barl/outcome_mismatch"]
-    assert logged == [pytest.approx(share)]
+    assert trainer._metrics["train"]["barl/outcome_mismatch"] == [share]
     assert ("barl/outcome_mismatch" in trainer._said) == bool(share)
 
 
@@ -248,9 +237,9 @@ def test_the_expected_outcome_does_not_know_the_true_answer(tmp_path, belief):
     """The same rollouts have the same weights, whichever of their answers is true or unknown."""
 
     def said(hypotheses, steps, **columns):
+        pairs = zip(hypotheses, steps, strict=True)
         return [
-            [[-0.1 * len(text) * int(number) for number in numbers] for text in texts]
-            for numbers, texts in zip(hypotheses, steps, strict=True)
+            [[-0.1 * len(text) * int(n) for n in texts] for text in parts] for texts, parts in pairs
         ]
 
     tells = {} if belief == "model" else {"observation_likelihood": said}
