@@ -50,7 +50,9 @@ def task_weights(prior, observed):
 
 
 def task_posterior(prior, observed, rewards, beta, ell=None):
-    """`rewards[t][i]`: what hypothesis i predicts for step t; hypothesis 0 the observed ones."""
+    """`rewards[t][i]`: what hypothesis i predicts for step t; hypothesis 0 the observed ones. With
+    `ell`, what the model found likely before the first step is a second prior.
+    """
     beliefs = []
     for t, weights in enumerate(task_weights(prior, observed)):
         gaps = [
@@ -59,7 +61,7 @@ def task_posterior(prior, observed, rewards, beta, ell=None):
         kept = [w * consistency(d, beta) for w, d in zip(weights, gaps, strict=True)]
         kept = kept if any(kept) else weights
         found = (
-            kept if ell is None else [w * math.exp(e) for w, e in zip(kept, ell[t], strict=True)]
+            kept if ell is None else [w * math.exp(e) for w, e in zip(kept, ell[0], strict=True)]
         )
         found = found if any(found) else kept
         beliefs.append([w / sum(found) for w in found])
@@ -110,10 +112,11 @@ class Rollout(NamedTuple):
     is_cut_off: bool = False
     member: int | None = None
     cost: float = 0.0
+    beta: float = 1.0
 
     @property
     def belief(self):
-        return posterior(self.logps, beta=1.0)
+        return posterior(self.logps, self.beta)
 
     @property
     def plausibilities(self):

@@ -245,6 +245,20 @@ def test_the_tasks_belief_equals_the_plain_loops(drawn, beta, is_plausible):
     check(found, [expected])
 
 
+@given(rollout(), BETAS)
+def test_a_prior_by_itself_changes_nothing_else_of_the_papers_posterior(r, beta):
+    r = [[max(ell, -20.0) for ell in row] for row in r]
+    prior = [1.0 + i for i in range(len(r[0]))]
+    pairs = [zip(row, prior, strict=True) for row in reference.posterior(r, beta)]
+    weights = [[w * p for w, p in row] for row in pairs]
+    found = posterior(
+        torch.tensor([r], dtype=torch.float64),
+        beta=beta,
+        log_prior=torch.tensor([prior], dtype=torch.float64).log(),
+    )
+    check(found, [[[w / sum(row) for w in row] for row in weights]])
+
+
 def test_an_observation_that_nothing_allows_is_left_out_and_told():
     observed = torch.tensor([[[0.0, -math.inf], [-math.inf, 0.0], [-1.0, 0.0]]])
     weights, is_contradicted = task_belief(torch.zeros(1, 2), observed)

@@ -80,21 +80,6 @@ def turns_of(
     return turns
 
 
-def might_go_on(token_ids: Sequence[int], turns: Sequence[Turn], end_ids: Collection[int]) -> bool:
-    """Return whether a completion was cut off: it ended before its last turn did.
-
-    Args:
-        token_ids: Token ids of the completion.
-        turns: Its turns.
-        end_ids: Ids of the tokens that end a turn, and of the padding.
-    """
-    if not turns:
-        return True
-    if turns[-1].has_observation:  # the model has not taken its next turn
-        return token_ids[-1] not in end_ids
-    return turns[-1].end == len(token_ids)
-
-
 def turn_step_ends(
     token_ids: Sequence[int],
     mask: Sequence[int],

@@ -109,6 +109,13 @@ def test_only_the_models_tokens_have_weights_and_those_are_by_hand(tmp_path, fam
         assert got == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("setting", [{"credit_baseline": "step"}, {"credit": "delta_belief"}])
+def test_what_is_biased_where_the_model_stops_by_itself_is_told(tmp_path, setting):
+    trainer = agent(tmp_path, tools=[look], **{"credit": "rloo"} | setting)
+    played(trainer, ROWS, plays())
+    assert ("turns" in trainer._said) == (setting == {"credit": "delta_belief"})
+
+
 def test_whitening_is_over_the_models_tokens(tmp_path):
     trainer = agent(tmp_path, tools=[look], value_normalization="batch", step_size=99)
     output = played(trainer, ROWS, plays())
@@ -255,7 +262,7 @@ def test_a_rollout_func_of_several_turns(tmp_path):
     output = trainer._generate_and_score_completions([dict(row) for row in ROWS])
     assert [*map(len, trainer.scored.turns)] == [2, 3, 1, 1]
     assert trainer.scored.answers == ["12", "7", "9", None]
-    assert trainer.scored.is_cut_off == [False, False, False, True]
+    assert not any(trainer.scored.is_cut_off)  # the last one was ended by the function
     assert trainer._rewards_per_func[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
     for n, mask in enumerate(trainer.generated.masks):
         weighed = output["advantages"][n][: len(mask)] != 0
@@ -308,7 +315,7 @@ def test_edges_of_the_loop(tmp_path):
     assert metrics["barl/turns_per_rollout"] == 2.0
     assert metrics["barl/malformed_calls"] == metrics["barl/ended_in_call"] == 0.25
     assert trainer.scored.answers == ["12", None, None, None]
-    assert trainer.scored.is_cut_off == [False, False, False, True]  # iterations are used up
+    assert not any(trainer.scored.is_cut_off)  # the last one has used up its calls
     weighed = (output["advantages"] != 0).sum(dim=1).tolist()
     assert weighed == [sum(mask) for mask in trainer.generated.masks]
 

@@ -136,8 +136,8 @@ def test_a_users_function_says_the_outcome_under_each_hypothesis_and_costs_are_k
     check_weights(trainer, output, weights_by_hand(values))
 
 
-def test_both_beliefs_multiply(tmp_path):
-    """Plausibility, consistency and likelihood, as plain loops over what the model was asked."""
+def test_both_is_what_the_model_found_likely_at_the_prompt_times_the_likelihoods(tmp_path):
+    """It has read the later replies, and progress knows the truth: plain loops without both."""
     kept = []
 
     trainer = game(tmp_path, belief="both", credit="barl", value_normalization="none")
@@ -147,10 +147,29 @@ def test_both_beliefs_multiply(tmp_path):
     assert trainer.scored.likelihoods.num_tokens > 0
     for n, logps in enumerate(LOGPS):
         ell = rollouts.answer_logps[n, : len(logps) + 1].tolist()
-        rewards = reference.progress_rewards(ell)
-        expected = reference.task_posterior([1.0] * 4, logps, rewards, 1.0, ell)
+        expected = reference.task_posterior([1.0] * 4, logps, [[0.0] * 4] * len(logps), 1.0, ell)
         got = rollouts.belief[n, : len(logps) + 1].tolist()
         assert [*map(pytest.approx, expected)] == got
+
+
+@cost
+def toll(completions, **columns):
+    return [0.5] * len(completions)
+
+
+@pytest.mark.parametrize(("paid", "share"), [((1, 0, 0), 0), ((1, 0, -1), 1 / 4), ((10, 3, -1), 1)])
+def test_a_reward_that_its_expectation_does_not_replace_is_counted(tmp_path, paid, share):
+    """`paid` for the true answer, another and none; a cost is part of both."""
+
+    class Paid(KnowingGuess):
+        def get_reward(self):
+            answers = {self.secret: paid[0], None: paid[2]}
+            return float(answers.get(self.answer, paid[1]))
+
+    trainer = game(tmp_path, factory=Paid, reward_funcs=[toll])
+    played(trainer, ROWS, GAMES)
+    assert trainer._metrics["train"]["barl/outcome_mismatch"] == [share]
+    assert ("barl/outcome_mismatch" in trainer._said) == bool(share)
 
 
 @pytest.mark.parametrize("number", [-math.inf, math.nan])
@@ -211,6 +230,28 @@ def text_trainer(tmp_path, **kwargs):
         step_segmenter=partial(delimited_steps, decode=tokenizer.decode, delimiter="\n"),
         **options,
     )
+
+
+@pytest.mark.parametrize("belief", ["model", "task", "both"])
+def test_the_expected_outcome_does_not_know_the_true_answer(tmp_path, belief):
+    """The same rollouts have the same weights, whichever of their answers is true or unknown."""
+
+    def said(hypotheses, steps, **columns):
+        pairs = zip(hypotheses, steps, strict=True)
+        return [
+            [[-0.1 * len(text) * int(n) for n in texts] for text in parts] for texts, parts in pairs
+        ]
+
+    tells = {} if belief == "model" else {"observation_likelihood": said}
+    trainer = text_trainer(tmp_path, belief=belief, **tells)
+    trainer.model.train()
+    weights = []
+    for truth in ("1", "2", "3", None):
+        rows = [row | {"solution": truth} for row in TEXT_ROWS]
+        weights.append(trainer._generate_and_score_completions(rows)["advantages"])
+    assert weights[0].abs().max() > 0.01
+    for others in weights[1:]:
+        torch.testing.assert_close(others, weights[0])
 
 
 def test_predicted_rewards_take_the_place_of_progress(tmp_path):

@@ -13,6 +13,7 @@ from peft import PrefixTuningConfig, get_peft_model
 from trl import GRPOConfig, TrlParser
 
 from barl_trl import BARLConfig, BARLTrainer
+from barl_trl.credit import Credit
 from barl_trl.rewards import accuracy_reward, cost, format_reward
 from barl_trl.trainer.checks import answer_equivalence_of, answer_extractor_of
 from barl_trl.trainer.config import own_fields
@@ -26,6 +27,9 @@ CPU = {"use_cpu": True, "bf16": False}
 
 def of_needs(rollouts, *, step_size, learning_rate, beta=1.0, **more):
     """Stand for an estimator of a user's that needs what is no field."""
+
+
+expecting = Credit("barl_trl.credit.bayes:bayes", replaces_outcome=True)
 
 
 def make(**settings):
@@ -56,6 +60,29 @@ def make(**settings):
 def test_a_value_that_is_refused(name, value):
     with pytest.raises(ValueError, match=f"^{name} must "):
         make(**{name: value})
+
+
+@pytest.mark.parametrize("credit", ["bayes", f"{__name__}.expecting"])
+def test_a_certain_answer_is_no_belief_under_which_an_outcome_is_expected(credit):
+    with pytest.raises(ValueError, match=r"^last_state must "):
+        make(credit=credit, last_state="answer")
+    assert make(credit=credit, last_state="answer", belief="task").scores_answers is False
+
+
+@pytest.mark.parametrize(
+    ("credit", "belief", "is_used", "is_used_with_rewards"),
+    [
+        *[("barl", "model", True, True), ("gae_posterior", "model", True, True)],
+        *[("barl", "task", False, True), ("barl", "both", False, True)],
+        *[("bayes", "model", False, True), (f"{__name__}.expecting", "model", False, True)],
+        *[("rloo", "model", False, False), ("progress", "model", False, False)],
+    ],
+)
+def test_a_consistency_that_no_belief_has_is_told(credit, belief, is_used, is_used_with_rewards):
+    args = make(credit=credit, belief=belief, consistency_beta=2.0)
+    for is_predicted, expected in ((False, is_used), (True, is_used_with_rewards)):
+        unused = args.unused(args.hears_rewards(is_predicted)) or ""
+        assert ("consistency_beta" not in unused) == expected
 
 
 # The options of a credit

@@ -26,6 +26,9 @@ class Credit(NamedTuple):
     """Over which tokens the values are whitened."""
     needs_truth: bool = True
     """Whether a rollout must have a true answer and an outcome to have a weight."""
+    replaces_outcome: bool = False
+    """Whether the belief's expectation replaces the outcome. Then the belief must not know the
+    truth, as the consistency of progress rewards does, which is left out."""
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -79,6 +82,7 @@ CREDITS = {
         credit_baseline="leave_one_out",
         value_normalization="none",
         needs_truth=False,
+        replaces_outcome=True,
     ),
     "information_gain": Credit(
         f"{_HERE}.information_gain:information_gain",

@@ -66,6 +66,11 @@ class ScoredRollouts:
         return self.state_mask[:, 1:]
 
     @property
+    def outcomes_if_true(self) -> Float[Tensor, "batch hypothesis"]:
+        """Outcome reward v_i if hypothesis i were true, without costs."""
+        return is_answered(self) if self.outcomes_under is None else self.outcomes_under
+
+    @property
     def truth_logps(self) -> Float[Tensor, "batch state"]:
         """Log-likelihood of the truth at each state, at most 0; 0 in padding."""
         return self.answer_logps[..., 0].clamp(max=0).masked_fill(~self.state_mask, 0.0)

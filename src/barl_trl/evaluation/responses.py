@@ -26,7 +26,7 @@ class Response:
         problem, solution, prompt: The problem's text and true answer, and the whole prompt.
         response: What the model wrote, without special tokens.
         tokens: Number of the response's tokens, without the one that ends the turn.
-        truncated: Whether the response was cut off, or ended with a call and no answer.
+        truncated: Whether the response was cut off at the longest length.
         answer: The answer that the grader read from the response; None if it read none.
         reward: 1.0 if the answer is right, else 0.0.
         reason: Rule by which the grader decided, or `"timeout"` or `"crash"`.

@@ -111,7 +111,7 @@ def _check_agents(args: BARLConfig, train_dataset: Any, keywords: dict[str, Any]
 def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, Any]) -> None:
     """Refuse functions of the task that change nothing, and rewards that they would replace."""
     credit, belief = args.credit, args.belief
-    is_expected = credit == "bayes" or (credit == "belief_critic" and belief != "model")
+    is_expected = args.own_credit.replaces_outcome
     is_own = args.own_credit.function.__module__.startswith("barl_trl.")
     observes, predicts = map(keywords.get, ("observation_likelihood", "hypothesis_rewards"))
     _must(observes is None or belief != "model",
@@ -132,6 +132,9 @@ def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, An
     if belief != "model" and not tells and all(map(inspect.isclass, factories)):
         warnings.warn(f"belief={belief!r} without observation_likelihood, hypothesis_rewards or "
                       f"{ENVIRONMENT_METHOD}: only the prior tells hypotheses apart.", stacklevel=4)
+    if credit == "bayes" and belief == "model":
+        warnings.warn("credit='bayes' with the model's own belief was worse than RLOO, 7 against "
+                      "21 % (docs/credit.md): take belief='task', or 'rloo'.", stacklevel=4)
 
 
 def _check_dataset(

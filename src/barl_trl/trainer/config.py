@@ -28,9 +28,7 @@ _COUNTS = (
     "per_device_train_batch_size", "gradient_accumulation_steps",
 )
 """Fields that are None or whole numbers of at least 1."""
-_USED_WITH_ROLLOUTS = (
-    "consistency_beta", "max_hypotheses", "hypotheses_column", "prior_column", "belief",
-)
+_USED_WITH_ROLLOUTS = ("max_hypotheses", "hypotheses_column", "prior_column", "belief")
 """Fields that change nothing unless the rollouts' answers are hypotheses."""
 _USED_WITH_SCORES = (
     "elicitation", "answer_likelihood", "plausibility_temperature", "scoring_method",
@@ -51,6 +49,9 @@ _RULES: tuple[tuple[str, Callable[[Any], Any], str, str], ...] = (
      "be None without hypotheses_column", "it has the weights of what that column lists"),
     ("belief", lambda s: s.belief != "both" or s.credit in _TAKE_BOTH or s.credit not in CREDITS,
      "be 'model' or 'task' with this credit", f"'both' is for {', '.join(_TAKE_BOTH)}"),
+    ("last_state", lambda s: s.last_state != "answer" or s.belief != "model"
+     or not s.own_credit.replaces_outcome,
+     "be 'measured' with this credit and belief='model'", "every answer would be paid as right"),
     # TRL's, that would train wrongly in silence, or that TRL refuses late or cryptically
     ("num_generations", lambda s: s.num_generations >= 2,
      "be at least 2", "one rollout of a prompt has nothing to be compared with"),
@@ -175,12 +176,13 @@ class BARLConfig(RedactedArguments, GRPOConfig):
     belief: Literal["model", "task", "both"] = option("model",
         "Where the belief over hypotheses comes from. `model`: how likely the model finds each "
         "answer (the paper). `task`: prior and likelihoods of observations "
-        "(`observation_likelihood`, `hypothesis_rewards`); no answer is scored. `both`: their "
-        "product. `grpo` and `rloo` only log it.")
+        "(`observation_likelihood`, `hypothesis_rewards`); no answer is scored. `both`: what the "
+        "model finds likely at the prompt, times these. `grpo` and `rloo` only log it.")
     consistency_beta: float = option(1.0,
         "Weight of the reward discrepancy in the posterior, the paper's beta. From 0 (only "
-        "plausibility counts) to `inf` (any discrepancy eliminates a hypothesis). TRL's `beta` "
-        "is the KL coefficient.")
+        "plausibility counts) to `inf` (any discrepancy eliminates a hypothesis). `bayes`, and the "
+        "beliefs `task` and `both`, use it with `hypothesis_rewards` alone. TRL's `beta` is the KL "
+        "coefficient.")
     answer_likelihood: Literal["mean", "sum", "token_mean"] | None = option(None,
         "How an answer's plausibility follows from its token probabilities. `mean`: geometric "
         "mean (released code); it flatters long answers, whose later tokens are certain. `sum`: "
@@ -242,12 +244,18 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         is_whole = self.belief == "task" or (self.belief == "both" and credit.hypotheses == "truth")
         if is_whole:  # the task's belief is over all hypotheses
             changed["hypotheses"] = "rollouts"
+        if self.credit == "belief_critic" and self.belief != "model":
+            changed["replaces_outcome"] = True
         return credit._replace(**changed)
 
     @property
     def scores_answers(self) -> bool:
         """Whether the model scores answers, which costs a forward pass."""
         return self.belief != "task" and self.own_credit.hypotheses != "none"
+
+    def hears_rewards(self, are_predicted: bool) -> bool:
+        """Return whether the belief has a consistency: that of progress rewards knows the truth."""
+        return are_predicted or (self.belief == "model" and not self.own_credit.replaces_outcome)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -264,13 +272,16 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         given: Any = self.credit_options or {}
         return settings | {"credit_options": options | given}
 
-    def unused(self) -> str | None:
+    def unused(self, hears_rewards: bool = True) -> str | None:
         """Return a line that names the settings that change nothing; None if all have an effect."""
-        names = _USED_WITH_ROLLOUTS * (self.own_credit.hypotheses != "rollouts")
+        credit, said = self.own_credit, f"credit={self.credit!r} with belief={self.belief!r}"
+        names = _USED_WITH_ROLLOUTS * (credit.hypotheses != "rollouts")
         names += _USED_WITH_SCORES * (not self.scores_answers)
+        names += ("last_state",) * (credit.replaces_outcome and self.belief == "both")
+        names += ("consistency_beta",) * (credit.hypotheses != "rollouts" or not hears_rewards)
         changed = [name for name in names if getattr(self, name) != getattr(BARLConfig, name)]
         unused = ", ".join(f"{name}={getattr(self, name)!r}" for name in changed)
-        return f"credit={self.credit!r} does not use {unused}." if unused else None
+        return f"{said} does not use {unused}." if unused else None
 
     @property
     def _parameters(self) -> dict[str, Parameter]:

@@ -53,6 +53,11 @@ _OF_BARL = (
     "once. V(t) assumes that a rollout believes what it answered, and that other hypotheses would "
     "have brought the same observations (docs/method.md). credit='belief_critic' assumes neither."
 )
+_MISMATCH = (
+    "barl/outcome_mismatch is {:.2g}: this share of rewards is not what the credit takes in their "
+    "place (reward_weights for the true answer, 0 for others, or outcome_under, and costs), and is "
+    "not trained. Give outcome_under, or mark costs (docs/beliefs.md)."
+)
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
 _OF_TRUTHS = "truth_mass discrepancy outcome_gain observation_gain value_spread_equal_outcome"
@@ -179,6 +184,8 @@ class BatchLog(TrainerCallback):
         if trainer.reads_boxes and self._no_answer:
             trainer._say_once("barl/no_answer", no_answer_advice(fmean(self._no_answer)))
         trainer._say_once("turns", _turn_advice(trainer, min(turns), max(turns)))
+        if share := metrics.get("outcome_mismatch"):
+            trainer._say_once("barl/outcome_mismatch", _MISMATCH.format(share))
         for name, ((bound, batches), text) in LOW.items():
             is_meant = trainer.args.credit == "barl" or name != "outcome_gain"  # BARL's weights
             if name in metrics and is_meant and credit.hypotheses != "none":
@@ -209,7 +216,6 @@ def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
         return text if many > 1 else None
     biased = {
         "gain_normalization='joint'": options.get("gain_normalization") == "joint",
-        "credit_baseline='step'": trainer.credit.credit_baseline == "step",
         "credit='delta_belief'": name == "delta_belief",
     }
     setting = next((setting for setting, is_biased in biased.items() if is_biased), None)
@@ -261,11 +267,16 @@ def _local_sums(
         sums = {name: sums[name] for name in sums if name not in _OF_SEVERAL}
         truth = rollouts.truth_plausibility  # alone it has all of the posterior
     sums["observation_gain"] = _sum(truth[:, 1:] - truth[:, :-1], seen)
-    if belief == "task" and rollouts.rewards is None:
+    if not trainer._hears_rewards:
         del sums["discrepancy"]
+    has_truth = seen.new_tensor([bool(one and one.has_truth) for one in scored.local_sets])
+    if trainer.credit.replaces_outcome:
+        outcomes = batch.local(batch.outcomes)
+        costs = 0 if rollouts.costs is None else rollouts.costs
+        is_right = torch.isclose(outcomes, rollouts.outcomes_if_true[:, 0] + costs, atol=1e-4)
+        sums["outcome_mismatch"] = _sum(~is_right, has_truth & outcomes.isfinite())
     if belief != "model":
         is_text = not generated.has_tools and generated.masks is None
-        has_truth = seen.new_tensor([bool(one and one.has_truth) for one in scored.local_sets])
         seen = rollouts.step_mask if is_text else seen  # each step of a text may tell something
         sums |= _evidence_sums(rollouts, scored.evidence, has_truth, seen)
     steps = rollouts.step_mask.sum(dim=1)

@@ -33,7 +33,7 @@ from ..plausibility.elicitation import Elicitation
 from ..plausibility.queries import Rollout
 from ..posterior import posterior
 from ..rewards import AccuracyReward, calls_tool, rollout_answers
-from ..steps import StepSegmenter, Turn, might_go_on, turn_step_ends, turns_of
+from ..steps import StepSegmenter, Turn, turn_step_ends, turns_of
 from .config import BARLConfig
 from .evidence import Evidence, Lists, TaskFunctions, read_evidence, steps_of
 from .turns import Generated
@@ -53,8 +53,7 @@ class Scored(NamedTuple):
     turns: list[list[Turn]]
     """Turns of each of this process's rollouts."""
     is_cut_off: list[bool]
-    """Whether each of this process's rollouts might have gone on: it reached the longest completion
-    before its turn ended, or ended in a call of a tool and gave no answer."""
+    """Whether each of this process's rollouts reached the longest completion before its end."""
     likelihoods: AnswerLogLikelihoods
     """Log-likelihood of each hypothesis at each state of this process's rollouts, in nats; without
     hypotheses where no answer is scored."""
@@ -167,16 +166,14 @@ class HypothesisScorer:
                 answer_logps=likelihoods.answer_logps[..., :0],
                 hypothesis_mask=likelihoods.hypothesis_mask[:, :0],
             )
-        is_cut_off = [
-            might_go_on(ids, spans, self.end_ids) or (answer is None and calls_tool(completion))
-            for ids, spans, answer, completion in zip(
-                generated.completion_ids, turns, local_answers, generated.completions, strict=True
-            )
+        cut_off = [
+            generated.is_cut_off(n, spans, answer, self.args, self.end_ids)
+            for n, (spans, answer) in enumerate(zip(turns, local_answers, strict=True))
         ]
         if self.args.last_state == "answer" and self.args.scores_answers:
             columns = local_sets, local_answers, [n % group_size for n in places]
             logps = likelihoods.answer_logps.clone()
-            self._make_ends_certain(logps, zip(logps, step_ends, is_cut_off, *columns, strict=True))
+            self._make_ends_certain(logps, zip(logps, step_ends, cut_off, *columns, strict=True))
             likelihoods = likelihoods._replace(answer_logps=logps)
         evidence = None
         is_told = self.args.belief != "model" or self.functions != TaskFunctions()
@@ -194,7 +191,7 @@ class HypothesisScorer:
             )
         lists = given if self.args.hypotheses_column else None
         return Scored(
-            answers, sets, local_sets, step_ends, turns, is_cut_off, likelihoods, evidence, lists
+            answers, sets, local_sets, step_ends, turns, cut_off, likelihoods, evidence, lists
         )
 
     def _hypotheses(
@@ -372,7 +369,7 @@ def model_posterior(
 
     Without a truth no reward is observed, so rollouts whose hypothesis 0 is not the truth have no
     consistency. `evidence` has the other arguments of [`posterior`]: with `observation_logps` it is
-    also the task's belief (`belief="both"`).
+    the belief of `"both"`, the model's before any observation times the task's.
     """
     weights = posterior(answer_logps, beta=beta, **evidence)
     if has_truth.all():

@@ -230,7 +230,8 @@ class BARLTrainer(ResumeMixin):
         self.data_collator: Any = Rows
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         tell_ends(self)
-        self._say_once("unused", args.unused())
+        self._hears_rewards = args.hears_rewards(functions.hypothesis_rewards is not None)
+        self._say_once("unused", args.unused(self._hears_rewards))
         grader = self._judge.grader
         self.reads_boxes = answer_extractor is None and grader.extraction == "boxed"
         if answer_equivalence is None:
@@ -365,7 +366,7 @@ class BARLTrainer(ResumeMixin):
             scored,
             outcomes,
             group_size=self.num_generations,
-            beta=self.args.consistency_beta,
+            beta=self.args.consistency_beta if self._hears_rewards else 0.0,
             belief=self.args.belief,
             costs=(rewards * weights * is_cost).nansum(dim=1) if is_cost.any() else None,
             outcome_scale=self._outcome_scale,

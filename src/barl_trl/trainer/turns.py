@@ -4,6 +4,7 @@ TRL runs the loop of tools and environments, or a `rollout_func` does. What they
 here, and which tokens end the model's turns is decided here.
 """
 
+import math
 from collections.abc import Collection, Sequence
 from itertools import compress, takewhile
 from statistics import fmean
@@ -14,7 +15,7 @@ from trl import is_conversational
 
 from ..hypotheses import plain_text
 from ..rewards import Completion, GivenAnswer, calls_tool
-from ..steps import Turn, might_go_on, turns_of
+from ..steps import Turn, turns_of
 
 ROLLOUT_ANSWER = "rollout_answer"
 """Column in which reward functions get the answers that agents gave, [`GivenAnswer`]s."""
@@ -38,6 +39,22 @@ class Generated(NamedTuple):
     environments: list[Any] | None = None
     """The environment of each rollout, as it is at the rollout's end."""
 
+    def is_cut_off(
+        self, n: int, turns: Sequence[Turn], answer: str | None, args: Any, end_ids: Collection[int]
+    ) -> bool:
+        """Return whether a rollout reached the longest completion before its end.
+
+        So did one whose last call has no room for its result. One that has used up its calls, or
+        that a `rollout_func` ended behind an observation, was ended by the task.
+        """
+        ids, most = self.completion_ids[n], args.max_tool_calling_iterations
+        is_call = self.has_tools and answer is None and calls_tool(self.completions[n])
+        if not turns or (is_call and (most is None or len(turns) <= most)):
+            return True
+        if turns[-1].has_observation:  # the model has not taken its next turn
+            return ids[-1] not in end_ids and len(ids) >= (args.max_completion_length or math.inf)
+        return turns[-1].end == len(ids)
+
 
 class Episode(NamedTuple):
     """What an agent did with one problem."""
@@ -55,7 +72,7 @@ class Episode(NamedTuple):
     num_tokens: int
     """Number of tokens that the model wrote, without the one that ends its last turn."""
     is_cut_off: bool
-    """Whether it ended within a turn, or with a call and without an answer."""
+    """Whether it reached the longest completion before its end."""
     given_answer: GivenAnswer | None
     """The answer that its environment or the `rollout_func` tells; None: the completion has it."""
 
@@ -113,14 +130,13 @@ def episodes_of(prompts: Sequence[Completion], generated: Generated, trainer: An
     given = generated.given_answers or [None] * len(masks)
     columns = generated.completions, generated.completion_ids, masks, generated.turns or (), given
     episodes = []
-    for prompt, completion, ids, mask, turns, told in zip(prompts, *columns, strict=True):
+    for n, (prompt, said, ids, mask, turns, told) in enumerate(zip(prompts, *columns, strict=True)):
         own_mask = mask[: turns[-1].end] if turns else []
         text = _own_text(ids[: len(own_mask)], own_mask, trainer._tokenizer)
-        is_unanswered = told is None or told.answer is None
-        is_cut_off = might_go_on(ids, turns, trainer.turn_end_ids)
-        is_cut_off |= is_unanswered and calls_tool(completion)
+        answer = None if told is None else told.answer
+        is_cut = generated.is_cut_off(n, turns, answer, trainer.args, trainer.turn_end_ids)
         number = sum(own_mask)
-        episodes.append(Episode(prompt, completion, text, ids, mask, number, is_cut_off, told))
+        episodes.append(Episode(prompt, said, text, ids, mask, number, is_cut, told))
     return episodes
 
 
