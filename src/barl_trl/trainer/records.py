@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-VERSION = 3
+VERSION = 4
 """Version of the schema. Readers refuse files of a later version."""
 
 SCHEMA = pa.schema(
@@ -75,7 +76,7 @@ _NAME = re.compile(r"rollouts_(\d+)(?:_(\d+))?\.parquet")
 
 
 def file_name(step: int, part: int = 0) -> str:
-    """Return the name of the file with the rollouts that were generated after `step` steps.
+    """Return the name of the file with the rollouts that `step`, from 1, is the first to train on.
 
     An optimizer step may take several rollout batches: `part` is their number, from 0.
     """
@@ -91,12 +92,12 @@ def record_files(folder: Path) -> list[tuple[int, Path]]:
 
 
 def forget_from(folder: Path, step: int) -> None:
-    """Delete the files of rollouts that were generated after `step` steps or more.
+    """Delete the files of rollouts of the steps after `step`.
 
     A run that begins, or goes on from a checkpoint, generates these rollouts anew, perhaps at other
     steps. Unfinished files of a killed run are deleted, too.
     """
-    undone = [path for file_step, path in record_files(folder) if file_step >= step]
+    undone = [path for file_step, path in record_files(folder) if file_step > step]
     for path in [*undone, *folder.glob("rollouts_*.partial")]:
         path.unlink(missing_ok=True)
 
@@ -177,6 +178,10 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
         version = (metadata or {}).get("version")
         if not isinstance(version, int) or version > VERSION:
             raise ValueError(f"version {version!r}, and not one up to {VERSION}: update barl-trl")
+        if version < 4 and metadata.get("source") == "training" and "step" in table.column_names:
+            # they count the steps that were done
+            steps = pc.add(table["step"], pa.scalar(1, pa.int32()))
+            table = table.set_column(table.column_names.index("step"), "step", steps)
         for name in columns:
             field = SCHEMA.field(name)
             if field.nullable and name not in schema.names:
