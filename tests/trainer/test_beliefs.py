@@ -9,6 +9,7 @@ from datasets import Dataset
 
 from barl_trl.rewards import accuracy_reward, cost
 from barl_trl.steps import delimited_steps
+from barl_trl.trainer.metrics import _bad_signs
 
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
@@ -257,3 +258,74 @@ def test_a_batch_without_any_usable_hypothesis_has_no_weights(tmp_path, credit, 
         trainer.rollout_func = given_rollouts({"Which?": ["no idea"]})
     output = trainer._generate_and_score_completions(rows)
     assert not output["advantages"].any()
+    assert "barl/no_hypothesis" in trainer._said
+
+
+# What makes a belief useless is said, and a belief that is not at fault is not blamed
+
+
+def changed(change):
+    """Likelihoods of which each number is changed."""
+
+    def function(hypotheses, steps, **columns):
+        return [
+            [[*map(change, compared(messages, texts))] for messages in turns]
+            for turns, texts in zip(steps, hypotheses, strict=True)
+        ]
+
+    return {"factory": Guess, "observation_likelihood": function}
+
+
+LACKING = [row | {"numbers": ["3", "7", "9"], "prior": [1, 1, 1]} for row in ROWS]
+UNLIKELY = [row | {"prior": [1.0, 1.0, 1.0, 0.0]} for row in ROWS]
+NOTHING = [row | {"numbers": []} for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("fault", "batches", "kwargs"),
+    [
+        ([], 3, {}),
+        ([], 3, changed(lambda logp: max(logp, math.log(0.1)))),
+        ([], 3, {"belief": "model", "later": LACKING}),  # such a list need not be complete
+        (["numbers"], 1, changed(math.exp)),
+        (["numbers"], 1, changed(lambda logp: logp == 0)),
+        (["numbers"], 1, changed(lambda logp: max(logp, -1e9))),
+        (["belief_shift"], 3, changed(lambda logp: 0.0)),
+        (["observations_contradicted"], 3, changed(lambda logp: -math.inf)),
+        (["observations_unusable"], 3, changed(lambda logp: math.nan)),
+        (["truth_not_given"], 3, {"later": LACKING}),
+        (["truth_not_given"], 3, {"later": UNLIKELY, "prior_column": "prior"}),
+        (["unusable_lists"], 3, {"later": NOTHING}),
+        (["unusable_priors"], 3, {"later": ROWS, "prior_column": "none"}),
+    ],
+)
+def test_a_dead_belief_is_named(tmp_path, fault, batches, kwargs):
+    """Once, where its cause is; what is refused at first comes later."""
+    later = kwargs.get("later", ROWS)
+    rows = [row | {"none": PRIOR, "numbers": NUMBERS} for row in ROWS]
+    trainer = game(tmp_path, rows=rows, **{n: v for n, v in kwargs.items() if n != "later"})
+    trainer.state.global_step = 1
+    for _ in range(batches):
+        assert not {f"barl/{name}" for name in fault} & trainer._said
+        played(trainer, later, GAMES)
+    assert {one for one in trainer._said if one.startswith("barl/")} == {
+        f"barl/{name}" for name in fault
+    }
+
+
+def test_what_the_belief_lacks_is_not_said_while_all_rewards_tie(tmp_path):
+    """Nor that of many hypotheses each has little, nor what other credits do not use."""
+    trainer = game(tmp_path)
+    low = {"truth_mass": 5e-4, "belief_shift": 0.0, "outcome_gain": 0.5, "unusable_truths": 0.0}
+    low |= {"hypotheses_per_prompt": 4.0}
+    tied, other = torch.ones(8), torch.arange(8.0)
+
+    def signs(metrics, outcomes):
+        told = _bad_signs(trainer, dict(metrics), outcomes)
+        return {name for name, sign in told.items() if sign}
+
+    assert signs(low, tied) == set()
+    assert signs(low, other) == {"truth_mass", "belief_shift"}
+    assert signs(low | {"hypotheses_per_prompt": 2000.0}, other) == {"belief_shift"}
+    trainer.args.credit = "barl"
+    assert signs(low, other) == {"truth_mass", "belief_shift", "outcome_gain"}
