@@ -43,8 +43,8 @@ _SIGNS = {
         "are the true answers, lists in hypotheses_column and, without a truth, rollouts' answers.",
     ),
 }
-"""Bad sign -> in what share of the last ten rollout batches, and after how many of them, it is said
-(10 if chance may cause one), and what it means."""
+"""Bad sign -> in what share of the last ten rollout batches, after how many it is said, and what it
+means. With a share of 1 so many in a row must have it, 10 if chance may cause one."""
 _OF_MODEL = (
     " The model may not understand the elicitation, or write answers in another form than "
     "solution_column has them: change either. credit='grpo' saves the scoring."
@@ -72,7 +72,8 @@ class BatchLog(TrainerCallback):
     def __init__(self, trainer: Any):
         self._trainer = trainer
         self._no_answer: list[Any] = []  # shares of each batch whose answers were read from texts
-        self._signs = {name: deque[float](maxlen=10) for name in _SIGNS}
+        lengths = {name: n if share == 1 else 10 for name, (share, n, _) in _SIGNS.items()}
+        self._signs = {name: deque[float](maxlen=length) for name, length in lengths.items()}
         self._scoring = self._training = 0.0  # seconds so far
 
     def log_rollouts(
