@@ -107,7 +107,7 @@ class BatchLog(TrainerCallback):
         trainer._say_once("turns", _turn_advice(trainer, min(counts), max(counts)))
         is_used = trainer._accuracy_rewards or trainer.credit.hypotheses == "rollouts"
         if trainer.reads_boxes and self._no_answer and is_used:
-            said = no_answer_advice(*map(fmean, zip(*self._no_answer, strict=True)), _LIMITS)
+            said = no_answer_advice(*map(fmean, zip(*self._no_answer, strict=True)), limit=_LIMITS)
             trainer._say_once("barl/no_answer", said)
         self._tell_signs(metrics, signs)
         self.log_table(_table_rows(scored, local_rollouts, weighed))

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 VERSION = 4
@@ -178,16 +177,15 @@ def _read(path: Path, columns: Sequence[str]) -> tuple[dict[str, Any], pa.Table]
         version = (metadata or {}).get("version")
         if not isinstance(version, int) or version > VERSION:
             raise ValueError(f"version {version!r}, and not one up to {VERSION}: update barl-trl")
-        if version < 4 and metadata.get("source") == "training" and "step" in table.column_names:
-            # they count the steps that were done
-            steps = pc.add(table["step"], pa.scalar(1, pa.int32()))
-            table = table.set_column(table.column_names.index("step"), "step", steps)
         for name in columns:
             field = SCHEMA.field(name)
             if field.nullable and name not in schema.names:
                 table = table.append_column(field, pa.nulls(len(table), field.type))
             elif schema.field(name) != field:
                 raise ValueError(f"another column {name}")
+        if version < 4 and metadata.get("source") == "training" and "step" in columns:
+            steps = pa.array(table["step"].to_numpy() + 1)  # it counted the steps that were done
+            table = table.set_column(table.column_names.index("step"), SCHEMA.field("step"), steps)
     except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError) as error:
         reason = " ".join(str(error).split()).removesuffix(".")
         raise ValueError(f"{path} must be a file of rollout records, got {reason}.") from None
