@@ -20,6 +20,7 @@ from barl_trl.hypotheses import (
     given_metrics,
     hypothesis_metrics,
     merge_hypotheses,
+    no_answer_advice,
     plain_text,
     truth_answer,
     why_inadmissible,
@@ -301,6 +302,12 @@ def test_a_closed_list_is_all_there_is_with_the_truth():
     assert not lacking.lists_truth
     metrics = hypothesis_metrics([merged, lacking], [None] * 5)
     assert metrics["truth_not_given"] == 0.5 and metrics["dropped/not_given"] == 0.2
+
+
+def test_answers_that_are_missing_because_of_a_limit_name_it():
+    assert no_answer_advice(0.2, 0.2, "LIMIT") is None
+    assert "LIMIT" in str(no_answer_advice(0.5, 0.25, "LIMIT"))
+    assert "LIMIT" not in str(no_answer_advice(0.5, 0.2, "LIMIT"))
 
 
 def test_the_likeliest_of_a_closed_list_are_kept_with_the_truth():

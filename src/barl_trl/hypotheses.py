@@ -420,11 +420,14 @@ def given_metrics(given: Sequence[GivenHypotheses | None]) -> dict[str, float]:
     }
 
 
-def no_answer_advice(share: float) -> str | None:
-    """Say that more than a fifth of the responses have no answer, and what helps; None if not."""
+def no_answer_advice(share: float, cut_off: float, limit: str) -> str | None:
+    """Say that more than a fifth of the responses have no answer, and what helps; None if not.
+
+    `cut_off` is the share that was cut off before it had one, by the setting `limit`.
+    """
     if share <= 0.2:
         return None
-    return (
-        f"{100 * share:.0f} % of the responses have no answer: they do not box it, or were cut "
-        'off. extraction="stated" also reads "the answer is 42" and the like (docs/graders.md).'
-    )
+    why = f"{cut_off:.0%} were cut off before they had one. Raise {limit}."
+    if cut_off < share / 2:
+        why = 'they do not box it. extraction="stated" also reads "the answer is 42" and the like.'
+    return f"{share:.0%} of the responses have no answer: {why}"

@@ -183,7 +183,7 @@ class Recorder:
         made._recorder.on_train_begin(args, made.state, made.control)
         weights_of(made, self.rows)
         folder = self.folder / FOLDER
-        return [*read_records(folder)], read_metadata(folder / file_name(0))
+        return [*read_records(folder)], read_metadata(folder / file_name(1))
 
 
 CANDIDATES = [*map(str, range(1, 6)), "0.5", "2.5"]

@@ -9,6 +9,7 @@ from datasets import Dataset
 
 from barl_trl.rewards import accuracy_reward, cost
 from barl_trl.steps import delimited_steps
+from barl_trl.trainer.metrics import _bad_signs
 
 from .. import reference
 from ..tiny import tiny_model, tiny_tokenizer
@@ -298,3 +299,67 @@ def test_a_batch_without_any_usable_hypothesis_has_no_weights(tmp_path, credit, 
         trainer.rollout_func = given_rollouts({"Which?": ["no idea"]})
     output = trainer._generate_and_score_completions(rows)
     assert not output["advantages"].any()
+    assert "barl/no_hypothesis" in trainer._said
+
+
+# What makes a belief useless is said, and a belief that is not at fault is not blamed
+
+
+def changed(change):
+    """Likelihoods of which each number is changed."""
+
+    def function(hypotheses, steps, **columns):
+        return [
+            [[*map(change, compared(messages, texts))] for messages in turns]
+            for turns, texts in zip(steps, hypotheses, strict=True)
+        ]
+
+    return {"factory": Guess, "observation_likelihood": function}
+
+
+LACKING, UNLIKELY, NOTHING = (
+    [row | {"numbers": numbers, "prior": prior} for row in ROWS]
+    for numbers, prior in [(NUMBERS[:3], [1] * 3), (NUMBERS, [1, 1, 1, 0]), ([], [])]
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "batches", "rows", "kwargs"),
+    [
+        ("", 3, ROWS, {}),
+        ("", 3, LACKING, {"belief": "model"}),  # such a list need not be complete
+        ("numbers", 1, ROWS, changed(math.exp)),
+        ("numbers", 1, ROWS, changed(lambda logp: max(logp, -1e9))),
+        ("belief_shift", 3, ROWS, changed(lambda logp: 0.0)),
+        ("observations_contradicted", 3, ROWS, changed(lambda logp: -math.inf)),
+        ("observations_unusable", 3, ROWS, changed(lambda logp: math.nan)),
+        ("truth_not_given", 3, LACKING, {}),
+        ("truth_not_given", 3, UNLIKELY, {"prior_column": "prior"}),
+        ("unusable_lists", 3, NOTHING, {}),
+        ("unusable_priors", 3, ROWS, {"prior_column": "none"}),
+    ],
+)
+def test_a_dead_belief_is_named(tmp_path, fault, batches, rows, kwargs):
+    """In these batches of rows; what is refused at first comes later."""
+    trainer = game(tmp_path, rows=[row | {"none": PRIOR} for row in ROWS], **kwargs)
+    trainer.state.global_step = 1
+    for _ in range(batches):
+        assert f"barl/{fault}" not in trainer._said
+        played(trainer, rows, GAMES)
+    said = [name for name in trainer._said if name.startswith("barl/")]
+    assert said == [f"barl/{fault}"] * bool(fault)
+
+
+def test_a_belief_is_not_blamed_while_all_rewards_tie(tmp_path):
+    """Nor because each of many hypotheses has little, nor for what the credit does not use."""
+    trainer, low = game(tmp_path), {"truth_mass": 5e-4, "belief_shift": 0.0, "outcome_gain": 0.5}
+
+    def signs(outcomes, hypotheses=4.0):
+        more = {"unusable_truths": 0.0, "hypotheses_per_prompt": hypotheses}
+        return {name for name, sign in _bad_signs(trainer, low | more, outcomes).items() if sign}
+
+    assert signs(torch.ones(8)) == set()
+    assert signs(torch.arange(8.0)) == {"truth_mass", "belief_shift"}
+    assert signs(torch.arange(8.0), hypotheses=2000.0) == {"belief_shift"}
+    trainer.args.credit = "barl"
+    assert signs(torch.arange(8.0)) == {*low}

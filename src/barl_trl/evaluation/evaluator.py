@@ -73,7 +73,8 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
         rows = run.results["benchmarks"].values()
         if run.is_first and run.grader.extraction == "boxed":
             sizes = [row["num_problems"] for row in rows]
-            if advice := no_answer_advice(fmean([row["no_answer"] for row in rows], sizes)):
+            shares = [fmean([row[n] for row in rows], sizes) for n in ("no_answer", "truncated")]
+            if advice := no_answer_advice(shares[0], min(shares), "max_tokens"):
                 run.save(advice=advice)
     return run.results
 

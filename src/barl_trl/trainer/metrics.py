@@ -4,7 +4,7 @@ Nothing here changes a weight. docs/metrics.md says of each metric what is healt
 """
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from itertools import chain
 from statistics import fmean
@@ -22,32 +22,34 @@ from ..hypotheses import given_metrics, hypothesis_metrics, no_answer_advice
 from ..posterior import discrepancy, task_belief
 from .records import likeliest
 
-LOW = {
-    "truth_mass": (
-        (1e-3, 10),
-        "the true answers count for nothing. The model may write answers in another form than "
-        "solution_column has them, or not understand the elicitation: change either, or try "
-        "consistency_beta=0. With the task's belief, observation_likelihood rules them out.",
+_SIGNS = {
+    "truth_mass": (1, 10, "the true answers count for nothing."),
+    "belief_shift": (1, 10, "the belief does not move within a rollout."),
+    "outcome_gain": (1, 3, "the belief favours wrong answers; plain RL has 1. Try credit='grpo'."),
+    "observations_unusable": (0.5, 3, "the task's functions return NaN or infinity."),
+    "observations_contradicted": (0.5, 3, "no hypothesis allows them, so they are left out."),
+    "truth_not_given": (0.5, 3, "lists lack the truth, or its prior weight is 0. It is added."),
+    "unusable_lists": (0.5, 3, "rows have no usable list in hypotheses_column."),
+    "unusable_priors": (0.5, 3, "rows have no usable weights in prior_column."),
+    "equal": (1, 3, "observation_likelihood tells no hypothesis from another."),
+    "numbers": (
+        *(0.5, 1),
+        "observation_likelihood returns numbers beyond 1e6, or some above 0 and none below, as "
+        "probabilities are: return their logarithms, and -inf for what cannot be.",
     ),
-    "belief_shift": (
-        (1e-2, 10),
-        "the belief does not move within a rollout, so that all steps weigh alike. The model may "
-        "not understand the elicitation (change it), or the observations may rule nothing out. "
-        "credit='grpo' saves the scoring.",
-    ),
-    "outcome_gain": (
-        (0.7, 3),
-        "the belief favours wrong answers, and takes signal away that plain RL has (1). Try "
-        "consistency_beta=inf, else credit='grpo'.",
+    "no_hypothesis": (
+        *(0.5, 1),
+        "no prompt of a rollout batch has a hypothesis, so that nothing is learned from it. They "
+        "are the true answers, lists in hypotheses_column and, without a truth, rollouts' answers.",
     ),
 }
-"""Metric -> its bound, the number of rollout batches in a row (10 if chance may cause one) after
-which it is said that the metric is below it, and what that means."""
-
-_LOSS = (
-    "loss stays near 0 by construction: the weights of a rollout batch have mean 0. reward says "
-    "whether the model learns."
+"""Bad sign -> in what share of the last ten rollout batches, after how many it is said, and what it
+means. With a share of 1 so many in a row must have it, 10 if chance may cause one."""
+_OF_MODEL = (
+    " The model may not understand the elicitation, or write answers in another form than "
+    "solution_column has them: change either. credit='grpo' saves the scoring."
 )
+_OF_TASK = " The prior or observation_likelihood is wrong, or rollouts bring no observations."
 _OF_BARL = (
     "credit='barl' with several turns: who asks a question looks no better than who answers at "
     "once. V(t) assumes that a rollout believes what it answered, and that other hypotheses would "
@@ -58,6 +60,7 @@ _MISMATCH = (
     "place (reward_weights for the true answer, 0 for others, or outcome_under, and costs), and is "
     "not trained. Give outcome_under, or mark costs (docs/beliefs.md)."
 )
+_LIMITS = "max_completion_length, of agents also max_tool_calling_iterations"
 _OF_SEVERAL = ("truth_mass", "posterior_entropy")
 """Metrics that are constant if the truth is the only hypothesis."""
 _OF_TRUTHS = "truth_mass discrepancy outcome_gain observation_gain value_spread_equal_outcome"
@@ -73,23 +76,23 @@ class BatchLog(TrainerCallback):
 
     def __init__(self, trainer: Any):
         self._trainer = trainer
-        self._no_answer: list[float] = []  # share in each batch whose answers were read from texts
-        self._in_a_row = Counter[str]()
+        self._no_answer: list[Any] = []  # shares of each batch whose answers were read from texts
+        lengths = {name: n if share == 1 else 10 for name, (share, n, _) in _SIGNS.items()}
+        self._signs = {name: deque[float](maxlen=length) for name, length in lengths.items()}
         self._scoring = self._training = 0.0  # seconds so far
-        self._say_too_long(trainer.args.max_completion_length)
 
     def log_rollouts(
         self, batch: Any, local_rollouts: ScoredRollouts, weighed: TokenWeights
     ) -> None:
         """Log this process's part of a `RolloutBatch`. All processes must call this together."""
         trainer, scored, generated = self._trainer, batch.scored, batch.generated
-        sequences = zip(generated.prompt_ids, generated.completion_ids, strict=True)
-        longest = max(len(prompt) + len(completion) for prompt, completion in sequences)
-        local = longest, scored.likelihoods.num_tokens, [*map(len, scored.turns)]
-        lengths, tokens, turns = zip(*gather_object([local]), strict=True)
+        local = scored.likelihoods.num_tokens, [*map(len, scored.turns)], scored.is_cut_off
+        tokens, turns, cut_off = zip(*gather_object([local]), strict=True)
         metrics = hypothesis_metrics(scored.sets, scored.answers)
         if generated.given_answers is None:
-            self._no_answer.append(metrics["no_answer"])
+            pairs = zip(scored.answers, chain.from_iterable(cut_off), strict=True)
+            is_lost = fmean(answer is None and is_cut for answer, is_cut in pairs)
+            self._no_answer.append((metrics["no_answer"], is_lost))
         if local_rollouts.belief.shape[2]:
             metrics["scoring_tokens"] = sum(tokens)
         else:
@@ -100,12 +103,20 @@ class BatchLog(TrainerCallback):
         if not trainer.credit.needs_truth:
             metrics["answer_entropy"] = _entropy_of_votes(scored, trainer.num_generations)
         metrics = {name: value for name, value in metrics.items() if not math.isnan(value)}
+        signs = _bad_signs(trainer, metrics, batch.outcomes)
         logged = trainer._metrics["train"]
         for name, value in metrics.items():
             logged[f"barl/{name}"].append(value)
         self._scoring += sum(logged.get("barl/scoring_seconds", [])[-1:])
-        self._say_too_long(max(lengths))
-        self._advise(metrics, [*chain.from_iterable(turns)])
+        counts = [*chain.from_iterable(turns)]
+        trainer._say_once("turns", _turn_advice(trainer, min(counts), max(counts)))
+        is_used = trainer._accuracy_rewards or trainer.credit.hypotheses == "rollouts"
+        if trainer.reads_boxes and self._no_answer and is_used:
+            said = no_answer_advice(*map(fmean, zip(*self._no_answer, strict=True)), limit=_LIMITS)
+            trainer._say_once("barl/no_answer", said)
+        self._tell_signs(metrics, signs)
+        if share := metrics.get("outcome_mismatch"):
+            trainer._say_once("barl/outcome_mismatch", _MISMATCH.format(share))
         self.log_table(_table_rows(scored, local_rollouts, weighed))
 
     def check_rewards(self, rewards: Float[Tensor, "rollout function"]) -> Tensor:
@@ -176,35 +187,42 @@ class BatchLog(TrainerCallback):
                 advantages.pop()
             advantages.extend(row["advantage"] for row in rows)
 
-    def _advise(self, metrics: Mapping[str, float], turns: list[int]) -> None:
-        """Say what a batch's metrics and numbers of turns mean, each once in a run."""
-        trainer, credit = self._trainer, self._trainer.credit
-        if credit.value_normalization != "none":
-            trainer._say_once("loss", _LOSS)
-        if trainer.reads_boxes and self._no_answer:
-            trainer._say_once("barl/no_answer", no_answer_advice(fmean(self._no_answer)))
-        trainer._say_once("turns", _turn_advice(trainer, min(turns), max(turns)))
-        if share := metrics.get("outcome_mismatch"):
-            trainer._say_once("barl/outcome_mismatch", _MISMATCH.format(share))
-        for name, ((bound, batches), text) in LOW.items():
-            is_meant = trainer.args.credit == "barl" or name != "outcome_gain"  # BARL's weights
-            if name in metrics and is_meant and credit.hypotheses != "none":
-                is_low = metrics[name] < bound
-                self._in_a_row[name] = is_low * (self._in_a_row[name] + 1)
-                if self._in_a_row[name] >= batches:
-                    said = f"barl/{name} is {metrics[name]:.2g}, and stays low: {text}"
-                    trainer._say_once(f"barl/{name}", said)
+    def _tell_signs(self, metrics: Mapping[str, float], signs: Mapping[str, float]) -> None:
+        """Say which bad signs recur, and what they mean."""
+        for name, sign in signs.items():
+            share, batches, text = _SIGNS[name]
+            recent = self._signs[name]
+            recent.append(sign)
+            if len(recent) >= batches and min(sign, fmean(recent)) >= share:
+                if name in ("truth_mass", "belief_shift"):
+                    text += _OF_TASK if self._trainer.args.belief != "model" else _OF_MODEL
+                value = f"barl/{name} is {metrics[name]:.2g}: " if name in metrics else ""
+                about = "belief_shift" if name == "equal" else name
+                self._trainer._say_once(f"barl/{about}", value + text)
 
-    def _say_too_long(self, length: int | None) -> None:
-        config = self._trainer.model.config.get_text_config()
-        positions = getattr(config, "max_position_embeddings", None)
-        if positions and length and length > positions:
-            self._trainer._say_once(
-                "positions",
-                f"{length} tokens are more than the model's {positions} positions, after which "
-                f"its tokens are of little use: max_completion_length={positions} less the prompt "
-                "is the most.",
-            )
+
+def _bad_signs(trainer: Any, metrics: dict[str, float], outcomes: Tensor) -> dict[str, float]:
+    """Return a batch's bad signs, from 0 to 1; remove from its metrics what is no metric.
+
+    While all rewards tie, a metric of the belief is no sign.
+    """
+    equal, positive, large = (metrics.pop(f"_{name}", 0) for name in ("equal", "positive", "large"))
+    signs = {name: min(metrics.get(name, 0.0), 1.0) for name in [*_SIGNS][3:8]}
+    if trainer.args.belief == "model" and trainer.args.prior_column is None:
+        signs["truth_not_given"] = 0.0  # such a list need not have it
+    is_lost = max(signs["observations_unusable"], signs["observations_contradicted"]) >= 0.5
+    signs["equal"] = equal == 1 and not is_lost
+    signs["numbers"] = positive == 1 or large > 0
+    signs["no_hypothesis"] = metrics["unusable_truths"] == 1
+    of_groups = outcomes.view(-1, trainer.num_generations)
+    if trainer.credit.hypotheses == "none" or (of_groups == of_groups[:, :1]).all():
+        return signs
+    least = 0.1 / max(1, metrics.get("hypotheses_per_prompt", 1))  # each of many has little
+    bounds = {"truth_mass": min(1e-3, least), "belief_shift": 0 if is_lost else 1e-2}
+    if trainer.args.credit == "barl":  # it says something of BARL's weights alone
+        bounds["outcome_gain"] = 0.7
+    low = {name: metrics[name] < bound for name, bound in bounds.items() if name in metrics}
+    return signs | low
 
 
 def _turn_advice(trainer: Any, few: int, many: int) -> str | None:
@@ -262,11 +280,13 @@ def _local_sums(
     for row, ends, turns in zip(seen, scored.step_ends, scored.turns, strict=True):
         stops = {turn.stop for turn in turns if turn.has_observation}
         row[: len(ends)] = torch.tensor([end in stops for end in ends], dtype=torch.bool)
-    truth = rollouts.belief[..., 0]
+    truth, has_belief = rollouts.belief[..., 0], rollouts.hypothesis_mask[:, 1:]
     if trainer.credit.hypotheses == "truth":
         sums = {name: sums[name] for name in sums if name not in _OF_SEVERAL}
         truth = rollouts.truth_plausibility  # alone it has all of the posterior
-    sums["observation_gain"] = _sum(truth[:, 1:] - truth[:, :-1], seen)
+    sums["observation_gain"] = _sum(
+        truth[:, 1:] - truth[:, :-1], seen & has_belief.any(dim=1)[:, None]
+    )
     if not trainer._hears_rewards:
         del sums["discrepancy"]
     has_truth = seen.new_tensor([bool(one and one.has_truth) for one in scored.local_sets])
@@ -279,6 +299,9 @@ def _local_sums(
         is_text = not generated.has_tools and generated.masks is None
         seen = rollouts.step_mask if is_text else seen  # each step of a text may tell something
         sums |= _evidence_sums(rollouts, scored.evidence, has_truth, seen)
+    elif scored.evidence is not None:  # it has predicted rewards
+        count = rollouts.step_mask.sum().double()
+        sums["observations_unusable"] = torch.stack([count * 0 + scored.evidence.unusable, count])
     steps = rollouts.step_mask.sum(dim=1)
     sums["steps_per_rollout"] = _sum(steps, steps >= 0)
     return sums
@@ -308,8 +331,8 @@ def _belief_sums(rollouts: ScoredRollouts, weighed: TokenWeights) -> dict[str, T
     entropy, values = torch.special.entr(belief).sum(dim=(1, 2)), _mean_values(rollouts, weighed)
     return {
         "value": _sum(values, values.isfinite()),
-        "posterior_entropy": _sum(entropy / states, is_weighed),
-        "truth_mass": _sum(belief[..., 0].sum(dim=1) / states, is_weighed),
+        "posterior_entropy": _sum(entropy / states, has_wrong),
+        "truth_mass": _sum(belief[..., 0].sum(dim=1) / states, has_wrong),
         "belief_shift": _sum(shift, has_wrong & (states > 1)),
         "discrepancy": _sum(gaps.sum(dim=1) / wrong.sum(dim=1), has_wrong),
         "outcome_gain": _sum(gains[:, :-1], rollouts.step_mask & (answered > 0)[:, None]),
@@ -320,19 +343,25 @@ def _evidence_sums(
     rollouts: ScoredRollouts, evidence: Any, has_truth: Tensor, is_observation: Tensor
 ) -> dict[str, Tensor]:
     """Sum what observations, (B, T), did to beliefs; of `has_truth`, (B,), 0 is the truth."""
-    _, steps, size = evidence.observation_logps.shape  # other processes may have more of them
-    exists = rollouts.hypothesis_mask.any(dim=1)
-    log_prior = evidence.log_prior.masked_fill(~rollouts.hypothesis_mask[:, :size], -math.inf)
-    _, is_contradicted = task_belief(log_prior, evidence.observation_logps)
-    contradicted = _sum(is_contradicted.double(), is_observation[:, :steps] & exists[:, None])
+    logps = evidence.observation_logps
+    exists = rollouts.hypothesis_mask[:, : logps.shape[2]]  # other processes may have more of them
+    has_belief = exists[:, 1:].any(dim=1)
+    _, is_contradicted = task_belief(evidence.log_prior.masked_fill(~exists, -math.inf), logps)
+    is_seen = is_observation[:, : logps.shape[1]] & exists.any(dim=1)[:, None]
+    contradicted = _sum(is_contradicted, is_seen)
     unusable = torch.stack([contradicted[1] * 0 + evidence.unusable, contradicted[1]])
+    is_equal = ((logps == logps[..., :1]) | ~exists[:, None]).all(dim=2)
+    is_told = exists[:, None] & (logps != 0)
     first, last = rollouts.belief[:, 0], at_last_state(rollouts.belief, rollouts.state_mask)
     return {
-        "entropy_before": _sum(torch.special.entr(first).sum(dim=1), exists),
-        "entropy_after": _sum(torch.special.entr(last).sum(dim=1), exists),
-        "truth_mass_after": _sum(last[:, 0], exists & has_truth),
+        "entropy_before": _sum(torch.special.entr(first).sum(dim=1), has_belief),
+        "entropy_after": _sum(torch.special.entr(last).sum(dim=1), has_belief),
+        "truth_mass_after": _sum(last[:, 0], has_belief & has_truth),
         "observations_contradicted": contradicted,
         "observations_unusable": unusable,
+        "_equal": _sum(is_equal, is_seen & has_belief[:, None]),
+        "_positive": _sum(logps > 0, is_told),
+        "_large": _sum(logps.isfinite() & (logps.abs() > 1e6), is_told),
     }
 
 
