@@ -19,6 +19,7 @@ from tqdm import tqdm
 from ..graders import get_grader
 from ..hypotheses import no_answer_advice
 from ..rewards import callable_at
+from ..trainer.checks import CheckedFactory
 from ..trainer.hub import redacted
 from ..trainer.resume import one_writer
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
@@ -240,7 +241,8 @@ def _agent(args: Any) -> tuple[Any, Any] | None:
             f"got {', '.join(unknown)}."
         )
     tools = [callable_at(one, "tools") for one in args.tools or ()]
-    return (tools, factory and callable_at(factory, "environment_factory")) if is_agent else None
+    made = factory and CheckedFactory(callable_at(factory, "environment_factory"))
+    return (tools, made) if is_agent else None
 
 
 def _refuse_others_files(sources: Mapping[str, Source], folder: Path) -> None:
