@@ -1,6 +1,7 @@
 """Agents: TRL's real loop of tools and environments, and rollout functions of several turns."""
 
 import copy
+import math
 import random
 from pathlib import Path
 
@@ -203,6 +204,111 @@ def test_each_row_may_choose_its_environment(tmp_path):
     assert rewards[:, 0].tolist() == [*right, 1.0, 0.0, 0.0, 0.0]
     assert rewards[:4, 1].tolist() == right and rewards[4:, 1].isnan().all()
     assert (output["advantages"] != 0).any(dim=1).all()
+
+
+class Narrowing(Guess):
+    """Rules out, in place, what the row lists."""
+
+    def reset(self, prompt, solution, numbers, **row):
+        super().reset(solution)
+        self.seen = [*numbers]
+        del numbers[:]
+        prompt[0]["content"] = solution
+
+
+def test_an_environment_gets_copies_of_the_row(tmp_path):
+    seen = []
+
+    def told(prompts, numbers, environments, **kwargs):
+        seen.extend([one.seen for one in environments])
+        assert prompts == [QUESTION] * 4
+        return [float(len(one)) for one in numbers]
+
+    task = {"hypotheses_column": "numbers", "belief": "both", "credit": "barl"}
+    rows = [ROWS[0] | {"numbers": ["12", "9", "5"]}] * 4
+    trainer = agent(tmp_path, rows=rows, reward_funcs=told, environment_factory=Narrowing, **task)
+    for _ in range(2):
+        played(trainer, rows, GAMES)
+    assert seen == [["12", "9", "5"]] * 8 and rows[0]["numbers"] == ["12", "9", "5"]
+    assert trainer.scored.sets[0].answers == ("12", "9", "5")
+    assert trainer._rewards_per_func[:, 0].tolist() == [3.0] * 4
+
+
+class Forgetting(Guess):
+    """Forgets to clear what was answered in the game before."""
+
+    answer = None
+
+    def reset(self, solution, **row):
+        self.secret = int(solution)
+
+
+class Truthful(Guess):
+    """Calls the true answer by the name of the model's."""
+
+    def reset(self, solution, **row):
+        self.secret = self.answer = int(solution)
+
+
+ONE = Guess()
+
+
+def returning(told):
+    return type("Telling", (Guess,), {"reset": lambda self, **row: told})
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *[returning(told) for told in (5, ("Begin.", {}), {"text": "Begin."}, ["Begin."], True)],
+        *[Forgetting, Truthful, lambda: ONE],
+    ],
+)
+def test_an_environment_that_begins_wrongly_is_refused(tmp_path, made):
+    trainer = agent(tmp_path, environment_factory=made)
+    with pytest.raises(ValueError, match=r"(reset|environment_factory) must "):
+        assert [played(trainer, ROWS, GAMES) for _ in range(2)]
+
+
+def test_a_tool_called_answer_tells_none_and_the_first_environment_is_kept(tmp_path):
+    made = []
+
+    class Answering(Guess):
+        answer = Guess.submit
+
+        def __init__(self):
+            made.append(self)
+
+        def reset(self, **row):
+            self.secret = 12
+
+    plays = [[call("answer", number=9), r"So \boxed{12}"]] * 4
+    trainer = agent(tmp_path, environment_factory=Answering)
+    assert len(made) == 1
+    played(trainer, ROWS, plays)
+    assert len(made) == 4 and trainer.scored.answers == ["12"] * 4
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_rewards_that_are_no_list_of_numbers_are_refused(tmp_path, is_async):
+    returned = []
+
+    def reward(completions, **columns):
+        return returned[-1]
+
+    async def later(completions, **columns):
+        return returned[-1]
+
+    trainer = agent(tmp_path, reward_funcs=later if is_async else reward)
+    for wrong in (1.0, None, "1111", [1.0], ["1"] * 4, [[1.0, 2.0]] * 4, {"a": 1.0}):
+        returned.append(wrong)
+        with pytest.raises(ValueError, match="reward_funcs must"):
+            played(trainer, ROWS, plays())
+    for right in ([None, 0.5, np.float32(1), True], torch.tensor([math.nan, 0.5, 1, 1])):
+        returned.append(right)
+        played(trainer, ROWS, plays())
+        first, *others = trainer._rewards_per_func[:, 0].tolist()
+        assert math.isnan(first) and others == [0.5, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("last_state", ["measured", "answer"])

@@ -51,11 +51,19 @@ def make(**settings):
         *[("importance_sampling_level", "sequence"), ("off_policy_mask_threshold", 0.5)],
         *[("multi_objective_aggregation", "normalize_then_sum"), ("enable_jit_checkpoint", True)],
         *[("scale_rewards", "batch"), ("scale_rewards", False), ("per_device_train_batch_size", 0)],
+        *[("output_dir", value) for value in ("", " ", 7, ["out"])],
+        *[("learning_rate", "1e-6"), ("max_steps", "10"), ("use_cpu", "false"), ("seed", "1")],
+        *[("model_init_kwargs", "bf16"), ("chat_template_kwargs", ["a"])],
     ],
 )
 def test_a_value_that_is_refused(name, value):
     with pytest.raises(ValueError, match=f"^{name} must "):
-        make(**{name: value})
+        BARLConfig(**CPU | {"output_dir": "out", name: value})
+
+
+def test_the_folder_stays_where_it_was_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert make().output_dir == str(tmp_path / "out")
 
 
 # The options of a credit
@@ -216,6 +224,34 @@ class Game:
         return 1.0
 
 
+class Async(Game):
+    async def reset(self, **row):
+        return None
+
+
+class Strict(Game):
+    def reset(self, solution):
+        return None
+
+
+class Closed(Game):
+    def close(self):
+        """Let go of the game."""
+
+    def look(self, key):
+        return key
+
+
+class Needing(Game):
+    def get_reward(self, answer) -> float:
+        return 1.0
+
+
+class Slotted:
+    __slots__ = ()
+    reset = Game.reset
+
+
 GAME = {
     "train_dataset": rows(prompt=message("Which?")),
     "environment_factory": Game,
@@ -255,6 +291,31 @@ MISTAKES = [
     *[(TASK, {name: needs_more}) for name in ("observation_likelihood", "hypothesis_rewards")],
     (TASK | {"credit": "progress", "belief": "model"}, {"hypothesis_rewards": likelihood}),
     *[(TASK, TWO_REWARDS), (TASK | {"credit": "belief_critic"}, TWO_REWARDS), (TASK, GAME)],
+    # agents
+    *[
+        ({}, {"train_dataset": CHATS, "environment_factory": one})
+        for one in (Async, Strict, Closed, Needing, Slotted, lambda: None, lambda: Game)
+    ],
+    *[({}, {"train_dataset": CHATS, "tools": [one]}) for one in (no_more, lambda x: x)],
+    ({}, {"train_dataset": None}),
+]
+OTHER_KINDS = [
+    *[{"model": one} for one in (None, rows(), tiny_tokenizer(), torch.nn.Linear(1, 1))],
+    *[{"args": one} for one in ({"output_dir": "out"}, "out", BARLConfig, accuracy_reward)],
+    *[{"reward_funcs": one} for one in (1.0, {"a": price}, [None])],
+    *[
+        {"train_dataset": one}
+        for one in ([ROW], "rows.jsonl", {"train": rows()}, rows().to_pandas())
+    ],
+    *[{"eval_dataset": one} for one in ("rows.jsonl", {"a": "rows.jsonl"})],
+    *[{"processing_class": one} for one in ("Qwen/Qwen3-0.6B", tiny_tokenizer)],
+    *[{"tools": one} for one in (no_more, {"a": no_more}, ["no_more"], [Game], "mine.look")],
+    *[{"environment_factory": one} for one in (Game(), [Game], {"a": Game()}, "mine.Game")],
+    *[{"peft_config": one} for one in ({"r": 8}, "lora", PrefixTuningConfig)],
+    *[{"benchmarks": one} for one in (rows(), {"a": [ROW]}, "math500")],
+    *[{name: one} for name in ("answer_extractor", "answer_equivalence") for one in (4, [len])],
+    *[{name: "mine.f"} for name in ("step_segmenter", "rollout_func", "outcome_under")],
+    *[{"observation_likelihood": [likelihood]}, {"hypothesis_rewards": 3}, {"callbacks": "wandb"}],
 ]
 
 
@@ -265,6 +326,15 @@ def test_a_mistake_is_refused_without_a_chain_of_errors(tmp_path, number):
         built(tmp_path, fields, **given)
     assert "nowhere" not in str(refusal.value)
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
+
+
+@pytest.mark.parametrize("given", OTHER_KINDS, ids=str)
+def test_arguments_of_another_kind_are_refused_by_name(tmp_path, given):
+    right = {"model": "./nowhere", "train_dataset": rows(), "args": config(tmp_path)}
+    (name,) = given
+    with pytest.raises(TypeError, match=f"^{name} must be .*$") as refusal:
+        BARLTrainer(**right | given)
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -140,13 +140,13 @@ class BARLTrainer(ResumeMixin):
             are solved greedily whenever TRL evaluates. The first of `reward_funcs` that has a
             grader judges them, else the default grader. They need no `eval_dataset`.
         **kwargs: The other arguments of [`~trl.GRPOTrainer`]; images are refused. An environment
-            may tell a rollout's answer with its attribute `answer`, a `rollout_func` with its field
-            `answer`.
+            may tell a rollout's answer with its attribute `answer`, which is None after `reset`, a
+            `rollout_func` with its field `answer`.
 
     Raises:
         ValueError: BARL cannot honour a setting or a data set (raised before any model is loaded),
             or the model has an image processor.
-        TypeError: `args` is not a [`BARLConfig`].
+        TypeError: An argument is something else, such as `args` that is no [`BARLConfig`].
         ImportError: `args.use_vllm` without vLLM.
         RuntimeError: A grader's process cannot be started.
 
