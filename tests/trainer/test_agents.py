@@ -206,37 +206,11 @@ def test_each_row_may_choose_its_environment(tmp_path):
     assert (output["advantages"] != 0).any(dim=1).all()
 
 
-class Narrowing(Guess):
-    """Rules out, in place, what the row lists."""
-
-    def reset(self, prompt, solution, numbers, **row):
-        super().reset(solution)
-        self.seen = [*numbers]
-        del numbers[:]
-        prompt[0]["content"] = solution
+def telling(told):
+    return type("Telling", (Guess,), {"reset": lambda self, **row: told})
 
 
-def test_an_environment_gets_copies_of_the_row(tmp_path):
-    seen = []
-
-    def told(prompts, numbers, environments, **kwargs):
-        seen.extend([one.seen for one in environments])
-        assert prompts == [QUESTION] * 4
-        return [float(len(one)) for one in numbers]
-
-    task = {"hypotheses_column": "numbers", "belief": "both", "credit": "barl"}
-    rows = [ROWS[0] | {"numbers": ["12", "9", "5"]}] * 4
-    trainer = agent(tmp_path, rows=rows, reward_funcs=told, environment_factory=Narrowing, **task)
-    for _ in range(2):
-        played(trainer, rows, GAMES)
-    assert seen == [["12", "9", "5"]] * 8 and rows[0]["numbers"] == ["12", "9", "5"]
-    assert trainer.scored.sets[0].answers == ("12", "9", "5")
-    assert trainer._rewards_per_func[:, 0].tolist() == [3.0] * 4
-
-
-class Forgetting(Guess):
-    """Forgets to clear what was answered in the game before."""
-
+class Forgetful(Guess):
     answer = None
 
     def reset(self, solution, **row):
@@ -244,49 +218,47 @@ class Forgetting(Guess):
 
 
 class Truthful(Guess):
-    """Calls the true answer by the name of the model's."""
-
     def reset(self, solution, **row):
         self.secret = self.answer = int(solution)
 
 
 ONE = Guess()
+WRONG = [telling(told) for told in (5, ("Begin.", {}), {"text": "Begin."}, ["Begin."])]
 
 
-def returning(told):
-    return type("Telling", (Guess,), {"reset": lambda self, **row: told})
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        *[returning(told) for told in (5, ("Begin.", {}), {"text": "Begin."}, ["Begin."], True)],
-        *[Forgetting, Truthful, lambda: ONE],
-    ],
-)
+@pytest.mark.parametrize("made", [*WRONG, Forgetful, Truthful, lambda: ONE])
 def test_an_environment_that_begins_wrongly_is_refused(tmp_path, made):
     trainer = agent(tmp_path, environment_factory=made)
     with pytest.raises(ValueError, match=r"(reset|environment_factory) must "):
         assert [played(trainer, ROWS, GAMES) for _ in range(2)]
 
 
-def test_a_tool_called_answer_tells_none_and_the_first_environment_is_kept(tmp_path):
+def test_an_environment_gets_copies_is_made_once_and_its_tool_called_answer_tells_nothing(tmp_path):
     made = []
 
-    class Answering(Guess):
+    class Narrowing(Guess):
         answer = Guess.submit
 
         def __init__(self):
             made.append(self)
 
-        def reset(self, **row):
-            self.secret = 12
+        def reset(self, prompt, numbers, **row):
+            self.secret, self.seen = 12, numbers[:]
+            del numbers[1:]
 
-    plays = [[call("answer", number=9), r"So \boxed{12}"]] * 4
-    trainer = agent(tmp_path, environment_factory=Answering)
-    assert len(made) == 1
-    played(trainer, ROWS, plays)
-    assert len(made) == 4 and trainer.scored.answers == ["12"] * 4
+    def reward(numbers, environments, **columns):
+        assert [one.seen for one in environments] == numbers
+        return [*map(len, numbers)]
+
+    rows = [ROWS[0] | {"numbers": ["12", "9", "5"]}] * 4
+    task = {"hypotheses_column": "numbers", "step_size": 99}
+    trainer = agent(tmp_path, rows=rows, reward_funcs=reward, environment_factory=Narrowing, **task)
+    for _ in range(2):
+        played(trainer, rows, [[call("answer", number=9), r"So \boxed{5}"]] * 4)
+    assert len(made) == 4 and rows[0]["numbers"] == ["12", "9", "5"]
+    assert {*trainer.scored.sets[0].answers} == {"12", "9", "5"}
+    assert trainer.scored.answers == ["5"] * 4
+    assert trainer._rewards_per_func[:, 0].tolist() == [3.0] * 4
 
 
 @pytest.mark.parametrize("is_async", [False, True])

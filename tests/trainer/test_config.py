@@ -224,32 +224,12 @@ class Game:
         return 1.0
 
 
-class Async(Game):
-    async def reset(self, **row):
-        return None
+async def later(self, **row):
+    return None
 
 
-class Strict(Game):
-    def reset(self, solution):
-        return None
-
-
-class Closed(Game):
-    def close(self):
-        """Let go of the game."""
-
-    def look(self, key):
-        return key
-
-
-class Needing(Game):
-    def get_reward(self, answer) -> float:
-        return 1.0
-
-
-class Slotted:
-    __slots__ = ()
-    reset = Game.reset
+def game(**methods):
+    return type("Own", (Game,), methods)
 
 
 GAME = {
@@ -262,6 +242,10 @@ PREFIX = PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
 TWO_REWARDS = {"reward_funcs": [accuracy_reward, format_reward]}
 
 CHATS = prompts(*[message("1+1?")] * 2)
+ENVIRONMENTS = [
+    *[game(reset=later), game(reset=lambda self, solution: None), game(close=lambda self: None)],
+    *[game(get_reward=lambda self, answer: 1.0), lambda: None, lambda: Game],
+]
 DATA = [
     *[rows().select([]), rows().select([0]), rows(prompt=None, problem="1+1?"), rows(image="x")],
     *[rows(solution=text) for text in (None, "", r"\frac{1", r"x \mapsto ;= 2 \\ & y")],
@@ -292,30 +276,22 @@ MISTAKES = [
     (TASK | {"credit": "progress", "belief": "model"}, {"hypothesis_rewards": likelihood}),
     *[(TASK, TWO_REWARDS), (TASK | {"credit": "belief_critic"}, TWO_REWARDS), (TASK, GAME)],
     # agents
-    *[
-        ({}, {"train_dataset": CHATS, "environment_factory": one})
-        for one in (Async, Strict, Closed, Needing, Slotted, lambda: None, lambda: Game)
-    ],
+    *[({}, {"train_dataset": CHATS, "environment_factory": one}) for one in ENVIRONMENTS],
     *[({}, {"train_dataset": CHATS, "tools": [one]}) for one in (no_more, lambda x: x)],
     ({}, {"train_dataset": None}),
 ]
 OTHER_KINDS = [
-    *[{"model": one} for one in (None, rows(), tiny_tokenizer(), torch.nn.Linear(1, 1))],
-    *[{"args": one} for one in ({"output_dir": "out"}, "out", BARLConfig, accuracy_reward)],
-    *[{"reward_funcs": one} for one in (1.0, {"a": price}, [None])],
-    *[
-        {"train_dataset": one}
-        for one in ([ROW], "rows.jsonl", {"train": rows()}, rows().to_pandas())
-    ],
-    *[{"eval_dataset": one} for one in ("rows.jsonl", {"a": "rows.jsonl"})],
-    *[{"processing_class": one} for one in ("Qwen/Qwen3-0.6B", tiny_tokenizer)],
-    *[{"tools": one} for one in (no_more, {"a": no_more}, ["no_more"], [Game], "mine.look")],
-    *[{"environment_factory": one} for one in (Game(), [Game], {"a": Game()}, "mine.Game")],
-    *[{"peft_config": one} for one in ({"r": 8}, "lora", PrefixTuningConfig)],
-    *[{"benchmarks": one} for one in (rows(), {"a": [ROW]}, "math500")],
-    *[{name: one} for name in ("answer_extractor", "answer_equivalence") for one in (4, [len])],
-    *[{name: "mine.f"} for name in ("step_segmenter", "rollout_func", "outcome_under")],
-    *[{"observation_likelihood": [likelihood]}, {"hypothesis_rewards": 3}, {"callbacks": "wandb"}],
+    *[("model", one) for one in (None, rows(), tiny_tokenizer(), torch.nn.Linear(1, 1))],
+    *[("args", one) for one in ({"output_dir": "out"}, "out", BARLConfig, accuracy_reward)],
+    *[("reward_funcs", one) for one in (1.0, {"a": price}, [None])],
+    *[("train_dataset", one) for one in ([ROW], "rows.jsonl", rows().to_pandas())],
+    *[("eval_dataset", "rows.jsonl"), ("processing_class", "Qwen/Qwen3-0.6B"), ("callbacks", len)],
+    *[("tools", one) for one in (no_more, {"a": no_more}, ["no_more"], [Game])],
+    *[("environment_factory", one) for one in (Game(), [Game], {"a": Game()}, "mine.Game")],
+    *[("peft_config", one) for one in ({"r": 8}, "lora", PrefixTuningConfig)],
+    *[("benchmarks", one) for one in (rows(), {"a": [ROW]}, "math500")],
+    *[("answer_extractor", 4), ("answer_equivalence", [len]), ("step_segmenter", "mine.f")],
+    *[("rollout_func", "mine.f"), ("outcome_under", {}), ("observation_likelihood", [likelihood])],
 ]
 
 
@@ -328,13 +304,11 @@ def test_a_mistake_is_refused_without_a_chain_of_errors(tmp_path, number):
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
 
 
-@pytest.mark.parametrize("given", OTHER_KINDS, ids=str)
-def test_arguments_of_another_kind_are_refused_by_name(tmp_path, given):
+@pytest.mark.parametrize(("name", "value"), OTHER_KINDS)
+def test_an_argument_of_another_kind_is_refused_by_name(tmp_path, name, value):
     right = {"model": "./nowhere", "train_dataset": rows(), "args": config(tmp_path)}
-    (name,) = given
-    with pytest.raises(TypeError, match=f"^{name} must be .*$") as refusal:
-        BARLTrainer(**right | given)
-    assert "\n" not in str(refusal.value)
+    with pytest.raises(TypeError, match=f"^{name} must be .*$"):
+        BARLTrainer(**right | {name: value})
 
 
 @pytest.mark.parametrize(

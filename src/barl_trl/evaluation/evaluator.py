@@ -45,7 +45,7 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
     for the record. Of several processes, which play an agent's episodes together, the first one
     grades and writes. A KeyboardInterrupt says what is kept.
     """
-    sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
+    sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir).absolute()
     _refuse_others_files(sources, folder)
     run = _Run(args)
     # refuses results of other settings, before benchmarks are loaded
@@ -85,7 +85,7 @@ class _Run:
     def __init__(self, args: Any):
         transformers.utils.logging.disable_progress_bar()  # this command has its own
         datasets.disable_progress_bars()
-        self.args, self.folder, self.agent = args, Path(args.output_dir), _agent(args)
+        self.args, self.folder, self.agent = args, Path(args.output_dir).absolute(), _agent(args)
         self.is_first = os.environ.get("RANK", "0") == "0"
         self.grader = get_grader(args.grader, args.extraction)
         names = ("revision", "trust_remote_code", "token")

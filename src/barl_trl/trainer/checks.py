@@ -17,7 +17,7 @@ from accelerate.utils import parse_flag_from_env
 from datasets import Dataset, IterableDataset
 from peft import PeftConfig, PeftModel
 from torch import nn
-from transformers import PreTrainedTokenizerBase, ProcessorMixin, TrainerCallback
+from transformers import PreTrainedTokenizerBase, ProcessorMixin, TrainerCallback, set_seed
 from transformers.integrations import is_deepspeed_zero3_enabled
 from transformers.utils import get_json_schema
 from transformers.utils.chat_template_utils import (
@@ -159,6 +159,7 @@ def _check_agents(args: BARLConfig, train_dataset: Any, keywords: dict[str, Any]
           f"train_dataset must have messages as prompts with {name}, got {prompt!r:.80}.")
     tool_schemas(keywords.get("tools") or ())
     given = keywords.get("environment_factory")
+    set_seed(args.seed)  # as TRL does before it makes the first environment
     if isinstance(given, dict):
         keywords["environment_factory"] = {n: CheckedFactory(one) for n, one in given.items()}
     elif given:

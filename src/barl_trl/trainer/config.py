@@ -236,7 +236,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         for name in self._VALID_DICT_FIELDS:
             is_right = not name.endswith("_kwargs") or isinstance(getattr(self, name), dict | None)
             self._must(name, is_right, "be a mapping", "names to values")
-        self.output_dir = os.path.abspath(self.output_dir)  # a tool may change the working folder
+        self.output_dir = os.path.abspath(str(self.output_dir))  # a tool may change the folder
         self.check_credit_options()
 
     @property
