@@ -32,6 +32,8 @@ bf16: false
     "typo.yaml": "dataset_name: rows.jsonl\nstepsize: 8\n",
     "twice.yaml": "dataset_name: rows.jsonl\nstep_size: 8\nstep_size: 9\n",
     "kind.yaml": "dataset_name: rows.jsonl\nmax_steps: 1.5\n",
+    "nothing.yaml": "dataset_name: null\n",
+    "mapping.yaml": "dataset_name: rows.jsonl\nenvironment_factory: {a: mine.Tool}\n",
     "choice.yaml": "dataset_name: rows.jsonl\nlr_scheduler_type: cosin\n",
     "rows.jsonl": '{"problem": "1+1?", "answer": "2"}\n{"problem": "1+2?", "answer": "3"}\n',
     "others.jsonl": '{"text": "1+1?", "label": "2"}\n',
@@ -63,6 +65,12 @@ def look(query: str) -> str:
 
 def play(prompts, trainer):
     return {}
+
+def number(completions, **columns):
+    return 1.0
+
+class Tool:
+    pass
 ''',
 }
 LONG = "x" * 300
@@ -118,6 +126,12 @@ TRAIN = [
     ("--config good.yaml --eval_benchmarks mine=rows.jsonl", "eval_strategy"),
     ("--config good.yaml --decontaminate m500", "math500"),
     ("--config good.yaml --output_dir rows.jsonl", "rows.jsonl"),
+    ("--config good.yaml --output_dir ''", "output_dir"),
+    ("--config good.yaml --dataset_name ''", "dataset_name"),
+    ("--config good.yaml --rollout_func ''", "rollout_func"),
+    ("--config good.yaml --tools mine.Tool", "tools"),
+    ("--config nothing.yaml", "dataset_name"),
+    ("--config mapping.yaml", "environment_factory"),
     (f"--config good.yaml --output_dir {LONG}", LONG),
     ("--config good.yaml --output_dir used", "output_dir"),
     ("--config good.yaml --resume_from_checkpoint nowhere", "nowhere"),
@@ -195,6 +209,16 @@ def test_other_mistakes_are_said_when_the_model_is_loaded(
 ):
     monkeypatch.chdir(folder)
     check(f"train {options}", name, capsys)
+
+
+@pytest.mark.filterwarnings("ignore:step_size=128")
+def test_what_a_users_function_returns_is_said_in_the_last_line(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", "--config", "good.yaml", "--reward_funcs", "mine.number"])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and "Traceback" not in said
+    assert "number" in said.splitlines()[-1] and "reward_funcs" in said.splitlines()[-1]
 
 
 def test_a_secret_in_a_mistake_is_not_said(folder, capsys):

@@ -1,6 +1,7 @@
 """Agents: TRL's real loop of tools and environments, and rollout functions of several turns."""
 
 import copy
+import math
 import random
 from pathlib import Path
 
@@ -210,6 +211,83 @@ def test_each_row_may_choose_its_environment(tmp_path):
     assert rewards[:, 0].tolist() == [*right, 1.0, 0.0, 0.0, 0.0]
     assert rewards[:4, 1].tolist() == right and rewards[4:, 1].isnan().all()
     assert (output["advantages"] != 0).any(dim=1).all()
+
+
+def telling(told):
+    return type("Telling", (Guess,), {"reset": lambda self, **row: told})
+
+
+class Forgetful(Guess):
+    answer = None
+
+    def reset(self, solution, **row):
+        self.secret = int(solution)
+
+
+class Truthful(Guess):
+    def reset(self, solution, **row):
+        self.secret = self.answer = int(solution)
+
+
+ONE = Guess()
+WRONG = [telling(told) for told in (5, ("Begin.", {}), {"text": "Begin."}, ["Begin."])]
+
+
+@pytest.mark.parametrize("made", [*WRONG, Forgetful, Truthful, lambda: ONE])
+def test_an_environment_that_begins_wrongly_is_refused(tmp_path, made):
+    trainer = agent(tmp_path, environment_factory=made)
+    with pytest.raises(ValueError, match=r"(reset|environment_factory) must "):
+        assert [played(trainer, ROWS, GAMES) for _ in range(2)]
+
+
+def test_an_environment_gets_copies_is_made_once_and_its_tool_called_answer_tells_nothing(tmp_path):
+    made = []
+
+    class Narrowing(Guess):
+        answer = Guess.submit
+
+        def __init__(self):
+            made.append(self)
+
+        def reset(self, prompt, numbers, **row):
+            self.secret, self.seen = 12, numbers[:]
+            del numbers[1:]
+
+    def reward(numbers, environments, **columns):
+        assert [one.seen for one in environments] == numbers
+        return [*map(len, numbers)]
+
+    rows = [ROWS[0] | {"numbers": ["12", "9", "5"]}] * 4
+    task = {"hypotheses_column": "numbers", "step_size": 99}
+    trainer = agent(tmp_path, rows=rows, reward_funcs=reward, environment_factory=Narrowing, **task)
+    for _ in range(2):
+        played(trainer, rows, [[call("answer", number=9), r"So \boxed{5}"]] * 4)
+    assert len(made) == 4 and rows[0]["numbers"] == ["12", "9", "5"]
+    assert {*trainer.scored.sets[0].answers} == {"12", "9", "5"}
+    assert trainer.scored.answers == ["5"] * 4
+    assert trainer._rewards_per_func[:, 0].tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_rewards_that_are_no_list_of_numbers_are_refused(tmp_path, is_async):
+    returned = []
+
+    def reward(completions, **columns):
+        return returned[-1]
+
+    async def later(completions, **columns):
+        return returned[-1]
+
+    trainer = agent(tmp_path, reward_funcs=later if is_async else reward)
+    for wrong in (1.0, None, "1111", [1.0], ["1"] * 4, [[1.0, 2.0]] * 4, {"a": 1.0}):
+        returned.append(wrong)
+        with pytest.raises(ValueError, match="reward_funcs must"):
+            played(trainer, ROWS, plays())
+    for right in ([None, 0.5, np.float32(1), True], torch.tensor([math.nan, 0.5, 1, 1])):
+        returned.append(right)
+        played(trainer, ROWS, plays())
+        first, *others = trainer._rewards_per_func[:, 0].tolist()
+        assert math.isnan(first) and others == [0.5, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("last_state", ["measured", "answer"])

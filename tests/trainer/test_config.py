@@ -55,11 +55,19 @@ def make(**settings):
         *[("importance_sampling_level", "sequence"), ("off_policy_mask_threshold", 0.5)],
         *[("multi_objective_aggregation", "normalize_then_sum"), ("enable_jit_checkpoint", True)],
         *[("scale_rewards", "batch"), ("scale_rewards", False), ("per_device_train_batch_size", 0)],
+        *[("output_dir", value) for value in ("", " ", 7, ["out"])],
+        *[("learning_rate", "1e-6"), ("max_steps", "10"), ("use_cpu", "false"), ("seed", "1")],
+        *[("model_init_kwargs", "bf16"), ("chat_template_kwargs", ["a"])],
     ],
 )
 def test_a_value_that_is_refused(name, value):
     with pytest.raises(ValueError, match=f"^{name} must "):
-        make(**{name: value})
+        BARLConfig(**CPU | {"output_dir": "out", name: value})
+
+
+def test_the_folder_stays_where_it_was_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert make().output_dir == str(tmp_path / "out")
 
 
 @pytest.mark.parametrize("credit", ["bayes", f"{__name__}.expecting"])
@@ -243,6 +251,14 @@ class Game:
         return 1.0
 
 
+async def later(self, **row):
+    return None
+
+
+def game(**methods):
+    return type("Own", (Game,), methods)
+
+
 GAME = {
     "train_dataset": rows(prompt=message("Which?")),
     "environment_factory": Game,
@@ -253,6 +269,10 @@ PREFIX = PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
 TWO_REWARDS = {"reward_funcs": [accuracy_reward, format_reward]}
 
 CHATS = prompts(*[message("1+1?")] * 2)
+ENVIRONMENTS = [
+    *[game(reset=later), game(reset=lambda self, solution: None), game(close=lambda self: None)],
+    *[game(get_reward=lambda self, answer: 1.0), lambda: None, lambda: Game],
+]
 DATA = [
     *[rows().select([]), rows().select([0]), rows(prompt=None, problem="1+1?"), rows(image="x")],
     *[rows(solution=text) for text in (None, "", r"\frac{1", r"x \mapsto ;= 2 \\ & y")],
@@ -282,6 +302,23 @@ MISTAKES = [
     *[(TASK, {name: needs_more}) for name in ("observation_likelihood", "hypothesis_rewards")],
     (TASK | {"credit": "progress", "belief": "model"}, {"hypothesis_rewards": likelihood}),
     *[(TASK, TWO_REWARDS), (TASK | {"credit": "belief_critic"}, TWO_REWARDS), (TASK, GAME)],
+    # agents
+    *[({}, {"train_dataset": CHATS, "environment_factory": one}) for one in ENVIRONMENTS],
+    *[({}, {"train_dataset": CHATS, "tools": [one]}) for one in (no_more, lambda x: x)],
+    ({}, {"train_dataset": None}),
+]
+OTHER_KINDS = [
+    *[("model", one) for one in (None, rows(), tiny_tokenizer(), torch.nn.Linear(1, 1))],
+    *[("args", one) for one in ({"output_dir": "out"}, "out", BARLConfig, accuracy_reward)],
+    *[("reward_funcs", one) for one in (1.0, {"a": price}, [None])],
+    *[("train_dataset", one) for one in ([ROW], "rows.jsonl", rows().to_pandas())],
+    *[("eval_dataset", "rows.jsonl"), ("processing_class", "Qwen/Qwen3-0.6B"), ("callbacks", len)],
+    *[("tools", one) for one in (no_more, {"a": no_more}, ["no_more"], [Game])],
+    *[("environment_factory", one) for one in (Game(), [Game], {"a": Game()}, "mine.Game")],
+    *[("peft_config", one) for one in ({"r": 8}, "lora", PrefixTuningConfig)],
+    *[("benchmarks", one) for one in (rows(), {"a": [ROW]}, "math500")],
+    *[("answer_extractor", 4), ("answer_equivalence", [len]), ("step_segmenter", "mine.f")],
+    *[("rollout_func", "mine.f"), ("outcome_under", {}), ("observation_likelihood", [likelihood])],
 ]
 
 
@@ -292,6 +329,13 @@ def test_a_mistake_is_refused_without_a_chain_of_errors(tmp_path, number):
         built(tmp_path, fields, **given)
     assert "nowhere" not in str(refusal.value)
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
+
+
+@pytest.mark.parametrize(("name", "value"), OTHER_KINDS)
+def test_an_argument_of_another_kind_is_refused_by_name(tmp_path, name, value):
+    right = {"model": "./nowhere", "train_dataset": rows(), "args": config(tmp_path)}
+    with pytest.raises(TypeError, match=f"^{name} must be .*$"):
+        BARLTrainer(**right | {name: value})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import sys
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 from trl import TrlParser
@@ -45,6 +45,9 @@ class RecipeParser(OneLineParser, TrlParser):
     """TRL's parser of options and of a recipe (`--config`), which may be a shipped one's name."""
 
     def __init__(self, *kinds: Any, prog: str):
+        self._types: dict[str, Any] = {}
+        for kind in kinds:  # the parser changes those of the fields
+            self._types |= get_type_hints(kind)
         super().__init__(kinds, prog=prog, usage=f"{prog} [--config RECIPE] [OPTIONS]")
         for action in self._actions:  # --an-option is taken, too, but need not be shown
             action.option_strings = [n for n in action.option_strings if "-" not in n.lstrip("-")]
@@ -82,6 +85,9 @@ class RecipeParser(OneLineParser, TrlParser):
         for name, value in config.items():
             if name not in actions:
                 self.error(unknown(str(name), actions))
+            kind = "None" if value is None else type(value).__name__
+            if kind in ("None", "list", "dict") and kind not in str(self._types.get(name, kind)):
+                self.error(f"{name} must not be {value!r:.80}, which is a {kind}, in the recipe.")
             are_several = isinstance(value, list) and actions[name].nargs == "+"
             if value is None or (isinstance(value, dict | list) and actions[name].type is str):
                 continue

@@ -118,7 +118,9 @@ class ScriptArguments:
     def functions(self) -> dict[str, Any]:
         """The user's callables, by the trainer's argument."""
         paths = {name: vars(self)[name] for name in _FUNCTIONS}
-        found: dict[str, Any] = {n: callable_at(path, n) for n, path in paths.items() if path}
+        found: dict[str, Any] = {
+            n: callable_at(path, n) for n, path in paths.items() if path is not None
+        }
         tools = [callable_at(path, "tools") for path in self.tools]
         return found | ({"tools": tools} if tools else {})
 
@@ -133,6 +135,7 @@ def _refuse_contradictions(script: ScriptArguments, args: BARLConfig, model: Mod
     template, weights, names = script.prompt_template, args.reward_weights, script.reward_funcs
     rules = {
         "model_name_or_path must be a Hub id or a local folder": model.model_name_or_path,
+        "dataset_name must be a Hub id or a local file": script.dataset_name,
         "learning_rate must be at least 0": args.learning_rate >= 0,
         "eval_strategy must be set with eval_benchmarks": args.eval_strategy != "no"
         or not script.eval_benchmarks,
@@ -286,7 +289,10 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
             **data_sets,
             **script.functions,
         )
-    except RuntimeError as error:  # a tracker is not installed, there is too little memory, ...
+    except (
+        RuntimeError,
+        TypeError,
+    ) as error:  # a tracker is not installed, there is too little memory, ...
         raise ValueError(str(error)) from error
 
 
@@ -373,8 +379,10 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
             raise KeyboardInterrupt(way_on) from None
         if not trainer.is_in_train:  # settings, that the checkpoint contradicts
             raise
-        step = trainer.state.global_step
-        raise RuntimeError(f"training failed after step {step}. {way_on}") from error
+        failed = f"training failed after step {trainer.state.global_step}."
+        if isinstance(error, ValueError) and " must " in str(error):  # a function of the user's
+            raise ValueError(f"{error} {failed} {way_on if checkpoint else ''}") from None
+        raise RuntimeError(f"{failed} {way_on}") from error
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from ..graders import get_grader
 from ..hypotheses import no_answer_advice
 from ..rewards import callable_at
+from ..trainer.checks import CheckedFactory
 from ..trainer.hub import redacted
 from ..trainer.resume import one_writer
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
@@ -44,7 +45,7 @@ def evaluate(args: Any, command: Sequence[str]) -> dict[str, Any]:
     for the record. Of several processes, which play an agent's episodes together, the first one
     grades and writes. A KeyboardInterrupt says what is kept.
     """
-    sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir)
+    sources, folder = parse_benchmarks(args.benchmarks), Path(args.output_dir).absolute()
     _refuse_others_files(sources, folder)
     run = _Run(args)
     # refuses results of other settings, before benchmarks are loaded
@@ -85,7 +86,7 @@ class _Run:
     def __init__(self, args: Any):
         transformers.utils.logging.disable_progress_bar()  # this command has its own
         datasets.disable_progress_bars()
-        self.args, self.folder, self.agent = args, Path(args.output_dir), _agent(args)
+        self.args, self.folder, self.agent = args, Path(args.output_dir).absolute(), _agent(args)
         self.is_first = os.environ.get("RANK", "0") == "0"
         self.grader = get_grader(args.grader, args.extraction)
         names = ("revision", "trust_remote_code", "token")
@@ -241,7 +242,8 @@ def _agent(args: Any) -> tuple[Any, Any] | None:
             f"got {', '.join(unknown)}."
         )
     tools = [callable_at(one, "tools") for one in args.tools or ()]
-    return (tools, factory and callable_at(factory, "environment_factory")) if is_agent else None
+    made = factory and CheckedFactory(callable_at(factory, "environment_factory"))
+    return (tools, made) if is_agent else None
 
 
 def _refuse_others_files(sources: Mapping[str, Source], folder: Path) -> None:

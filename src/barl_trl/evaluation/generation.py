@@ -19,15 +19,12 @@ from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import AutoPeftModelForCausalLM, PeftConfig
 from transformers import AutoModelForCausalLM, GenerationConfig, set_seed
-from transformers.utils import find_adapter_config_file, get_json_schema
-from transformers.utils.chat_template_utils import (
-    DocstringParsingException,
-    TypeHintParsingException,
-)
+from transformers.utils import find_adapter_config_file
 
 from ..rewards import format_reward, rollout_answers
 from ..steps import chain_of_thought
 from ..trainer import BARLConfig, BARLTrainer
+from ..trainer.checks import CheckedFactory, tool_schemas
 from ..trainer.evaluation import greedy
 from .benchmarks import Problem
 from .templates import Template
@@ -72,7 +69,7 @@ class Agent(NamedTuple):
 
     template: Template
     tools: Sequence[Callable[..., Any]]
-    environment_factory: Callable[[], Any] | None
+    environment_factory: CheckedFactory | None
     max_tool_calling_iterations: int | None
 
 
@@ -201,7 +198,9 @@ class Backend:
                 chat_template_kwargs=variables,
                 **more,
             )
-            row = {"prompt": agent.template.messages("?"), "solution": "1"}
+            factory = agent.environment_factory
+            takes = inspect.signature(type(factory.first).reset).parameters if factory else ()
+            row = dict.fromkeys(takes) | {"prompt": agent.template.messages("?"), "solution": "1"}
             return BARLTrainer(
                 self.model,
                 format_reward,  # TRL wants one; nothing is rewarded here
@@ -209,7 +208,7 @@ class Backend:
                 Dataset.from_list([row] * (args.generation_batch_size or 1)),
                 processing_class=self.tokenizer,
                 tools=[*agent.tools],
-                environment_factory=agent.environment_factory,
+                environment_factory=factory,
             )
 
     def complete(
@@ -313,22 +312,13 @@ def telling(
     template: Template,
     tokenizer: Any,
     tools: Sequence[Callable[..., Any]],
-    environment_factory: Callable[[], Any] | None,
+    environment_factory: CheckedFactory | None,
 ) -> Template:
     """Return a template whose prompts tell of tools, also of an environment's public methods.
 
     A ValueError says that the template does not show tools, or what a tool lacks.
     """
-    environment = environment_factory and environment_factory()
-    methods = [
-        getattr(environment, name)
-        for name, _ in inspect.getmembers(type(environment), inspect.isfunction)
-        if not name.startswith("_") and name not in ("reset", "get_reward")
-    ]
-    try:
-        schemas = [get_json_schema(tool) for tool in (*tools, *methods)]
-    except (DocstringParsingException, TypeHintParsingException) as error:
-        raise ValueError(f"tools must have types and a docstring: {error}") from None
+    schemas = tool_schemas(tools, environment_factory and environment_factory.first)
     told = replace(template, variables={**template.variables, "tools": schemas})
     if template.plain or told.prompt(tokenizer, "?") == template.prompt(tokenizer, "?"):
         raise ValueError(f"template must show tools, got {template.name!r}, which leaves them out.")

@@ -1,20 +1,31 @@
 """Mistakes in arguments and data that would train wrongly in silence, or be told late."""
 
 import inspect
+import os
+import reprlib
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from functools import partial, update_wrapper
 from itertools import islice
-from typing import Any
+from types import FunctionType, MethodType
+from typing import Any, Protocol, runtime_checkable
 
 from accelerate import PartialState
 from accelerate.utils import parse_flag_from_env
 from datasets import Dataset, IterableDataset
-from peft import PeftModel
+from peft import PeftConfig, PeftModel
 from torch import nn
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase, ProcessorMixin, TrainerCallback, set_seed
 from transformers.integrations import is_deepspeed_zero3_enabled
+from transformers.utils import get_json_schema
+from transformers.utils.chat_template_utils import (
+    DocstringParsingException,
+    TypeHintParsingException,
+)
 from trl import is_conversational
+from trl.trainer.utils import is_async_callable
 
 from ..data import unreadable
 from ..graders import get_grader
@@ -22,50 +33,92 @@ from ..hypotheses import given_hypotheses, is_truth, truth_answer
 from ..rewards import AccuracyReward, resolve_rewards
 from ..steps import step_ends_of
 from .config import BARLConfig
-from .evidence import ENVIRONMENT_METHOD
+from .evidence import ENVIRONMENT_METHOD, TaskFunctions
+from .turns import told_answer
 
 _LOOKED_AT = 200  # first rows whose true answers and hypotheses are checked
 # what TRL passes to reward functions, beside the columns
 _OF_TRL = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 
+@runtime_checkable
+class _Model(Protocol):
+    generate: Any
+
+
 # fmt: off
-def check_trainer_arguments(
-    model: Any, args: Any, reward_funcs: Any, train_dataset: Any, eval_dataset: Any,
-    keywords: dict[str, Any],
-) -> list[Any]:
-    """Return the rewards; refuse arguments of [`BARLTrainer`], some of them `keywords`, by name.
+_DATA, _ROWS = Dataset | IterableDataset, Dataset | IterableDataset | list | tuple
+_FUNCTION = Callable, (), (), "a function (only `barl train` takes its dotted path)"
+_GRADER = Callable | str, (), (), "a function, or the name of a grader"
+_KINDS: dict[str, tuple[Any, Any, Any, str]] = {
+    "model": (str | os.PathLike | _Model, (), (), "a causal language model, its id or folder"),
+    "args": (BARLConfig, (), (), "a BARLConfig"),
+    "reward_funcs": (Callable | str, list | tuple, Callable | str, "functions or names of rewards"),
+    "train_dataset": (_DATA, (), (), "a Dataset or IterableDataset, as Dataset.from_list(rows)"),
+    "eval_dataset": (_ROWS, dict, _ROWS, "a Dataset or IterableDataset, or a dict of some"),
+    "benchmarks": ((), Mapping, Dataset, "a dict of Datasets"),
+    "processing_class": (PreTrainedTokenizerBase | ProcessorMixin, (), (), "a tokenizer"),
+    "answer_extractor": _GRADER, "answer_equivalence": _GRADER, "step_segmenter": _FUNCTION,
+    **dict.fromkeys(TaskFunctions._fields, _FUNCTION), "rollout_func": _FUNCTION,
+    "tools": ((), list, FunctionType | MethodType, "a list of functions"),
+    "environment_factory": (Callable, dict, Callable, "a class or function that makes an "
+                            "environment (Game, not Game()), or a dict of some"),
+    "peft_config": (PeftConfig, (), (), "a PeftConfig, as LoraConfig(r=8)"),
+    "callbacks": ((), list, TrainerCallback | type, "a list of callbacks"),
+}
+"""Argument -> what it may be, or a container and what may be in it, and what an error says."""
+
+
+def check_kinds(arguments: dict[str, Any]) -> None:
+    """Refuse arguments of [`BARLTrainer`] that are something else, by name, with a TypeError."""
+    for name, (kinds, container, inside, rule) in _KINDS.items():
+        value = arguments.get(name)
+        is_left_out = value is None and name != "model"
+        parts: Any = value.values() if isinstance(value, Mapping) else value
+        are_parts = isinstance(value, container) and all(isinstance(one, inside) for one in parts)
+        if not (is_left_out or are_parts or isinstance(value, kinds)):
+            got = " ".join(reprlib.repr(value).split())  # that of a table has many lines
+            raise TypeError(f"{name} must be {rule}, got {got:.80}.")
+
+
+def check_trainer_arguments(arguments: dict[str, Any]) -> list[Any]:
+    """Return the rewards; refuse arguments of [`BARLTrainer`] by name.
+
+    What makes environments becomes a [`CheckedFactory`].
 
     Raises:
-        ValueError: An argument breaks a rule, or (TypeError) `args` is no [`BARLConfig`].
+        ValueError: An argument breaks a rule.
     """
-    if not isinstance(args, BARLConfig):
-        raise TypeError(f"args must be a BARLConfig, got {type(args).__name__}.")
+    args, model, train_dataset = (arguments[name] for name in ("args", "model", "train_dataset"))
     args.check_credit_options()  # the credit may have been set since
+    _must(train_dataset is not None,
+          "train_dataset must be given, got None: the rollouts of a group share a row.")
     # with several turns, each is a step
     divided = ("step_segmenter", "tools", "environment_factory", "rollout_func")
-    _warn_of_settings(args, have_fixed_steps=not any(keywords.get(name) for name in divided))
-    _must(args.extraction == "boxed" or not keywords.get("answer_extractor"),
+    _warn_of_settings(args, have_fixed_steps=not any(map(arguments.get, divided)))
+    _must(args.extraction == "boxed" or not arguments["answer_extractor"],
           f"extraction must be left at 'boxed' with an answer_extractor, got {args.extraction!r}.")
-    if segmenter := keywords.get("step_segmenter"):
+    if segmenter := arguments["step_segmenter"]:
         step_ends_of([0, 1, 2, 3], segmenter)
-    peft_config = keywords.get("peft_config")
+    peft_config = arguments.get("peft_config")
     adapters: Any = model.peft_config.values() if isinstance(model, PeftModel) else [peft_config]
     kinds = {adapter.peft_type.value for adapter in adapters if adapter is not None}
     _must(not args.gradient_checkpointing or not kinds & {"PREFIX_TUNING", "CARTRIDGE"},
           f"gradient_checkpointing must be False with {kinds}: it drops the cache of the prefix.")
-    _check_agents(args, train_dataset, keywords)
+    _check_agents(args, train_dataset, arguments)
     length: Any = args.max_completion_length
-    rewards = resolve_rewards(reward_funcs or [], args.extraction, max_completion_length=length)
+    given = arguments["reward_funcs"] or []
+    rewards = resolve_rewards(given, args.extraction, max_completion_length=length)
     rewards = rewards if isinstance(rewards, list) else [rewards]
     names = [_logged_as(reward) for reward in rewards if callable(reward)]
     _must(len({*names}) == len(names), f"reward_funcs must have names of their own, got {names}.")
-    refuse_unusable_tokenizer(keywords.get("processing_class"), train_dataset)
-    _check_task(args, rewards, keywords)
-    sets = eval_dataset if isinstance(eval_dataset, dict) else {"eval_dataset": eval_dataset}
+    refuse_unusable_tokenizer(arguments["processing_class"], train_dataset)
+    _check_task(args, rewards, arguments)
+    sets = arguments["eval_dataset"]
+    sets = sets if isinstance(sets, dict) else {"eval_dataset": sets}
     for name, dataset in {"train_dataset": train_dataset, **sets}.items():
-        if isinstance(dataset, Dataset | IterableDataset):  # TRL refuses what is none
-            _check_dataset(name, dataset, args, rewards, keywords)
+        if isinstance(dataset, _DATA):
+            _check_dataset(name, dataset, args, rewards, arguments)
     return rewards
 
 
@@ -95,8 +148,6 @@ def _check_agents(args: BARLConfig, train_dataset: Any, keywords: dict[str, Any]
         return
     _must(keywords.get("rollout_func") is None,
           f"rollout_func must be None with {name}: TRL would ignore its env_mask.")
-    _must(train_dataset is not None,
-          f"train_dataset must be given with {name}: the rollouts of a group must share a row.")
     _must(not args.use_vllm or args.vllm_mode != "server" or PartialState().num_processes == 1,
           f"vllm_mode must be 'colocate' with {name}: TRL would mix up the processes' rollouts.")
     is_fsdp = args.fsdp or parse_flag_from_env("ACCELERATE_USE_FSDP")
@@ -106,6 +157,19 @@ def _check_agents(args: BARLConfig, train_dataset: Any, keywords: dict[str, Any]
     prompt = next(iter(train_dataset), {}).get("prompt")
     _must(not isinstance(prompt, str),
           f"train_dataset must have messages as prompts with {name}, got {prompt!r:.80}.")
+    tool_schemas(keywords.get("tools") or ())
+    given = keywords.get("environment_factory")
+    set_seed(args.seed)  # as TRL does before it makes the first environment
+    if isinstance(given, dict):
+        keywords["environment_factory"] = {n: CheckedFactory(one) for n, one in given.items()}
+    elif given:
+        keywords["environment_factory"] = CheckedFactory(given)
+
+
+def _environments(keywords: dict[str, Any]) -> list[Any]:
+    """Return the first environment of each factory."""
+    given = keywords.get("environment_factory") or {}
+    return [one.first for one in (given.values() if isinstance(given, dict) else [given])]
 
 
 def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, Any]) -> None:
@@ -120,16 +184,15 @@ def _check_task(args: BARLConfig, rewards: Sequence[Any], keywords: dict[str, An
           f"outcome_under must be None with credit={credit!r}: 'bayes' takes it.")
     _must(predicts is None or args.own_credit.hypotheses == "rollouts",
           f"hypothesis_rewards must be None with credit={credit!r} and belief={belief!r}.")
-    given = keywords.get("environment_factory") or ()
-    factories = [*given.values()] if isinstance(given, dict) else [given] * bool(given)
+    environments = _environments(keywords)
     names = [_logged_as(reward) for reward in rewards if not getattr(reward, "is_cost", False)]
     # each rollout gets the reward of its own environment
-    names += [_logged_as(one) for one in factories if hasattr(one, "get_reward")][:1]
+    names += [type(one).__name__ for one in environments if hasattr(one, "get_reward")][:1]
     _must(not is_expected or len(names) <= 1,
           f"reward_funcs must have one that is no cost with credit={credit!r}, got {names}: its "
           "expectation replaces it. Mark others with barl_trl.rewards.cost.")
-    tells = observes or predicts or any(hasattr(one, ENVIRONMENT_METHOD) for one in factories)
-    if belief != "model" and not tells and all(map(inspect.isclass, factories)):
+    tells = observes or predicts or any(hasattr(one, ENVIRONMENT_METHOD) for one in environments)
+    if belief != "model" and not tells:
         warnings.warn(f"belief={belief!r} without observation_likelihood, hypothesis_rewards or "
                       f"{ENVIRONMENT_METHOD}: only the prior tells hypotheses apart.", stacklevel=4)
     if credit == "bayes" and belief == "model":
@@ -179,14 +242,23 @@ def _first_empty(dataset: Dataset | IterableDataset) -> int | None:
 
 
 def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[str, Any]) -> None:
-    """Refuse rewards and functions of the task that do not take the arguments that they get."""
+    """Refuse functions that do not take the arguments that they get."""
+    environments = _environments(keywords)
+    several = isinstance(keywords.get("environment_factory"), dict)
+    row = columns - {"environment"} if several else columns  # it chooses one
+    functions: list[Any] = []
+    for one in environments:
+        kind = type(one)
+        functions += [(f"{kind.__name__}.reset", partial(kind.reset, one), row)]
+        if "get_reward" in dir(kind):
+            functions += [(f"{kind.__name__}.get_reward", partial(kind.get_reward, one), set())]
     columns = columns - {"prompt", "completion"}
-    columns |= {"environments"} if keywords.get("environment_factory") else set()
-    told = {"rollout_answer"} if keywords.get("environment_factory") else set()
+    columns |= {"environments"} if environments else set()
+    told = {"rollout_answer"} if environments else set()
     of_task = columns | {"prompts", "completions", "hypotheses", "steps"}
-    functions = [("reward_funcs", reward, columns | _OF_TRL | told) for reward in rewards]
+    functions += [("reward_funcs", reward, columns | _OF_TRL | told) for reward in rewards]
     for argument in ("observation_likelihood", "hypothesis_rewards"):
-        functions.append((argument, keywords.get(argument), of_task))
+        functions.append((argument, keywords[argument], of_task))
     for argument, function, names in functions:
         try:
             if callable(function) and not isinstance(function, nn.Module):
@@ -194,7 +266,7 @@ def _check_signatures(columns: set[str], rewards: Sequence[Any], keywords: dict[
         except ValueError:  # some callables have no signature
             continue
         except TypeError as error:
-            must, got = ", ".join(sorted(names)), _logged_as(function)
+            must, got = ", ".join(sorted(names)) or "nothing", _logged_as(function)
             raise ValueError(f"{argument} must take {must}, got {got}: {error}.") from None
 
 
@@ -282,6 +354,88 @@ def _checked(argument: str, function: Any, is_right: Callable[[Any], bool], *exa
 
     checked(*example)  # a mistake shows before a model is loaded
     return checked
+
+
+def checked_reward(reward: Any, name: str) -> Any:
+    """Return a reward function that must return a number or None for each completion."""
+
+    def read(output: Any, prompts: Sequence[Any]) -> list[float | None]:
+        try:
+            pairs = zip(output, prompts, strict=True)
+            return [None if one is None else float(one + 0.0) for one, _ in pairs]  # no texts
+        except (TypeError, ValueError):
+            raise ValueError(f"reward_funcs must return a list of {len(prompts)} numbers, one for "
+                             f"each completion, got {output!r:.80} from {name}.") from None
+
+    async def wait(**columns: Any) -> list[float | None]:
+        return read(await reward(**columns), columns["prompts"])
+
+    def call(**columns: Any) -> list[float | None]:
+        return read(reward(**columns), columns["prompts"])
+
+    if isinstance(reward, nn.Module):
+        return reward
+    return update_wrapper(wait if is_async_callable(reward) else call, reward)
+
+
+class CheckedFactory:
+    """Make environments, the first at once: a mistake shows before a model is loaded.
+
+    `reset` may count games, so that it is not called for a check. It gets copies of the row, from
+    which the hypotheses and the rewards of the group are read, and what it leaves is checked.
+    """
+
+    def __init__(self, factory: Callable[[], Any]):
+        self._factory, self._made = factory, []
+        self.first = self._make()
+        self._waiting = [self.first]
+        tool_schemas((), self.first)
+
+    def __call__(self) -> Any:
+        """Return an environment."""
+        return self._waiting.pop() if self._waiting else self._make()
+
+    def _make(self) -> Any:
+        made = self._factory()
+        reset = getattr(type(made), "reset", None)
+        is_right = inspect.isfunction(reset) and not inspect.iscoroutinefunction(reset)
+        _must(is_right and hasattr(made, "__dict__"), "environment_factory must make objects with "
+              f"a method reset, neither async nor with __slots__, got {made!r:.80}.")
+        _must(all(made is not other for other in self._made), "environment_factory must make an "
+              f"object for each rollout, got {made!r:.80} twice.")
+        self._made.append(made)
+        vars(made)["reset"] = partial(_checked_reset, made, made.reset)
+        return made
+
+
+def _checked_reset(environment: Any, reset: Callable[..., Any], *values: Any, **row: Any) -> Any:
+    """Call `reset` with copies; refuse what TRL cannot append to a prompt, and a given answer."""
+    told, name = reset(*deepcopy(values), **deepcopy(row)), f"{type(environment).__name__}.reset"
+    are_parts = isinstance(told, list) and all(isinstance(p, dict) and "text" in p for p in told)
+    _must(are_parts or told is None or isinstance(told, str),
+          f"{name} must return a text or None, got {told!r:.80}.")
+    left = None
+    with suppress(Exception):  # a property may have nothing to read yet
+        left = getattr(told_answer(environment), "answer", None)
+    _must(left is None, f"{name} must set answer to None, got {left!r:.80}: it is what the model "
+          "answers in this game, neither in the one before, nor the true answer.")
+    return told
+
+
+def tool_schemas(tools: Sequence[Any], environment: Any = None) -> list[dict[str, Any]]:
+    """Return what chat templates show of tools, and of an environment's public methods."""
+    others, owner = ("reset", "get_reward"), type(environment)
+    names = [name for name, _ in inspect.getmembers(owner, inspect.isfunction)]
+    methods = [name for name in names if not name.startswith("_") and name not in others]
+    named = [(f"{owner.__name__}.{name}", getattr(environment, name)) for name in methods]
+    schemas = []
+    for name, tool in [*((tool.__name__, tool) for tool in tools), *named]:
+        try:
+            schemas.append(get_json_schema(tool))
+        except (DocstringParsingException, TypeHintParsingException) as error:
+            raise ValueError(f"tools must have types and a docstring, got {name} ({error}). Begin "
+                             "the name of a method that is no tool with _.") from None
+    return schemas
 
 
 def _logged_as(function: Any) -> str:

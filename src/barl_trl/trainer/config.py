@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
@@ -53,6 +54,7 @@ _RULES: tuple[tuple[str, Callable[[Any], Any], str, str], ...] = (
      or not s.own_credit.replaces_outcome,
      "be 'measured' with this credit and belief='model'", "every answer would be paid as right"),
     # TRL's, that would train wrongly in silence, or that TRL refuses late or cryptically
+    ("output_dir", lambda s: os.fspath(s.output_dir).strip(), "be a folder", "name one"),
     ("num_generations", lambda s: s.num_generations >= 2,
      "be at least 2", "one rollout of a prompt has nothing to be compared with"),
     ("beta", lambda s: s.beta >= 0, "be at least 0", "it weighs the KL divergence"),
@@ -233,6 +235,10 @@ class BARLConfig(RedactedArguments, GRPOConfig):
         except json.JSONDecodeError as error:  # its text may hold a token
             name = next(n for n in self._VALID_DICT_FIELDS if getattr(self, n) == error.doc)
             raise ValueError(f"{name} must be a JSON object: {error}.") from None
+        for name in self._VALID_DICT_FIELDS:
+            is_right = not name.endswith("_kwargs") or isinstance(getattr(self, name), dict | None)
+            self._must(name, is_right, "be a mapping", "names to values")
+        self.output_dir = os.path.abspath(str(self.output_dir))  # a tool may change the folder
         self.check_credit_options()
 
     @property
@@ -303,6 +309,10 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             self._must(name, is_kept, rule, way_out)
 
     def _refuse_other_values(self) -> None:
+        numbers = [one for one in fields(self) if isinstance(one.default, Real)]
+        for one in numbers:  # YAML reads 1e-6 as a text
+            rule, way_out = f"be a {type(one.default).__name__}", f"the default is {one.default!r}"
+            self._must(one.name, not isinstance(getattr(self, one.name), str), rule, way_out)
         for one in own_fields():
             value, default = getattr(self, one.name), f"the default is {one.default!r}"
             kind = BARLConfig.__annotations__[one.name]  # HfArgumentParser changes `one.type`

@@ -28,7 +28,9 @@ from ..steps import StepSegmenter, fixed_size_steps
 from .checks import (
     answer_equivalence_of,
     answer_extractor_of,
+    check_kinds,
     check_trainer_arguments,
+    checked_reward,
     refuse_unusable_tokenizer,
 )
 from .config import BARLConfig
@@ -138,13 +140,13 @@ class BARLTrainer(ResumeMixin):
             are solved greedily whenever TRL evaluates. The first of `reward_funcs` that has a
             grader judges them, else the default grader. They need no `eval_dataset`.
         **kwargs: The other arguments of [`~trl.GRPOTrainer`]; images are refused. An environment
-            may tell a rollout's answer with its attribute `answer`, a `rollout_func` with its field
-            `answer`.
+            may tell a rollout's answer with its attribute `answer`, which is None after `reset`, a
+            `rollout_func` with its field `answer`.
 
     Raises:
         ValueError: BARL cannot honour a setting or a data set (raised before any model is loaded),
             or the model has an image processor.
-        TypeError: `args` is not a [`BARLConfig`].
+        TypeError: An argument is something else, such as `args` that is no [`BARLConfig`].
         ImportError: `args.use_vllm` without vLLM.
         RuntimeError: A grader's process cannot be started.
 
@@ -192,21 +194,28 @@ class BARLTrainer(ResumeMixin):
         benchmarks: Mapping[str, Dataset] | None = None,
         **kwargs: Any,
     ):
+        functions = TaskFunctions(observation_likelihood, hypothesis_rewards, outcome_under)
+        arguments = {
+            "model": model,
+            "reward_funcs": reward_funcs,
+            "args": args,
+            "train_dataset": train_dataset,
+            "eval_dataset": eval_dataset,
+            "processing_class": processing_class,
+            "answer_extractor": answer_extractor,
+            "answer_equivalence": answer_equivalence,
+            "step_segmenter": step_segmenter,
+            "benchmarks": benchmarks,
+            **functions._asdict(),
+        } | kwargs
+        check_kinds(arguments)
         if args is None:
             name = model.config._name_or_path if isinstance(model, nn.Module) else os.fspath(model)
             args = BARLConfig(f"{name.split('/')[-1]}-BARL")
         answer_extractor = answer_extractor_of(answer_extractor)
         answer_equivalence = answer_equivalence_of(answer_equivalence)
-        functions = TaskFunctions(observation_likelihood, hypothesis_rewards, outcome_under)
-        keywords = {
-            "answer_extractor": answer_extractor,
-            "answer_equivalence": answer_equivalence,
-            "step_segmenter": step_segmenter,
-            "processing_class": processing_class,
-            **functions._asdict(),
-        } | kwargs
-        data = train_dataset, eval_dataset
-        rewards = check_trainer_arguments(model, args, reward_funcs, *data, keywords)
+        arguments["args"] = args
+        rewards = check_trainer_arguments(arguments)
         self._said: set[Hashable] = set()
         self.benchmarks = dict(benchmarks or {})
         check_benchmarks(self.benchmarks)
@@ -221,7 +230,7 @@ class BARLTrainer(ResumeMixin):
             train_dataset,
             eval_dataset=eval_dataset,
             processing_class=processing_class,
-            **kwargs,
+            **{name: arguments[name] for name in kwargs},
         )
         if self._is_vlm:
             raise ValueError(
@@ -247,6 +256,8 @@ class BARLTrainer(ResumeMixin):
             divides_turns=step_segmenter is not None,
             functions=functions,
         )
+        pairs = zip(self.reward_funcs, self.reward_func_names, strict=True)
+        self.reward_funcs: list[Any] = [checked_reward(*pair) for pair in pairs]
         self._is_cost = torch.tensor([getattr(f, "is_cost", False) for f in self.reward_funcs])
         if is_deepspeed_zero3_enabled():
             gather_head_with_model(self.model)

@@ -111,14 +111,13 @@ def read_generated(trainer: Any, output: Sequence[Any]) -> Generated:
             for rollout in zip(completions, completion_ids, masks, turns, strict=True)
         ]
     given: list[GivenAnswer | None] | None = None
-    if trainer.environments and any(hasattr(one, "answer") for one in trainer.environments):
-        given = [
-            _given(one.answer) if hasattr(one, "answer") else None for one in trainer.environments
-        ]
-    elif "answer" in columns and not trainer.environments:
+    if trainer.environments:
+        told = [*map(told_answer, trainer.environments)]
+        given = told if any(told) else None
+    elif "answer" in columns:
         given = [*map(_given, columns["answer"])]
-    told = masks, turns, given, bool(trainer.tools), trainer.environments
-    generated = Generated(prompt_ids, completion_ids, completions, *told)
+    others = masks, turns, given, bool(trainer.tools), trainer.environments
+    generated = Generated(prompt_ids, completion_ids, completions, *others)
     if masks:
         _log_turns(trainer, generated, turns)
     return generated
@@ -230,6 +229,15 @@ def call_opening(tokenizer: Any, chat_template: str | None) -> str | None:
     before = calling.partition("made-up")[0]
     words = before[len(same.rstrip("<|")) :].split()  # both may go on with a special token
     return words[0] if words else None
+
+
+def told_answer(environment: Any) -> GivenAnswer | None:
+    """Return the answer that an environment tells; None if it tells none: a method is a tool."""
+    try:
+        answer = environment.answer
+    except AttributeError:
+        return None
+    return None if callable(answer) else _given(answer)
 
 
 def _given(answer: Any) -> GivenAnswer:
