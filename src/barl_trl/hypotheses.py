@@ -6,7 +6,7 @@ Nothing here may stop or hang training, whatever a policy writes.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -344,18 +344,30 @@ def _exact_form(answer: str) -> Any:
     return form if value is None else value
 
 
+def representatives(
+    answers: Iterable[str], equivalent: Callable[[str, str], Any], first: str | None = None
+) -> dict[str, str]:
+    """Return the answer that each answer stands for: the first one that it matches both ways.
+
+    Short answers come first, but for one that is the `first`.
+    """
+    found: dict[str, str] = {}
+    rest = sorted(answers, key=lambda answer: (answer != first, len(answer), answer))
+    while rest:
+        one = rest[0]
+        same = {a for a in rest if a == one or (equivalent(one, a) and equivalent(a, one))}
+        found |= dict.fromkeys(same, one)
+        rest = [answer for answer in rest if answer not in same]
+    return found
+
+
 def _classes(
     forms: Collection[str], equivalent: Callable[[str, str], bool], truth: str | None
 ) -> list[list[str]]:
     """Group equivalent answers; groups and forms stay in their order, so the truth's is first."""
-    classes: dict[str, str] = {}  # form -> representative
-    for form in sorted(forms, key=lambda form: (form != truth, len(form), form)):
-        representatives = dict.fromkeys(classes.values())
-        match = (one for one in representatives if equivalent(one, form) and equivalent(form, one))
-        classes[form] = next(match, form)
-    groups: dict[str, list[str]] = {}
+    found, groups = representatives(forms, equivalent, truth), dict[str, list[str]]()
     for form in forms:
-        groups.setdefault(classes[form], []).append(form)
+        groups.setdefault(found[form], []).append(form)
     return [*groups.values()]
 
 

@@ -1,6 +1,5 @@
 """`barl evaluate`: accuracy of a model on benchmarks, and every response it was computed from."""
 
-import json
 import os
 from dataclasses import dataclass, field
 from math import inf
@@ -85,11 +84,8 @@ class EvaluateArguments:
     def __post_init__(self):
         self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
         for name in ("model_init_kwargs", "chat_template_kwargs"):
-            if isinstance(text := vars(self)[name], str):
-                try:
-                    vars(self)[name] = dict(json.loads(text))
-                except (RecursionError, TypeError, ValueError) as error:  # a token is not shown
-                    raise ValueError(f"{name} must be a JSON object ({error}).") from None
+            if isinstance(vars(self)[name], str):  # it may hold a token
+                raise ValueError(f"{name} must be a JSON object, got another text.")
         temperature = self.drawing.temperature
         cuts = {name: v for name, v in self.drawing.settings.items() if name in NO_CUT_OFF}
         is_agent = self.tools or self.environment_factory
@@ -116,7 +112,7 @@ class EvaluateArguments:
 
     @property
     def init_kwargs(self) -> dict[str, Any]:
-        """`model_init_kwargs`, parsed."""
+        """`model_init_kwargs`, or none."""
         kwargs: Any = self.model_init_kwargs
         return kwargs or {}
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from difflib import get_close_matches
 from pathlib import Path
@@ -65,14 +66,14 @@ class RecipeParser(OneLineParser, TrlParser):
         return super().parse_args_and_config(words, **kwargs)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and name the option whose text is no JSON, which transformers does not."""
+        """Parse, also JSON; transformers would not name the option whose text is none."""
         parsed, rest = super().parse_known_args(args, namespace)
         for name, value in vars(parsed).items():
             is_json = name.endswith(("_kwargs", "_options", "_config"))
             if is_json and isinstance(value, str) and value.startswith("{"):
                 try:
-                    json.loads(value)
-                except ValueError as error:
+                    setattr(parsed, name, json.loads(value))
+                except (RecursionError, ValueError) as error:
                     self.error(f"{name} must be JSON, got another text ({error}).")
         return parsed, rest
 
@@ -135,11 +136,5 @@ def run(argv: list[str]) -> None:
 
 def _first_comment(path: Path) -> str:
     """Return the sentence with which a file begins."""
-    comment = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("# "):
-            break
-        comment.append(line.removeprefix("# "))
-        if line.endswith("."):
-            break
-    return " ".join(comment)
+    sentence = re.match(r"(# .*\n)*?# .*\.$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return re.sub(r"\n?# ", " ", sentence[0]).strip() if sentence else ""

@@ -19,7 +19,6 @@ import transformers
 from datasets import Dataset
 from huggingface_hub import auth_check, create_repo
 from huggingface_hub.errors import HTTPError
-from transformers import AutoTokenizer
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from ..data import (
@@ -31,6 +30,7 @@ from ..data import (
 )
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ..evaluation.provenance import record_training
+from ..evaluation.templates import read_tokenizer
 from ..rewards import callable_at, get_reward_func
 from ..trainer import BARLConfig, BARLTrainer
 from ..trainer.config import option
@@ -258,12 +258,7 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
     rewards: Any = [get_reward_func(f, max_completion_length=length) for f in script.reward_funcs]
     remote: Any = {"revision": model.model_revision, "trust_remote_code": args.trust_remote_code}
     sides = {"truncation_side": "left", "padding_side": "left"}
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name, **remote, **sides)
-    except (OSError, ValueError) as error:  # not all of transformers' messages name the model
-        raise ValueError(
-            f"model_name_or_path must be a model that can be read, got {name!r}: {error}"
-        ) from None
+    tokenizer = read_tokenizer(name, "model_name_or_path", **remote, **sides)
     if script.prompt_template is None and tokenizer.chat_template is None:
         raise ValueError(
             f"prompt_template must be set, got None: the tokenizer of {name} has no chat template. "
