@@ -56,7 +56,7 @@ def consensus(responses: Sequence[Response], equivalent: Callable[[str, str], bo
     hypotheses do in training.
     """
     wrong = Counter(r.answer for r in responses if r.answer is not None and r.reward != 1)
-    stands_for, classes = representatives(wrong, equivalent), Counter[str]()
+    (stands_for, _), classes = representatives(wrong, equivalent), Counter[str]()
     for answer, votes in wrong.items():
         classes[stands_for[answer]] += votes
     right = sum(response.reward == 1 for response in responses)

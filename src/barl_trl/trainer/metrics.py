@@ -83,6 +83,9 @@ class BatchLog(TrainerCallback):
         local = longest, scored.likelihoods.num_tokens, [*map(len, scored.turns)]
         lengths, tokens, turns = zip(*gather_object([local]), strict=True)
         metrics = hypothesis_metrics(scored.sets, scored.answers)
+        if share := metrics.get("uncompared"):
+            text = f"{share:.1%} of a batch's answers take a parser too long to be compared with "
+            trainer._say_once("uncompared", f"{text}others: each is a hypothesis of its own.")
         if generated.given_answers is None:
             self._no_answer.append(metrics["no_answer"])
         if local_rollouts.belief.shape[2]:
