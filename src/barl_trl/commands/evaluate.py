@@ -38,6 +38,9 @@ class EvaluateArguments:
         None,
         "Arguments of `from_pretrained` or `vllm.LLM`, as JSON: '{\"tensor_parallel_size\": 2}'.",
     )
+    trust_remote_code: bool = option(
+        False, "Run the code that comes with the model, if it has any. Without, none is run."
+    )
     template: str = option(
         "auto",
         f"Prompt: {', '.join(TEMPLATES)}, or a text with {{problem}} in it. `auto`: the prompt of "
@@ -112,9 +115,9 @@ class EvaluateArguments:
 
     @property
     def init_kwargs(self) -> dict[str, Any]:
-        """`model_init_kwargs`, or none."""
-        kwargs: Any = self.model_init_kwargs
-        return kwargs or {}
+        """`model_init_kwargs`, with whether the model's own code may run."""
+        kwargs: Any = self.model_init_kwargs or {}
+        return {"trust_remote_code": self.trust_remote_code} | kwargs
 
 
 def run(argv: list[str]) -> None:
