@@ -5,6 +5,7 @@ import gc
 import inspect
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -68,8 +69,8 @@ class ScriptArguments:
     system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
     prompt_template: str | None = option(
         None,
-        "Prompt for models without a chat template: plain text with `{problem}` in it. In a shell, "
-        "$'{problem}\\n' ends it with a line break.",
+        "Prompt for models without a chat template: plain text with `{problem}` in it, such as "
+        "'{problem}\\n' with a line break.",
     )
     max_prompt_length: int | None = option(
         None, "Most tokens of a prompt. Rows with longer prompts are left out and counted."
@@ -205,7 +206,8 @@ def _push(trainer: BARLTrainer, dataset: Any) -> None:
     except (HTTPError, OSError, ValueError) as error:
         raise OSError(
             f"the model is saved in {folder}, but was not pushed to {name}: {error} To push it "
-            f"later: hf upload {name} {folder} . --exclude 'checkpoint-*' --exclude '_*'"
+            f"later: hf upload {name} {shlex.quote(str(folder))} . --exclude 'checkpoint-*' "
+            "--exclude '_*'"
         ) from None
     trainer.accelerator.print(f"Model pushed to the Hub as {name}.")
 
@@ -262,7 +264,7 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
     if script.prompt_template is None and tokenizer.chat_template is None:
         raise ValueError(
             f"prompt_template must be set, got None: the tokenizer of {name} has no chat template. "
-            'For the problem and a line break write in the recipe: prompt_template: "{problem}\\n".'
+            "For the problem and a line break: --prompt_template '{problem}\\n'"
         )
     options: Any = args.chat_template_kwargs
     record_training(tokenizer, script.system_prompt, script.prompt_template, options)
@@ -362,7 +364,8 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
     except (Exception, KeyboardInterrupt) as error:
         folder = Path(str(args.output_dir))
         checkpoint = last_checkpoint(folder)[0] or ("auto" if left_in(folder) else None)
-        option = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
+        path = shlex.quote(str(checkpoint))
+        option = f" with --resume_from_checkpoint {path}" if checkpoint else ""
         way_on = f"The same command{option} goes on."
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(way_on) from None

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -110,7 +111,7 @@ class ProcessPool:
         )
         if _reply(process, 120.0) != "ready":
             _kill(process)
-            command = " ".join([sys.executable, *_WORKER])
+            command = shlex.join([sys.executable, *_WORKER])
             raise RuntimeError(f"no grader's process answers: `{command} 1 0 < /dev/null` says why")
         return process
 
