@@ -213,16 +213,18 @@ class _Comparisons:
     the longer of its two answers is `late`: it is not compared again, and equals no other.
     """
 
-    def __init__(self, equivalent: Callable[[str, str], Any], apart: Collection[str] = ()):
-        self._equivalent, self._apart, self.late = equivalent, apart, set[str]()
+    def __init__(self, equivalent: Callable[[str, str], bool], apart: Collection[str] = ()):
+        owner = getattr(equivalent, "__self__", None)
+        self._grader = owner if isinstance(owner, Grader) else None
+        self._equivalent: Any = self._grader.verify if self._grader else equivalent
+        self._apart, self.late = apart, set[str]()
 
     def equal(self, one: str, others: Sequence[str]) -> list[str]:
         """Return those of the others that are the same answer."""
         if one in self._apart:
             others = [other for other in others if other not in self._apart]
-        if isinstance(grader := getattr(self._equivalent, "__self__", None), Grader):
-            rest = () if one in self.late else others
-            grader.verify_all((one, other) for other in rest if other not in self.late)
+        if self._grader and one not in self.late:
+            self._grader.verify_all((one, other) for other in others if other not in self.late)
         return [other for other in others if self._is_equal(one, other)]
 
     def _is_equal(self, one: str, other: str) -> bool:
@@ -237,7 +239,7 @@ class _Comparisons:
 
 def representatives(
     answers: Iterable[str],
-    equivalent: Callable[[str, str], Any],
+    equivalent: Callable[[str, str], bool],
     *,
     first: str | None = None,
     apart: Collection[str] = (),

@@ -375,6 +375,18 @@ def test_launching_gives_its_options_to_accelerate_and_the_others_to_the_command
         _launch_command(["--num_processes", "2"])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_launch_that_starts_one_process_of_several_is_told_of(tmp_path, number):
+    script = tmp_path / "alone.py"
+    module = "barl_trl.trainer.checks"
+    script.write_text(f"from {module} import alone_in_launch\nprint(bool(alone_in_launch()))\n")
+    options = ["--cpu", "--num_processes", str(number), str(script)]
+    command = [sys.executable, "-m", "accelerate.commands.launch", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(number > 1)]
+
+
 def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path, recipe):
     rows = [{"problem": f"{n}+1?", "answer": "?!" if n == 0 else str(n + 1)} for n in range(5)]
     settings = recipe(

@@ -84,7 +84,9 @@ class Grader:
                 self.remember({pair: verdict})
         return verdict
 
-    equivalent = verify
+    def equivalent(self, gold: str, answer: str) -> bool:
+        """Return whether an answer is the true one, without the reason."""
+        return self.verify(gold, answer).correct
 
     def verify_all(self, pairs: Iterable[Pair]) -> dict[Pair, Verdict]:
         """Return the verdicts of many pairs, each judged once, in parallel."""

@@ -26,6 +26,7 @@ from ..plausibility.model_traits import causal_lm, depends_on_left_padding, gath
 from ..rewards import AccuracyReward, RewardFunc, accuracy_reward, resolve_rewards
 from ..steps import StepSegmenter, fixed_size_steps
 from .checks import (
+    alone_in_launch,
     answer_equivalence_of,
     answer_extractor_of,
     check_trainer_arguments,
@@ -231,6 +232,7 @@ class BARLTrainer(ResumeMixin):
         refuse_unusable_tokenizer(self._tokenizer, self.train_dataset)
         tell_ends(self)
         self._say_once("unused", args.unused())
+        self._say_once("launch", alone_in_launch())
         grader = self._judge.grader
         self.reads_boxes = answer_extractor is None and grader.extraction == "boxed"
         if answer_equivalence is None:
