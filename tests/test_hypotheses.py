@@ -12,6 +12,7 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barl_trl.graders import Grader, Verdict
 from barl_trl.graders.normal_form import MAX_TRUTH_CHARS
 from barl_trl.hypotheses import (
     DROP_REASONS,
@@ -335,6 +336,44 @@ def test_equal_numbers_are_found_in_a_closed_list_of_any_length():
     given = listed("1/2", *map(str, range(1, 200)))
     merged = merge("0.5", ["50/100", "7.0", "x"], given=given, is_closed=True)
     assert merged.answers[0] == "1/2" and merged.members == (0, 7, None)
+
+
+def slow_grader():
+    """Answers with a ! take too long; also returns the pairs that were judged."""
+    judged = []
+
+    def judge(gold, answer):
+        judged.append((gold, answer))
+        if "!" in gold + answer:
+            return Verdict(False, "timeout")
+        return Verdict(same(gold, answer), "numbers")
+
+    return Grader("slow", "1", str, judge), judged
+
+
+@pytest.mark.parametrize("truth", ["a", None])
+@pytest.mark.parametrize("given", [None, given_hypotheses(["a", "b"], max_chars=64)])
+def test_an_answer_that_timed_out_is_not_compared_again(truth, given):
+    answers = ["B", "A", *(f"{n}!" for n in range(8)), "b", "a", "3!"]
+    for is_closed in (False, True):
+        grader, judged = slow_grader()
+        merged = merge(
+            truth, answers, equivalent=grader.equivalent, given=given, is_closed=is_closed
+        )
+        assert merged.uncompared == 9
+        assert sum("!" in gold + answer for gold, answer in judged) == 8, "once for each"
+        of = dict(zip(answers, merged.members, strict=True))
+        assert of["A"] == of["a"] != of["B"] == of["b"]
+        late = {of[f"{n}!"] for n in range(8)}
+        assert late == {None} if given and is_closed else len(late - {of["a"], of["b"]}) == 8
+    assert hypothesis_metrics([merged], answers)["uncompared"] == 9 / len(answers)
+
+
+def test_the_longer_of_two_timed_out():
+    """A truth that takes too long keeps no answers from being merged."""
+    grader, _ = slow_grader()
+    merged = merge("the truth!", ["b", "B", "c"], equivalent=grader.equivalent)
+    assert merged.members == (1, 1, 2) and merged.uncompared == 0
 
 
 def test_without_a_truth_the_votes_are_the_weights():

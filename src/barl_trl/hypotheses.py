@@ -6,13 +6,13 @@ Nothing here may stop or hang training, whatever a policy writes.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from .graders import extract_answer, verify
+from .graders import Grader, Verdict, extract_answer, verify
 from .graders.normal_form import (
     MAX_TRUTH_CHARS,
     has_unseen_characters,
@@ -193,6 +193,8 @@ class HypothesisSet:
         weights: Prior weight of each hypothesis; empty if all have the same.
         has_truth: Whether the prompt has a true answer.
         lists_truth: Whether the given hypotheses have the true answer; None if there are none.
+        uncompared: Number of rollouts whose answer was not compared with all others, because a
+            comparison of it timed out. It joined no other answer since then.
     """
 
     answers: tuple[str, ...]
@@ -201,6 +203,59 @@ class HypothesisSet:
     weights: tuple[float, ...] = ()
     has_truth: bool = True
     lists_truth: bool | None = None
+    uncompared: int = 0
+
+
+class _Comparisons:
+    """The comparisons of a group's answers, both ways. Two that stand `apart` are different.
+
+    A grader compares one answer with others in parallel, and tells which comparison timed out. Then
+    the longer of its two answers is `late`: it is not compared again, and equals no other.
+    """
+
+    def __init__(self, equivalent: Callable[[str, str], bool], apart: Collection[str] = ()):
+        owner = getattr(equivalent, "__self__", None)
+        self._grader = owner if isinstance(owner, Grader) else None
+        self._equivalent: Any = self._grader.verify if self._grader else equivalent
+        self._apart, self.late = apart, set[str]()
+
+    def equal(self, one: str, others: Sequence[str]) -> list[str]:
+        """Return those of the others that are the same answer."""
+        if one in self._apart:
+            others = [other for other in others if other not in self._apart]
+        if self._grader and one not in self.late:
+            self._grader.verify_all((one, other) for other in others if other not in self.late)
+        return [other for other in others if self._is_equal(one, other)]
+
+    def _is_equal(self, one: str, other: str) -> bool:
+        for pair in ((one, other), (other, one)):
+            verdict = not self.late & {*pair} and self._equivalent(*pair)
+            if isinstance(verdict, Verdict) and verdict.is_failure:
+                self.late.add(max(other, one, key=len))
+            if not verdict:
+                return False
+        return True
+
+
+def representatives(
+    answers: Iterable[str],
+    equivalent: Callable[[str, str], bool],
+    *,
+    first: str | None = None,
+    apart: Collection[str] = (),
+) -> tuple[dict[str, str], set[str]]:
+    """Return the answer that each one stands for, the first that it matches both ways.
+
+    Short answers come first, but for one that is the `first`. Two that stand `apart` are different.
+    Also returned are the answers whose comparison timed out: they stand for themselves.
+    """
+    found, comparisons = dict[str, str](), _Comparisons(equivalent, apart)
+    rest = sorted(answers, key=lambda answer: (answer != first, len(answer), answer))
+    while rest:
+        one, *rest = rest
+        found |= dict.fromkeys((one, *comparisons.equal(one, rest)), one)
+        rest = [answer for answer in rest if answer not in found]
+    return found, comparisons.late
 
 
 def merge_hypotheses(
@@ -234,7 +289,9 @@ def merge_hypotheses(
         truth: The true answer, of at most 512 characters. It is exempt from `max_answer_chars`, and
             so are rollouts that repeat it. None: it is not known, and no hypothesis is special.
         rollout_answers: Answer of each rollout in the group; None without one.
-        equivalent: Whether the second answer is the same as the first, taken as true.
+        equivalent: Whether the second answer is the same as the first, taken as true. A grader's
+            [`~barl_trl.graders.Grader.equivalent`] compares in parallel, and an answer whose
+            comparison timed out is not compared again.
         given: The hypotheses that the row lists.
         is_closed: Whether these are the only ones, with the truth.
         max_answer_chars: Most characters of a rollout's answer that becomes a hypothesis, >= 1.
@@ -270,11 +327,12 @@ def merge_hypotheses(
     if not counts:
         return None
 
-    def same(a: str, b: str) -> bool:
-        # the texts of a list are hypotheses of their own
-        return not (a in listed and b in listed) and equivalent(a, b)
-
-    classes = _classes(counts, same, truth)
+    # the texts of a list are hypotheses of their own
+    stands_for, late = representatives(counts, equivalent, first=truth, apart=listed)
+    groups: dict[str, list[str]] = {}  # they and their forms stay in their order
+    for form in counts:
+        groups.setdefault(stands_for[form], []).append(form)
+    classes = [*groups.values()]
     kept = _most_frequent(classes, counts, max_hypotheses, is_first_kept=truth is not None)
     # max keeps the first of equals, and the forms are in the order in which they were seen
     answers = tuple(max(forms, key=counts.__getitem__) for forms in kept)
@@ -289,7 +347,8 @@ def merge_hypotheses(
     lists_truth = None
     if truth is not None and listed:
         lists_truth = any(form in listed for form in classes[0])
-    return HypothesisSet(answers, members, dict(dropped), weights, truth is not None, lists_truth)
+    told = weights, truth is not None, lists_truth, sum(one in late for one in admissible)
+    return HypothesisSet(answers, members, dict(dropped), *told)
 
 
 def _closed(
@@ -301,15 +360,15 @@ def _closed(
     dropped: Counter[str],
 ) -> HypothesisSet:
     """Return the hypotheses of a closed list, the truth first, and the rollouts that answer one."""
-    weights, lists_truth = dict(given.weights), None
+    weights, lists_truth, comparisons = dict(given.weights), None, _Comparisons(equivalent)
     if truth is not None:
-        first = _listed_as(truth, [*weights], equivalent)
+        first = _listed_as(truth, [*weights], comparisons)
         lists_truth = first is not None
         first = truth if first is None else first
         weights = {first: weights.get(first, sum(weights.values()) / len(weights))} | weights
     texts = [*weights]
     found = {None: None} | {
-        answer: _listed_as(answer, texts, equivalent)
+        answer: _listed_as(answer, texts, comparisons)
         for answer in dict.fromkeys(admissible)
         if answer is not None
     }
@@ -318,13 +377,12 @@ def _closed(
         dropped["not_given"] = strangers
     kept = _most_frequent([[t] for t in texts], weights, most, is_first_kept=truth is not None)
     answers, members = tuple(text for (text,) in kept), _members(listed, kept, dropped)
-    prior = tuple(weights[text] for text in answers)
-    return HypothesisSet(answers, members, dict(dropped), prior, truth is not None, lists_truth)
+    prior, late = tuple(weights[text] for text in answers), comparisons.late
+    told = prior, truth is not None, lists_truth, sum(one in late for one in admissible)
+    return HypothesisSet(answers, members, dict(dropped), *told)
 
 
-def _listed_as(
-    answer: str, texts: Sequence[str], equivalent: Callable[[str, str], bool]
-) -> str | None:
+def _listed_as(answer: str, texts: Sequence[str], comparisons: _Comparisons) -> str | None:
     """Return the text of a list that is an answer: equal, of equal form, or else equivalent."""
     if answer in texts:
         return answer
@@ -332,8 +390,7 @@ def _listed_as(
     if (same := next((text for text in texts if _exact_form(text) == form), None)) is not None:
         return same
     near = texts if len(texts) <= _MOST_COMPARED else ()
-    both_ways = (text for text in near if equivalent(text, answer) and equivalent(answer, text))
-    return next(both_ways, None)
+    return next((text for text in near if comparisons.equal(text, [answer])), None)
 
 
 @lru_cache(8192)
@@ -342,21 +399,6 @@ def _exact_form(answer: str) -> Any:
     form = normal_form(answer)
     value = number(form)
     return form if value is None else value
-
-
-def _classes(
-    forms: Collection[str], equivalent: Callable[[str, str], bool], truth: str | None
-) -> list[list[str]]:
-    """Group equivalent answers; groups and forms stay in their order, so the truth's is first."""
-    classes: dict[str, str] = {}  # form -> representative
-    for form in sorted(forms, key=lambda form: (form != truth, len(form), form)):
-        representatives = dict.fromkeys(classes.values())
-        match = (one for one in representatives if equivalent(one, form) and equivalent(form, one))
-        classes[form] = next(match, form)
-    groups: dict[str, list[str]] = {}
-    for form in forms:
-        groups.setdefault(classes[form], []).append(form)
-    return [*groups.values()]
 
 
 def _most_frequent(
@@ -385,7 +427,7 @@ def hypothesis_metrics(
     """Count, for the log, what became of the answers of a rollout batch.
 
     `unusable_truths` and `truth_not_given` (the given hypotheses lack it) are shares of the groups,
-    `no_answer` and `dropped/<reason>` of the rollouts.
+    `no_answer`, `dropped/<reason>` and `uncompared`, which is absent if it is 0, of the rollouts.
     """
     usable = [hypotheses for hypotheses in sets if hypotheses]
     counts = [len(hypotheses.answers) for hypotheses in usable]
@@ -401,6 +443,8 @@ def hypothesis_metrics(
         metrics[f"dropped/{reason}"] = dropped / len(answers)
     if lists_truth:
         metrics["truth_not_given"] = 1 - sum(lists_truth) / len(lists_truth)
+    if uncompared := sum(one.uncompared for one in usable):
+        metrics["uncompared"] = uncompared / len(answers)
     return metrics
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import islice
 
@@ -138,8 +139,7 @@ def test_a_finished_run_generates_nothing_and_more_is_added(evaluate, tmp_path):
     larger, _ = evaluate(limit=7)
     assert larger["versions"]["torch"] == f"2.6.0, {versions['torch']}"
     assert larger["benchmarks"]["search"]["num_problems"] == 7
-    with pytest.raises(ValueError, match=r"limit must be at least 7"):
-        evaluate(limit=5)
+    assert evaluate(limit=5)[0]["benchmarks"]["search"]["num_problems"] == 5
 
 
 @pytest.mark.parametrize(
@@ -222,6 +222,40 @@ def test_mistakes_are_found_before_a_model_is_loaded(evaluate, tmp_path, options
     with pytest.raises((ValueError, ImportError)):
         evaluate(**options)
     assert not (tmp_path / "out").exists()
+
+
+OWN_CODE = """
+import pathlib, transformers
+pathlib.Path({ran!r}).touch()
+class OwnConfig(transformers.{family}Config):
+    model_type = "own"
+class Own(transformers.{family}ForCausalLM):
+    config_class = OwnConfig
+class OwnTokenizer(transformers.PreTrainedTokenizerFast):
+    pass
+"""
+
+
+@pytest.mark.parametrize("part", ["config.json", "tokenizer_config.json"])
+def test_a_models_own_code_runs_only_if_that_is_asked_for(evaluate, tmp_path, monkeypatch, part):
+    model, ran = shutil.copytree(TINY_MODEL_DIR, tmp_path / "model"), tmp_path / "ran"
+    settings = json.loads((model / part).read_text())
+    family = json.loads((model / "config.json").read_text())["architectures"][0][:-11]
+    (model / "own.py").write_text(OWN_CODE.format(ran=str(ran), family=family))
+    own = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.Own"}
+    if part == "config.json":
+        settings |= {"model_type": "own", "auto_map": own}
+    else:
+        own = {"AutoTokenizer": [None, "own.OwnTokenizer"]}
+        settings |= {"tokenizer_class": "OwnTokenizer", "auto_map": own}
+    (model / part).write_text(json.dumps(settings))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", tmp_path / "code")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # nobody is asked
+    with suppress(ValueError):  # transformers reads such a tokenizer with its own class
+        evaluate(model=model, limit=1)
+    assert not ran.exists()
+    evaluate(tmp_path / "trusted", model=model, limit=1, trust_remote_code=True)
+    assert ran.exists()
 
 
 def test_a_run_that_failed_before_its_first_response_binds_nobody(evaluate):

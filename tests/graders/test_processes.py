@@ -20,8 +20,8 @@ import torch.multiprocessing
 from torch import distributed
 from torch.utils.data import DataLoader
 
-from barl_trl.graders import GRADERS, grader
-from barl_trl.graders.processes import ProcessPool
+from barl_trl.graders import GRADERS, grader, verify
+from barl_trl.graders.processes import ProcessPool, compare
 
 from .grader_processes import cpu_seconds, eventually, grader_processes, linux
 from .hostile_texts import HANGS, MILLION, TRUTH
@@ -87,6 +87,16 @@ def test_where_a_process_is_killed_while_it_compares_another_one_compares_again(
     assert pool("1/2", "0.5") == "equal"
     assert len(own_processes()) == 1
     pool.close()
+
+
+def test_when_its_time_is_over_nothing_is_compared_nor_remembered():
+    pair = "x+0.5", r"\frac{1}{2}+x"
+    with compare.within(0.0):
+        assert verify(*pair) == (False, "left out")
+        assert verify("0.5", "1/2"), "no process is needed"
+    assert verify(*pair) == (True, "parser")
+    with compare.within(60.0):
+        assert verify("x+y", "y+x")
 
 
 # How many there are

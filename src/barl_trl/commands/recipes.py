@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,6 +16,11 @@ from .cli import OneLineParser, unknown
 _PACKAGE = Path(__file__).parents[1]
 FOLDERS = {"config": _PACKAGE / "recipes", "accelerate_config": _PACKAGE / "accelerate_configs"}
 """Folder of the shipped files that an option names."""
+_PROMPT_TEXTS = ("prompt_template", "system_prompt", "template", "elicitation")
+_LINE_BREAK = re.compile(  # no command of TeX, such as \neq, and no \\n
+    r"(?<!\\)\\n(?!(?:abla|atural|e|earrow|eg|eq|ewline|exists|geq|leq|oindent|onumber|ot|otin|u"
+    r"|warrow)(?![A-Za-z]))"
+)
 _TITLES = {
     "config": "Recipes: barl train --config NAME --dataset_name PATH_OR_ID",
     "accelerate_config": "Launching: barl train --accelerate_config NAME",
@@ -68,14 +74,19 @@ class RecipeParser(OneLineParser, TrlParser):
         return super().parse_args_and_config(words, **kwargs)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and name the option whose text is no JSON, which transformers does not."""
+        r"""Parse, also JSON, whose mistakes transformers would not name, and `\n` in prompts.
+
+        Between single quotes, a shell and YAML leave `\n` as it is.
+        """
         parsed, rest = super().parse_known_args(args, namespace)
         for name, value in vars(parsed).items():
+            if name in _PROMPT_TEXTS and isinstance(value, str):
+                setattr(parsed, name, _LINE_BREAK.sub("\n", value))
             is_json = name.endswith(("_kwargs", "_options", "_config"))
             if is_json and isinstance(value, str) and value.startswith("{"):
                 try:
-                    json.loads(value)
-                except ValueError as error:
+                    setattr(parsed, name, json.loads(value))
+                except (RecursionError, ValueError) as error:
                     self.error(f"{name} must be JSON, got another text ({error}).")
         return parsed, rest
 
@@ -141,11 +152,5 @@ def run(argv: list[str]) -> None:
 
 def _first_comment(path: Path) -> str:
     """Return the sentence with which a file begins."""
-    comment = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("# "):
-            break
-        comment.append(line.removeprefix("# "))
-        if line.endswith("."):
-            break
-    return " ".join(comment)
+    sentence = re.match(r"(# .*\n)*?# .*\.$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return re.sub(r"\n?# ", " ", sentence[0]).strip() if sentence else ""

@@ -5,6 +5,7 @@ import gc
 import inspect
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,6 @@ import transformers
 from datasets import Dataset
 from huggingface_hub import auth_check, create_repo
 from huggingface_hub.errors import HTTPError
-from transformers import AutoTokenizer
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from ..data import (
@@ -31,6 +31,7 @@ from ..data import (
 )
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ..evaluation.provenance import record_training
+from ..evaluation.templates import read_tokenizer
 from ..rewards import callable_at, get_reward_func
 from ..trainer import BARLConfig, BARLTrainer
 from ..trainer.config import option
@@ -68,8 +69,8 @@ class ScriptArguments:
     system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
     prompt_template: str | None = option(
         None,
-        "Prompt for models without a chat template: plain text with `{problem}` in it. In a shell, "
-        "$'{problem}\\n' ends it with a line break.",
+        "Prompt for models without a chat template: plain text with `{problem}` in it, such as "
+        "'{problem}\\n' with a line break.",
     )
     max_prompt_length: int | None = option(
         None, "Most tokens of a prompt. Rows with longer prompts are left out and counted."
@@ -208,7 +209,8 @@ def _push(trainer: BARLTrainer, dataset: Any) -> None:
     except (HTTPError, OSError, ValueError) as error:
         raise OSError(
             f"the model is saved in {folder}, but was not pushed to {name}: {error} To push it "
-            f"later: hf upload {name} {folder} . --exclude 'checkpoint-*' --exclude '_*'"
+            f"later: hf upload {name} {shlex.quote(str(folder))} . --exclude 'checkpoint-*' "
+            "--exclude '_*'"
         ) from None
     trainer.accelerator.print(f"Model pushed to the Hub as {name}.")
 
@@ -261,16 +263,11 @@ def _make_trainer(script: ScriptArguments, args: BARLConfig, model: ModelConfig)
     rewards: Any = [get_reward_func(f, max_completion_length=length) for f in script.reward_funcs]
     remote: Any = {"revision": model.model_revision, "trust_remote_code": args.trust_remote_code}
     sides = {"truncation_side": "left", "padding_side": "left"}
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name, **remote, **sides)
-    except (OSError, ValueError) as error:  # not all of transformers' messages name the model
-        raise ValueError(
-            f"model_name_or_path must be a model that can be read, got {name!r}: {error}"
-        ) from None
+    tokenizer = read_tokenizer(name, "model_name_or_path", **remote, **sides)
     if script.prompt_template is None and tokenizer.chat_template is None:
         raise ValueError(
             f"prompt_template must be set, got None: the tokenizer of {name} has no chat template. "
-            'For the problem and a line break write in the recipe: prompt_template: "{problem}\\n".'
+            "For the problem and a line break: --prompt_template '{problem}\\n'"
         )
     options: Any = args.chat_template_kwargs
     record_training(tokenizer, script.system_prompt, script.prompt_template, options)
@@ -373,7 +370,8 @@ def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
     except (Exception, KeyboardInterrupt) as error:
         folder = Path(str(args.output_dir))
         checkpoint = last_checkpoint(folder)[0] or ("auto" if left_in(folder) else None)
-        option = f" with --resume_from_checkpoint {checkpoint}" if checkpoint else ""
+        path = shlex.quote(str(checkpoint))
+        option = f" with --resume_from_checkpoint {path}" if checkpoint else ""
         way_on = f"The same command{option} goes on."
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(way_on) from None

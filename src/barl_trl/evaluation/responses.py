@@ -3,10 +3,10 @@
 import json
 import logging
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +66,8 @@ ResponsesByProblem = Mapping[int, list[Response]]
 
 def by_problem(responses: Iterable[Response]) -> ResponsesByProblem:
     """Group responses by problem id, in the order of problem ids and samples."""
-    groups: dict[int, list[Response]] = defaultdict(list)
-    for response in sorted(responses, key=lambda response: response.key):
-        groups[response.problem_id].append(response)
-    return dict(groups)
+    ordered = sorted(responses, key=lambda response: response.key)
+    return {i: [*of_one] for i, of_one in groupby(ordered, key=lambda one: one.problem_id)}
 
 
 def read_response_file(path: Path) -> list[Response]:

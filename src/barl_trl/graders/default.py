@@ -6,7 +6,7 @@ from .grader import Verdict
 from .normal_form import MAX_TRUTH_CHARS, TEXT, normal_form, why_not_compared, words
 from .nouns import apart, words_against
 from .numbers import Tolerance, number
-from .processes import compare
+from .processes import FAILURES, compare
 
 VERSION = "8"
 
@@ -93,7 +93,7 @@ def same_value(gold: str, answer: str, near: Tolerance) -> Verdict:
         if why := why_not_compared(form, gold):
             return Verdict(False, f"{side} refused: {why}")
     outcome = compare(gold, answer, near)
-    return Verdict(outcome == "equal", outcome if outcome in ("timeout", "crash") else "parser")
+    return Verdict(outcome == "equal", outcome if outcome in FAILURES else "parser")
 
 
 def claims(gold: str, answer: str) -> tuple[str, list[str]]:

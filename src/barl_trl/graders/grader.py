@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .extraction import EXTRACTIONS, Extraction, extract_answer
 from .normal_form import MAX_TRUTH_CHARS
-from .processes import compare
+from .processes import FAILURES, compare
 
 Pair = tuple[str, str]  # true answer, answer to judge
 
@@ -23,8 +23,8 @@ class Verdict(NamedTuple):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the comparison timed out or crashed, which counts as not correct."""
-        return self.reason in ("timeout", "crash")
+        """Whether the comparison has no result, which counts as not correct."""
+        return self.reason in FAILURES
 
     def __bool__(self) -> bool:
         return self.correct
@@ -80,7 +80,8 @@ class Grader:
         pair = gold, answer
         if (verdict := self._verdicts.get(pair)) is None:
             verdict = self.judge(*pair)
-            self.remember({pair: verdict})
+            if verdict.reason != "left out":  # with more time it has a verdict
+                self.remember({pair: verdict})
         return verdict
 
     def equivalent(self, gold: str, answer: str) -> bool:

@@ -28,7 +28,7 @@ from trl import is_conversational
 from trl.trainer.utils import is_async_callable
 
 from ..data import unreadable
-from ..graders import get_grader
+from ..graders import Grader, get_grader
 from ..hypotheses import given_hypotheses, is_truth, truth_answer
 from ..rewards import AccuracyReward, resolve_rewards
 from ..steps import step_ends_of
@@ -321,6 +321,18 @@ def refuse_unusable_tokenizer(tokenizer: Any, dataset: Any) -> None:
           "processing_class must have a chat_template for messages, or prompts must be texts.")
 
 
+def alone_in_launch() -> str | None:
+    """Say that `accelerate launch` was asked for several processes, but started one."""
+    # it sets the port for several, and starts them where it finds as many GPUs
+    is_asked = {"ACCELERATE_USE_CPU", "MASTER_PORT"} <= os.environ.keys()
+    return (
+        "accelerate launch was asked for several processes, but started this one alone. On CPUs "
+        "several need a configuration: barl recipes cpu/ddp > cpu.yaml, and --config_file cpu.yaml."
+        if is_asked and PartialState().num_processes == 1
+        else None
+    )
+
+
 def answer_extractor_of(extractor: Any) -> Callable[[str], str | None] | None:
     """Return a user's extractor, which must return a text or None, or that of a grader's name."""
     if isinstance(extractor, str):
@@ -333,6 +345,8 @@ def answer_equivalence_of(equivalence: Any) -> Callable[[str, str], bool] | None
     """Return a user's equivalence, which must return a truth value, or that of a grader's name."""
     if isinstance(equivalence, str):
         return get_grader(equivalence).equivalent
+    if isinstance(getattr(equivalence, "__self__", None), Grader):
+        return equivalence  # it compares in parallel
 
     def is_truth_value(verdict: Any) -> bool:
         # NumPy and PyTorch have their own types of truth values

@@ -89,6 +89,9 @@ class BatchLog(TrainerCallback):
         local = scored.likelihoods.num_tokens, [*map(len, scored.turns)], scored.is_cut_off
         tokens, turns, cut_off = zip(*gather_object([local]), strict=True)
         metrics = hypothesis_metrics(scored.sets, scored.answers)
+        if share := metrics.get("uncompared"):
+            text = f"{share:.1%} of a batch's answers take a parser too long to be compared with "
+            trainer._say_once("uncompared", f"{text}others: each is a hypothesis of its own.")
         if generated.given_answers is None:
             pairs = zip(scored.answers, chain.from_iterable(cut_off), strict=True)
             is_lost = fmean(answer is None and is_cut for answer, is_cut in pairs)

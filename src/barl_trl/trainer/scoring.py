@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ..credit import Credit
 from ..credit.rollouts import LOG_FLOOR, ScoredRollouts, is_answered
+from ..graders.processes import compare
 from ..hypotheses import (
     GivenHypotheses,
     HypothesisSet,
@@ -37,6 +38,9 @@ from ..steps import StepSegmenter, Turn, turn_step_ends, turns_of
 from .config import BARLConfig
 from .evidence import Evidence, Lists, TaskFunctions, read_evidence, steps_of
 from .turns import Generated
+
+_SECONDS_OF_MERGING = 60.0
+"""Most time that comparing a batch's answers takes, summed over a process's cores."""
 
 
 class Scored(NamedTuple):
@@ -144,7 +148,8 @@ class HypothesisScorer:
         raises `ValueError`.
         """
         places = range(start, start + len(rows))
-        answers, sets, given = self._hypotheses(generated, rows, places, group_size)
+        with compare.within(_SECONDS_OF_MERGING):
+            answers, sets, given = self._hypotheses(generated, rows, places, group_size)
         local_sets = [sets[n // group_size] for n in places]
         local_answers = [answers[n] for n in places]
         turns = generated.turns or [

@@ -26,6 +26,7 @@ from ..plausibility.model_traits import causal_lm, depends_on_left_padding, gath
 from ..rewards import AccuracyReward, RewardFunc, accuracy_reward, resolve_rewards
 from ..steps import StepSegmenter, fixed_size_steps
 from .checks import (
+    alone_in_launch,
     answer_equivalence_of,
     answer_extractor_of,
     check_kinds,
@@ -241,6 +242,7 @@ class BARLTrainer(ResumeMixin):
         tell_ends(self)
         self._hears_rewards = args.hears_rewards(functions.hypothesis_rewards is not None)
         self._say_once("unused", args.unused(self._hears_rewards))
+        self._say_once("launch", alone_in_launch())
         grader = self._judge.grader
         self.reads_boxes = answer_extractor is None and grader.extraction == "boxed"
         if answer_equivalence is None:
