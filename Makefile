@@ -46,7 +46,7 @@ test-lowest: .venv-lowest/installed  ## run what touches TRL with the oldest ver
 		tests/evaluation/test_generation.py \
 		--deselect tests/trainer/test_exact_resume.py::test_killed_on_two_processes
 
-test-newest: .venv-newest/installed  ## run what touches transformers with the newest one, and the newest PEFT
+test-newest: .venv-newest/installed  ## run what touches TRL or transformers with the newest ones, and the newest PEFT
 	$(NEWEST) $(PYTEST) tests/plausibility tests/commands/test_train.py \
 		tests/evaluation/test_generation.py tests/experiments/test_sampling.py \
 		$(addprefix tests/trainer/test_,agents.py trainer.py evaluation_in_training.py contract.py) \
@@ -106,10 +106,10 @@ environments: .venv-vllm/installed .venv-inspect-ai/installed .venv-lowest/insta
 	$(LOWEST) $(PIP_INSTALL) -c constraints-lowest.txt --editable '.[dev]'
 	touch $@
 
-# What constraints.txt has, but for transformers, PEFT and the packages whose versions transformers chooses.
+# What constraints.txt has, but for TRL, transformers, PEFT, and packages whose versions these choose.
 .venv-newest/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-newest
-	grep -vE '^(transformers|peft|tokenizers|huggingface_hub|safetensors)==' constraints.txt > .venv-newest/constraints.txt
+	grep -vE '^(trl|transformers|peft|accelerate|datasets|tokenizers|huggingface_hub|safetensors)==' constraints.txt > .venv-newest/constraints.txt
 	$(NEWEST) $(PIP_INSTALL) -c .venv-newest/constraints.txt $(TORCH_INDEX) torch
 	$(NEWEST) $(PIP_INSTALL) -c .venv-newest/constraints.txt --editable . beartype hypothesis pytest pytest-xdist
 	touch $@
