@@ -4,7 +4,7 @@ import logging
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +36,8 @@ _ANSWERS += ("verification_info.answer.value", "1.ground_truth.value")
 _ANSWERS += ("solution",)  # it mostly holds a worked solution, with the answer in its box
 # which of the options is right
 _CHOSEN = ("answer_letter", "answerkey", "answer_key", "answer_idx", "answer_index", "answer")
-_CHOSEN += ("correct_option", "correct_answer", "correct", "label", "cop", "gold", *_ANSWERS[1:])
+_CHOSEN += ("correct_option", "correct_answer", "correct answer", "correct")
+_CHOSEN += ("label", "cop", "gold", *_ANSWERS[1:])
 _PASSAGES = ("passage", "context", "article", "body")
 
 _LIKELY = {
@@ -44,6 +45,13 @@ _LIKELY = {
     "answer_column": r"answer|truth|gold|target|label|solution|correct|result|response",
 }
 _UNLIKELY = re.compile(r"type|(?:^|_)id|source|url|generat|output|^r1|attempt", re.IGNORECASE)
+
+PROBLEM_HELP = (
+    "Where the problems stand, if not in a usual column: a column, a path into its cells such as "
+    "`extra_info.question`, or a text with {columns} in it."
+)
+ANSWER_HELP = "Where the true answers stand, likewise, such as `reward_model.ground_truth`."
+"""What options of commands say of [`load_problems`]'s arguments."""
 
 MOST_PARSED = 1000
 """Most true answers of a data set that are tried on the grader's parser."""
@@ -323,7 +331,7 @@ def _first(
         return found[0]
     raise ValueError(
         f"{option} must be a column of the data set, or a path into one, got "
-        f"{wanted or ' | '.join(usual)!r} with the columns {', '.join(rows.column_names)}: "
+        f"{repr(wanted) if wanted else 'none of the usual ones'} with the columns {', '.join(rows.column_names)}: "
         f"{_hint(rows, option, taken)}."
     )
 
@@ -341,7 +349,7 @@ def _hint(rows: "Dataset", option: str, taken: str) -> str:
                 found[path] += is_truth(text) and not _why_none(text) if is_answer else bool(text)
     names = [shlex.quote(path) for path, count in found.items() if 2 * count >= min(len(rows), 20)]
     if not names:
-        return f"name it with --{option} (docs/data.md)"
+        return f"name it with --{option}, or write a text with {{columns}} in it"
     others = f" (or {', '.join(names[1:4])})" if names[1:] else ""
     return f"try --{option} {names[0]}{others}"
 

@@ -23,8 +23,10 @@ from transformers import AutoTokenizer
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from ..data import (
+    ANSWER_HELP,
     MOST_PARSED,
     PAPER_SYSTEM_PROMPT,
+    PROBLEM_HELP,
     load_problems,
     make_prompt,
     with_short_prompts,
@@ -41,7 +43,7 @@ from .recipes import RecipeParser, file_of, refuse_broken
 _logger = logging.getLogger(__name__)
 _FUNCTIONS = (
     *("environment_factory", "rollout_func", "observation_likelihood"),
-    *("hypothesis_rewards", "outcome_under"),
+    *("hypothesis_rewards", "outcome_under", "answer_equivalence"),
 )
 
 
@@ -59,12 +61,8 @@ class ScriptArguments:
         "Split of TRL's own evaluation, which samples as training does, if `eval_strategy` is set. "
         "None: `test`, or none with `eval_benchmarks`.",
     )
-    problem_column: str | None = option(
-        None, "Column of the problems, if not named problem, question or prompt."
-    )
-    answer_column: str | None = option(
-        None, "Column of the true answers, if not named answer, final_answer or solution."
-    )
+    problem_column: str | None = option(None, PROBLEM_HELP)
+    answer_column: str | None = option(None, ANSWER_HELP)
     system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
     prompt_template: str | None = option(
         None,
@@ -99,6 +97,9 @@ class ScriptArguments:
     )
     outcome_under: str | None = option(
         None, "Outcome reward of an answer under a hypothesis: dotted path of a function."
+    )
+    answer_equivalence: str | None = option(
+        None, "Which answers are one hypothesis: dotted path of a function."
     )
     eval_benchmarks: str | None = option(
         None,
@@ -324,14 +325,22 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
         if report.has_findings:
             _logger.warning("%s: %s; the rows: barl data check", script.dataset_name, report)
         options: Any = args.chat_template_kwargs or {}
-        return with_short_prompts(dataset, tokenizer, script.max_prompt_length, **options)
+        dataset = with_short_prompts(dataset, tokenizer, script.max_prompt_length, **options)
+        if args.process_index == 0 and split == script.dataset_train_split:
+            seen, truth = dataset[0]["prompt"], dataset[0]["solution"]
+            if not is_plain:
+                options |= {"tokenize": False, "add_generation_prompt": True}
+                seen = tokenizer.apply_chat_template(seen, **options)
+            print(f"first prompt: {seen!r}\ntrue answer: {truth!r}")
+        return dataset
 
     def rows(benchmark: Any) -> Dataset:  # with long prompts, too: all of its problems count
         return Dataset.from_list(
             [
                 {**columns, "prompt": make_prompt(text, **prompt), "solution": solution}
                 for _, text, solution, columns in benchmark.problems
-            ]
+            ],
+            on_mixed_types="use_json",
         )
 
     test_split = script.dataset_test_split or (None if script.eval_benchmarks else "test")

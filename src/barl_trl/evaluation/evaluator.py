@@ -17,6 +17,7 @@ import transformers
 from tqdm import tqdm
 
 from ..graders import get_grader
+from ..graders.choices import COLUMN as OPTIONS
 from ..hypotheses import no_answer_advice
 from ..rewards import callable_at
 from ..trainer.hub import redacted
@@ -192,7 +193,8 @@ class _Run:
     def _graded(
         self, name: str, new: Sequence[tuple[Job, Completion]], prompts: Sequence[str]
     ) -> list[Response]:
-        answers = [made.answer(self.grader.extract_answer) for _, made in new]
+        read = self.grader.extract_answer
+        answers = [made.answer(read, job.problem.columns.get(OPTIONS)) for job, made in new]
         pairs = [(job.problem.solution, a) for (job, _), a in zip(new, answers, strict=True)]
         verdicts: Any = self.grader.grade(pairs)
         return [

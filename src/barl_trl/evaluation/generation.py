@@ -109,9 +109,11 @@ class Completion(NamedTuple):
         text = tokenizer.decode(kept, skip_special_tokens=True)
         return cls(text, len(kept), len(kept) == len(token_ids), kept, said=text)
 
-    def answer(self, extract_answer: Callable[[str], str | None]) -> str | None:
+    def answer(
+        self, extract_answer: Callable[[str], str | None], options: Sequence[str] | None = None
+    ) -> str | None:
         """Return the environment's answer, or that in the last message; None without one."""
-        [answer] = rollout_answers([self.said], extract_answer, [self.given_answer])
+        [answer] = rollout_answers([self.said], extract_answer, [self.given_answer], [options])
         return answer
 
 
