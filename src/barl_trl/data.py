@@ -2,7 +2,6 @@
 
 import logging
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,20 @@ from .graders.nouns import apart
 from .graders.numbers import number
 from .graders.processes import compare
 from .hypotheses import is_truth, parsed, plain_text, truth_answer, why_inadmissible
-from .rows import cells_at, find_options, messages_of, paths_of, read_rows
+from .rows import (
+    ANSWERS,
+    CHOSEN,
+    PASSAGES,
+    PLACEHOLDER,
+    PROBLEMS,
+    cells_at,
+    find_options,
+    first_column,
+    problem_text,
+    questions,
+    read_rows,
+    why_none,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset  # imported late elsewhere: it takes a second
@@ -26,25 +38,6 @@ logger = logging.getLogger(__name__)
 
 PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
 """The system prompt with which the paper's prompts for Qwen begin."""
-
-# where the problem and the true answer may stand, in this order: columns, or paths into their cells
-_PROBLEMS = ("problem", "question", "prompt", "query", "question_stem", "messages")
-_PROBLEMS += ("conversations", "0.value")
-_ANSWERS = ("answer", "final_answer", "expected_answer", "ground_truth", "answer_number")
-_ANSWERS += ("answer.value", "reward_model.ground_truth", "verification_info.ground_truth")
-_ANSWERS += ("verification_info.answer.value", "1.ground_truth.value")
-_ANSWERS += ("solution",)  # it mostly holds a worked solution, with the answer in its box
-# which of the options is right
-_CHOSEN = ("answer_letter", "answerkey", "answer_key", "answer_idx", "answer_index", "answer")
-_CHOSEN += ("correct_option", "correct_answer", "correct answer", "correct")
-_CHOSEN += ("label", "cop", "gold", *_ANSWERS[1:])
-_PASSAGES = ("passage", "context", "article", "body")
-
-_LIKELY = {
-    "problem_column": r"question|problem|prompt|query|instruct|input|goal|sentence|ctx|messages",
-    "answer_column": r"answer|truth|gold|target|label|solution|correct|result|response",
-}
-_UNLIKELY = re.compile(r"type|(?:^|_)id|source|url|generat|output|^r1|attempt", re.IGNORECASE)
 
 PROBLEM_HELP = (
     "Where the problems stand, if not in a usual column: a column, a path into its cells such as "
@@ -64,14 +57,6 @@ SUSPICIONS = {
     "contradiction": "an earlier row has the same problem with another answer",
 }
 """Why a row that is kept deserves a look."""
-
-_PLACEHOLDER = re.compile(
-    r"n/?a|none|null|nan|not ?found|unknown|tbd|todo|see (?:the )?(?:solution|above|proof)|proof"
-    r"|\?+|-+|\.+",
-    re.IGNORECASE,
-)
-_CODE = re.compile(r"\b(?:def|import|return) \w|\bprint\(|#include\b|<tool_call>")
-
 
 TITLES = {
     "skipped": "skipped",
@@ -183,9 +168,9 @@ def load_problems(
         raise ValueError("system_prompt must be None without messages: put it into prompt_format.")
     raw = read_rows(path_or_id, split, config)
     cells, answers, options, names = _find(raw, problem_column, answer_column, keep_unanswered)
-    problems = [*map(_problem_text, cells)]
+    problems = [*map(problem_text, cells)]
     if keep_unanswered:
-        answers = [t if is_truth(t) and not _PLACEHOLDER.fullmatch(t) else "" for t in answers]
+        answers = [t if is_truth(t) and not PLACEHOLDER.fullmatch(t) else "" for t in answers]
     rows = zip(cells, problems, answers, strict=True)
     reasons = [_why_skipped(*row, conversational, keep_unanswered) for row in rows]
     if unknown := {*decontaminate} - {*(evaluation_sets or ())}:
@@ -295,89 +280,26 @@ def _find(
 
     A problem is a text or messages. A row without options has None for them.
     """
-
-    def questions(path: str, of: list[Any]) -> list[Any]:
-        return [_question(path, cell) for cell in of]
-
-    of_problem, cells = _first(rows, problem, _PROBLEMS, "problem_column", questions, "")
-    for name in _PASSAGES if problem is None else ():
-        texts = cells_at(rows, name) or [None] * len(cells)
-        cells = [*map(_with_passage, texts, cells)]
+    of_problem, cells = first_column(rows, "problem_column", problem, PROBLEMS, questions)
+    for name in PASSAGES if problem is None else ():
+        for place, text in enumerate(cells_at(rows, name) or ()):
+            if isinstance(text, str) and text.strip() and isinstance(cells[place], str):
+                cells[place] = f"{text.strip()}\n\n{cells[place]}"
     columns, labelled = find_options(rows)
     if any(f"{{{name}}}" in of_problem for name in columns):  # the text has them in it
         labelled = [None] * len(cells)
     options = [[*texts.values()] if texts else None for texts in labelled]
     cells = [*map(_with_options, cells, options)]
-    usual = _CHOSEN if any(options) else _ANSWERS
+    usual = CHOSEN if any(options) else ANSWERS
     where, read = f"{of_problem!r}", partial(_answers, options=labelled)
     if answer is None and may_lack_answers and not any(cells_at(rows, name) for name in usual):
         return cells, [""] * len(cells), options, where
-    of_answer, answers = _first(rows, answer, usual, "answer_column", read, of_problem)
+    of_answer, answers = first_column(rows, "answer_column", answer, usual, read, of_problem)
     return cells, answers, options, f"{where} and {of_answer!r}"
 
 
-def _first(
-    rows: "Dataset", wanted: str | None, usual: Sequence[str], option: str, read: Any, taken: str
-) -> tuple[str, list[Any]]:
-    """Return the path that is wanted, else the first usual one with something to read, and that."""
-    found: list[tuple[str, list[Any]]] = []
-    for path in usual if wanted is None else [wanted]:
-        cells = None if path == taken else cells_at(rows, path)
-        if cells is not None:
-            found.append((path, read(path, cells)))
-            if any(found[-1][1]):
-                return found[-1]
-    if found:
-        return found[0]
-    raise ValueError(
-        f"{option} must be a column of the data set, or a path into one, got "
-        f"{repr(wanted) if wanted else 'none of the usual ones'} with the columns {', '.join(rows.column_names)}: "
-        f"{_hint(rows, option, taken)}."
-    )
-
-
-def _hint(rows: "Dataset", option: str, taken: str) -> str:
-    """Return what to write: the columns whose first cells are problems, or usable true answers."""
-    likely, found = re.compile(_LIKELY[option], re.IGNORECASE), Counter[str]()
-    for row in rows.select(range(min(len(rows), 20))):
-        paths = [pair for name in row for pair in paths_of(row[name], name)]
-        for path, cell in paths:
-            key = path.rpartition(".")[2]
-            if path != taken and likely.search(key) and not _UNLIKELY.search(key):
-                is_answer = option == "answer_column"
-                text = truth_answer(cell) if is_answer else _problem_text(_question(path, cell))
-                found[path] += is_truth(text) and not _why_none(text) if is_answer else bool(text)
-    names = [shlex.quote(path) for path, count in found.items() if 2 * count >= min(len(rows), 20)]
-    if not names:
-        return f"name it with --{option}, or write a text with {{columns}} in it"
-    others = f" (or {', '.join(names[1:4])})" if names[1:] else ""
-    return f"try --{option} {names[0]}{others}"
-
-
-def _question(path: str, cell: Any) -> Any:
-    """Return a problem's messages or text; whole conversations end at the user's last message."""
-    if not (messages := messages_of(cell)):
-        return plain_text(cell)
-    if path.rpartition(".")[2].lower() in ("messages", "conversations"):
-        while len(messages) > 1 and messages[-1]["role"] == "assistant":
-            messages.pop()
-    return messages
-
-
-def _problem_text(cell: Any) -> str:
-    """Return the problem in a cell: its text, or the last message if it is the user's; else ''."""
-    if isinstance(cell, list):
-        cell = cell[-1]["content"] if cell[-1]["role"] == "user" else None
-    return cell.strip() if isinstance(cell, str) else ""
-
-
-def _with_passage(passage: Any, cell: Any) -> Any:
-    is_new = isinstance(passage, str) and isinstance(cell, str) and passage.strip() not in cell
-    return f"{passage.strip()}\n\n{cell}" if is_new else cell
-
-
 def _with_options(cell: Any, options: Sequence[str] | None) -> Any:
-    text = _problem_text(cell)
+    text = problem_text(cell)
     if not (options and text):
         return cell
     text = choices.with_options(text, options)
@@ -411,20 +333,8 @@ def _why_skipped(
         return "no_problem"
     if not answer:
         return None if keep_unanswered else "no_answer"
-    is_none = _PLACEHOLDER.fullmatch(answer)
+    is_none = PLACEHOLDER.fullmatch(answer)
     return "placeholder" if is_none else why_inadmissible(answer, max_chars=MAX_TRUTH_CHARS)
-
-
-def _why_none(answer: str) -> str | None:
-    """Return why a text is no true answer, though it is one line of balanced text."""
-    if _PLACEHOLDER.fullmatch(answer):
-        return "placeholder"
-    if _CODE.search(answer):
-        return "code"
-    of_words = len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", answer))
-    is_sentence = of_words > 4 and answer.endswith((".", "!", "?"))
-    is_sentence |= of_words > 3 and "=" in answer
-    return "sentence" if is_sentence or of_words > 14 else None
 
 
 def _without(texts: Sequence[str | None], reasons: Sequence[str | None]) -> list[Any]:
@@ -445,7 +355,7 @@ def _suspicions(
     for place in looked_at:
         answer, key = answers[place], _key(problems[place])
         first = firsts.setdefault(key, place)
-        if why := _why_none(answer):
+        if why := why_none(answer):
             reasons[place] = why
         elif answer in unread:
             reasons[place] = "unreadable"

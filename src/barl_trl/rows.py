@@ -10,6 +10,8 @@ import io
 import json
 import logging
 import re
+import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -17,18 +19,50 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .graders.choices import LETTERS
-from .hypotheses import parsed, plain_text
+from .hypotheses import is_truth, parsed, plain_text, truth_answer
 
 if TYPE_CHECKING:
     from datasets import Dataset  # imported late elsewhere: it takes a second
 
 logger = logging.getLogger(__name__)
 
+# where the problem and the true answer may stand, in this order: columns, or paths into their cells
+PROBLEMS = (
+    *("problem", "question", "prompt", "query", "question_stem", "messages", "conversations"),
+    "0.value",
+)
+ANSWERS = (
+    *("answer", "final_answer", "expected_answer", "ground_truth", "answer_number"),
+    *("answer.value", "reward_model.ground_truth", "verification_info.ground_truth"),
+    *("verification_info.answer.value", "1.ground_truth.value"),
+    "solution",  # it mostly holds a worked solution, with the answer in its box
+)
+# which of the options is right
+CHOSEN = (
+    *("answer_letter", "answerkey", "answer_key", "answer_idx", "answer_index", "answer"),
+    *("correct_option", "correct_answer", "correct answer", "correct", "label", "cop", "gold"),
+    *ANSWERS[1:],
+)
+PASSAGES = ("passage", "context", "article", "body")
+
+_LIKELY = {
+    "problem_column": r"question|problem|prompt|query|instruct|input|goal|sentence|ctx|messages",
+    "answer_column": r"answer|truth|gold|target|label|solution|correct|result|response",
+}
+_UNLIKELY = re.compile(r"type|(?:^|_)id|source|url|generat|output|^r1|attempt", re.IGNORECASE)
+
+PLACEHOLDER = re.compile(
+    r"n/?a|none|null|nan|not ?found|unknown|tbd|todo|see (?:the )?(?:solution|above|proof)|proof"
+    r"|\?+|-+|\.+",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"\b(?:def|import|return) \w|\bprint\(|#include\b|<tool_call>")
+
 _TEXT_FILES = re.compile(r"\.(?:jsonl|json|csv)(?:\.(?:gz|bz2|xz|zst))?\Z")
 _ROLES = {"human": "user", "gpt": "assistant", "function_call": "assistant", "observation": "tool"}
 _LISTS = ("options", "choices", "endings", "answer_choices")
-_OPTION = re.compile(r"(|op|option|choice|answer|ending|sol)[_ ]?([A-J]|[a-j]|\d)")
-_RIGHT = re.compile(r"(?:correct|best|right)[_ ]answer", re.IGNORECASE)
+_OPTION = re.compile(r"((?=[A-J])|op|option|choice|answer|ending|sol)[_ ]?([A-J]|[a-j]|\d)")
+_RIGHT = re.compile(r"correct[_ ]answer", re.IGNORECASE)
 _WRONG = re.compile(r"(?:(?:incorrect|wrong)[_ ]answers?|distractor)[_ ]?\d*", re.IGNORECASE)
 
 
@@ -228,6 +262,83 @@ def without_nulls(value: Any) -> Any:
     return {key: without_nulls(one) for key, one in value.items() if one is not None}
 
 
+# Which column holds what
+
+
+def first_column(
+    rows: "Dataset",
+    option: str,
+    wanted: str | None,
+    usual: Sequence[str],
+    read: Any,
+    taken: str = "",
+) -> tuple[str, list[Any]]:
+    """Return the path that is wanted, else the first usual one with something to read, and that."""
+    found: list[tuple[str, list[Any]]] = []
+    for path in usual if wanted is None else [wanted]:
+        cells = None if path == taken else cells_at(rows, path)
+        if cells is not None:
+            found.append((path, read(path, cells)))
+            if any(found[-1][1]):
+                return found[-1]
+    if found:
+        return found[0]
+    raise ValueError(
+        f"{option} must be a column of the data set, or a path into one, got {wanted or 'none of'} "
+        f"{'' if wanted else 'the usual ones '}with the columns {', '.join(rows.column_names)}: "
+        f"{_hint(rows, option, taken)}."
+    )
+
+
+def _hint(rows: "Dataset", option: str, taken: str) -> str:
+    """Return what to write: the columns whose first cells are problems, or usable true answers."""
+    likely, found = re.compile(_LIKELY[option], re.IGNORECASE), Counter[str]()
+    for row in rows.select(range(min(len(rows), 20))):
+        paths = [pair for name in row for pair in paths_of(row[name], name)]
+        for path, cell in paths:
+            key = path.rpartition(".")[2]
+            if path != taken and likely.search(key) and not _UNLIKELY.search(key):
+                is_answer = option == "answer_column"
+                text = truth_answer(cell) if is_answer else problem_text(*questions(path, [cell]))
+                found[path] += is_truth(text) and not why_none(text) if is_answer else bool(text)
+    names = [shlex.quote(path) for path, count in found.items() if 2 * count >= min(len(rows), 20)]
+    if not names:
+        return f"name it with --{option}, or write a text with {{columns}} in it"
+    others = f" (or {', '.join(names[1:4])})" if names[1:] else ""
+    return f"try --{option} {names[0]}{others}"
+
+
+def questions(path: str, cells: Sequence[Any]) -> list[Any]:
+    """Return problems' messages or texts; whole conversations end at the user's last message."""
+    is_whole = path.rpartition(".")[2].lower() in ("messages", "conversations")
+    found: list[Any] = []
+    for cell in cells:
+        messages = messages_of(cell) or []
+        while is_whole and len(messages) > 1 and messages[-1]["role"] == "assistant":
+            messages.pop()
+        found.append(messages or plain_text(cell))
+    return found
+
+
+def problem_text(cell: Any) -> str:
+    """Return the problem in a cell: its text, or the last message if it is the user's; else ''."""
+    if isinstance(cell, list):
+        cell = cell[-1]["content"] if cell[-1]["role"] == "user" else None
+    return cell.strip() if isinstance(cell, str) else ""
+
+
+def why_none(answer: str) -> str | None:
+    """Return why a text is no true answer, though it is one line of balanced text."""
+    if PLACEHOLDER.fullmatch(answer):
+        return "placeholder"
+    if _CODE.search(answer):
+        return "code"
+    of_words = len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", answer))
+    is_sentence = of_words > 4 and answer.endswith((".", "!", "?"))
+    is_sentence |= of_words > 3 and "=" in answer
+    return "sentence" if is_sentence or of_words > 14 else None
+
+
 # Multiple choice
 
 
@@ -237,60 +348,52 @@ def find_options(rows: "Dataset") -> tuple[list[str], list[dict[str, str] | None
     Options are a list of texts, with or without labels, or a column each. Those of one right and
     some wrong ones stand in the order of their texts.
     """
-    names = rows.column_names
-    for name in names:
-        if name.lower() in _LISTS:
-            found = [_options_in(cell) for cell in rows[name]]
-            if any(found):
-                return [name], found
-            if any(isinstance(cell, str) and cell.strip() for cell in rows[name]):
-                raise ValueError(
-                    f"options must be a list of texts, got {rows[name][0]!r:.60} in the column "
-                    f"{name!r}: name the problem with --problem_column '{{problem}} {{{name}}}'."
-                )
-    wrong = [name for name in names if _WRONG.fullmatch(name)]
-    right = [name for name in names if _RIGHT.fullmatch(name)]
-    if wrong and right:
-        cells = zip(*(map(plain_text, rows[name]) for name in (right[0], *wrong)), strict=True)
-        return [right[0], *wrong], [_lettered(sorted(filter(None, texts))) for texts in cells]
-    families: dict[str, dict[str, str]] = {}
-    for name in names:
-        if (match := _OPTION.fullmatch(name)) and (match[1] or match[2].isupper()):
-            families.setdefault(match[1], {})[match[2]] = name
-    for stem, family in families.items():
-        first = min(family)
-        is_row = [*sorted(family)] == [chr(ord(first) + k) for k in range(len(family))]
-        if is_row and first in "Aa01" and len(family) > (1 if stem else 2):
-            labels = sorted(family)
-            cells = zip(*(map(plain_text, rows[family[label]]) for label in labels), strict=True)
-            found = [dict(zip(labels, map(str, texts), strict=True)) for texts in cells]
-            return [family[label] for label in labels], [*found]
-    return [], [None] * len(rows)
-
-
-def _lettered(texts: Sequence[str]) -> dict[str, str] | None:
-    return dict(zip(LETTERS, texts, strict=False)) if len(texts) > 1 else None
+    names, none = rows.column_names, [None] * len(rows)
+    for name in (name for name in names if name.lower() in _LISTS):
+        found = [_options_in(cell) for cell in rows[name]]
+        if any(found):
+            return [name], found
+        if any(isinstance(cell, str) and cell.strip() for cell in rows[name]):
+            raise ValueError(
+                f"options must be a list of texts, got {rows[name][0]!r:.60} in the column "
+                f"{name!r}: name the problem with --problem_column '{{problem}} {{{name}}}'."
+            )
+    wrong, right = ([name for name in names if of.fullmatch(name)] for of in (_WRONG, _RIGHT))
+    columns = {name: name for name in (*right[:1], *wrong)} if wrong and right else {}
+    families: dict[str, dict[str, str]] = {"": columns}
+    for match in filter(None, map(_OPTION.fullmatch, names if not columns else ())):
+        families.setdefault(match[1], {})[match[2]] = match[0]  # opa, option1, A
+    for family in families.values():
+        if len(family) > 1 and (columns or {*family} & {"A", "a", "0", "1"}):
+            cells = [[*map(plain_text, rows[name])] for name in family.values()]
+            texts = [[text or "" for text in of] for of in zip(*cells, strict=True)]
+            found = [
+                _by_label(sorted(of) if columns else of, not columns and family) for of in texts
+            ]
+            return [*family.values()], found
+    return [], [*none]
 
 
 def _options_in(cell: Any) -> dict[str, str] | None:
     """Return the options in a cell: a list of texts or objects, an object of lists or of texts."""
-    cell = parsed(cell)
+    cell, labels = parsed(cell), None
     if isinstance(cell, dict) and isinstance(cell.get("text"), list):
-        labels = cell.get("label") or LETTERS
-        return dict(zip(labels, map(str, cell["text"]), strict=False)) or None
-    if isinstance(cell, dict):
-        texts = {label: plain_text(text) for label, text in cell.items()}
-        kept = {label: text for label, text in texts.items() if text is not None}
-        return kept if len(kept) > 1 and all(len(label) == 1 for label in kept) else None
-    if not isinstance(cell, list):
-        return None
-    if all(isinstance(item, dict) for item in cell):
+        cell, labels = cell["text"], cell.get("label")
+    elif isinstance(cell, dict):
+        cell, labels = [*cell.values()], [*cell]
+    elif isinstance(cell, list) and all(isinstance(item, dict) for item in cell):
         labels = [item.get("label", item.get("key")) for item in cell]
-        texts = [plain_text(item.get("text", item.get("value"))) for item in cell]
-        is_labelled = bool(cell) and None not in (*labels, *texts)
-        return dict(zip(map(str, labels), map(str, texts), strict=True)) if is_labelled else None
-    texts = [plain_text(item) or "" for item in cell]
-    marked = [re.match(rf"\(?{a}[).:] *", text) for a, text in zip(LETTERS, texts, strict=False)]
-    if texts and all(marked):  # `A) 21`
-        texts = [text[mark.end() :] for text, mark in zip(texts, marked, strict=True) if mark]
-    return _lettered(texts) if all(texts) else None
+        cell = [item.get("text", item.get("value")) for item in cell]
+    texts = [plain_text(item) or "" for item in cell] if isinstance(cell, list) else []
+    marks = [re.match(rf"\(?{a}[).:] *", text) for a, text in zip(LETTERS, texts, strict=False)]
+    if all(marks):  # `A) 21`
+        texts = [text[mark.end() :] for text, mark in zip(texts, marks, strict=True) if mark]
+    return _by_label(texts, labels)
+
+
+def _by_label(texts: Sequence[str], labels: Any) -> dict[str, str] | None:
+    """Return label -> text, with letters for labels that are none; None without two texts."""
+    texts = texts[: max([k for k, text in enumerate(texts, 1) if text], default=0)]
+    are_labels = labels and all(isinstance(one, str) and len(one) == 1 for one in labels)
+    named = zip(labels if are_labels else LETTERS, texts, strict=False)
+    return dict(named) if len(texts) > 1 else None
