@@ -25,6 +25,7 @@ from .rows import (
     cells_at,
     find_options,
     first_column,
+    messages_of,
     problem_text,
     questions,
     read_rows,
@@ -57,6 +58,9 @@ SUSPICIONS = {
     "contradiction": "an earlier row has the same problem with another answer",
 }
 """Why a row that is kept deserves a look."""
+
+# reasons of which a report shows the first true answer
+_SHOWN = ("placeholder", "sentence", "code", "unreadable", "unbalanced", "too_long")
 
 TITLES = {
     "skipped": "skipped",
@@ -106,7 +110,11 @@ class DataReport:
         for name in ("skipped", "suspicious", "contaminated"):
             findings: list[Finding] = vars(self)[name]
             counts = sorted(Counter(finding.reason for finding in findings).items())
-            firsts = {one.reason: f" ({one.answer[:40]!r})" for one in findings[::-1] if one.answer}
+            firsts = {
+                one.reason: f" ({one.answer[:40]!r})"
+                for one in findings[::-1]
+                if one.answer and one.reason in _SHOWN
+            }
             if counts:
                 texts = ", ".join(f"{n} {reason}{firsts.get(reason, '')}" for reason, n in counts)
                 said.append(f"{TITLES[name]}: {texts}")
@@ -231,7 +239,10 @@ def _usable(prompts: Any, solutions: Any, options: Any, raw: "Dataset | None") -
 
     columns = {"prompt": prompts, "solution": solutions}
     columns |= {choices.COLUMN: options} if any(options) else {}
-    usable = Dataset.from_dict(columns, on_mixed_types="use_json")  # messages keep their keys
+    try:
+        usable = Dataset.from_dict(columns)
+    except (TypeError, ValueError):  # arguments of tool calls that have no type in common
+        usable = Dataset.from_dict(columns, on_mixed_types="use_json")
     others = [name for name in raw.column_names if name not in columns] if raw else []
     more = [raw.select_columns(others)] if raw and others else []
     return concatenate_datasets([usable, *more], axis=1)
@@ -257,8 +268,8 @@ def with_short_prompts(
     options: Any = {"add_generation_prompt": True, "return_dict": True, **template_kwargs}
 
     def fits(prompt: Any) -> bool:
-        is_text = isinstance(prompt, str)
-        read = tokenizer(prompt) if is_text else tokenizer.apply_chat_template(prompt, **options)
+        messages = messages_of(prompt)
+        read = tokenizer.apply_chat_template(messages, **options) if messages else tokenizer(prompt)
         return len(read["input_ids"]) <= most
 
     short = dataset.filter(fits, input_columns="prompt")

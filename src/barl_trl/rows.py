@@ -94,17 +94,17 @@ def read_rows(path_or_id: str, split: str, config: str | None) -> "Dataset":
 
 def _read_text_files(files: Mapping[Any, Any], split: str) -> "Dataset":
     """Read JSON or CSV files; a line that is no row has None in all columns."""
-    from datasets import Dataset, ReadInstruction, concatenate_datasets
+    from datasets import Dataset, ReadInstruction
 
     rows = {str(name): [row for file in of for row in _rows_of(file)] for name, of in files.items()}
-    columns = [*dict.fromkeys(column for of in rows.values() for row in of for column in row)]
+    named = dict.fromkeys(column for of in rows.values() for row in of for column in row)
+    columns = [column for column in named if "\0" not in column]  # Arrow would cut the name
     if not columns:
         raise ValueError(f"path_or_id must name a file with rows, got {[*files.values()]}.")
     instruction = ReadInstruction.from_spec(split)
     parts = instruction.to_absolute({name: len(of) for name, of in rows.items()})
     chosen = [row for part in parts for row in rows[part.splitname][part.from_ : part.to]]
-    made = [_column(name, [row.get(name) for row in chosen]) for name in columns]
-    return concatenate_datasets(made, axis=1) if chosen else Dataset.from_dict({})
+    return Dataset.from_dict({c: _values([row.get(c) for row in chosen]) for c in columns})
 
 
 def _rows_of(file: str) -> Iterator[dict[str, Any]]:
@@ -164,19 +164,26 @@ def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
             return
 
 
-def _column(name: str, cells: list[Any]) -> "Dataset":
-    """Return a column of cells: as texts, or as they stand if some are lists or objects."""
-    from datasets import Dataset, Features, Json
+def _values(cells: list[Any]) -> Any:
+    """Return the cells of a column as texts, or as they stand if some are lists or objects.
 
+    Beside lists of texts and numbers, one alone is a list of one. What has no common type becomes
+    text: the items of such lists, and other cells as JSON.
+    """
     if not any(isinstance(cell, list | dict) for cell in cells):
-        return Dataset.from_dict({name: [*map(plain_text, cells)]})
-    if any(isinstance(cell, list) for cell in cells):  # one alone beside lists of some
-        cells = [cell if cell is None or isinstance(cell, list) else [cell] for cell in cells]
-    cells = json.loads(json.dumps(cells, default=float))
+        return [*map(plain_text, cells)]
+    from datasets import Dataset
+
+    lists = [cell if cell is None or isinstance(cell, list) else [cell] for cell in cells]
+    is_flat = not any(isinstance(item, list | dict) for cell in lists for item in cell or ())
+    texts = [json.dumps(cell, default=float) for cell in (lists if is_flat else cells)]
     try:
-        return Dataset.from_dict({name: cells}, on_mixed_types="use_json")
-    except (ArithmeticError, RuntimeError, TypeError, ValueError):  # too large or too deep
-        return Dataset.from_dict({name: cells}, features=Features({name: Json()}))
+        return Dataset.from_dict({"_": [*map(json.loads, texts)]}).data.column(0)
+    except (ArithmeticError, RuntimeError, TypeError, ValueError):  # mixed, too large or too deep
+        if is_flat:
+            return [cell and [*map(plain_text, cell)] for cell in lists]
+        kept = {k: plain_text(cell) for k, cell in enumerate(cells) if isinstance(cell, str | None)}
+        return [kept.get(k, text) for k, text in enumerate(texts)]
 
 
 # The way into a cell
@@ -313,7 +320,7 @@ def questions(path: str, cells: Sequence[Any]) -> list[Any]:
     is_whole = path.rpartition(".")[2].lower() in ("messages", "conversations")
     found: list[Any] = []
     for cell in cells:
-        messages = messages_of(cell) or []
+        messages = messages_of(parsed(cell)) or []
         while is_whole and len(messages) > 1 and messages[-1]["role"] == "assistant":
             messages.pop()
         found.append(messages or plain_text(cell))

@@ -20,6 +20,8 @@ CHECKED = [
     ("p5", "!?", "unreadable"),
     ("p6", r"2\sqrt{3}", None),
     ("p7", "Evelyn", None),
+    ("p8", "Adding both sides gives x = 5", "sentence"),
+    ("p9", "def f(x): return x", "code"),
 ]
 """Problems, true answers, and what `barl data check` says of each."""
 

@@ -34,6 +34,7 @@ from ..data import (
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ..evaluation.provenance import record_training
 from ..rewards import callable_at, get_reward_func
+from ..rows import messages_of
 from ..trainer import BARLConfig, BARLTrainer
 from ..trainer.config import option
 from ..trainer.progress import ProgressRows
@@ -330,7 +331,7 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
             seen, truth = dataset[0]["prompt"], dataset[0]["solution"]
             if not is_plain:
                 options |= {"tokenize": False, "add_generation_prompt": True}
-                seen = tokenizer.apply_chat_template(seen, **options)
+                seen = tokenizer.apply_chat_template(messages_of(seen), **options)
             print(f"first prompt: {seen!r}\ntrue answer: {truth!r}")
         return dataset
 
@@ -339,8 +340,7 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
             [
                 {**columns, "prompt": make_prompt(text, **prompt), "solution": solution}
                 for _, text, solution, columns in benchmark.problems
-            ],
-            on_mixed_types="use_json",
+            ]
         )
 
     test_split = script.dataset_test_split or (None if script.eval_benchmarks else "test")
