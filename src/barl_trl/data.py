@@ -296,9 +296,7 @@ def _find(
         for place, text in enumerate(cells_at(rows, name) or ()):
             if isinstance(text, str) and text.strip() and isinstance(cells[place], str):
                 cells[place] = f"{text.strip()}\n\n{cells[place]}"
-    columns, labelled = find_options(rows)
-    if any(f"{{{name}}}" in of_problem for name in columns):  # the text has them in it
-        labelled = [None] * len(cells)
+    labelled = find_options(rows, of_problem)
     options = [[*texts.values()] if texts else None for texts in labelled]
     cells = [*map(_with_options, cells, options)]
     usual = CHOSEN if any(options) else ANSWERS

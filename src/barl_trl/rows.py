@@ -190,7 +190,7 @@ def _values(cells: list[Any]) -> Any:
 
 
 def cells_at(rows: "Dataset", path: str) -> list[Any] | None:
-    r"""Return what a path leads to in each row; None if its column does not exist.
+    r"""Return what a path leads to in each row; None if it leads nowhere.
 
     A path such as `reward_model.ground_truth` goes through objects, lists (by their numbers; those
     of one item by themselves) and JSON in texts. One with `{names}` of columns is a text that has
@@ -199,16 +199,16 @@ def cells_at(rows: "Dataset", path: str) -> list[Any] | None:
     names = {name.lower(): name for name in rows.column_names}
     names |= {name: name for name in rows.column_names}
     if "{" in path:
-        parts = re.split(r"\{([^{}]+)\}", path)
-        found = {part: cells_at(rows, part) for part in parts[1::2]}
-        if not any(found.values()):
+        *texts, last = re.split(r"(?<![\\\w}])\{([^{}]+)\}", path)  # not braces of TeX
+        found = [cells_at(rows, name) for name in texts[1::2]]
+        if not found or None in found:
             return None
-        texts = [found[part] or ["{" + part + "}"] * len(rows) for part in parts[1::2]]
-        cells = zip(*(map(_listed, of) for of in texts), strict=True)
-        return [parts[0] + "".join(map("".join, zip(c, parts[2::2], strict=True))) for c in cells]
+        cells = zip(*(map(_listed, of or ()) for of in found), strict=True)
+        return ["".join(map("".join, zip(texts[::2], of, strict=True))) + last for of in cells]
     column, *keys = [path] if path.lower() in names else path.split(".")
     column = names.get(column) or names.get(column.lower())
-    return None if column is None else [_inside(cell, keys) for cell in rows[column]]
+    cells = [] if column is None else [_inside(cell, keys) for cell in rows[column]]
+    return None if column is None or (keys and not any(c is not None for c in cells)) else cells
 
 
 def _inside(cell: Any, keys: Sequence[str]) -> Any:
@@ -349,36 +349,34 @@ def why_none(answer: str) -> str | None:
 # Multiple choice
 
 
-def find_options(rows: "Dataset") -> tuple[list[str], list[dict[str, str] | None]]:
-    """Return the columns of the options, and each row's options: label -> text; None for none.
+def find_options(rows: "Dataset", of_problem: str) -> list[dict[str, str] | None]:
+    """Return each row's options that are not in its problem yet: label -> text; None for none.
 
     Options are a list of texts, with or without labels, or a column each. Those of one right and
     some wrong ones stand in the order of their texts.
     """
-    names, none = rows.column_names, [None] * len(rows)
+    names = [name for name in rows.column_names if f"{{{name}}}" not in of_problem]
     for name in (name for name in names if name.lower() in _LISTS):
         found = [_options_in(cell) for cell in rows[name]]
         if any(found):
-            return [name], found
+            return found
         if any(isinstance(cell, str) and cell.strip() for cell in rows[name]):
             raise ValueError(
                 f"options must be a list of texts, got {rows[name][0]!r:.60} in the column "
-                f"{name!r}: name the problem with --problem_column '{{problem}} {{{name}}}'."
+                f"{name!r}: name the problem with --problem_column '{{{of_problem}}} {{{name}}}'."
             )
     wrong, right = ([name for name in names if of.fullmatch(name)] for of in (_WRONG, _RIGHT))
-    columns = {name: name for name in (*right[:1], *wrong)} if wrong and right else {}
-    families: dict[str, dict[str, str]] = {"": columns}
-    for match in filter(None, map(_OPTION.fullmatch, names if not columns else ())):
+    if wrong and right:
+        cells = zip(*(map(plain_text, rows[name]) for name in (right[0], *wrong)), strict=True)
+        return [_by_label(sorted(filter(None, texts)), None) for texts in cells]
+    families: dict[str, dict[str, str]] = {}
+    for match in filter(None, map(_OPTION.fullmatch, names)):
         families.setdefault(match[1], {})[match[2]] = match[0]  # opa, option1, A
     for family in families.values():
-        if len(family) > 1 and (columns or {*family} & {"A", "a", "0", "1"}):
-            cells = [[*map(plain_text, rows[name])] for name in family.values()]
-            texts = [[text or "" for text in of] for of in zip(*cells, strict=True)]
-            found = [
-                _by_label(sorted(of) if columns else of, not columns and family) for of in texts
-            ]
-            return [*family.values()], found
-    return [], [*none]
+        if len(family) > 1 and {*family} & {"A", "a", "0", "1"}:
+            cells = zip(*(map(plain_text, rows[name]) for name in family.values()), strict=True)
+            return [_by_label([text or "" for text in texts], [*family]) for texts in cells]
+    return [None] * len(rows)
 
 
 def _options_in(cell: Any) -> dict[str, str] | None:

@@ -22,6 +22,7 @@ CHECKED = [
     ("p7", "Evelyn", None),
     ("p8", "Adding both sides gives x = 5", "sentence"),
     ("p9", "def f(x): return x", "code"),
+    ("p10", "!!?", "unreadable"),
 ]
 """Problems, true answers, and what `barl data check` says of each."""
 
