@@ -53,6 +53,7 @@ MOST_PARSED = 1000
 SUSPICIONS = {
     "sentence": "the true answer is a sentence: only the same text will be right",
     "code": "the true answer is code, or a call of a function",
+    "options": "the true answer is a letter, and the problem has no such option",
     "unreadable": "no grader reads the true answer: only the same text will be right",
     "duplicate": "an earlier row has the same problem",
     "contradiction": "an earlier row has the same problem with another answer",
@@ -325,6 +326,8 @@ def _with_earlier(cell: Any, prompt: Any) -> Any:
 
 def _answers(path: str, cells: Sequence[Any], options: Sequence[Any]) -> list[str]:
     """Return the true answer in each cell, "" for none: the letter of an option, where it has."""
+    if not any(options):
+        return [*map(truth_answer, cells)]
     letters = choices.letters_of([plain_text(parsed(cell)) for cell in cells], options)
     pairs = zip(cells, letters, options, strict=True)
     return [(letter or "") if texts else truth_answer(cell) for cell, letter, texts in pairs]
@@ -366,6 +369,8 @@ def _suspicions(
         first = firsts.setdefault(key, place)
         if why := why_none(answer):
             reasons[place] = why
+        elif _lacks_option(problems[place], answer):
+            reasons[place] = "options"
         elif answer in unread:
             reasons[place] = "unreadable"
         elif first != place:
@@ -374,6 +379,11 @@ def _suspicions(
         if not answers[first]:
             firsts[key] = place  # later answers are compared with the first that there is
     return reasons
+
+
+def _lacks_option(problem: str, answer: str) -> bool:
+    letter = re.fullmatch(r"\(?([A-J])\)?", answer)
+    return bool(letter) and not re.search(rf"\b{letter[1]} ?[.:)\]}}]", problem)
 
 
 def _key(problem: str) -> str:

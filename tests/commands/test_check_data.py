@@ -30,7 +30,7 @@ def test_rows_are_listed_and_the_exit_status_is_1(capsys, tmp_path):
     assert lines[6:8] == ["row 5: skipped: no_problem: '2'", "row 6: skipped: no_answer: ''"]
     assert "row 9: look at: unreadable: '9^{9^9}'" in lines
     assert "unreadable: no grader reads the true answer: only the same text will be right" in lines
-    assert "rows kept (skipped: 1 no_answer, 1 no_problem, 1 placeholder ('N/A'), 1 unbalanced" in lines[-1]
+    assert "rows kept (skipped: 1 no_answer, 1 no_problem, 1 placeholder" in lines[-1]
 
 
 def test_evaluation_problems_are_listed(capsys, tmp_path):

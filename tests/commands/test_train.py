@@ -348,7 +348,7 @@ def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path,
     args = torch.load(tmp_path / "out" / "training_args.bin", weights_only=False)
     # 16 rollouts are 2 processes x 4 rollouts x 2 micro-batches
     assert (args.generation_batch_size, args.gradient_accumulation_steps) == (16, 2)
-    assert done.stderr.count("5 of 5 rows kept (kept, but look at: 1 unreadable)") == 1
+    assert done.stderr.count("5 of 5 rows kept (kept, but look at: 1 unreadable ('?!'))") == 1
 
 
 @pytest.mark.slow

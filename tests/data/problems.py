@@ -22,7 +22,9 @@ CHECKED = [
     ("p7", "Evelyn", None),
     ("p8", "Adding both sides gives x = 5", "sentence"),
     ("p9", "def f(x): return x", "code"),
-    ("p10", "!!?", "unreadable"),
+    ("Which letter?", "C", "options"),
+    ("p10", "?;", "unreadable"),
+    ("p11", "(,)", "unreadable"),
 ]
 """Problems, true answers, and what `barl data check` says of each."""
 

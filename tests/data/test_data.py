@@ -414,7 +414,15 @@ def test_the_check_finds_rows_that_cannot_be_used_and_rows_that_deserve_a_look(w
     assert len(data) == report.kept == len(CHECKED) - len(report.skipped)
     assert {finding.reason for finding in report.suspicious} == set(SUSPICIONS)
     assert not load_problems(path, most_parsed=0)[1].suspicious
-    assert [one.row for one in load_problems(path, most_parsed=1)[1].suspicious] == [3, 4, 9, 10, 13, 14]
+    assert [one.row for one in load_problems(path, most_parsed=1)[1].suspicious] == [
+        3,
+        4,
+        9,
+        10,
+        13,
+        14,
+        15,
+    ]
 
 
 def test_a_problem_without_an_answer_is_no_suspicion_and_contradicts_none(write):
