@@ -290,10 +290,10 @@ def first_column(
                 return found[-1]
     if found:
         return found[0]
+    got = "none of the usual ones" if wanted is None else repr(wanted)
     raise ValueError(
-        f"{option} must be a column of the data set, or a path into one, got {wanted or 'none of'} "
-        f"{'' if wanted else 'the usual ones '}with the columns {', '.join(rows.column_names)}: "
-        f"{_hint(rows, option, taken)}."
+        f"{option} must be a column of the data set, or a path, got {got} with the columns "
+        f"{', '.join(rows.column_names)}: {_hint(rows, option, taken)}."
     )
 
 

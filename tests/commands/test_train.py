@@ -50,7 +50,11 @@ def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd
     assert "barl/value" in log and log["completions/max_length"] == 40
     shown = capfd.readouterr()
     assert "\r" not in shown.out + shown.err and "'grad_norm'" not in shown.out
-    assert [line.split()[0] for line in shown.out.splitlines()[1:4]] == ["step", "1/2", "2/2"]
+    first, truth, *rows = shown.out.splitlines()[1:6]
+    assert r"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSolve" in first
+    assert truth.startswith("true answer: ") and [row.split()[0] for row in rows] == [
+        *("step", "1/2", "2/2")
+    ]
     if not torch.accelerator.is_available():
         assert "CPU" in shown.out.splitlines()[0]
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("out/**/*") if path.is_file()}

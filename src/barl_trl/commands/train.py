@@ -176,6 +176,7 @@ def run(argv: list[str]) -> None:
         trainer = _make_trainer(script, args, model)
         if not has_gpu:
             trainer.accelerator.print("No GPU was found: the CPU trains.")
+        _show_first_row(trainer)
         _train(trainer, is_saved=script.save_on_interrupt)
         trainer.save_model(args.output_dir, _internal_call=True)  # else it would push, too
         trainer.create_model_card(Path(str(args.output_dir)).name)  # PEFT's card says nothing
@@ -326,14 +327,7 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
         if report.has_findings:
             _logger.warning("%s: %s; the rows: barl data check", script.dataset_name, report)
         options: Any = args.chat_template_kwargs or {}
-        dataset = with_short_prompts(dataset, tokenizer, script.max_prompt_length, **options)
-        if args.process_index == 0 and split == script.dataset_train_split:
-            seen, truth = dataset[0]["prompt"], dataset[0]["solution"]
-            if not is_plain:
-                options |= {"tokenize": False, "add_generation_prompt": True}
-                seen = tokenizer.apply_chat_template(messages_of(seen), **options)
-            print(f"first prompt: {seen!r}\ntrue answer: {truth!r}")
-        return dataset
+        return with_short_prompts(dataset, tokenizer, script.max_prompt_length, **options)
 
     def rows(benchmark: Any) -> Dataset:  # with long prompts, too: all of its problems count
         return Dataset.from_list(
@@ -354,6 +348,17 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
         "eval_dataset": load(test_split) if test_split and args.eval_strategy != "no" else None,
         "benchmarks": {name: rows(benchmark) for name, benchmark in benchmarks.items()},
     }
+
+
+def _show_first_row(trainer: BARLTrainer) -> None:
+    """Print a prompt as the model will see it, but for what environments add, and its truth."""
+    row: Any = next(iter(trainer.train_dataset or ()))
+    prompt, options = row["prompt"], trainer.args.chat_template_kwargs or {}
+    if messages := messages_of(prompt):
+        template: Any = {"tools": trainer.tools or None, "chat_template": trainer.chat_template}
+        template |= {"add_generation_prompt": True, "tokenize": False, **options}
+        prompt = trainer._tokenizer.apply_chat_template(messages, **template)
+    trainer.accelerator.print(f"first prompt: {prompt!r}\ntrue answer: {row['solution']!r}")
 
 
 def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:
