@@ -10,27 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import rows as tables
 from .graders import choices, verify
 from .graders.normal_form import MAX_TRUTH_CHARS, normal_form, why_not_compared, words
 from .graders.nouns import apart
 from .graders.numbers import number
 from .graders.processes import compare
 from .hypotheses import is_truth, parsed, plain_text, truth_answer, why_inadmissible
-from .rows import (
-    ANSWERS,
-    CHOSEN,
-    PASSAGES,
-    PLACEHOLDER,
-    PROBLEMS,
-    cells_at,
-    find_options,
-    first_column,
-    messages_of,
-    problem_text,
-    questions,
-    read_rows,
-    why_none,
-)
+from .rows import PLACEHOLDER, messages_of, problem_text, why_none
 
 if TYPE_CHECKING:
     from datasets import Dataset  # imported late elsewhere: it takes a second
@@ -39,13 +26,6 @@ logger = logging.getLogger(__name__)
 
 PAPER_SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
 """The system prompt with which the paper's prompts for Qwen begin."""
-
-PROBLEM_HELP = (
-    "Where the problems stand, if not in a usual column: a column, a path into its cells such as "
-    "`extra_info.question`, or a text with {columns} in it."
-)
-ANSWER_HELP = "Where the true answers stand, likewise, such as `reward_model.ground_truth`."
-"""What options of commands say of [`load_problems`]'s arguments."""
 
 MOST_PARSED = 1000
 """Most true answers of a data set that are tried on the grader's parser."""
@@ -175,7 +155,7 @@ def load_problems(
         raise ValueError(f"prompt_format must have {{problem}} in it, got {prompt_format!r}.")
     if system_prompt is not None and not conversational:
         raise ValueError("system_prompt must be None without messages: put it into prompt_format.")
-    raw = read_rows(path_or_id, split, config)
+    raw = tables.read_rows(path_or_id, split, config)
     cells, answers, options, names = _find(raw, problem_column, answer_column, keep_unanswered)
     problems = [*map(problem_text, cells)]
     if keep_unanswered:
@@ -292,19 +272,27 @@ def _find(
 
     A problem is a text or messages. A row without options has None for them.
     """
-    of_problem, cells = first_column(rows, "problem_column", problem, PROBLEMS, questions)
-    for name in PASSAGES if problem is None else ():
-        for place, text in enumerate(cells_at(rows, name) or ()):
+    of_problem, cells = tables.first_column(
+        rows, "problem_column", [problem] if problem else tables.PROBLEMS, tables.questions
+    )
+    for name in tables.PASSAGES if problem is None else ():
+        for place, text in enumerate(tables.cells_at(rows, name) or ()):
             if isinstance(text, str) and text.strip() and isinstance(cells[place], str):
                 cells[place] = f"{text.strip()}\n\n{cells[place]}"
-    labelled = find_options(rows, of_problem)
+    labelled = tables.find_options(rows, of_problem)
     options = [[*texts.values()] if texts else None for texts in labelled]
     cells = [*map(_with_options, cells, options)]
-    usual = CHOSEN if any(options) else ANSWERS
+    usual = tables.CHOSEN if any(options) else tables.ANSWERS
     where, read = f"{of_problem!r}", partial(_answers, options=labelled)
-    if answer is None and may_lack_answers and not any(cells_at(rows, name) for name in usual):
+    if (
+        answer is None
+        and may_lack_answers
+        and not any(tables.cells_at(rows, name) for name in usual)
+    ):
         return cells, [""] * len(cells), options, where
-    of_answer, answers = first_column(rows, "answer_column", answer, usual, read, of_problem)
+    of_answer, answers = tables.first_column(
+        rows, "answer_column", [answer] if answer else usual, read, of_problem
+    )
     return cells, answers, options, f"{where} and {of_answer!r}"
 
 

@@ -224,9 +224,8 @@ def rollout_answers(
     Where a rollout's problem has options, an answer that is one becomes its letter.
     """
     none: list[Any] = [None] * len(completions)
+    told = zip(completions, given or none, options or none, strict=True)
     return [
         chosen(answer_extractor(_final_text(completion)) if other is None else other.answer, texts)
-        for completion, other, texts in zip(
-            completions, given or none, options or none, strict=True
-        )
+        for completion, other, texts in told
     ]

@@ -27,22 +27,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # where the problem and the true answer may stand, in this order: columns, or paths into their cells
-PROBLEMS = (
-    *("problem", "question", "prompt", "query", "question_stem", "messages", "conversations"),
-    "0.value",
-)
-ANSWERS = (
-    *("answer", "final_answer", "expected_answer", "ground_truth", "answer_number"),
-    *("answer.value", "reward_model.ground_truth", "verification_info.ground_truth"),
-    *("verification_info.answer.value", "1.ground_truth.value"),
-    "solution",  # it mostly holds a worked solution, with the answer in its box
-)
+PROBLEMS = ("problem", "question", "prompt", "query", "question_stem", "messages")
+PROBLEMS += ("conversations", "0.value")
+ANSWERS = ("answer", "final_answer", "expected_answer", "ground_truth", "answer_number")
+ANSWERS += ("answer.value", "reward_model.ground_truth", "verification_info.ground_truth")
+ANSWERS += ("verification_info.answer.value", "1.ground_truth.value", "solution")
 # which of the options is right
-CHOSEN = (
-    *("answer_letter", "answerkey", "answer_key", "answer_idx", "answer_index", "answer"),
-    *("correct_option", "correct_answer", "correct answer", "correct", "label", "cop", "gold"),
-    *ANSWERS[1:],
-)
+CHOSEN = ("answer_letter", "answerkey", "answer_key", "answer_idx", "answer_index", "answer")
+CHOSEN += ("correct_option", "correct_answer", "correct answer", "correct", "label", "cop", "gold")
+CHOSEN += ANSWERS[1:]
 PASSAGES = ("passage", "context", "article", "body")
 
 _LIKELY = {
@@ -50,7 +43,6 @@ _LIKELY = {
     "answer_column": r"answer|truth|gold|target|label|solution|correct|result|response",
 }
 _UNLIKELY = re.compile(r"type|(?:^|_)id|source|url|generat|output|^r1|attempt", re.IGNORECASE)
-
 PLACEHOLDER = re.compile(
     r"n/?a|none|null|nan|not ?found|unknown|tbd|todo|see (?:the )?(?:solution|above|proof)|proof"
     r"|\?+|-+|\.+",
@@ -273,24 +265,18 @@ def without_nulls(value: Any) -> Any:
 
 
 def first_column(
-    rows: "Dataset",
-    option: str,
-    wanted: str | None,
-    usual: Sequence[str],
-    read: Any,
-    taken: str = "",
+    rows: "Dataset", option: str, paths: Sequence[str], read: Any, taken: str = ""
 ) -> tuple[str, list[Any]]:
-    """Return the path that is wanted, else the first usual one with something to read, and that."""
+    """Return the first of the paths with something to read, else the first, and what is read."""
     found: list[tuple[str, list[Any]]] = []
-    for path in usual if wanted is None else [wanted]:
-        cells = None if path == taken else cells_at(rows, path)
-        if cells is not None:
+    for path in paths:
+        if path != taken and (cells := cells_at(rows, path)) is not None:
             found.append((path, read(path, cells)))
             if any(found[-1][1]):
                 return found[-1]
     if found:
         return found[0]
-    got = "none of the usual ones" if wanted is None else repr(wanted)
+    got = repr(paths[0]) if len(paths) == 1 else "none of the usual ones"
     raise ValueError(
         f"{option} must be a column of the data set, or a path, got {got} with the columns "
         f"{', '.join(rows.column_names)}: {_hint(rows, option, taken)}."
@@ -300,19 +286,19 @@ def first_column(
 def _hint(rows: "Dataset", option: str, taken: str) -> str:
     """Return what to write: the columns whose first cells are problems, or usable true answers."""
     likely, found = re.compile(_LIKELY[option], re.IGNORECASE), Counter[str]()
-    for row in rows.select(range(min(len(rows), 20))):
-        paths = [pair for name in row for pair in paths_of(row[name], name)]
-        for path, cell in paths:
-            key = path.rpartition(".")[2]
-            if path != taken and likely.search(key) and not _UNLIKELY.search(key):
-                is_answer = option == "answer_column"
-                text = truth_answer(cell) if is_answer else problem_text(*questions(path, [cell]))
-                found[path] += is_truth(text) and not why_none(text) if is_answer else bool(text)
-    names = [shlex.quote(path) for path, count in found.items() if 2 * count >= min(len(rows), 20)]
-    if not names:
-        return f"name it with --{option}, or write a text with {{columns}} in it"
+    first = rows.select(range(min(len(rows), 20)))
+    for path, cell in (pair for row in first for name in row for pair in paths_of(row[name], name)):
+        key = path.rpartition(".")[2]
+        if path == taken or not likely.search(key) or _UNLIKELY.search(key):
+            continue
+        if option == "answer_column":
+            found[path] += is_truth(truth_answer(cell)) and not why_none(truth_answer(cell))
+        else:
+            found[path] += bool(problem_text(*questions(path, [cell])))
+    names = [shlex.quote(path) for path, count in found.items() if 2 * count >= len(first)]
     others = f" (or {', '.join(names[1:4])})" if names[1:] else ""
-    return f"try --{option} {names[0]}{others}"
+    none = f"name it with --{option}, or write a text with {{columns}} in it"
+    return f"try --{option} {names[0]}{others}" if names else none
 
 
 def questions(path: str, cells: Sequence[Any]) -> list[Any]:

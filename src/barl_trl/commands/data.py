@@ -2,15 +2,9 @@
 
 from itertools import islice
 
-from ..data import (
-    ANSWER_HELP,
-    PAPER_SYSTEM_PROMPT,
-    PROBLEM_HELP,
-    SUSPICIONS,
-    TITLES,
-    load_problems,
-)
+from ..data import PAPER_SYSTEM_PROMPT, SUSPICIONS, TITLES, load_problems
 from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
+from ..rows import messages_of
 from .cli import OneLineParser
 
 
@@ -27,8 +21,8 @@ def run(argv: list[str]) -> int:
     parser.add_argument("path_or_id", metavar="FILE", help="a local file or folder, or a Hub id")
     parser.add_argument("--split", default="train", help="split to check")
     parser.add_argument("--config", help="configuration of a Hub dataset")
-    parser.add_argument("--problem_column", help=PROBLEM_HELP)
-    parser.add_argument("--answer_column", help=ANSWER_HELP)
+    parser.add_argument("--problem_column", help="column or path of the problems")
+    parser.add_argument("--answer_column", help="that of the true answers")
     parser.add_argument("--system_prompt", default=PAPER_SYSTEM_PROMPT, help="as in `barl train`")
     text = "evaluation sets, named as in `barl evaluate`: lists the rows whose problem is in one"
     parser.add_argument("--against", metavar="NAME,NAME=FILE", help=text)
@@ -40,8 +34,11 @@ def run(argv: list[str]) -> int:
     sets = {name: benchmark.texts for name, benchmark in held_out.items()}
     data, report = load_problems(**options, most_parsed=None, evaluation_sets=sets)
     for number, row in enumerate(islice(data, 3), 1):
-        said = " ".join(f"[{one['role']}] {one['content']!r}" for one in row["prompt"])
-        print(f"prompt {number}: {said}\ntrue answer {number}: {row['solution']!r}")
+        said = []
+        for message in messages_of(row["prompt"]) or ():
+            said.append(f"[{message.pop('role')}] {message.pop('content')!r}")
+            said += [repr(message)] if message else []  # calls of tools, and the like
+        print(f"prompt {number}: {' '.join(said)}\ntrue answer {number}: {row['solution']!r}")
     for name, title in TITLES.items():
         for row, reason, answer in getattr(report, name):
             print(f"row {row}: {title.removeprefix('kept, but ')}: {reason}: {answer[:80]!r}")

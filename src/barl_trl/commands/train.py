@@ -23,10 +23,8 @@ from transformers import AutoTokenizer
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from ..data import (
-    ANSWER_HELP,
     MOST_PARSED,
     PAPER_SYSTEM_PROMPT,
-    PROBLEM_HELP,
     load_problems,
     make_prompt,
     with_short_prompts,
@@ -62,8 +60,14 @@ class ScriptArguments:
         "Split of TRL's own evaluation, which samples as training does, if `eval_strategy` is set. "
         "None: `test`, or none with `eval_benchmarks`.",
     )
-    problem_column: str | None = option(None, PROBLEM_HELP)
-    answer_column: str | None = option(None, ANSWER_HELP)
+    problem_column: str | None = option(
+        None,
+        "Problems, if not in a usual column: a column, a path into its cells as "
+        "`extra_info.question`, or a text with {columns} in it.",
+    )
+    answer_column: str | None = option(
+        None, "True answers, likewise, for instance `reward_model.ground_truth`."
+    )
     system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
     prompt_template: str | None = option(
         None,

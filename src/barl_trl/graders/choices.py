@@ -1,7 +1,7 @@
 """Multiple choice: options stand behind the problem as `A. text`, and the answer is a letter."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_uppercase as LETTERS
 
 from .normal_form import TEXT, normal_form
@@ -57,20 +57,19 @@ def letters_of(
     Cells hold labels, letters, numbers from 0, texts of options, or numbers from 1, whichever reads
     the most rows. `options` has the label of each option -> its text.
     """
-
-    def by(kind: Callable[[Mapping[str, str]], Sequence[str]]) -> list[str | None]:
-        found: list[str | None] = []
+    kinds = {
+        "label": lambda texts: [*texts],
+        "letter": lambda texts: LETTERS[: len(texts)],
+        "from 0": lambda texts: [str(k) for k in range(len(texts))],
+        "text": lambda texts: [*texts.values()],
+        "from 1": lambda texts: [str(k + 1) for k in range(len(texts))],
+    }
+    readings: list[list[str | None]] = []
+    for names_of in kinds.values():
+        readings.append([])
         for answer, texts in zip(answers, options, strict=True):
-            names = [name.strip().casefold() for name in kind(texts or {})][: len(LETTERS)]
+            names = [name.strip().casefold() for name in names_of(texts or {})][: len(LETTERS)]
             wanted = (answer or "").strip().casefold()
-            found.append(LETTERS[names.index(wanted)] if names.count(wanted) == 1 else None)
-        return found
-
-    readings = [
-        by(lambda texts: [*texts]),
-        by(lambda texts: LETTERS[: len(texts)]),
-        by(lambda texts: [str(k) for k in range(len(texts))]),
-        by(lambda texts: [*texts.values()]),
-        by(lambda texts: [str(k + 1) for k in range(len(texts))]),
-    ]
+            is_one = names.count(wanted) == 1
+            readings[-1].append(LETTERS[names.index(wanted)] if is_one else None)
     return min(readings, key=lambda letters: letters.count(None))
