@@ -78,6 +78,16 @@ def test_whole_numbers_of_a_formatted_data_set_are_text(kind):
             r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}",
         ),
         ("", ""),
+        ("Therefore, the answer is $-2$.", "-2"),
+        ("We add.\n#### 7\nThe answer is: 7", "7"),
+        ("The answer is 9 at first.\n#### 18", "18"),
+        ("**Step 1.** We add.\n**Answer:** 5", "5"),
+        ("The answers differ.", "The answers differ."),
+        ('["7"]', "7"),
+        ('["7", "8"]', ""),
+        ('{"inputs": ["1"]}', ""),
+        ("[7, 8]", "[7, 8]"),
+        ('["unclosed"', '["unclosed"'),
     ],
 )
 def test_truth_is_read_from_bare_boxed_and_gsm8k_answers(text, answer):

@@ -3,6 +3,7 @@
 Nothing here may stop or hang training, whatever a policy writes.
 """
 
+import json
 import math
 import re
 from collections import Counter
@@ -31,6 +32,9 @@ DROP_REASONS = (
 _MOST_COMPARED = 32
 """Longest closed list in which an answer is looked for by equivalence; in a longer one its normal
 form must be found. A comparison may take a millisecond, and a policy may answer anything."""
+
+_STATES_ANSWER = re.compile(r"\banswer\**\s*(?:is\b|:|=)|<answer>", re.IGNORECASE)
+_JSON = re.compile(r"""\s*(?:\[\s*["{]|\{\s*")""")
 
 
 def plain_text(value: Any) -> str | None:
@@ -62,23 +66,38 @@ def plain_text(value: Any) -> str | None:
     return None
 
 
+def parsed(cell: Any) -> Any:
+    """Return the object, or list of texts or objects, that a text of JSON holds; else the cell."""
+    if isinstance(cell, str) and _JSON.match(cell):
+        try:
+            return json.loads(cell)
+        except (RecursionError, ValueError):
+            pass
+    return cell
+
+
 def truth_answer(value: Any) -> str:
     r"""Return the true answer from a cell of a data set's answer or solution column.
 
-    It is the answer in the text's last box, else what follows the last `####` (GSM8K), else the
-    whole text. An enclosing `$…$` is taken off, for a box is in math mode already, and line breaks
-    become spaces. It may be empty or inadmissible (see [`why_inadmissible`]).
+    It is the answer in the text's last box, else what follows the last `####` (GSM8K), there what
+    "the answer is" states, else the whole text. An enclosing `$…$` is taken off, for a box is in
+    math mode already, and line breaks become spaces. It may be empty or inadmissible (see
+    [`why_inadmissible`]).
 
     Args:
-        value: A text, a number, or a list of one of them. Anything else has no answer.
+        value: A text, a number, or a list of one of them, perhaps as JSON in a text. Anything else
+            has no answer.
 
     Example:
         >>> truth_answer("She sells 9 eggs for 2 dollars each.\n#### 18"), truth_answer(r"$3\pi$")
         ('18', '3\\pi')
     """
-    text = plain_text(value) or ""
-    boxed = extract_answer(text)
-    answer = text.rpartition("####")[2] if boxed is None else boxed
+    text = plain_text(parsed(value)) or ""
+    answer = extract_answer(text)
+    if answer is None:
+        answer = text.rpartition("####")[2]
+        if _STATES_ANSWER.search(answer):
+            answer = extract_answer(answer, "stated") or answer
     return " ".join(line.strip() for line in without_frame(answer).split("\n"))
 
 

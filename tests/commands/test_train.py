@@ -52,7 +52,11 @@ def test_a_run_prints_rows_saves_its_model_and_no_secret(tmp_path, recipe, capfd
     assert "barl/value" in log and log["completions/max_length"] == 40
     shown = capfd.readouterr()
     assert "\r" not in shown.out + shown.err and "'grad_norm'" not in shown.out
-    assert [line.split()[0] for line in shown.out.splitlines()[1:4]] == ["step", "1/2", "2/2"]
+    first, truth, *rows = shown.out.splitlines()[1:6]
+    assert r"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSolve" in first
+    assert truth.startswith("true answer: ") and [row.split()[0] for row in rows] == [
+        *("step", "1/2", "2/2")
+    ]
     if not torch.accelerator.is_available():
         assert "CPU" in shown.out.splitlines()[0]
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("out/**/*") if path.is_file()}
@@ -400,7 +404,7 @@ def test_several_processes_share_the_batches_and_one_looks_at_the_rows(tmp_path,
     args = torch.load(tmp_path / "out" / "training_args.bin", weights_only=False)
     # 16 rollouts are 2 processes x 4 rollouts x 2 micro-batches
     assert (args.generation_batch_size, args.gradient_accumulation_steps) == (16, 2)
-    assert done.stderr.count("5 of 5 rows kept (kept, but look at: 1 unreadable)") == 1
+    assert done.stderr.count("5 of 5 rows kept (kept, but look at: 1 unreadable ('?!'))") == 1
 
 
 @pytest.mark.slow

@@ -74,7 +74,7 @@ def test_a_missing_column_is_refused(write, row, options):
         (["$x$"], "x"),
         ([7], "7"),
         ("2024-01-01", "2024-01-01"),
-        ("NA", "NA"),
+        ("<NA>", "<NA>"),
         (10**30 + 1, str(10**30 + 1)),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_number_too_large_to_write_out_keeps_its_exponent(write):
         ([[0.5, 1], 1, None], [[0.5, 1], [1], None]),  # one alone beside lists of some
         ([[1, "b"], ["c"]], [["1", "b"], ["c"]]),
         ([[10**30], [0.5]], [["1" + 30 * "0"], ["0.5"]]),
-        ([{"a": 1}, {"a": [1]}, "b"], ['{"a": 1}', '{"a": [1]}', '"b"']),
+        ([{"a": 1}, {"a": [1]}, "b"], ['{"a": 1}', '{"a": [1]}', "b"]),
         ([[{"a": 10**30}], None], ['[{"a": 1' + 30 * "0" + "}]", None]),
         ([[{"role": "user", "content": "p", "name": "n"}]] * 2,) * 2,
         ([1, 0.5], ["1", "0.5"]),
@@ -144,7 +144,7 @@ def test_json_arrays_csv_parquet_and_folders_are_read(tmp_path, write):
     ("name", "lines"),
     [
         ("a.jsonl", [f'{{"problem": "p", "answer": {n}}}' for n in ("0.10", "1" + 30 * "0")]),
-        ("a.csv", ["problem,answer", "p,007", "p,NA"]),
+        ("a.csv", ["problem,answer", "p,007", "p,<NA>"]),
     ],
 )
 def test_answers_in_a_folder_are_the_text_that_its_files_have(tmp_path, write, name, lines):
@@ -173,9 +173,9 @@ def test_numbers_of_a_parquet_file_become_text(tmp_path):
 
 
 def test_quotes_line_breaks_and_names_of_missing_values_in_csv_are_text(write):
-    path = write("p.csv", "problem,answer", '"two\nlines, one cell",007', "p,NA")
+    path = write("p.csv", "problem,answer", '"two\nlines, one cell",007', "p,<NA>")
     data, _ = load_problems(path, conversational=False)
-    assert data[:] == {"prompt": ["two\nlines, one cell", "p"], "solution": ["007", "NA"]}
+    assert data[:] == {"prompt": ["two\nlines, one cell", "p"], "solution": ["007", "<NA>"]}
 
 
 def test_a_byte_order_mark_and_blank_lines_are_no_rows(write):
@@ -414,7 +414,15 @@ def test_the_check_finds_rows_that_cannot_be_used_and_rows_that_deserve_a_look(w
     assert len(data) == report.kept == len(CHECKED) - len(report.skipped)
     assert {finding.reason for finding in report.suspicious} == set(SUSPICIONS)
     assert not load_problems(path, most_parsed=0)[1].suspicious
-    assert [one.row for one in load_problems(path, most_parsed=1)[1].suspicious] == [3, 4, 7, 9]
+    assert [one.row for one in load_problems(path, most_parsed=1)[1].suspicious] == [
+        3,
+        4,
+        9,
+        10,
+        13,
+        14,
+        15,
+    ]
 
 
 def test_a_problem_without_an_answer_is_no_suspicion_and_contradicts_none(write):

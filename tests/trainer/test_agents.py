@@ -61,6 +61,22 @@ def agent(
     )
 
 
+def test_earlier_calls_in_a_prompt_have_their_own_arguments_only(tmp_path):
+    """Arrow gives each call the arguments of all others, as null."""
+
+    def history(name):
+        call = {"type": "function", "function": {"name": "look", "arguments": {name: 3}}}
+        said = {"role": "assistant", "content": "", "tool_calls": [call]}
+        return [*QUESTION, said, {"role": "tool", "name": "look", "content": "3"}, *QUESTION]
+
+    rows = [{"prompt": history(name), "solution": "12"} for name in ("key", "page")]
+    dataset = Dataset.from_list(rows)
+    trainer = agent(tmp_path, rows=rows, tools=[look], per_device_train_batch_size=8)
+    played(trainer, [dataset[k] for k in (0, 0, 0, 0, 1, 1, 1, 1)], [[r"\boxed{12}"]] * 8)
+    prompts = [trainer._tokenizer.decode(trainer.generated.prompt_ids[k]) for k in (0, 4)]
+    assert [("page" in prompt, "null" in prompt) for prompt in prompts] == [(0, 0), (1, 0)]
+
+
 def plays(family="qwen2_5"):
     def c(key):
         return call("look", family, key=key)

@@ -33,6 +33,7 @@ from ..evaluation.benchmarks import load_benchmarks, parse_benchmarks
 from ..evaluation.provenance import record_training
 from ..evaluation.templates import read_tokenizer
 from ..rewards import callable_at, get_reward_func
+from ..rows import messages_of
 from ..trainer import BARLConfig, BARLTrainer
 from ..trainer.config import option
 from ..trainer.progress import ProgressRows
@@ -42,7 +43,7 @@ from .recipes import RecipeParser, file_of, refuse_broken
 _logger = logging.getLogger(__name__)
 _FUNCTIONS = (
     *("environment_factory", "rollout_func", "observation_likelihood"),
-    *("hypothesis_rewards", "outcome_under"),
+    *("hypothesis_rewards", "outcome_under", "answer_equivalence"),
 )
 
 
@@ -61,10 +62,12 @@ class ScriptArguments:
         "None: `test`, or none with `eval_benchmarks`.",
     )
     problem_column: str | None = option(
-        None, "Column of the problems, if not named problem, question or prompt."
+        None,
+        "Problems, if not in a usual column: a column, a path into its cells as "
+        "`extra_info.question`, or a text with {columns} in it.",
     )
     answer_column: str | None = option(
-        None, "Column of the true answers, if not named answer, final_answer or solution."
+        None, "True answers, likewise, for instance `reward_model.ground_truth`."
     )
     system_prompt: str | None = option(PAPER_SYSTEM_PROMPT, "System prompt of the conversation.")
     prompt_template: str | None = option(
@@ -100,6 +103,9 @@ class ScriptArguments:
     )
     outcome_under: str | None = option(
         None, "Outcome reward of an answer under a hypothesis: dotted path of a function."
+    )
+    answer_equivalence: str | None = option(
+        None, "Which answers are one hypothesis: dotted path of a function."
     )
     eval_benchmarks: str | None = option(
         None,
@@ -178,6 +184,7 @@ def run(argv: list[str]) -> None:
         trainer = _make_trainer(script, args, model)
         if not has_gpu:
             trainer.accelerator.print("No GPU was found: the CPU trains.")
+        _show_first_row(trainer)
         _train(trainer, is_saved=script.save_on_interrupt)
         trainer.save_model(args.output_dir, _internal_call=True)  # else it would push, too
         trainer.create_model_card(Path(str(args.output_dir)).name)  # PEFT's card says nothing
@@ -348,6 +355,17 @@ def _data_sets(script: ScriptArguments, args: BARLConfig, tokenizer: Any) -> dic
         "eval_dataset": load(test_split) if test_split and args.eval_strategy != "no" else None,
         "benchmarks": {name: rows(benchmark) for name, benchmark in benchmarks.items()},
     }
+
+
+def _show_first_row(trainer: BARLTrainer) -> None:
+    """Print a prompt as the model will see it, but for what environments add, and its truth."""
+    row: Any = next(iter(trainer.train_dataset or ()))
+    prompt, options = row["prompt"], trainer.args.chat_template_kwargs or {}
+    if messages := messages_of(prompt):
+        template: Any = {"tools": trainer.tools or None, "chat_template": trainer.chat_template}
+        template |= {"add_generation_prompt": True, "tokenize": False, **options}
+        prompt = trainer._tokenizer.apply_chat_template(messages, **template)
+    trainer.accelerator.print(f"first prompt: {prompt!r}\ntrue answer: {row['solution']!r}")
 
 
 def _train(trainer: BARLTrainer, *, is_saved: bool) -> None:

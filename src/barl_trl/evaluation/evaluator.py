@@ -17,6 +17,7 @@ import transformers
 from tqdm import tqdm
 
 from ..graders import get_grader
+from ..graders.choices import COLUMN as OPTIONS
 from ..hypotheses import no_answer_advice
 from ..rewards import callable_at, rollout_answers
 from ..trainer.checks import CheckedFactory
@@ -184,7 +185,8 @@ class _Run:
         self, name: str, new: Sequence[tuple[Job, Any]], prompts: Sequence[str]
     ) -> list[Response]:
         told = [made.completion for _, made in new], [made.given_answer for _, made in new]
-        answers = rollout_answers(told[0], self.grader.extract_answer, told[1])
+        options = [job.problem.columns.get(OPTIONS) for job, _ in new]
+        answers = rollout_answers(told[0], self.grader.extract_answer, told[1], options)
         pairs = [(job.problem.solution, a) for (job, _), a in zip(new, answers, strict=True)]
         verdicts: Any = self.grader.grade(pairs)
         return [

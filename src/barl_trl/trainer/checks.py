@@ -341,8 +341,11 @@ def answer_extractor_of(extractor: Any) -> Callable[[str], str | None] | None:
     return _checked("answer_extractor", extractor, lambda value: isinstance(value, types), "4")
 
 
-def answer_equivalence_of(equivalence: Any) -> Callable[[str, str], bool] | None:
-    """Return a user's equivalence, which must return a truth value, or that of a grader's name."""
+def answer_equivalence_of(equivalence: Any) -> Callable[..., bool] | None:
+    """Return a user's equivalence, which must return a truth value, or that of a grader's name.
+
+    One with `**columns` gets those of the row, and `takes_columns`.
+    """
     if isinstance(equivalence, str):
         return get_grader(equivalence).equivalent
     if isinstance(getattr(equivalence, "__self__", None), Grader):
@@ -353,20 +356,30 @@ def answer_equivalence_of(equivalence: Any) -> Callable[[str, str], bool] | None
         kind = str(getattr(verdict, "dtype", type(verdict).__name__))
         return kind.removeprefix("torch.") == "bool"
 
-    return _checked("answer_equivalence", equivalence, is_truth_value, "4", "4")
+    try:
+        parameters = inspect.signature(equivalence).parameters.values()
+    except (TypeError, ValueError):  # None, and some callables have no signature
+        parameters = ()
+    takes_columns = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    example = () if takes_columns else ("4", "4")  # the columns are not known yet
+    checked = _checked("answer_equivalence", equivalence, is_truth_value, *example)
+    if takes_columns:
+        checked.takes_columns = True
+    return checked
 
 
 def _checked(argument: str, function: Any, is_right: Callable[[Any], bool], *example: str) -> Any:
     if function is None:
         return None
 
-    def checked(*texts: str) -> Any:
-        if is_right(value := function(*texts)):
+    def checked(*texts: str, **columns: Any) -> Any:
+        if is_right(value := function(*texts, **columns)):
             return value
         wanted = "a text or None" if len(texts) == 1 else "True or False"
         raise TypeError(f"{argument} must return {wanted}, got {value!r:.80}.")
 
-    checked(*example)  # a mistake shows before a model is loaded
+    if example:
+        checked(*example)  # a mistake shows before a model is loaded
     return checked
 
 

@@ -9,7 +9,7 @@ shares what it found with the others.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ..credit import Credit
 from ..credit.rollouts import LOG_FLOOR, ScoredRollouts, is_answered
+from ..graders.choices import COLUMN as OPTIONS
 from ..graders.processes import compare
 from ..hypotheses import (
     GivenHypotheses,
@@ -176,7 +177,7 @@ class HypothesisScorer:
             for n, (spans, answer) in enumerate(zip(turns, local_answers, strict=True))
         ]
         if self.args.last_state == "answer" and self.args.scores_answers:
-            columns = local_sets, local_answers, [n % group_size for n in places]
+            columns = local_sets, local_answers, [n % group_size for n in places], rows
             logps = likelihoods.answer_logps.clone()
             self._make_ends_certain(logps, zip(logps, step_ends, cut_off, *columns, strict=True))
             likelihoods = likelihoods._replace(answer_logps=logps)
@@ -211,11 +212,14 @@ class HypothesisScorer:
         One process merges the answers of a group into hypotheses, and shares them.
         """
         local_answers = rollout_answers(
-            generated.completions, self.answer_extractor, generated.given_answers
+            generated.completions,
+            self.answer_extractor,
+            generated.given_answers,
+            [row.get(OPTIONS) for row in rows],
         )
         # the row of a group's first rollout is that of all
         of_rows = [
-            self._of_row(row) if n % group_size == 0 else (None, None)
+            (*self._of_row(row), self._columns(row)) if n % group_size == 0 else (None, None, {})
             for n, row in zip(places, rows, strict=True)
         ]
         pairs = gather_object(list(zip(local_answers, of_rows, strict=True)))
@@ -228,7 +232,7 @@ class HypothesisScorer:
                 answers[g * group_size : (g + 1) * group_size]
                 if self.credit.hypotheses == "rollouts"
                 else [],
-                equivalent=self.answer_equivalence,
+                equivalent=partial(self.answer_equivalence, **told[g][2]),
                 given=told[g][1],
                 is_closed=self.args.belief != "model",
                 max_answer_chars=self.args.max_answer_chars,
@@ -239,7 +243,12 @@ class HypothesisScorer:
         }
         shared = gather_object([merged])
         sets = [shared[g % world][g] for g in range(len(told))]
-        return answers, sets, [given for _, given in told]
+        return answers, sets, [given for _, given, _ in told]
+
+    def _columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `answer_equivalence` gets of a row beside the two answers."""
+        is_asked = getattr(self.answer_equivalence, "takes_columns", False)
+        return {name: row[name] for name in row if name != "prompt"} if is_asked else {}
 
     def _of_row(self, row: Mapping[str, Any]) -> tuple[str | None, GivenHypotheses | None]:
         """Return the true answer of a row, None where none is needed, and what the row lists."""
@@ -311,13 +320,14 @@ class HypothesisScorer:
 
         A rollout that was cut off before it answered keeps what was measured.
         """
-        for row, ends, is_cut, one, answer, place in rollouts:
+        for row, ends, is_cut, one, answer, place, columns in rollouts:
             if one is None or (is_cut and answer is None):
                 continue
             if one.members:
                 member = one.members[place]
             else:  # the truth alone is a hypothesis
-                is_right = answer and self.answer_equivalence(one.answers[0], answer)
+                same = partial(self.answer_equivalence, **self._columns(columns))
+                is_right = answer and same(one.answers[0], answer)
                 member = 0 if is_right else None
             row[len(ends), : len(one.answers)] = LOG_FLOOR
             if member is not None:
@@ -349,15 +359,18 @@ class HypothesisScorer:
         return lists if told is None else lists | {"environments": told}
 
 
-def share_verdicts(reward: AccuracyReward, generated: Generated, solutions: Sequence[Any]) -> None:
+def share_verdicts(
+    reward: AccuracyReward, generated: Generated, rows: Sequence[Mapping[str, Any]]
+) -> None:
     """Judge each answer of all processes' rollouts on one process, and share the verdicts.
 
-    The reward's grader remembers them. Each of this process's rollouts has one of the `solutions`.
+    The reward's grader remembers them. Each of this process's rollouts has one of the `rows`.
     """
     rank, world = PartialState().process_index, PartialState().num_processes
     if world == 1:
         return
-    local = reward.pairs(generated.completions, solutions, generated.given_answers)
+    solutions, options = ([row.get(name) for row in rows] for name in ("solution", OPTIONS))
+    local = reward.pairs(generated.completions, solutions, generated.given_answers, options)
     pairs = [pair for pair in dict.fromkeys(gather_object(local)) if None not in pair]
     for verdicts in gather_object([reward.grader.verify_all(pairs[rank::world])]):
         reward.grader.remember(verdicts)

@@ -24,6 +24,7 @@ from ..credit.token_weights import token_weights
 from ..plausibility.budget import scoring_token_budget
 from ..plausibility.model_traits import causal_lm, depends_on_left_padding, gather_head_with_model
 from ..rewards import AccuracyReward, RewardFunc, accuracy_reward, resolve_rewards
+from ..rows import messages_of
 from ..steps import StepSegmenter, fixed_size_steps
 from .checks import (
     alone_in_launch,
@@ -119,7 +120,8 @@ class BARLTrainer(ResumeMixin):
         answer_extractor: Completion -> its final answer, or `None` without one; or a grader's name.
             It forms the hypotheses; `reward_funcs` must read the same answers. Defaults to the
             extraction of the first grader among `reward_funcs`, else to [`extract_answer`].
-        answer_equivalence: Two answers -> whether they are one hypothesis; or a grader's name.
+        answer_equivalence: Two answers -> whether they are one hypothesis; or a grader's name. With
+            `**columns` it also gets the row's columns.
             Defaults to the verdict of the first grader among `reward_funcs`, else of the default
             grader.
         step_segmenter: Token ids of a chain of thought -> the ends of its reasoning steps. Defaults
@@ -187,7 +189,7 @@ class BARLTrainer(ResumeMixin):
         processing_class: PreTrainedTokenizerBase | None = None,
         *,
         answer_extractor: Callable[[str], str | None] | str | None = None,
-        answer_equivalence: Callable[[str, str], bool] | str | None = None,
+        answer_equivalence: Callable[..., bool] | str | None = None,
         step_segmenter: StepSegmenter | None = None,
         observation_likelihood: Callable[..., Any] | None = None,
         hypothesis_rewards: Callable[..., Any] | None = None,
@@ -302,6 +304,8 @@ class BARLTrainer(ResumeMixin):
 
     def _generate_and_score_completions(self, inputs):
         began = time.perf_counter()
+        # Arrow gives a message the keys of all others, as null
+        inputs = [row | {"prompt": messages_of(row["prompt"]) or row["prompt"]} for row in inputs]
         self._inputs, self._scored = inputs, None
         output = super()._generate_and_score_completions(inputs)
         if "importance_sampling_ratio" in output:
@@ -325,7 +329,7 @@ class BARLTrainer(ResumeMixin):
         own = {name: columns[name] for name in columns if name not in (ROLLOUT_ANSWER, "answer")}
         self._inputs = [row | _fields_of(n, own) for n, row in enumerate(self._inputs)]
         for reward in self._accuracy_rewards:
-            share_verdicts(reward, self._generated, [row.get("solution") for row in self._inputs])
+            share_verdicts(reward, self._generated, self._inputs)
         # TRL asks for old log-probabilities under these conditions; what it asks for afterwards is
         # the reference's
         passes = (self.args.steps_per_generation or 1) * self.num_iterations
