@@ -490,7 +490,7 @@ def no_answer_advice(share: float, cut_off: float, limit: str) -> str | None:
     """
     if share <= 0.2:
         return None
-    why = f"{cut_off:.0%} were cut off before they had one. Raise {limit}."
+    why = f"{100 * cut_off:.0f} % were cut off before they had one. Raise {limit}."
     if cut_off < share / 2:
         why = 'they do not box it. extraction="stated" also reads "the answer is 42" and the like.'
-    return f"{share:.0%} of the responses have no answer: {why}"
+    return f"{100 * share:.0f} % of the responses have no answer: {why}"
