@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .extraction import EXTRACTIONS, Extraction, extract_answer
 from .normal_form import MAX_TRUTH_CHARS
@@ -90,10 +90,11 @@ class Grader:
 
     def verify_all(self, pairs: Iterable[Pair]) -> dict[Pair, Verdict]:
         """Return the verdicts of many pairs, each judged once, in parallel."""
-        distinct = dict.fromkeys(pairs)
-        with ThreadPoolExecutor(compare.size) as threads:
-            verdicts = threads.map(lambda pair: self.verify(*pair), distinct)
-            return dict(zip(distinct, verdicts, strict=True))
+        found = {pair: self._verdicts.get(pair) for pair in pairs}
+        if new := [pair for pair, verdict in found.items() if verdict is None]:
+            with ThreadPoolExecutor(compare.size) as threads:
+                found |= zip(new, threads.map(lambda pair: self.verify(*pair), new), strict=True)
+        return cast(dict[Pair, Verdict], found)
 
     def grade(self, pairs: Iterable[tuple[str | None, str | None]]) -> list[Verdict | None]:
         """Return the verdict on each answer; None where the true answer is None."""
