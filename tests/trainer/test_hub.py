@@ -17,7 +17,7 @@ import torch
 import yaml
 
 from barl_trl import BARLConfig
-from barl_trl.trainer.hub import redacted, redacted_command
+from barl_trl.trainer.redaction import redacted
 
 from ..paths import ROOT
 from .rollouts import config, trainer
@@ -125,15 +125,27 @@ def test_a_card_names_settings_data_and_results(tmp_path, model, tokenizer):
 SECRETS = ["token", "hub_token", "hf_token", "api_key", "my_secret", "client_secret", "password"]
 
 
+LEAKS = (  # each with a secret at %, which has a name before it, or a look
+    *("me/hf_%", "key sk-%", "ghp_%", "AKIA%", "git+https://me:%@host/x", "https://%@host/x"),
+    *("https://host/a.jsonl?token=%&n=1", "https://b/x?X-Amz-Signature=%", "me:%@10.0.0.1:3128"),
+    *("OPENAI_API_KEY=%", "export NPM_TOKEN='%'", "Authorization: Bearer %", "403: Bearer %."),
+    *("http://a:b@%@host", "--hub_token %", "--api-key=%", "{'token': '%'}", '{"password": "%"}'),
+)
+KEPT = ("me/task-sk-x", "max_tokens=5 pad_token: <pad>", "a@b: c://d", "git@host:me/x", "me@host")
+KEPT += ("ssh://git@host/x", "the secret number is 5", "http://host/x?a@b", "api_key=None")
+
+
 def test_secrets_are_known_by_their_names_or_looks():
-    for name in [*SECRETS, "OPENAI_API_KEY", "aws_secret_access_key"]:
+    for name in [*SECRETS, "OPENAI_API_KEY", "aws_secret_access_key", "X-Api-Key", "MY_TOKEN"]:
         given = {"a": [{name: "x", "n": 3}], "b": ({name: "x"},)}
         assert redacted(given) == {"a": [{name: None, "n": 3}], "b": ({name: None},)}
-    texts = ["me/hf_abcdefghijkl", "key sk-abcdefgh12", "git+https://me:pw@host/x", "a@b: c://d"]
-    shown = ["me/<SECRET>", "key <SECRET>", "git+https://<SECRET>@host/x", "a@b: c://d"]
-    assert redacted(texts) == shown
+    for text in LEAKS:
+        shown = redacted(text.replace("%", "CANARY0123456789"))
+        assert "CANARY" not in shown and "<SECRET>" in shown and redacted(shown) == shown, shown
+    assert redacted([*KEPT]) == [*KEPT]
     kept = {"max_tokens": 3, "pad_token": "<pad>", "eos_token": "</s>", 1: "task-sk-x", "hf_": None}
     assert redacted(kept) == kept
+    assert redacted("who is plain?", "plain", None) == "who is <SECRET>?"
 
 
 def test_arguments_are_used_but_neither_shown_nor_saved(tmp_path):
@@ -152,12 +164,3 @@ def test_arguments_are_used_but_neither_shown_nor_saved(tmp_path):
     for duplicate in (copy.copy, copy.deepcopy):
         copied = duplicate(args)
         assert copied.hub_token == copied.model_init_kwargs["token"] == CANARY
-
-
-def test_a_command_line_has_none():
-    nested = '{"a": [{"token": "x"}]}'
-    argv = ["barl", "--hub_token", "x y", "--api-key=x", "--kwargs", nested, "--max_tokens", "5"]
-    shown = """--kwargs '{"a": [{"token": null}]}' --max_tokens 5"""
-    assert redacted_command(argv) == f"barl --hub_token <SECRET> '--api-key=<SECRET>' {shown}"
-    argv = ["barl", "--model", "me/hf_abcdefghijklmnopqrst", "--kwargs", "{broken"]
-    assert redacted_command(argv) == "barl --model me/<SECRET> --kwargs <SECRET>"

@@ -16,7 +16,8 @@ from ..credit.registry import CREDITS, Credit, find_credit
 from ..graders.extraction import Extraction
 from ..plausibility.elicitation import DEFAULT_ELICITATION
 from .contract import check_versions
-from .hub import RedactedArguments
+from .hub import limit_waiting
+from .redaction import RedactedArguments
 
 # TRL 1.16 sets gradient_checkpointing, which transformers 5.19 renamed
 warnings.filterwarnings("ignore", ".*gradient_checkpointing.*is deprecated", FutureWarning)
@@ -210,6 +211,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
     log_beliefs: bool = option(False,
         "Write each rollout batch of training to `beliefs/rollouts_<step>.parquet` in "
         "`output_dir`, for `barl inspect` (docs/inspector.md).")
+    push_beliefs: bool = option(False,
+        "Push `beliefs/` to the Hub with the model: whoever reads it sees the rollouts.")
 
     # Folders
     overwrite_output_dir: bool = option(False,
@@ -232,6 +235,8 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             name = next(n for n in self._VALID_DICT_FIELDS if getattr(self, n) == error.doc)
             raise ValueError(f"{name} must be a JSON object: {error}.") from None
         self.check_credit_options()
+        if self.push_to_hub:
+            limit_waiting()
 
     @property
     def own_credit(self) -> Credit:

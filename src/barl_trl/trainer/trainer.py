@@ -4,6 +4,7 @@ value.
 
 import logging
 import os
+import shutil
 import textwrap
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -489,6 +490,17 @@ class BARLTrainer(ResumeMixin):
         return metrics
 
     def create_model_card(self, model_name=None, dataset_name=None, tags=None):  # noqa: D102
-        super().create_model_card(model_name, dataset_name, tags)
+        name = model_name or Path(str(self.args.hub_model_id or self.args.output_dir)).name
+        super().create_model_card(name, dataset_name, tags)
         if self.is_world_process_zero():
             complete_card(self)
+
+    def save_model(self, output_dir=None, _internal_call=False):  # noqa: D102
+        card = Path(str(output_dir or self.args.output_dir), "README.md")
+        is_new = not card.exists()
+        super().save_model(output_dir, _internal_call)
+        if is_new and self.is_world_process_zero() and card.exists():  # PEFT's, which says nothing
+            self.create_model_card()
+            own = Path(str(self.args.output_dir), card.name)
+            if not own.samefile(card):
+                shutil.copyfile(own, card)
