@@ -199,7 +199,9 @@ def _refuse_unwritable(args: BARLConfig) -> None:
         ) from None
     except HTTPError as error:  # no answer
         args.push_to_hub = False
-        _logger.warning("the Hub does not answer: %s. Only the end is pushed.", reason(error, args))
+        _logger.warning(
+            "the Hub does not answer (%s): only the end is pushed.", reason(error, args)
+        )
 
 
 def _push(trainer: BARLTrainer, dataset: Any) -> None:
@@ -209,10 +211,13 @@ def _push(trainer: BARLTrainer, dataset: Any) -> None:
     try:
         trainer.push_to_hub(dataset_name=given)
     except (HTTPError, OSError, ValueError) as error:
-        why, name = reason(error, trainer.args), trainer.hub_model_id or "NAME"
+        why, args = reason(error, trainer.args), trainer.args
+        name = trainer.hub_model_id or args.hub_model_id or Path(str(folder)).name
+        ignored = ["checkpoint-*", "_*"] + ["beliefs/*"] * (not args.push_beliefs)
+        held_back = "".join(f" --exclude '{one}'" for one in ignored)
         raise OSError(
             f"the model is saved in {folder}, but was not pushed: {why} To push it "
-            f"later: hf upload {name} {folder} . --exclude 'checkpoint-*' --exclude '_*'"
+            f"later: hf upload {name} {folder} .{held_back}"
         ) from None
     trainer.accelerator.print(f"Model pushed to the Hub as {trainer.hub_model_id}.")
 

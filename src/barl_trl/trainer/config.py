@@ -235,8 +235,7 @@ class BARLConfig(RedactedArguments, GRPOConfig):
             name = next(n for n in self._VALID_DICT_FIELDS if getattr(self, n) == error.doc)
             raise ValueError(f"{name} must be a JSON object: {error}.") from None
         self.check_credit_options()
-        if self.push_to_hub:
-            limit_waiting()
+        limit_waiting()
 
     @property
     def own_credit(self) -> Credit:

@@ -4,7 +4,6 @@ value.
 
 import logging
 import os
-import shutil
 import textwrap
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -496,11 +495,11 @@ class BARLTrainer(ResumeMixin):
             complete_card(self)
 
     def save_model(self, output_dir=None, _internal_call=False):  # noqa: D102
-        card = Path(str(output_dir or self.args.output_dir), "README.md")
+        args, whole = self.args, str(self.args.output_dir)
+        card = Path(output_dir or whole, "README.md")
         is_new = not card.exists()
         super().save_model(output_dir, _internal_call)
-        if is_new and self.is_world_process_zero() and card.exists():  # PEFT's, which says nothing
-            self.create_model_card()
-            own = Path(str(self.args.output_dir), card.name)
-            if not own.samefile(card):
-                shutil.copyfile(own, card)
+        if is_new and card.exists():  # PEFT's, which says nothing
+            args.output_dir = str(card.parent)
+            self.create_model_card(Path(args.hub_model_id or whole).name)
+            args.output_dir = whole
