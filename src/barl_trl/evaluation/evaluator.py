@@ -19,6 +19,7 @@ from tqdm import tqdm
 from ..graders import get_grader
 from ..hypotheses import no_answer_advice
 from ..rewards import callable_at
+from ..trainer.hub import limit_waiting
 from ..trainer.redaction import redacted
 from ..trainer.resume import one_writer
 from .benchmarks import Problem, Source, load_benchmarks, parse_benchmarks
@@ -82,6 +83,7 @@ class _Run:
     """A run: the tokenizer, prompts and grader; once started, also the model and the results."""
 
     def __init__(self, args: Any):
+        limit_waiting()
         transformers.utils.logging.disable_progress_bar()  # this command has its own
         datasets.disable_progress_bars()
         self.args, self.folder, self.agent = args, Path(args.output_dir), _agent(args)

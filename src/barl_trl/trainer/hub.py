@@ -30,19 +30,25 @@ _RESULT = re.compile(
 
 
 def limit_waiting() -> None:
-    """Let a call to the Hub fail if it gets no answer; huggingface_hub would wait for ever.
+    """Let a call to the Hub fail that gets no answer; huggingface_hub waits for some for ever.
 
-    A minute, or HF_HUB_DOWNLOAD_TIMEOUT seconds. A client that the user limited stays.
+    A minute, or HF_HUB_DOWNLOAD_TIMEOUT seconds. Limits that a call has stay.
     """
-    make, limit = _http._GLOBAL_CLIENT_FACTORY, os.environ.get("HF_HUB_DOWNLOAD_TIMEOUT")
+    make = _http._GLOBAL_CLIENT_FACTORY
 
     def limited():
         client = make()
-        client.timeout = float(limit or 60)
+        client.event_hooks["request"].append(_limit)
         return client
 
-    if get_session().timeout.read is None:
+    if _limit not in get_session().event_hooks["request"]:
         set_client_factory(limited)
+
+
+def _limit(request: Any) -> None:
+    seconds = float(os.environ.get("HF_HUB_DOWNLOAD_TIMEOUT") or 60)
+    limits = request.extensions["timeout"]
+    request.extensions["timeout"] = {kind: limits[kind] or seconds for kind in limits}
 
 
 def reason(error: BaseException, args: Any) -> str:
@@ -59,10 +65,10 @@ class Pushes(TrainerCallback):
 
     def on_push_begin(self, args, state, control, **kwargs):  # noqa: D102 (transformers')
         limit_waiting()
-        api = hf_api()  # that of transformers' pushes, which pass on no patterns of ours
+        api: Any = hf_api()  # that of transformers' pushes, which pass on no patterns of ours
 
         def upload_folder(*, ignore_patterns: Sequence[str] = (), **call: Any) -> Any:
-            held_back = [] if args.push_beliefs else [f"{FOLDER}/*"]
+            held_back = [] if self._trainer.args.push_beliefs else [f"{FOLDER}/*"]
             ignored = [*ignore_patterns, *held_back]
             return type(api).upload_folder(api, ignore_patterns=ignored, **call)
 
@@ -108,7 +114,7 @@ def complete_card(trainer: Any) -> None:
     steps = f"Results after {trainer.state.global_step} steps"
     tables = {"Settings": settings, "Data": data, steps: results}
     path = Path(args.output_dir, "README.md")
-    card = ModelCard.load(path)
+    card: Any = ModelCard.load(path)
     text = card.text.replace("[None](https://huggingface.co/None)", f"`{settings['model']}`")
     # TRL's sections; its question is replaced
     head, _, training, versions = re.split(r"^(?=##)(?!## Cit)", text, maxsplit=3, flags=re.M)
